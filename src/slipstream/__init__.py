@@ -1,0 +1,58 @@
+"""Slipstream decides what deep-learning work runs next on which accelerator.
+
+One JSON scenario to simulate, compare, train on and run for real:
+
+    import slipstream
+    print(slipstream.evaluate("edge/heavy", "edf-fit", episodes=10).mean("miss_rate"))
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from slipstream.core.family import FAMILIES, register_family
+from slipstream.edge import FAMILY as _EDGE
+
+if TYPE_CHECKING:
+    from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
+    from slipstream.policies import Policy, choice, rule
+    from slipstream.scenario import load
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Comparison": "slipstream.evaluation",
+    "Evaluation": "slipstream.evaluation",
+    "Policy": "slipstream.policies",
+    "choice": "slipstream.policies",
+    "compare": "slipstream.evaluation",
+    "evaluate": "slipstream.evaluation",
+    "load": "slipstream.scenario",
+    "rule": "slipstream.policies",
+}
+"""Where the public names live; they are imported on first use, so that `import slipstream` stays quick."""
+
+__all__ = ["Comparison", "Evaluation", "Policy", "__version__", "choice", "compare", "evaluate", "load", "rule"]
+
+register_family(_EDGE)
+
+for _family in FAMILIES.values():
+    gymnasium.register(
+        id=_family.env_id,
+        entry_point="slipstream.core.env:SchedulingEnv",
+        vector_entry_point="slipstream.core.vector:SchedulingVectorEnv",
+        kwargs={"family": _family.name},
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'slipstream' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,55 @@
+"""What every command shares: options, JSON output, progress, and the way errors are told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+BAD_INPUT = 2
+
+console = Console()
+errors = Console(stderr=True, highlight=False)
+
+ScenarioArgument = Annotated[
+    str, typer.Argument(help="Name of a built-in scenario, or a JSON file.", metavar="SCENARIO")
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of the first episode; episode k uses seed + k.", min=0)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
+
+
+def print_json(data: Any) -> None:
+    """Print data as JSON on standard output."""
+    json.dump(data, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error; give the callback that moves it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task(label, total=None)
+
+        def move(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield move
+
+
+def writable(path: Path) -> Path:
+    """Return the path if a file can be created there, else end with one line."""
+    from slipstream.errors import InputError
+
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder: expected the name of a file to write")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist: expected a writable place")
+    return path

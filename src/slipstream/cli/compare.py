@@ -1,0 +1,45 @@
+"""`slipstream compare`: policies side by side on the same arrivals."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, print_json, progress_bar
+
+PoliciesOption = Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")]
+EpisodesOption = Annotated[int, typer.Option(help="Episodes per policy.", min=1)]
+MetricsOption = Annotated[str | None, typer.Option(help="Columns of the table, separated by commas.")]
+
+
+def compare(
+    scenario: ScenarioArgument,
+    policies: PoliciesOption = "all",
+    episodes: EpisodesOption = 100,
+    seed: SeedOption = 0,
+    metrics: MetricsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play several policies on the same arrivals and print their metrics with 95% intervals.
+
+    Example: slipstream compare edge/heavy --policies edf,edf-fit --episodes 100 --seed 10000
+    """
+    from slipstream.core.family import family_of
+    from slipstream.errors import InputError
+    from slipstream.evaluation import compare as play
+    from slipstream.report.tables import comparison_table
+    from slipstream.scenario import load
+
+    chosen = "all" if policies == "all" else [name.strip() for name in policies.split(",")]
+    with progress_bar("playing episodes") as progress:
+        comparison = play(scenario, chosen, episodes, seed, progress=progress)
+    if as_json:
+        print_json(comparison.to_dict())
+        return
+    columns = family_of(load(scenario)).headline if metrics is None else tuple(metrics.split(","))
+    known = comparison.evaluations[0].values
+    for column in columns:
+        if column not in known:
+            raise InputError(f"--metrics: unknown metric '{column}': expected one of {', '.join(known)}")
+    console.print(comparison_table(comparison, columns))

@@ -1,0 +1,37 @@
+"""The command line: `slipstream <command>`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from slipstream.cli import bench, compare, demo, policies, run, scenarios, schema
+from slipstream.cli.common import BAD_INPUT, errors
+from slipstream.errors import InputError
+
+app = typer.Typer(
+    name="slipstream",
+    help="Decide what deep-learning work runs next on which accelerator: simulate, compare, train, run.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _module in (demo, run, compare, scenarios, policies, schema, bench):
+    app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one line on standard error and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        errors.print(f"error: {error}", soft_wrap=True, markup=False)
+        sys.exit(BAD_INPUT)
+    except BrokenPipeError:
+        # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        errors.print("interrupted")
+        sys.exit(130)

@@ -1,0 +1,25 @@
+"""`slipstream policies`: who can decide."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from slipstream.cli.common import JsonOption, console, print_json
+
+
+def policies(as_json: JsonOption = False) -> None:
+    """List the policies of every family.
+
+    Example: slipstream policies
+    """
+    from slipstream.core.family import FAMILIES
+    from slipstream.policies.base import describe
+
+    rows = [(family, name, text) for family in FAMILIES for name, text in describe(family).items()]
+    if as_json:
+        print_json([{"family": family, "name": name, "description": text} for family, name, text in rows])
+        return
+    table = Table("family", "policy", "what it does")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

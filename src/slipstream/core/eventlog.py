@@ -1,0 +1,97 @@
+"""The event log: what happened in a lane, row by row; metrics, pictures and laws all read it and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slipstream.errors import TraceError
+
+ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END = range(7)
+KINDS = ("arrival", "start", "finish", "expire", "reject", "drop", "end")
+"""Names of the kinds, in the order of their codes."""
+
+EVENT = np.dtype(
+    [("time", "i8"), ("job", "i8"), ("task", "i4"), ("resource", "i4"), ("variant", "i2"), ("kind", "i2")], align=True
+)
+"""time in ns; job counts within its task; -1 where a column does not apply."""
+
+COLUMNS = tuple(EVENT.names or ())
+
+
+def digest(events: np.ndarray) -> str:
+    """Return the SHA-256 of the rows, column by column: the same log gives the same digest on any machine."""
+    content = hashlib.sha256()
+    for name in COLUMNS:
+        content.update(np.ascontiguousarray(events[name]).astype(EVENT[name].newbyteorder("<")).tobytes())
+    return content.hexdigest()
+
+
+def to_arrow(events: np.ndarray) -> pa.RecordBatch:
+    """Return the rows as Arrow columns."""
+    return pa.record_batch([pa.array(np.ascontiguousarray(events[name])) for name in COLUMNS], names=list(COLUMNS))
+
+
+def from_arrow(table: pa.Table | pa.RecordBatch) -> np.ndarray:
+    """Return Arrow columns as rows."""
+    events = np.empty(table.num_rows, EVENT)
+    for name in COLUMNS:
+        events[name] = table.column(name).to_numpy()
+    return events
+
+
+class LogWriter:
+    """Writes a log to Parquet chunk by chunk; the file appears under its name only when it is complete."""
+
+    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+        self.path = path
+        self._partial = path.with_name(path.name + ".partial")
+        schema = pa.schema([(name, pa.from_numpy_dtype(EVENT[name])) for name in COLUMNS])
+        self._schema = schema.with_metadata({b"slipstream": json.dumps(about, sort_keys=True).encode()})
+        self._writer = pq.ParquetWriter(self._partial, self._schema, compression="zstd")
+
+    def write(self, events: np.ndarray) -> None:
+        """Append rows."""
+        self._writer.write_batch(to_arrow(events).replace_schema_metadata(self._schema.metadata))
+
+    def close(self) -> None:
+        """Finish the file and put it in its place."""
+        self._writer.close()
+        self._partial.replace(self.path)
+
+    def abandon(self) -> None:
+        """Give up: leave nothing behind."""
+        self._writer.close()
+        self._partial.unlink(missing_ok=True)
+
+
+def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the rows of a recorded log and what it says about itself."""
+    file = _open(path)
+    about = file.schema_arrow.metadata or {}
+    return from_arrow(file.read()), json.loads(about.get(b"slipstream", b"{}"))
+
+
+def read_chunks(path: Path) -> Iterator[np.ndarray]:
+    """Yield the rows of a recorded log in pieces of bounded size."""
+    for batch in _open(path).iter_batches(batch_size=1 << 20):
+        yield from_arrow(batch)
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else "not a Parquet file"
+        raise TraceError(f"{path}: {reason}: expected an event log written by slipstream") from error
+    missing = [name for name in COLUMNS if name not in file.schema_arrow.names]
+    if missing:
+        raise TraceError(f"{path}: column '{missing[0]}' is missing: expected an event log with {', '.join(COLUMNS)}")
+    return file

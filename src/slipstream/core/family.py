@@ -1,0 +1,92 @@
+"""What a family must provide, and the registry of families.
+
+A family is a folder with the same rooms as the others. Its `Family` object is light: scenarios, kernels and policies
+are imported when they are first needed, so that `import slipstream` stays quick.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from slipstream.core.features import FeatureTable
+
+
+class Family(ABC):
+    """One house: the same rooms behind the same doors."""
+
+    name: ClassVar[str]
+    """The value of the scenario key "family"."""
+    env_id: ClassVar[str]
+    """The Gymnasium id."""
+    default_scenario: ClassVar[str]
+    """The built-in that an environment made without a scenario runs."""
+    time_unit: ClassVar[str]
+    nanoseconds_per_unit: ClassVar[int]
+    """The unit in which this field speaks of time, in files and in `info`."""
+    reward_terms: ClassVar[tuple[str, ...]]
+    scenario_package: ClassVar[str]
+    """Where the built-in JSON files are."""
+
+    @property
+    @abstractmethod
+    def scenario_type(self) -> Any:
+        """The pydantic model of the family's scenarios."""
+
+    @property
+    @abstractmethod
+    def candidate_features(self) -> FeatureTable:
+        """Columns of a candidate row."""
+
+    @property
+    @abstractmethod
+    def global_features(self) -> FeatureTable:
+        """Columns of the globals."""
+
+    @abstractmethod
+    def candidate_rows(self, scenario: Any) -> int:
+        """Return the number of rows of an observation, wait included."""
+
+    @abstractmethod
+    def spec_arrays(self, scenario: Any) -> dict[str, np.ndarray]:
+        """Return what does not change during an episode."""
+
+    @abstractmethod
+    def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
+        """Build the compiled specification."""
+
+    @abstractmethod
+    def state_arrays(self, scenario: Any, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
+        """Return fresh state, lanes first in every array."""
+
+    @abstractmethod
+    def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
+        """Build the compiled state."""
+
+    @abstractmethod
+    def register_policies(self) -> None:
+        """Import the family's policies."""
+
+    @abstractmethod
+    def metrics(self, scenario: Any, events: np.ndarray) -> dict[str, float]:
+        """Return the figures this field reports, from the event log of one episode."""
+
+    @property
+    @abstractmethod
+    def headline(self) -> tuple[str, ...]:
+        """The metrics that a short table shows, most important first."""
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register_family(family: Family) -> None:
+    """Make a family known to scenarios, policies and the command line."""
+    FAMILIES[family.name] = family
+
+
+def family_of(scenario: Any) -> Family:
+    """Return the family of a scenario object."""
+    return FAMILIES[scenario.family]

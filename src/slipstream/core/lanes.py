@@ -1,0 +1,175 @@
+"""Lanes: many simulated machines in one struct, stepped by compiled code that knows no family.
+
+A family implements the functions declared here for its own state (`core.jit.implement`). Everything that runs a lane
+(the Gymnasium environments, whole episodes under a compiled policy, the device) calls them through these drivers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.core.calling import call_choice, call_rule
+from slipstream.core.jit import entry, family_function, kernel
+from slipstream.core.rng import next_seed
+
+ASKING, TERMINATED, TRUNCATED, LOG_FULL = 0, 1, 2, 3
+"""Why a lane handed control back: a choice is due, the work ended, the clock ended, or the log must be flushed."""
+
+LOG_MARGIN = 8
+"""Rows kept free in the log so that one event, with the choice before it, always fits."""
+
+LANE_FIELDS: list[tuple[str, str]] = [
+    ("now", "i8"),
+    ("seed", "i8"),
+    ("namespace", "i8"),
+    ("key", "u8"),
+    ("status", "i8"),
+    ("asked", "i8"),  # resource that a choice is due for, -1 if none
+    ("choices", "i8"),  # choices asked so far in this episode
+    ("events", "i8"),  # events applied so far in this episode
+    ("step_began", "i8"),  # time of the previous choice
+    ("elapsed", "i8"),  # time between the last two choices
+    ("reward", "f8"),  # of the last step
+    ("illegal", "i8"),  # 1 if the last action was not allowed and counted as wait
+    ("log_rows", "i8"),  # rows of the event log not yet flushed
+]
+"""What every family's lane record starts with; times in ns."""
+
+
+@family_function
+def reset(spec, state, lane, seed, namespace):
+    """Start an episode and run to its first choice."""
+
+
+@family_function
+def advance(spec, state, lane, action):
+    """Apply a choice and run to the next one, or to the end."""
+
+
+@family_function
+def resume(spec, state, lane):
+    """Go on after the event log was flushed."""
+
+
+@family_function
+def prepare(spec, state, sheet):
+    """Write the columns that never change, once, into every slot of the sheet."""
+
+
+@family_function
+def observe(spec, state, lane, sheet, slot):
+    """Write globals, every row and the mask of the lane's present choice."""
+
+
+@family_function
+def list_legal(spec, state, lane, sheet, slot, dispatch_only):
+    """Write only the legal rows (or the dispatch rows among them), their packed indices and their counts."""
+
+
+RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE = 0, 1, 2
+"""How a compiled policy decides: a score per dispatch row, a score per legal row, or one look at everything."""
+
+
+@kernel
+def choose(spec, state, lane, sheet, form, address):
+    """Return the action of the compiled policy at `address`."""
+    if form == CHOICE:
+        observe(spec, state, lane, sheet, 0)
+        return call_choice(address, sheet.globals[0], sheet.rows[0], sheet.mask[0])
+    list_legal(spec, state, lane, sheet, 0, form == RULE_ON_DISPATCH)
+    scored = sheet.counts[0, 0] if form == RULE_ON_DISPATCH else sheet.counts[0, 1]
+    best = np.int64(sheet.mask.shape[1] - 1)
+    best_score = -np.inf
+    for position in range(scored):
+        row = sheet.legal[0, position]
+        score = call_rule(address, sheet.rows[0, row])
+        if score > best_score:
+            best = np.int64(row)
+            best_score = score
+    return best
+
+
+@entry
+def run(spec, state, lane, sheet, form, address, choices):
+    """Play under a compiled policy until the episode ends, the log is full, or `choices` were made."""
+    header = state.lanes[lane]
+    if header.status == LOG_FULL:
+        resume(spec, state, lane)
+    while header.status == ASKING and choices > 0:
+        advance(spec, state, lane, choose(spec, state, lane, sheet, form, address))
+        choices -= 1
+    return header.status
+
+
+@entry
+def choose_lanes(spec, state, sheet, form, address, actions):
+    """Write the action of a compiled policy for every lane that is asked."""
+    for lane in range(actions.shape[0]):
+        if state.lanes[lane].status == ASKING:
+            actions[lane] = choose(spec, state, lane, sheet, form, address)
+
+
+@kernel
+def clear_step(state, lane):
+    """Let a lane that made no choice report no reward; what a reset gathered belongs to the first step."""
+    header = state.lanes[lane]
+    header.reward = 0.0
+    header.elapsed = 0
+    header.illegal = 0
+
+
+@entry
+def reset_lanes(spec, state, sheet, chosen, seeds, namespace):
+    """Reset the lanes marked in `chosen`; a negative seed means the one derived from the lane's last."""
+    for lane in range(chosen.shape[0]):
+        if chosen[lane]:
+            seed = seeds[lane]
+            if seed < 0:
+                seed = next_seed(state.lanes[lane].seed)
+            reset(spec, state, lane, seed, namespace)
+            clear_step(state, lane)
+            observe(spec, state, lane, sheet, lane)
+
+
+@entry
+def step_lanes(spec, state, sheet, actions, autoreset):
+    """Step every lane; with `autoreset`, a lane whose episode is over starts the next one instead."""
+    for lane in range(actions.shape[0]):
+        header = state.lanes[lane]
+        if header.status == ASKING:
+            advance(spec, state, lane, actions[lane])
+        else:
+            if autoreset:
+                reset(spec, state, lane, next_seed(header.seed), header.namespace)
+            clear_step(state, lane)
+        observe(spec, state, lane, sheet, lane)
+
+
+@entry
+def prepare_sheet(spec, state, sheet):
+    """Write the unchanging columns of a new sheet."""
+    prepare(spec, state, sheet)
+
+
+@entry
+def observe_lane(spec, state, lane, sheet, slot):
+    """Write what the lane shows now."""
+    observe(spec, state, lane, sheet, slot)
+
+
+@entry
+def start_lane(spec, state, lane, seed, namespace):
+    """Start an episode in one lane."""
+    reset(spec, state, lane, seed, namespace)
+
+
+@entry
+def step_lane(spec, state, lane, action):
+    """Apply one choice in one lane."""
+    advance(spec, state, lane, action)
+
+
+@entry
+def resume_lane(spec, state, lane):
+    """Go on in one lane after its log was flushed."""
+    resume(spec, state, lane)

@@ -1,0 +1,44 @@
+"""The base of every part of a scenario: strict, frozen, and helpful about unknown keys."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+NANOSECONDS_PER_MS = 1_000_000
+LONGEST_MS = 8.64e9
+"""One hundred days. Below 2**53 ns, so every time is exact as a float64 too."""
+
+PositiveMs = Annotated[float, Field(ge=1e-6, le=LONGEST_MS)]
+"""A duration in milliseconds, at least one nanosecond."""
+NonNegativeMs = Annotated[float, Field(ge=0.0, le=LONGEST_MS)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def nanoseconds(milliseconds: float) -> int:
+    """Return the nearest whole number of nanoseconds; kernels know no other unit of time."""
+    return round(milliseconds * NANOSECONDS_PER_MS)
+
+
+class Part(BaseModel):
+    """A JSON object of a scenario: no unknown keys, no silent conversions, no NaN, no changes afterwards."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest_the_nearest_key(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for key in data:
+                if key not in cls.model_fields:
+                    near = difflib.get_close_matches(str(key), cls.model_fields, n=1, cutoff=0.5)
+                    hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(cls.model_fields)}"
+                    raise PydanticCustomError(
+                        "unknown_key", "unknown key '{key}': {hint}", {"key": str(key), "hint": hint}
+                    )
+        return data

@@ -1,0 +1,90 @@
+"""Sheets: the candidates of lanes as the kernel writes them, raw for policies or observed for agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.experimental import structref
+from numba.extending import overload
+
+from slipstream.core.features import FeatureTable
+from slipstream.core.jit import COMPILED, INNER, entry
+from slipstream.core.structs import make_struct, struct
+
+
+class SheetType(types.StructRef):
+    """Compiled type of Sheet."""
+
+
+class Sheet(structref.StructRefProxy):
+    """The candidates of some lanes.
+
+    globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
+    packed indices of the legal rows, dispatch rows first; counts (L, 2) int32: dispatch rows, legal rows;
+    global_image (3, G), row_image (3, F): scale, low and high of each column.
+    """
+
+
+struct(SheetType, Sheet, ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image"])
+
+
+@entry
+def _make_sheet(global_rows, rows, mask, legal, counts, global_image, row_image):
+    return Sheet(global_rows, rows, mask, legal, counts, global_image, row_image)
+
+
+def make_sheet(arrays: dict[str, np.ndarray]) -> Any:
+    """Build a sheet over the caller's arrays."""
+    return make_struct(_make_sheet, SheetType, arrays)
+
+
+def sheet_arrays(
+    lanes: int, rows: int, global_features: FeatureTable, row_features: FeatureTable, raw: bool
+) -> dict[str, np.ndarray]:
+    """Return fresh arrays for a sheet; observed sheets leave out the columns that agents do not see."""
+    if not raw:
+        global_features, row_features = global_features.observed, row_features.observed
+    number = np.float64 if raw else np.float32
+    return {
+        "globals": np.zeros((lanes, len(global_features)), number),
+        "rows": np.zeros((lanes, rows, len(row_features)), number),
+        "mask": np.zeros((lanes, rows), np.int8),
+        "legal": np.zeros((lanes, rows), np.int32),
+        "counts": np.zeros((lanes, 2), np.int32),
+        "global_image": global_features.identity() if raw else global_features.image(),
+        "row_image": row_features.identity() if raw else row_features.image(),
+    }
+
+
+def put_row(sheet, slot, row, column, value):
+    """Write one value of a row through the sheet's image: scale, then clip."""
+    image = sheet.row_image
+    sheet.rows[slot, row, column] = min(max(value * image[0, column], image[1, column]), image[2, column])
+
+
+def put_global(sheet, slot, column, value):
+    """Write one value of the globals through the sheet's image."""
+    image = sheet.global_image
+    sheet.globals[slot, column] = min(max(value * image[0, column], image[1, column]), image[2, column])
+
+
+def _put_raw_row(sheet, slot, row, column, value):
+    sheet.rows[slot, row, column] = value
+
+
+def _put_raw_global(sheet, slot, column, value):
+    sheet.globals[slot, column] = value
+
+
+if COMPILED:
+    # Which of the two a kernel needs is known from the sheet's type, so a raw write costs one store.
+
+    @overload(put_row, jit_options=INNER)
+    def _choose_row_writer(sheet, slot, row, column, value):
+        return _put_raw_row if sheet.field_dict["rows"].dtype == types.float64 else put_row
+
+    @overload(put_global, jit_options=INNER)
+    def _choose_global_writer(sheet, slot, column, value):
+        return _put_raw_global if sheet.field_dict["globals"].dtype == types.float64 else put_global

@@ -1,0 +1,103 @@
+"""One lane that plays whole episodes under any policy and hands on its event log in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from slipstream.core import lanes
+from slipstream.core.family import family_of
+from slipstream.core.rng import NAMESPACES, SEED_LIMIT
+from slipstream.core.sheets import make_sheet, sheet_arrays
+from slipstream.errors import InputError
+from slipstream.policies.base import Heuristic, Policy
+
+LOG_ROWS = 1 << 16
+"""Rows kept before they are handed on, so memory does not grow with the length of an episode."""
+
+FOREVER = 2**62
+
+Sink = Callable[[np.ndarray], None]
+
+
+def check_seed(seed: int) -> int:
+    """Return the seed if it is one."""
+    if not 0 <= seed < SEED_LIMIT:
+        raise InputError(f"seed {seed}: expected a number from 0 to 2**62 - 1")
+    return seed
+
+
+class Simulator:
+    """A single lane with its raw candidates, driven choice by choice or by whole episodes."""
+
+    def __init__(self, scenario: Any, log_rows: int = LOG_ROWS) -> None:
+        self.scenario = scenario
+        self.family = family_of(scenario)
+        self.arrays = self.family.state_arrays(scenario, 1, log_rows)
+        self.header = self.arrays["lanes"][0]
+        self.raw = sheet_arrays(
+            1,
+            self.family.candidate_rows(scenario),
+            self.family.global_features,
+            self.family.candidate_features,
+            raw=True,
+        )
+        self._spec = self.family.make_spec(self.family.spec_arrays(scenario))
+        self._state = self.family.make_state(self.arrays)
+        self._sheet = make_sheet(self.raw)
+        lanes.prepare_sheet(self._spec, self._state, self._sheet)
+
+    @property
+    def asking(self) -> bool:
+        """Whether a choice is due."""
+        return bool(self.header["status"] == lanes.ASKING)
+
+    def reset(self, seed: int, namespace: str = "test", sink: Sink | None = None) -> None:
+        """Start an episode and run to its first choice."""
+        lanes.start_lane(self._spec, self._state, 0, check_seed(seed), NAMESPACES[namespace])
+        self._flush_while_full(sink)
+
+    def step(self, action: int, sink: Sink | None = None) -> None:
+        """Apply a choice and run to the next one."""
+        lanes.step_lane(self._spec, self._state, 0, int(action))
+        self._flush_while_full(sink)
+
+    def observe(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the raw globals, rows and mask of the present choice; the arrays are overwritten by the next."""
+        lanes.observe_lane(self._spec, self._state, 0, self._sheet, 0)
+        return self.raw["globals"][0], self.raw["rows"][0], self.raw["mask"][0]
+
+    def log(self) -> np.ndarray:
+        """Return the rows of the event log that were not handed on yet."""
+        return np.array(self.arrays["log"][0, : self.header["log_rows"]])
+
+    def play(self, policy: Policy, seed: int, namespace: str = "test", sink: Sink | None = None) -> np.ndarray:
+        """Play a whole episode; return its event log, or give it to `sink` piece by piece and return nothing."""
+        kept: list[np.ndarray] = []
+        take = sink or kept.append
+        self.reset(seed, namespace, take)
+        if isinstance(policy, Heuristic):
+            self._play_compiled(policy, take)
+        else:
+            while self.asking:
+                self.step(policy.choose(*self.observe()), take)
+        take(self.log())
+        return np.concatenate(kept) if kept else self.arrays["log"][0, :0]
+
+    def _play_compiled(self, policy: Heuristic, sink: Sink) -> None:
+        form, address = policy.form, policy.address
+        while lanes.run(self._spec, self._state, 0, self._sheet, form, address, FOREVER) == lanes.LOG_FULL:
+            self._flush(sink)
+
+    def _flush(self, sink: Sink) -> None:
+        sink(self.log())
+        self.header["log_rows"] = 0
+
+    def _flush_while_full(self, sink: Sink | None) -> None:
+        while self.header["status"] == lanes.LOG_FULL:
+            if sink is None:
+                raise InputError("the event log is full: pass a sink, or a larger log_rows")
+            self._flush(sink)
+            lanes.resume_lane(self._spec, self._state, 0)

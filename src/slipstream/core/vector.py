@@ -1,0 +1,173 @@
+"""The native vector environment: many lanes stepped in place by compiled code, optionally on several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from slipstream.core import lanes
+from slipstream.core.env import Observation, load_for, namespace_code
+from slipstream.core.family import FAMILIES
+from slipstream.core.sheets import make_sheet, sheet_arrays
+from slipstream.core.simulator import check_seed
+from slipstream.core.spaces import action_space, observation_space
+from slipstream.errors import InputError
+
+
+class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
+    """`num_envs` lanes of one scenario; lane k of a vector seeded s is bit-identical to a single env seeded s + k.
+
+    With `copy=False` the returned arrays are the kernel's own buffers, overwritten by the next step. Every thread owns
+    its structs over a slice of the lanes, so threads share nothing.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        family: str,
+        scenario: Any = None,
+        threads: int = 1,
+        copy: bool = True,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        mask_in_observation: bool = False,
+        namespace: str = "train",
+        render_mode: str | None = None,
+    ) -> None:
+        if num_envs < 1 or threads < 1:
+            raise InputError(f"num_envs {num_envs}, threads {threads}: expected at least 1 of each")
+        self.family = FAMILIES[family]
+        self.scenario = load_for(self.family, scenario)
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
+        self.single_action_space = action_space(self.family, self.scenario)
+        self.single_observation_space = observation_space(self.family, self.scenario, mask_in_observation)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._copy = copy
+        self._mask_in_observation = mask_in_observation
+        self._namespace = namespace_code(namespace)
+        self._arrays = self.family.state_arrays(self.scenario, num_envs, 0)
+        self._lanes = self._arrays["lanes"]
+        rows = self.family.candidate_rows(self.scenario)
+        self._shown = sheet_arrays(
+            num_envs, rows, self.family.global_features, self.family.candidate_features, raw=False
+        )
+        self._actions = np.zeros(num_envs, np.int64)
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._workers = self._split(min(threads, num_envs))
+        self._seeded = False
+        self._each(lanes.prepare_sheet)
+
+    def _split(self, parts: int) -> list[tuple[slice, tuple[Any, Any, Any]]]:
+        """Give every worker its own structs over a slice of the lanes."""
+        borders = np.linspace(0, self.num_envs, parts + 1).astype(int)
+        workers = []
+        for begin, end in pairwise(borders):
+            part = slice(int(begin), int(end))
+            shown = {n: a if n.endswith("_image") else a[part] for n, a in self._shown.items()}
+            spec = self.family.make_spec(self.family.spec_arrays(self.scenario))
+            state = self.family.make_state({name: array[part] for name, array in self._arrays.items()})
+            workers.append((part, (spec, state, make_sheet(shown))))
+        return workers
+
+    def _each(self, function: Callable[..., Any], *sliced: np.ndarray, rest: Sequence[Any] = ()) -> None:
+        """Call a compiled function on every worker's lanes."""
+        calls = [(*structs, *(array[part] for array in sliced), *rest) for part, structs in self._workers]
+        if self._pool is None:
+            for call in calls:
+                function(*call)
+        else:
+            for future in [self._pool.submit(function, *call) for call in calls]:
+                future.result()
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start episodes; lane k gets `seed + k`, or the k-th of a list. `options["reset_mask"]` limits it to some."""
+        options = options or {}
+        chosen = np.asarray(options.get("reset_mask", np.ones(self.num_envs, np.bool_)), np.bool_)
+        namespace = namespace_code(options["namespace"]) if "namespace" in options else self._namespace
+        if seed is None and not self._seeded:
+            super().reset(seed=None)
+            seed = int(self.np_random.integers(2**31))
+        self._each(lanes.reset_lanes, chosen, self._seeds(seed), rest=(namespace,))
+        self._seeded = True
+        return self._observation(), self._info()
+
+    def _seeds(self, seed: int | list[int | None] | None) -> np.ndarray:
+        if seed is None:
+            return np.full(self.num_envs, -1, np.int64)
+        if isinstance(seed, int | np.integer):
+            return np.arange(check_seed(int(seed)), check_seed(int(seed)) + self.num_envs, dtype=np.int64)
+        if len(seed) != self.num_envs:
+            raise InputError(f"{len(seed)} seeds for {self.num_envs} lanes: expected one for each")
+        return np.array([-1 if one is None else check_seed(one) for one in seed], np.int64)
+
+    def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Take one row in every lane and run each to its next choice."""
+        self._actions[:] = actions
+        self._each(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
+        status = self._lanes["status"]
+        terminated, truncated = status == lanes.TERMINATED, status == lanes.TRUNCATED
+        reward = self._lanes["reward"].copy()
+        info = self._info()
+        ended = terminated | truncated
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and ended.any():
+            info = self._reset_at_once(ended, info)
+        return self._observation(), reward, terminated, truncated, info
+
+    def _reset_at_once(self, ended: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
+        """Start the next episode of ended lanes; keep what they showed last as `final_obs` and `final_info`."""
+        last = {name: np.zeros_like(array) for name, array in self._buffers().items()}
+        for name, array in self._buffers().items():
+            last[name][ended] = array[ended]
+        self._each(lanes.reset_lanes, ended, self._seeds(None), rest=(self._namespace,))
+        return {**self._info(), "final_obs": last, "_final_obs": ended, "final_info": info, "_final_info": ended}
+
+    def action_masks(self) -> np.ndarray:
+        """Return the masks of the present choices as booleans, one row per lane."""
+        return self._shown["mask"].astype(np.bool_)
+
+    def choose(self, policy: Any) -> np.ndarray:
+        """Return the action of a compiled heuristic in every lane."""
+        rows = self.family.candidate_rows(self.scenario)
+        actions = np.full(self.num_envs, rows - 1, np.int64)
+        features = (self.family.global_features, self.family.candidate_features)
+        raw = make_sheet(sheet_arrays(1, rows, *features, raw=True))
+        for part, (spec, state, _) in self._workers:
+            lanes.prepare_sheet(spec, state, raw)
+            lanes.choose_lanes(spec, state, raw, policy.form, policy.address, actions[part])
+        return actions
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Stop the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _buffers(self) -> Observation:
+        shown = {"globals": self._shown["globals"], "candidates": self._shown["rows"]}
+        if self._mask_in_observation:
+            shown["action_mask"] = self._shown["mask"]
+        return shown
+
+    def _observation(self) -> Observation:
+        return {name: array.copy() if self._copy else array for name, array in self._buffers().items()}
+
+    def _info(self) -> dict[str, Any]:
+        unit = self.family.nanoseconds_per_unit
+        terms = self._arrays["terms"]
+        return {
+            "action_mask": self._shown["mask"].copy() if self._copy else self._shown["mask"],
+            "illegal_action": self._lanes["illegal"].astype(np.bool_),
+            "elapsed": self._lanes["elapsed"] / unit,
+            "time": self._lanes["now"] / unit,
+            "rewards": {name: terms[:, place].copy() for place, name in enumerate(self.family.reward_terms)},
+        }

@@ -1,0 +1,75 @@
+"""Edge: several DNNs share one device with streams; periodic and random jobs have deadlines and model variants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slipstream.core.family import Family
+from slipstream.core.features import FeatureTable
+from slipstream.edge import features
+
+if TYPE_CHECKING:
+    from slipstream.edge.scenario import EdgeScenario
+
+
+class EdgeFamily(Family):
+    """The edge house."""
+
+    name = "edge"
+    env_id = "slipstream/Edge-v0"
+    default_scenario = "edge/heavy"
+    time_unit = "ms"
+    nanoseconds_per_unit = 1_000_000
+    reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation")
+    scenario_package = "slipstream.edge.scenarios"
+    headline = ("reward", "miss_rate", "effective_accuracy", "executed_accuracy", "response_p99_ms", "utilisation")
+
+    @property
+    def scenario_type(self) -> type[EdgeScenario]:
+        from slipstream.edge.scenario import EdgeScenario
+
+        return EdgeScenario
+
+    @property
+    def candidate_features(self) -> FeatureTable:
+        return features.CANDIDATE
+
+    @property
+    def global_features(self) -> FeatureTable:
+        return features.GLOBAL
+
+    def candidate_rows(self, scenario: EdgeScenario) -> int:
+        return len(scenario.tasks) * (max(task.num_variants for task in scenario.tasks) + 1) + 1
+
+    def spec_arrays(self, scenario: EdgeScenario) -> dict[str, np.ndarray]:
+        from slipstream.edge import build
+
+        return build.spec_arrays(scenario)
+
+    def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
+        from slipstream.edge import build
+
+        return build.make_spec(arrays)
+
+    def state_arrays(self, scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
+        from slipstream.edge import build
+
+        return build.state_arrays(scenario, lanes, log_rows)
+
+    def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
+        from slipstream.edge import build
+
+        return build.make_state(arrays)
+
+    def register_policies(self) -> None:
+        from slipstream.edge import policies  # noqa: F401  importing registers them
+
+    def metrics(self, scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
+        from slipstream.edge.metrics import metrics
+
+        return metrics(scenario, events)
+
+
+FAMILY = EdgeFamily()

@@ -1,0 +1,35 @@
+"""The worded errors of the project.
+
+SlipstreamError
+├── InputError          something the user gave us is wrong; the command line exits with 2
+│   ├── ScenarioError   a scenario file or dictionary
+│   ├── TraceError      an arrival trace or a recorded event log
+│   └── PolicyError     a policy name, file or object
+└── LawError            an event log breaks a conservation law: a bug of ours, or a damaged log
+"""
+
+from __future__ import annotations
+
+
+class SlipstreamError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InputError(SlipstreamError):
+    """Something the user gave us is wrong: one line says what, where, and what would be right."""
+
+
+class ScenarioError(InputError):
+    """A scenario cannot be read."""
+
+
+class TraceError(InputError):
+    """A trace or an event log cannot be read."""
+
+
+class PolicyError(InputError):
+    """A policy is unknown or does not fit the scenario."""
+
+
+class LawError(SlipstreamError):
+    """An event log breaks a conservation law."""

@@ -1,0 +1,130 @@
+"""Playing policies on the same arrivals, and saying how sure the figures are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.core.family import family_of
+from slipstream.core.simulator import Simulator, check_seed
+from slipstream.errors import InputError
+from slipstream.policies.base import Policy, find, names
+from slipstream.scenario import load
+
+RESAMPLES = 2000
+"""Bootstrap resamples behind every 95% interval."""
+
+Progress = Callable[[int, int], None]
+"""Called with (episodes done, episodes in all)."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A policy's metrics, one value per episode."""
+
+    policy: str
+    values: dict[str, np.ndarray]
+
+    def mean(self, metric: str) -> float:
+        """Return the metric's mean over the episodes."""
+        return float(self.values[metric].mean())
+
+    def interval(self, metric: str) -> tuple[float, float]:
+        """Return the bootstrap 95% interval of the metric's mean."""
+        return bootstrap_interval(self.values[metric])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the evaluation as JSON-ready data."""
+        figures = {}
+        for metric, values in self.values.items():
+            low, high = self.interval(metric)
+            figures[metric] = {"mean": self.mean(metric), "low": low, "high": high, "values": values.tolist()}
+        return {"policy": self.policy, "metrics": figures}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several policies on the same episodes, in the same order, so that differences can be paired."""
+
+    scenario: str
+    episodes: int
+    seed: int
+    evaluations: tuple[Evaluation, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON-ready data, of the same shape in every family."""
+        return {
+            "scenario": self.scenario,
+            "episodes": self.episodes,
+            "seed": self.seed,
+            "oracle": None,
+            "policies": [evaluation.to_dict() for evaluation in self.evaluations],
+        }
+
+    def difference(self, policy: str, other: str, metric: str) -> tuple[float, float, float]:
+        """Return the mean paired difference of two policies and its bootstrap 95% interval."""
+        by_name = {evaluation.policy: evaluation.values[metric] for evaluation in self.evaluations}
+        gap = by_name[policy] - by_name[other]
+        return float(gap.mean()), *bootstrap_interval(gap)
+
+
+def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
+    """Return the percentile bootstrap 95% interval of the mean; the resampling is seeded, so it repeats."""
+    if len(values) < 2 or np.all(values == values[0]):
+        return float(values.mean()), float(values.mean())
+    picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.percentile(values[picks].mean(axis=1), (2.5, 97.5))
+    return float(low), float(high)
+
+
+def evaluate(
+    scenario: str | Path | dict[str, Any] | Any,
+    policy: str | Policy,
+    episodes: int = 100,
+    seed: int = 0,
+    namespace: str = "test",
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Play a policy for a number of episodes, with seeds `seed`, `seed + 1`, ..."""
+    if episodes < 1:
+        raise InputError(f"episodes {episodes}: expected at least 1")
+    check_seed(seed + episodes)
+    loaded: Any = load(scenario)
+    family = family_of(loaded)
+    player = find(policy, family.name)
+    simulator = Simulator(loaded)
+    rows = []
+    for episode in range(episodes):
+        rows.append(family.metrics(loaded, simulator.play(player, seed + episode, namespace)))
+        if progress is not None:
+            progress(episode + 1, episodes)
+    return Evaluation(player.name, {metric: np.array([row[metric] for row in rows]) for metric in rows[0]})
+
+
+def compare(
+    scenario: str | Path | dict[str, Any] | Any,
+    policies: str | Sequence[str | Policy] = "all",
+    episodes: int = 100,
+    seed: int = 0,
+    namespace: str = "test",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Play several policies on the same arrivals; "all" means every policy of the family."""
+    loaded: Any = load(scenario)
+    family = family_of(loaded).name
+    chosen = [find(policy, family) for policy in (names(family) if policies == "all" else policies)]
+    total = episodes * len(chosen)
+    evaluations = []
+    for index, policy in enumerate(chosen):
+
+        def tick(done: int, _: int, before: int = index * episodes) -> None:
+            if progress is not None:
+                progress(before + done, total)
+
+        evaluations.append(evaluate(loaded, policy, episodes, seed, namespace, tick))
+    label = scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}"
+    return Comparison(str(label), episodes, seed, tuple(evaluations))

@@ -1,0 +1,137 @@
+"""The policy protocol, compiled heuristics, and the registry.
+
+A heuristic has one of two forms. A *rule* scores one row; the best dispatch row wins, ties go to the lowest row. A
+*choice* looks at everything, `(globals, rows, mask) -> index`. Both are compiled on first use, and the same function
+decides in the simulator and on the device.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from slipstream.core.family import FAMILIES
+from slipstream.errors import PolicyError
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that picks a row."""
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+
+    def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+        """Return the index of the row to take; raw values, times in ns."""
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """A policy made from one plain function."""
+
+    name: str
+    family: str
+    function: Callable[..., Any]
+    is_rule: bool
+    scores_all_rows: bool = False
+    """Whether a rule also scores the drop and wait rows."""
+
+    @property
+    def description(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n")[0]
+
+    @cached_property
+    def _compiled(self) -> tuple[int, Any]:
+        from slipstream.core import calling
+
+        try:
+            return (calling.rule_address if self.is_rule else calling.choice_address)(self.function)
+        except Exception as error:
+            reason = str(error).strip().split("\n")[0]
+            raise PolicyError(f"policy '{self.name}' cannot be compiled: {reason}") from error
+
+    @property
+    def address(self) -> int:
+        """Where its machine code starts."""
+        return self._compiled[0]
+
+    @property
+    def form(self) -> int:
+        """How compiled loops call it."""
+        from slipstream.core import lanes
+
+        if not self.is_rule:
+            return lanes.CHOICE
+        return lanes.RULE_ON_ALL if self.scores_all_rows else lanes.RULE_ON_DISPATCH
+
+    def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+        """Return the index of the row to take, in plain Python."""
+        if not self.is_rule:
+            return int(self.function(global_row, rows, mask))
+        dispatch = FAMILIES[self.family].candidate_features.index("dispatch")
+        best, best_score = len(mask) - 1, -np.inf
+        for index in np.flatnonzero(mask):
+            if self.scores_all_rows or rows[index, dispatch] == 1.0:
+                score = self.function(rows[index])
+                if score > best_score:
+                    best, best_score = int(index), score
+        return best
+
+
+_REGISTRY: dict[str, dict[str, Heuristic]] = {}
+
+
+def _register(heuristic: Heuristic) -> Heuristic:
+    known = _REGISTRY.setdefault(heuristic.family, {})
+    before = known.get(heuristic.name)
+    if before is not None and before.function.__module__ != heuristic.function.__module__:
+        raise PolicyError(f"policy '{heuristic.name}' exists in family '{heuristic.family}': choose another name")
+    known[heuristic.name] = heuristic
+    return heuristic
+
+
+def _policy_name(function: Callable[..., Any]) -> str:
+    return function.__name__.strip("_").replace("_", "-")
+
+
+def rule(family: str, scores_all_rows: bool = False) -> Callable[[Callable[..., float]], Heuristic]:
+    """Make a heuristic from `row -> score` and register it under the function's name."""
+    return lambda function: _register(Heuristic(_policy_name(function), family, function, True, scores_all_rows))
+
+
+def choice(family: str) -> Callable[[Callable[..., int]], Heuristic]:
+    """Make a heuristic from `(globals, rows, mask) -> index` and register it under the function's name."""
+    return lambda function: _register(Heuristic(_policy_name(function), family, function, False))
+
+
+def names(family: str) -> list[str]:
+    """Return the names of the family's policies, in the order of their definition."""
+    FAMILIES[family].register_policies()
+    return list(_REGISTRY.get(family, {}))
+
+
+def describe(family: str) -> dict[str, str]:
+    """Return what each policy of the family does, in one sentence each."""
+    return {name: _REGISTRY[family][name].description for name in names(family)}
+
+
+def find(policy: str | Policy, family: str) -> Policy:
+    """Return the policy of that name, or the object itself."""
+    if not isinstance(policy, str):
+        if isinstance(policy, Heuristic) and policy.family != family:
+            raise PolicyError(f"policy '{policy.name}' is for family '{policy.family}': expected one for '{family}'")
+        return policy
+    known = names(family)
+    if policy not in known:
+        near = difflib.get_close_matches(policy, known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(known)}"
+        raise PolicyError(f"unknown policy '{policy}' of family '{family}': {hint}")
+    return _REGISTRY[family][policy]

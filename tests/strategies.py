@@ -1,0 +1,175 @@
+"""Hypothesis strategies for scenarios, and the scripts that drive two simulators alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from slipstream.edge.scenario import EdgeScenario
+
+Json = dict[str, Any]
+Duration = Callable[[int, int], float]
+"""Draws a duration in milliseconds between two whole numbers of the scenario's unit."""
+
+ARRIVALS = ["periodic", "poisson", "bursty", "trace", "closed"]
+
+
+@st.composite
+def edge_scenarios(draw: st.DrawFn) -> EdgeScenario:
+    """Draw a small valid edge scenario, more often than not on a coarse time grid so that events coincide."""
+    duration = _duration(draw)
+    # Only traces can come to an end before the horizon: one scenario in four has nothing else.
+    kinds = draw(st.sampled_from([ARRIVALS, ARRIVALS, ARRIVALS, ["trace"]]))
+    tasks = [_task(draw, duration, index, kinds) for index in range(draw(st.integers(1, 5)))]
+    streams = draw(st.integers(1, 4))
+    return EdgeScenario.model_validate(
+        {
+            "family": "edge",
+            "name": "random",
+            "horizon_ms": _horizon(draw, duration, tasks),
+            "device": {
+                "streams": streams,
+                "interference": _interference(draw, streams),
+                "latency": draw(_LATENCIES),
+                "late": draw(st.sampled_from(["drop", "run"])),
+                "queue_limit": draw(st.sampled_from([1, 1, 2, 2, 3, 4, 16])),
+                "decision_time_ms": _decision_time(draw, duration),
+            },
+            "reward": {
+                "on_time_accuracy": draw(_WEIGHTS),
+                "lateness": draw(_WEIGHTS),
+                "drops": draw(_WEIGHTS),
+                "utilisation": draw(_WEIGHTS),
+            },
+            "tasks": tasks,
+        }
+    )
+
+
+def action_scripts() -> st.SearchStrategy[int]:
+    """Draw the seed of a script for `scripted_action`."""
+    return st.integers(0, 2**32 - 1)
+
+
+def episode_seeds() -> st.SearchStrategy[int]:
+    """Draw the seed of an episode, over the whole range that is allowed."""
+    return st.one_of(st.integers(0, 9), st.integers(0, 2**62 - 1))
+
+
+def scripted_action(script_seed: int, n: int, mask: Sequence[int]) -> int:
+    """Return the action at the n-th choice: mostly a legal row, sometimes wait, rarely any row at all."""
+    lot = _hash(script_seed, n)
+    kind, pick = lot % 100, lot // 100
+    if kind < 82:
+        legal = [row for row, allowed in enumerate(mask) if allowed]
+        return legal[pick % len(legal)]
+    if kind < 95:
+        return len(mask) - 1
+    return pick % len(mask)
+
+
+def _hash(seed: int, n: int) -> int:
+    """Return 32 well-mixed bits (the finaliser of MurmurHash3), unrelated to the simulators' own numbers."""
+    h = (seed ^ (n * 0x9E3779B1 + 0x7F4A7C15)) & 0xFFFFFFFF
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        h = (h ^ h >> shift) * factor & 0xFFFFFFFF
+    return h ^ h >> 16
+
+
+_WEIGHTS = st.sampled_from([1.0, 0.0, 0.5, 3.0, 0.1])
+_DEMANDS = st.one_of(st.sampled_from([1.0, 1.0, 0.5, 2.0, 2.87]), st.floats(0.1, 8.0))
+_LATENCIES = st.one_of(
+    st.just({"kind": "fixed"}),
+    st.just({"kind": "fixed"}),
+    st.builds(lambda cv: {"kind": "lognormal", "cv": cv}, st.floats(0.01, 2.0)),
+    st.just({"kind": "exponential"}),
+)
+
+
+def _duration(draw: st.DrawFn) -> Duration:
+    """Return how this scenario draws its durations: on a grid, or any."""
+    unit = draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.001, None]))
+    if unit is None:
+        return lambda least, most: draw(st.floats(max(least, 1e-6), most))
+    return lambda least, most: unit * draw(st.integers(least, most))
+
+
+def _decision_time(draw: st.DrawFn, duration: Duration) -> float:
+    """Draw no decision time half of the time, else one as long as a short run or a tenth of it."""
+    if draw(st.booleans()):
+        return 0.0
+    return duration(1, 4) * draw(st.sampled_from([1.0, 1.0, 0.1]))
+
+
+def _interference(draw: st.DrawFn, streams: int) -> Json:
+    if draw(st.integers(0, 3)) == 0:
+        return {"kind": "none"}
+    # As many units of throughput as streams or as co-runners: equal demands then run at exactly full rate.
+    throughput = st.one_of(st.sampled_from([1.0, 1.25, 2.0, float(streams)]), st.floats(0.6, 2.5))
+    return {"kind": "share", "total_throughput": draw(throughput)}
+
+
+def _task(draw: st.DrawFn, duration: Duration, index: int, kinds: list[str]) -> Json:
+    ladder = _ladder(draw, duration)
+    task: Json = {
+        "name": f"task-{index}",
+        "model": "builtin:resnet",
+        "dataset": "cifar10",
+        "num_variants": len(ladder),
+        "arrival": _arrival(draw, duration, draw(st.sampled_from(kinds))),
+        "weight": draw(_WEIGHTS),
+        "criticality": draw(st.integers(0, 2)),
+        "variants": ladder,
+    }
+    if task["arrival"]["kind"] != "periodic" or draw(st.booleans()):
+        tightest, loosest = draw(st.sampled_from([(1, 4), (3, 15), (10, 60)]))
+        task["deadline_ms"] = duration(tightest, loosest)
+    return task
+
+
+def _ladder(draw: st.DrawFn, duration: Duration) -> list[Json]:
+    latencies = sorted(duration(1, 12) for _ in range(draw(st.integers(1, 4))))
+    return [
+        {"latency_ms": latency, "accuracy": draw(st.sampled_from([0.0, 0.5, 0.7, 0.9, 1.0])), "demand": draw(_DEMANDS)}
+        for latency in latencies
+    ]
+
+
+def _arrival(draw: st.DrawFn, duration: Duration, kind: str) -> Json:
+    if kind == "periodic":
+        period = duration(2, 20)
+        jitter = draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])) * period
+        return {"kind": kind, "period_ms": period, "phase_ms": duration(0, 10), "jitter_ms": jitter}
+    if kind == "poisson":
+        return {"kind": kind, "mean_gap_ms": duration(2, 20)}
+    if kind == "bursty":
+        gaps = {"calm_gap_ms": duration(5, 30), "burst_gap_ms": duration(1, 6)}
+        return {"kind": kind, **gaps, "calm_ms": duration(5, 40), "burst_ms": duration(2, 20)}
+    if kind == "trace":
+        return {"kind": kind, "times_ms": sorted(duration(0, 60) for _ in range(draw(st.integers(0, 12))))}
+    return {"kind": kind, "phase_ms": duration(0, 10), "think_ms": duration(0, 8), "retry_ms": duration(1, 8)}
+
+
+def _horizon(draw: st.DrawFn, duration: Duration, tasks: list[Json]) -> float:
+    """Draw a horizon by which some 5 to 80 jobs are released, unless the traces end sooner."""
+    per_ms = sum(_releases_per_ms(task) for task in tasks)
+    if per_ms == 0.0:
+        return duration(10, 150)
+    grid = duration(1, 1)
+    return max(1, round(draw(st.integers(5, 80)) / per_ms / grid)) * grid
+
+
+def _releases_per_ms(task: Json) -> float:
+    arrival = task["arrival"]
+    if arrival["kind"] == "periodic":
+        return 1.0 / float(arrival["period_ms"])
+    if arrival["kind"] == "poisson":
+        return 1.0 / float(arrival["mean_gap_ms"])
+    if arrival["kind"] == "bursty":
+        calm, burst = float(arrival["calm_ms"]), float(arrival["burst_ms"])
+        return (calm / float(arrival["calm_gap_ms"]) + burst / float(arrival["burst_gap_ms"])) / (calm + burst)
+    if arrival["kind"] == "closed":
+        return 1.0 / (float(arrival["think_ms"]) + float(task["variants"][0]["latency_ms"]))
+    return 0.0
