@@ -6,7 +6,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from slipstream.core import lanes
 from slipstream.core.family import FAMILIES, Family
@@ -16,7 +15,8 @@ from slipstream.core.simulator import check_seed
 from slipstream.core.spaces import action_space, observation_space
 from slipstream.errors import InputError, ScenarioError
 
-Observation = dict[str, np.ndarray]
+Observation = dict[str, Any]
+"""Arrays by name; typed as Gymnasium types its dictionary spaces."""
 
 
 def load_for(family: Family, scenario: Any) -> Any:
@@ -60,7 +60,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.scenario = load_for(self.family, scenario)
         self.render_mode = render_mode
         self.action_space = action_space(self.family, self.scenario)
-        self.observation_space: spaces.Dict = observation_space(self.family, self.scenario, mask_in_observation)
+        self.observation_space = observation_space(self.family, self.scenario, mask_in_observation)
         self._mask_in_observation = mask_in_observation
         self._namespace = namespace_code(namespace)
         self._arrays = self.family.state_arrays(self.scenario, 1, 0)

@@ -13,8 +13,8 @@ from slipstream.core.heap import empty_heap
 from slipstream.core.parts import nanoseconds
 from slipstream.core.structs import make_struct
 from slipstream.edge import features as f
-from slipstream.edge import kernel as k
 from slipstream.edge import observation  # noqa: F401  registers the family's compiled functions
+from slipstream.edge import state as k
 from slipstream.edge.arrivals import trace_times
 from slipstream.edge.scenario import (
     Bursty,

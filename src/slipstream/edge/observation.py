@@ -14,17 +14,8 @@ from slipstream.core.jit import implement, kernel
 from slipstream.core.rng import stream_key, uniform
 from slipstream.core.sheets import put_global, put_row
 from slipstream.edge import features as f
-from slipstream.edge.kernel import (
-    BURSTY,
-    CLOSED,
-    PERIODIC,
-    POISSON,
-    SHARE,
-    EdgeStateType,
-    advance,
-    reset,
-    resume,
-)
+from slipstream.edge.kernel import advance, reset, resume
+from slipstream.edge.state import BURSTY, CLOSED, PERIODIC, POISSON, SHARE, EdgeStateType
 
 
 @kernel

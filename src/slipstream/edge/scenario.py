@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -243,14 +242,15 @@ class EdgeScenario(Part):
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults filled in, ladders and traces written out."""
+        from slipstream.edge.arrivals import trace_times
+
         data = self.model_dump(mode="json")
         for row, task in zip(data["tasks"], self.tasks, strict=True):
             del row["profile"]
             row["variants"] = [variant.model_dump(mode="json") for variant in task.ladder]
             row["deadline_ms"] = task.relative_deadline_ms
-            if isinstance(task.arrival, Trace) and task.arrival.path is not None:
-                content = (self._folder / task.arrival.path).read_bytes()
-                row["arrival"]["path"] = hashlib.sha256(content).hexdigest()
+            if isinstance(task.arrival, Trace):
+                row["arrival"] = {"kind": "trace", "times_ns": trace_times(task.arrival, self._folder).tolist()}
         return data
 
     @model_validator(mode="after")

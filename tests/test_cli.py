@@ -1,0 +1,125 @@
+"""The command line: what it prints, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slipstream.core.eventlog import digest, read
+from slipstream.core.family import FAMILIES
+from slipstream.policies import names
+
+COMMANDS = ["demo", "run", "compare", "scenarios", "policies", "schema", "bench"]
+
+
+def slipstream(*arguments, cwd=None):
+    """Run the installed command; return exit code, standard output and standard error."""
+    command = Path(sys.executable).with_name("slipstream")
+    done = subprocess.run(
+        [str(command), *arguments], capture_output=True, text=True, cwd=cwd, env=dict(os.environ, COLUMNS="200")
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_demo_prints_a_row_for_every_policy():
+    code, output, _ = slipstream("demo")
+    assert code == 0
+    for name in names("edge"):
+        assert name in output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_has_an_example(command):
+    code, output, _ = slipstream(command, "--help")
+    assert code == 0
+    assert f"Example: slipstream {command}" in " ".join(output.split())
+
+
+def test_compare_prints_json_of_the_documented_shape():
+    arguments = ("--policies", "edf,edf-fit", "--episodes", "3", "--seed", "10000", "--json")
+    code, output, _ = slipstream("compare", "edge/heavy", *arguments)
+    assert code == 0
+    data = json.loads(output)
+    assert data["scenario"] == "edge/heavy"
+    assert "oracle" in data
+    assert [entry["policy"] for entry in data["policies"]] == ["edf", "edf-fit"]
+    assert len(data["policies"][0]["metrics"]["miss_rate"]["values"]) == 3
+
+
+def test_run_writes_the_log_it_measured(tmp_path):
+    file = tmp_path / "run.parquet"
+    code, output, _ = slipstream(
+        "run", "edge/heavy", "--policy", "edf-fit", "--seed", "3", "--log", str(file), "--json"
+    )
+    assert code == 0
+    report = json.loads(output)
+    events, about = read(file)
+    assert digest(events) == report["digest"]
+    assert about["policy"] == "edf-fit"
+    assert about["seed"] == 3
+    assert not list(tmp_path.glob("*.partial"))
+    metrics = FAMILIES["edge"].metrics
+    from slipstream.scenario import load
+
+    assert metrics(load(json.loads(about["scenario"])), events) == report["metrics"]
+
+
+def test_scenarios_prints_one_that_can_be_edited_and_run(tmp_path):
+    code, output, _ = slipstream("scenarios", "edge/tiny")
+    assert code == 0
+    (tmp_path / "mine.json").write_text(output)
+    code, output, _ = slipstream("run", "mine.json", "--json", cwd=tmp_path)
+    assert code == 0
+    assert json.loads(output)["metrics"]["reward"] == pytest.approx(4.25)
+
+
+def test_lists_and_schema_are_json():
+    assert {row["name"] for row in json.loads(slipstream("scenarios", "--json")[1])} >= {"edge/tiny", "edge/heavy"}
+    assert {row["name"] for row in json.loads(slipstream("policies", "--json")[1])} >= set(names("edge"))
+    assert "EdgeScenario" in json.loads(slipstream("schema")[1])["$defs"]
+
+
+def test_bench_reports_speeds():
+    code, output, _ = slipstream("bench", "edge/tiny", "--seconds", "0.1", "--json")
+    assert code == 0
+    assert all(json.loads(output)[key] > 0 for key in ("events_per_s", "vector_steps_per_s", "single_steps_per_s"))
+
+
+BAD = {
+    "unknown scenario": (("run", "edge/hevy"), "edge/heavy"),
+    "unknown policy": (("run", "edge/tiny", "--policy", "edff"), "unknown policy 'edff'"),
+    "unknown metric": (("compare", "edge/tiny", "--episodes", "1", "--metrics", "speed"), "unknown metric 'speed'"),
+    "log into a missing folder": (("run", "edge/tiny", "--log", "no/where.parquet"), "does not exist"),
+    "seed too large": (("run", "edge/tiny", "--seed", str(2**62)), "expected a number from 0 to 2**62 - 1"),
+    "negative period": (("run", "bad.json"), "bad.json: tasks[0].arrival.period_ms"),
+    "broken trace": (("run", "trace.json"), "times.csv: row 3: arrival_ms: expected a number, got 'soon'"),
+    "missing trace": (("run", "lost.json"), "gone.csv"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_ends_with_one_line_and_exit_code_2(case, tmp_path):
+    task = {"name": "a", "model": "m", "dataset": "d", "num_variants": 1, "deadline_ms": 5}
+    task["variants"] = [{"latency_ms": 1, "accuracy": 0.5}]
+
+    def scenario(arrival):
+        return json.dumps({"family": "edge", "horizon_ms": 10, "tasks": [{**task, "arrival": arrival}]})
+
+    (tmp_path / "bad.json").write_text(scenario({"kind": "periodic", "period_ms": -5}))
+    (tmp_path / "trace.json").write_text(scenario({"kind": "trace", "path": "times.csv"}))
+    (tmp_path / "lost.json").write_text(scenario({"kind": "trace", "path": "gone.csv"}))
+    (tmp_path / "times.csv").write_text("arrival_ms\n1\nsoon\n")
+    before = sorted(tmp_path.iterdir())
+    arguments, expected = BAD[case]
+    code, output, error = slipstream(*arguments, cwd=tmp_path)
+    assert code == 2
+    assert output == ""
+    assert expected in error
+    assert len(error.strip().splitlines()) == 1
+    assert "Traceback" not in error
+    assert sorted(tmp_path.iterdir()) == before

@@ -1,0 +1,129 @@
+"""Evaluations repeat, are paired, and their intervals mean what they say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import slipstream
+from slipstream import choice, rule
+from slipstream.edge.features import SLACK
+from slipstream.errors import InputError, PolicyError
+from slipstream.evaluation import bootstrap_interval
+from slipstream.policies import base, names
+
+
+@pytest.fixture(autouse=True)
+def _forget_the_policies_of_a_test(monkeypatch):
+    names("edge")
+    monkeypatch.setitem(base._REGISTRY, "edge", dict(base._REGISTRY["edge"]))
+
+
+DIGEST = """
+from slipstream import load
+from slipstream.core.eventlog import digest
+from slipstream.core.simulator import Simulator
+from slipstream.policies import find
+print(digest(Simulator(load("edge/overload")).play(find("edf-fit", "edge"), 42)))
+"""
+
+
+def test_two_processes_write_the_same_event_log():
+    runs = [subprocess.run([sys.executable, "-c", DIGEST], capture_output=True, text=True, check=True) for _ in "ab"]
+    assert runs[0].stdout == runs[1].stdout
+    assert len(runs[0].stdout.strip()) == 64
+
+
+def test_every_policy_sees_the_same_arrivals():
+    comparison = slipstream.compare("edge/overload", ["edf", "random", "edf-fit"], episodes=3, seed=5)
+    released = [evaluation.values["released"].tolist() for evaluation in comparison.evaluations]
+    assert released[0] == released[1] == released[2]
+    assert len(set(released[0])) > 1
+
+
+def test_an_evaluation_does_not_depend_on_what_ran_before():
+    alone = slipstream.evaluate("edge/heavy", "edf-fit", episodes=2, seed=8)
+    after = slipstream.compare("edge/heavy", ["random", "edf-fit"], episodes=2, seed=8).evaluations[1]
+    assert all(np.array_equal(alone.values[name], after.values[name]) for name in alone.values)
+
+
+def test_episode_k_uses_seed_plus_k():
+    whole = slipstream.evaluate("edge/heavy", "edf", episodes=3, seed=8)
+    last = slipstream.evaluate("edge/heavy", "edf", episodes=1, seed=10)
+    assert whole.values["reward"][2] == last.values["reward"][0]
+
+
+def test_the_comparison_has_the_documented_shape():
+    data = slipstream.compare("edge/tiny", ["edf", "stf"], episodes=4, seed=10_000).to_dict()
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert data["scenario"] == "edge/tiny"
+    assert data["oracle"] is None
+    assert [entry["policy"] for entry in data["policies"]] == ["edf", "stf"]
+    for entry in data["policies"]:
+        for figure in entry["metrics"].values():
+            assert set(figure) == {"mean", "low", "high", "values"}
+            assert len(figure["values"]) == 4
+            assert figure["low"] <= figure["mean"] <= figure["high"]
+
+
+def test_bootstrap_covers_the_mean_about_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        low, high = bootstrap_interval(rng.exponential(size=100))
+        hits += low <= 1.0 <= high
+    assert 0.88 <= hits / 200 <= 0.98
+
+
+def test_paired_difference_of_a_policy_with_itself_is_zero():
+    comparison = slipstream.compare("edge/heavy", ["edf", "edf-degrade"], episodes=5)
+    assert comparison.difference("edf", "edf", "reward") == (0.0, 0.0, 0.0)
+    mean, low, high = comparison.difference("edf-degrade", "edf", "effective_accuracy")
+    assert low <= mean <= high
+
+
+def test_a_rule_of_ones_own_is_compared_under_its_name():
+    @rule("edge")
+    def my_latest_deadline(row):
+        return row[SLACK]
+
+    comparison = slipstream.compare("edge/heavy", ["edf", my_latest_deadline], episodes=1)
+    assert comparison.evaluations[1].policy == "my-latest-deadline"
+
+
+def test_a_plain_python_policy_plays_like_its_compiled_twin():
+    class SlowEdf:
+        name = "slow-edf"
+
+        def choose(self, global_row, rows, mask):
+            dispatch = [index for index in np.flatnonzero(mask) if rows[index, 7 - 1] == 1.0]
+            return min(dispatch, key=lambda index: rows[index, SLACK])
+
+    comparison = slipstream.compare("edge/tiny", ["edf", SlowEdf()], episodes=1)
+    assert comparison.evaluations[0].values["reward"] == comparison.evaluations[1].values["reward"]
+
+
+def test_what_cannot_be_compiled_is_worded():
+    @choice("edge")
+    def reads_a_file(globals_row, rows, mask):
+        with open("x") as file:  # noqa: PTH123
+            return len(file.read())
+
+    with pytest.raises(PolicyError, match="policy 'reads-a-file' cannot be compiled"):
+        slipstream.evaluate("edge/tiny", reads_a_file, episodes=1)
+
+
+def test_unknown_policies_and_bad_counts_are_worded():
+    with pytest.raises(PolicyError, match="unknown policy 'edf-fitt' of family 'edge': did you mean 'edf-fit'"):
+        slipstream.evaluate("edge/tiny", "edf-fitt")
+    with pytest.raises(InputError, match="episodes 0: expected at least 1"):
+        slipstream.evaluate("edge/tiny", "edf", episodes=0)
+    with pytest.raises(PolicyError, match="exists in family 'edge'"):
+
+        @rule("edge")
+        def edf(row):
+            return 0.0
