@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.edge.cases import scenario, task, trace
-from tests.strategies import edge_scenarios, episode_seeds
 
 from slipstream.core.eventlog import ARRIVAL, DROP, END, EVENT, EXPIRE, FINISH, KINDS, REJECT, START
 from slipstream.core.laws import check
@@ -17,6 +15,8 @@ from slipstream.core.simulator import Simulator
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import LawError
 from slipstream.policies.base import find, names
+from tests.edge.cases import scenario, task, trace
+from tests.strategies import edge_scenarios, episode_seeds
 
 STREAMS, QUEUE_LIMIT = 2, 3
 
@@ -59,7 +59,9 @@ def broken_row(events: np.ndarray) -> str:
 @pytest.mark.parametrize("policy", names("edge"))
 def test_every_log_obeys_the_laws(policy: str) -> None:
     # Drawing a scenario takes a few milliseconds, which is no mistake of ours.
-    @settings(max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(edge_scenarios(), episode_seeds())
     def obeys(device: EdgeScenario, seed: int) -> None:
         events = Simulator(device).play(find(policy, "edge"), seed)
@@ -138,7 +140,11 @@ CORRUPTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int, str]] = {
     "a finish before the start": (moved(9, 2), 2, "after its arrival in row 0"),
     "a finish elsewhere": (changed(9, resource=1), 9, "started with 0 in row 2"),
     "a finish of another variant": (changed(9, variant=0), 9, "started with 1 in row 2"),
-    "two jobs on one resource": (lambda events: changed(12, resource=0)(changed(4, resource=0)(events)), 4, "since row 2"),
+    "two jobs on one resource": (
+        lambda events: changed(12, resource=0)(changed(4, resource=0)(events)),
+        4,
+        "since row 2",
+    ),
     "a lost finish": (without(9), 10, "since row 2"),
     "a job too many in the queue": (without(8), 7, "the queue was full"),
     "a rejection though there was room": (moved(8, 12), 12, "1 of 3 places"),
@@ -160,7 +166,9 @@ def test_the_queue_limit_is_only_checked_where_there_is_one() -> None:
 
 
 # Drawing a scenario takes a few milliseconds, which is no mistake of ours.
-@settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(edge_scenarios(), episode_seeds(), st.data())
 def test_a_row_told_twice_is_always_caught(device: EdgeScenario, seed: int, data: st.DataObject) -> None:
     events = Simulator(device).play(find("random", "edge"), seed)
@@ -172,7 +180,9 @@ def test_a_row_told_twice_is_always_caught(device: EdgeScenario, seed: int, data
 def test_a_million_rows_are_checked() -> None:
     device = EdgeScenario.model_validate(
         scenario(
-            1_000_000, [task({"kind": "poisson", "mean_gap_ms": 10.0 + index}, [3], 40) for index in range(4)], streams=2
+            1_000_000,
+            [task({"kind": "poisson", "mean_gap_ms": 10.0 + index}, [3], 40) for index in range(4)],
+            streams=2,
         )
     )
     events = Simulator(device).play(find("edf", "edge"), seed=1)
@@ -184,5 +194,5 @@ def test_messages_name_job_and_task() -> None:
     device = EdgeScenario.model_validate(scenario(100, [task(trace(0), [4])]))
     events = Simulator(device).play(find("edf", "edge"), seed=1)
     assert [KINDS[kind] for kind in events["kind"]] == ["arrival", "start", "finish", "end"]
-    with pytest.raises(LawError, match="^row 1: finish of job 0 of task 0 after its arrival in row 0$"):
+    with pytest.raises(LawError, match=r"^row 1: finish of job 0 of task 0 after its arrival in row 0$"):
         check(np.delete(events, 1), 1)

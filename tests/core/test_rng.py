@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reference import edge as reference
 
 from slipstream.core import rng
+from tests.reference import edge as reference
 
 # The first call compiles, which takes its time.
 UNHURRIED = settings(deadline=None)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.reference.edge import ReferenceEdge
-from tests.strategies import scripted_action
 
 from slipstream.core import lanes
 from slipstream.core.rng import NAMESPACES
 from slipstream.core.simulator import Simulator
 from slipstream.edge import FAMILY, features
 from slipstream.edge.scenario import EdgeScenario
+from tests.reference.edge import ReferenceEdge
+from tests.strategies import scripted_action
 
 LogRow = tuple[int, int, int, int, int, int]
 LOG_COLUMNS = ["time", "kind", "task", "job", "variant", "resource"]

@@ -184,8 +184,8 @@ CASES.append(
 # Demands 1 and 3 with throughput 1: side by side the rates are 0.25 and 0.75.
 # A runs alone from 0 to 4 and has 6 left. B needs 6 / 0.75 = 8: until 12. By then A did 8 * 0.25 = 2, has 4 left and
 # is alone again: until 16.
-# Foreseen for B at 4: 8, since A would need 6 / 0.25 = 24. Foreseen for another job like A (work 10, demand 1): rates
-# 0.5 and 0.5, A is gone after 12, 10 - 6 = 4 is left and runs alone: 16.
+# Foreseen for B at 4: 8, since A would need 6 / 0.25 = 24; and A's end 12 later, 996 - 12 = 984 before its deadline.
+# Nothing waits for A's task, so its rows foresee nothing.
 CASES.append(
     Case(
         "share with unequal demands, priced again at start and finish",
@@ -196,14 +196,27 @@ CASES.append(
             interference=share(1.0),
         ),
         [
-            Step(0, 0, 0, {(0, "corun_latency"): 10e6, "corun_first": 0.0, "corun_last": 0.0, "idle_streams": 2.0}),
+            Step(
+                0,
+                0,
+                0,
+                {
+                    (0, "corun_latency"): 10e6,
+                    (0, "corun_margin"): 0.0,
+                    "corun_first": 0.0,
+                    "corun_last": 0.0,
+                    "idle_streams": 2.0,
+                },
+            ),
             Step(
                 4,
                 1,
                 1,
                 {
-                    (0, "corun_latency"): 16e6,
+                    (0, "corun_latency"): 0.0,
+                    (0, "corun_margin"): 0.0,
                     (1, "corun_latency"): 8e6,
+                    (1, "corun_margin"): 984e6,
                     (3, "corun_latency"): 0.0,
                     (0, "running"): 1.0,
                     (1, "running"): 0.0,
@@ -299,7 +312,8 @@ CASES.append(
 # Three jobs at 0: A (work 6, demand 1), B (4, demand 2), C (10, demand 1), throughput 1.
 # Foreseen for C beside A and B: rates C 0.25, A 0.25, B 0.5. B is first, after 8: C has 8 left, A 4. Then 0.5 and 0.5:
 # A is gone after 8 more: C has 4 left and runs alone. 8 + 8 + 4 = 20, and so it happens: 8, 16, 20.
-# At the third choice, with rates A 1/3 and B 2/3, A alone would be left until 18 and B until 6.
+# At the third choice, with rates A 1/3 and B 2/3, A alone would be left until 18 and B until 6. With C, A ends at 16,
+# 984 before its deadline, and B at 8.
 CASES.append(
     Case(
         "foreseen co-run latency with two others leaving one after the other",
@@ -316,7 +330,12 @@ CASES.append(
                 0,
                 2,
                 2,
-                {(2, "corun_latency"): 20e6, "corun_first": 4e6 / (2 / 3), "corun_last": 6e6 / (1 / 3)},
+                {
+                    (2, "corun_latency"): 20e6,
+                    (2, "corun_margin"): 984e6,
+                    "corun_first": 4e6 / (2 / 3),
+                    "corun_last": 6e6 / (1 / 3),
+                },
             ),
         ],
         [
@@ -443,7 +462,14 @@ CASES.append(
         "reject before the first choice is in the first reward",
         scenario(20, [task(trace(3, 3, 5), [4])], queue_limit=1),
         [
-            Step(3, 0, 0, {"missed": 0.5}, terms={"on_time_accuracy": 0.5, "drops": 1.0, "utilisation": 0.004}, reward=0.0),
+            Step(
+                3,
+                0,
+                0,
+                {"missed": 0.5},
+                terms={"on_time_accuracy": 0.5, "drops": 1.0, "utilisation": 0.004},
+                reward=0.0,
+            ),
             Step(7, 0, 2, terms={"on_time_accuracy": 0.0, "drops": 0.0, "utilisation": 0.0}, reward=0.0),
         ],
         [
@@ -829,11 +855,11 @@ CASES.append(
     )
 )
 
-# Throughput 1.5, demands 2, 2 and 1: rates 0.6, 0.6 and 0.3. Both others need 7 / 0.6 = 35/3, in which the third job
-# does 3.5 of its 5; the rest runs alone: 35/3 + 1.5 = 13.1666... In float64, 7 - (7 / 0.6) * 0.6 is negative by a
-# rounding error: the second of the others has nothing left, not less than nothing. At the second
-# choice two equal jobs are foreseen at rate 0.75 each: 28/3.
-# So it happens, in whole nanoseconds: 11 666 667 for both others, then 1.5 at full rate.
+# Throughput 0.75, demands 2, 2 and 1: rates 0.3, 0.3 and 0.15. Both others need 7 / 0.3 = 70/3, in which the third job
+# does 3.5 of its 5; the rest runs alone, at full rate: 70/3 + 1.5 = 24.8333... In float64, 7 - (7 / 0.3) * 0.3 is
+# negative by a rounding error: the second of the others has nothing left, not less than nothing. At the second choice
+# two equal jobs are foreseen at rate 0.375 each: 56/3.
+# So it happens, in whole nanoseconds: 23 333 334 for both others, then 1.5 at full rate.
 CASES.append(
     Case(
         "co-runners foreseen to leave together",
@@ -841,12 +867,12 @@ CASES.append(
             100,
             [task(trace(0), [7], demand=2.0), task(trace(0), [7], demand=2.0), task(trace(0), [5])],
             streams=3,
-            interference=share(1.5),
+            interference=share(0.75),
         ),
         [
             Step(0, 0, 0),
-            Step(0, 1, 1, {(1, "corun_latency"): 9_333_334.0}),
-            Step(0, 2, 2, {(2, "corun_latency"): 13_166_667.0}),
+            Step(0, 1, 1, {(1, "corun_latency"): 18_666_667.0}),
+            Step(0, 2, 2, {(2, "corun_latency"): 24_833_334.0}),
         ],
         [
             (0, ARRIVAL, 0, 0, -1, -1),
@@ -855,27 +881,32 @@ CASES.append(
             (0, START, 0, 0, 0, 0),
             (0, START, 1, 0, 0, 1),
             (0, START, 2, 0, 0, 2),
-            (11.666667, FINISH, 0, 0, 0, 0),
-            (11.666667, FINISH, 1, 0, 0, 1),
-            (13.166667, FINISH, 2, 0, 0, 2),
-            (13.166667, END, -1, -1, -1, -1),
+            (23.333334, FINISH, 0, 0, 0, 0),
+            (23.333334, FINISH, 1, 0, 0, 1),
+            (24.833334, FINISH, 2, 0, 0, 2),
+            (24.833334, END, -1, -1, -1, -1),
         ],
         "terminated",
     )
 )
 
-# Side by side the jobs would need 4 / (5 * 10**-15) ms, which is more nanoseconds than 63 bits hold; their runs are cut
-# to 2**60 ns, foreseen and real, and both still run at the horizon.
+# Beside a job of a million times its demand, at throughput 0.001, the first one runs at about 10**-9: its 10**9 ms would
+# need more nanoseconds than 63 bits hold. Its run is cut to 2**60 ns, and both still run at the horizon.
 CASES.append(
     Case(
         "a run that would never end is cut",
-        scenario(100, [task(trace(0, 0), [4])], streams=2, interference=share(1e-14)),
-        [Step(0, 0, 0), Step(0, 1, 0, {(0, "corun_latency"): 2.0**60}, terms={"utilisation": 0.1})],
+        scenario(
+            100,
+            [task(trace(0), [1e9], demand=1e-3), task(trace(0), [4], demand=1e3)],
+            streams=2,
+            interference=share(1e-3),
+        ),
+        [Step(0, 0, 0), Step(0, 1, 1, terms={"utilisation": 0.1})],
         [
             (0, ARRIVAL, 0, 0, -1, -1),
-            (0, ARRIVAL, 0, 1, -1, -1),
+            (0, ARRIVAL, 1, 0, -1, -1),
             (0, START, 0, 0, 0, 0),
-            (0, START, 0, 1, 0, 1),
+            (0, START, 1, 0, 0, 1),
             (100, END, -1, -1, -1, -1),
         ],
         "truncated",
@@ -944,7 +975,10 @@ CASES.append(
                     (7, "demand"): 0.0,
                     (7, "fastest_latency"): 3e6,
                     (8, "wait"): 1.0,
-                    (8, "deadline"): 0.0,
+                    (8, "next_arrival"): 100e6,
+                    (8, "deadline"): 1000e6,
+                    (8, "fastest_latency"): 4e6,
+                    (8, "weight"): 1.0,
                     # CRC-32 of "builtin:resnet" and "cifar10".
                     (0, "model_code"): 0x51EF6252 / 2**32,
                     (4, "dataset_code"): 0x2AD04E3F / 2**32,
@@ -972,8 +1006,8 @@ CASES.append(
 )
 
 # What a policy may expect of each source, at 2 of 50 and with no release of the random ones (their gaps are so long
-# that none comes; their mean gap is capped by the 48 that are left). Periodic, period 9, phase 6: in 4.
-# Trace of 2 and 12: mean gap 10, in 10. The wait row has the least.
+# that none comes). Periodic, period 9, phase 6: in 4. Trace of 2 and 12: mean gap 10, in 10. Rows of tasks for which
+# nothing waits say nothing; the wait row shows the task with the least.
 # Mean gap of the bursty one, per million: (30 + 10) / (30 / 15 + 10 / 5) = 10.
 CASES.append(
     Case(
@@ -982,7 +1016,7 @@ CASES.append(
             50,
             [
                 task(trace(2, 12), [1]),
-                task({"kind": "periodic", "period_ms": 9, "phase_ms": 6}, [1]),
+                task({"kind": "periodic", "period_ms": 9, "phase_ms": 6}, [2]),
                 task({"kind": "poisson", "mean_gap_ms": 8e9}, [1]),
                 task(
                     {"kind": "bursty", "calm_gap_ms": 15e6, "burst_gap_ms": 5e6, "calm_ms": 30e6, "burst_ms": 10e6}, [1]
@@ -996,15 +1030,16 @@ CASES.append(
                 0,
                 {
                     (0, "next_arrival"): 10e6,
-                    (1, "next_arrival"): 4e6,
-                    (2, "next_arrival"): 48e6,
-                    (3, "next_arrival"): 48e6,
+                    (1, "next_arrival"): 0.0,
+                    (2, "next_arrival"): 0.0,
                     (8, "next_arrival"): 4e6,
+                    (8, "fastest_latency"): 2e6,
                     (2, "period"): 8e15,
                     (3, "period"): 10e12,
                 },
             ),
-            *(Step(time, 0, action) for time, action in ((6, 1), (12, 0), (15, 1), (24, 1), (33, 1), (42, 5))),
+            Step(6, 0, 1, {(1, "next_arrival"): 9e6, (0, "next_arrival"): 0.0}),
+            *(Step(time, 0, action) for time, action in ((12, 0), (15, 1), (24, 1), (33, 1), (42, 5))),
         ],
         [
             (2, ARRIVAL, 0, 0, -1, -1),
@@ -1012,19 +1047,19 @@ CASES.append(
             (3, FINISH, 0, 0, 0, 0),
             (6, ARRIVAL, 1, 0, -1, -1),
             (6, START, 1, 0, 0, 0),
-            (7, FINISH, 1, 0, 0, 0),
+            (8, FINISH, 1, 0, 0, 0),
             (12, ARRIVAL, 0, 1, -1, -1),
             (12, START, 0, 1, 0, 0),
             (13, FINISH, 0, 1, 0, 0),
             (15, ARRIVAL, 1, 1, -1, -1),
             (15, START, 1, 1, 0, 0),
-            (16, FINISH, 1, 1, 0, 0),
+            (17, FINISH, 1, 1, 0, 0),
             (24, ARRIVAL, 1, 2, -1, -1),
             (24, START, 1, 2, 0, 0),
-            (25, FINISH, 1, 2, 0, 0),
+            (26, FINISH, 1, 2, 0, 0),
             (33, ARRIVAL, 1, 3, -1, -1),
             (33, START, 1, 3, 0, 0),
-            (34, FINISH, 1, 3, 0, 0),
+            (35, FINISH, 1, 3, 0, 0),
             (42, ARRIVAL, 1, 4, -1, -1),
             (42, DROP, 1, 4, -1, -1),
             (50, END, -1, -1, -1, -1),

@@ -5,22 +5,26 @@ Exit code 0: no difference was found, the mutant survives. Anything else: it is 
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.edge.adapter import KernelEdge, compare_episode, log_rows
-from tests.edge.cases import CASES, check
-from tests.reference import edge as reference
-from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
 
 from slipstream.core import rng
 from slipstream.core.simulator import Simulator
 from slipstream.edge import features
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.policies.base import Heuristic, find
+from tests.edge.adapter import KernelEdge, compare_episode, log_rows
+from tests.edge.cases import CASES, check
+from tests.reference import edge as reference
+from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
+
+LONGEST_S = 10
+"""A comparison takes well under a second; one that does not come to an end has found a difference."""
 
 POLICIES: list[Heuristic] = [
     find("edf-fit", "edge"),
@@ -61,6 +65,7 @@ def compare_policy(device: EdgeScenario, seed: int, policy: Heuristic) -> None:
 @given(edge_scenarios(), episode_seeds(), action_scripts(), st.integers(0, 3))
 def compare_random(device: EdgeScenario, seed: int, script: int, lot: int) -> None:
     """Assert that nothing tells kernel and reference apart, also in a lane that was used before."""
+    signal.alarm(LONGEST_S)
     kernel = KernelEdge(device, seed ^ 1, log_rows=32)
     while not kernel.over and kernel.choices <= 8 * (lot % 2):
         kernel.step(scripted_action(script + 1, kernel.choices, kernel.mask()))
@@ -70,12 +75,19 @@ def compare_random(device: EdgeScenario, seed: int, script: int, lot: int) -> No
         compare_policy(device, seed, POLICIES[lot])
 
 
+def give_up(*_: object) -> None:
+    """Count a hanging kernel as a difference."""
+    raise TimeoutError(f"no end within {LONGEST_S} s")
+
+
 def main() -> None:
     """Look for a difference."""
+    signal.signal(signal.SIGALRM, give_up)
     # Plain numpy warns where compiled code wraps around.
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     compare_numbers()
     for case in CASES:
+        signal.alarm(LONGEST_S)
         check(case, lambda scenario: KernelEdge(scenario, seed=7, log_rows=32))
     compare_random()
 

@@ -6,16 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.edge.adapter import KernelEdge, compare_episode, log_rows
-from tests.edge.cases import CASES, Case, check, scenario, share, task, trace
-from tests.reference.edge import ReferenceEdge
-from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
 
 from slipstream.core.eventlog import digest
 from slipstream.core.simulator import Simulator
@@ -23,6 +18,10 @@ from slipstream.edge import features
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import InputError
 from slipstream.policies.base import Heuristic, find, names
+from tests.edge.adapter import KernelEdge, compare_episode, log_rows
+from tests.edge.cases import CASES, Case, check, scenario, share, task, trace
+from tests.reference.edge import ReferenceEdge
+from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
 
 # The same examples on every run: a difference found once is found again. Drawing a scenario takes a few milliseconds,
 # which is no mistake of ours.
@@ -97,7 +96,9 @@ def test_compiled_play_equals_the_reference_under_the_plain_rule(policy: Heurist
 
 @BRIEF
 @given(edge_scenarios(), episode_seeds(), st.integers(9, 40), st.sampled_from(POLICIES))
-def test_a_log_flushed_in_pieces_is_the_whole_log(device: EdgeScenario, seed: int, rows: int, policy: Heuristic) -> None:
+def test_a_log_flushed_in_pieces_is_the_whole_log(
+    device: EdgeScenario, seed: int, rows: int, policy: Heuristic
+) -> None:
     whole = Simulator(device).play(policy, seed)
     pieces: list[np.ndarray] = []
     returned = Simulator(device, log_rows=rows).play(policy, seed, sink=pieces.append)
@@ -134,7 +135,9 @@ def test_a_full_log_without_a_sink_is_an_error() -> None:
 
 @BRIEF
 @given(edge_scenarios(), episode_seeds(), action_scripts())
-def test_a_policy_that_is_no_heuristic_is_asked_with_the_same_rows(device: EdgeScenario, seed: int, script: int) -> None:
+def test_a_policy_that_is_no_heuristic_is_asked_with_the_same_rows(
+    device: EdgeScenario, seed: int, script: int
+) -> None:
     class Scripted:
         name = "scripted"
         asked = 0
@@ -170,7 +173,9 @@ MIXED = scenario(
     [
         task({"kind": "periodic", "period_ms": 9, "phase_ms": 1, "jitter_ms": 3}, [2, 5], 12, demand=0.7),
         task({"kind": "poisson", "mean_gap_ms": 11}, [3, 4], 20),
-        task({"kind": "bursty", "calm_gap_ms": 15, "burst_gap_ms": 3, "calm_ms": 30, "burst_ms": 10}, [2], 9, demand=2.0),
+        task(
+            {"kind": "bursty", "calm_gap_ms": 15, "burst_gap_ms": 3, "calm_ms": 30, "burst_ms": 10}, [2], 9, demand=2.0
+        ),
         task({"kind": "closed", "think_ms": 4}, [1, 6], 30),
         task(trace(3, 3, 50), [4], 25),
     ],
@@ -234,6 +239,5 @@ def test_arrivals_do_not_depend_on_the_policy(
 
 
 def test_column_constants_agree_with_the_feature_tables() -> None:
-    constants: Callable[[str], int] = lambda name: getattr(features, name.upper())
     for table in (features.CANDIDATE, features.GLOBAL):
-        assert [constants(name) for name in table.names] == list(range(len(table)))
+        assert [getattr(features, name.upper()) for name in table.names] == list(range(len(table)))

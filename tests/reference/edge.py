@@ -29,6 +29,7 @@ from slipstream.edge.scenario import (
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
+STREAM_SALT = 0xD1B54A32D192ED03
 COIN_STREAM = 0
 LONGEST_RUN = 2**60
 
@@ -41,6 +42,7 @@ COLUMNS = (
     "wait",
     "slack",
     "corun_latency",
+    "corun_margin",
     "queue_length",
     "running",
     "completed",
@@ -102,7 +104,7 @@ def episode_key(namespace: int, seed: int) -> int:
 
 def stream_key(key: int, stream: int) -> int:
     """Return the key of one independent stream of numbers within an episode."""
-    return mix(key + mix(stream + GOLDEN))
+    return mix(key + mix(stream + STREAM_SALT))
 
 
 def bits(key: int, counter: int) -> int:
@@ -630,8 +632,7 @@ class ReferenceEdge:
         """Return the raw observation: one row per action, by column name."""
         dispatch = [self._dispatch_row(task, variant) for task in self.tasks for variant in range(self.width)]
         drop = [self._task_row(task) | {"drop": 1.0} for task in self.tasks]
-        nearest = float(min(self._next_arrival(task) for task in self.tasks))
-        return [*dispatch, *drop, dict.fromkeys(COLUMNS, 0.0) | {"wait": 1.0, "next_arrival": nearest}]
+        return [*dispatch, *drop, self._wait_row()]
 
     def _task_row(self, task: TaskState) -> Row:
         return dict.fromkeys(COLUMNS, 0.0) | {
@@ -639,7 +640,7 @@ class ReferenceEdge:
             "queue_length": float(len(task.queue)),
             "running": float(sum(self.tasks[run.job.task] is task for run in self.running)),
             "completed": task.finished / task.released if task.released else 0.0,
-            "next_arrival": float(self._next_arrival(task)),
+            "next_arrival": float(self._next_arrival(task)) if task.queue else 0.0,
             "deadline": float(task.deadline),
             "period": float(task.period),
             "weight": float(task.spec.weight),
@@ -654,13 +655,26 @@ class ReferenceEdge:
         if variant >= len(task.latencies):
             return dict.fromkeys(COLUMNS, 0.0)
         rung = task.spec.ladder[variant]
+        finish, margin = self._corun(task.latencies[variant], rung.demand) if task.queue else (0, 0)
         return self._task_row(task) | {
             "dispatch": 1.0,
-            "corun_latency": float(self._corun_latency(task.latencies[variant], rung.demand)),
+            "corun_latency": float(finish),
+            "corun_margin": float(margin),
             "latency": float(task.latencies[variant]),
             "accuracy": float(rung.accuracy),
             "variant_rank": float(variant),
             "demand": float(rung.demand),
+        }
+
+    def _wait_row(self) -> Row:
+        """Return the row that waits: it shows the task whose release is expected first."""
+        soonest = min(self.tasks, key=self._next_arrival)
+        return dict.fromkeys(COLUMNS, 0.0) | {
+            "wait": 1.0,
+            "next_arrival": float(self._next_arrival(soonest)),
+            "deadline": float(soonest.deadline),
+            "fastest_latency": float(soonest.latencies[0]),
+            "weight": float(soonest.spec.weight),
         }
 
     def _next_arrival(self, task: TaskState) -> int:
@@ -676,24 +690,37 @@ class ReferenceEdge:
             estimate = task.period
         return min(estimate, self.horizon - self.now)
 
-    def _corun_latency(self, latency: int, demand: float) -> int:
-        """Return the expected time of a job started now beside the running ones, if nothing else ever starts."""
-        work, spent = float(latency), 0.0
-        others = [(run.expected_left(self.now), run.demand) for run in self.running]
-        while others:
-            mine, *theirs = self._rates([demand, *(other for _, other in others)])
-            times = [left / rate for (left, _), rate in zip(others, theirs, strict=True)]
-            first = times.index(min(times))
-            if work / mine <= times[first]:
-                return min(math.ceil(spent + work / mine), LONGEST_RUN)
-            spent += times[first]
-            work -= times[first] * mine
-            others = [
-                (max(0.0, left - times[first] * rate), other)
-                for index, ((left, other), rate) in enumerate(zip(others, theirs, strict=True))
-                if index != first
-            ]
-        return min(math.ceil(spent + work), LONGEST_RUN)
+    def _corun(self, latency: int, demand: float) -> tuple[int, int]:
+        """Return when a job started now would end, and the least slack of the running jobs at their own ends.
+
+        Nothing else ever starts. Whoever ends first leaves, and the others go on at the rates that leaves them.
+        """
+        if not self.running:
+            return latency, 0
+        if not isinstance(self.scenario.device.interference, Share):
+            ends = [math.ceil(run.expected_left(self.now)) for run in self.running]
+            return latency, min(run.job.deadline - self.now - end for run, end in zip(self.running, ends, strict=True))
+        newcomer = object()
+        left: dict[object, float] = {newcomer: float(latency)} | {
+            id(run): run.expected_left(self.now) for run in self.running
+        }
+        demands = {newcomer: demand} | {id(run): run.demand for run in self.running}
+        ends_at: dict[object, int] = {}
+        clock = 0.0
+        while left:
+            rates = dict(zip(left, self._rates([demands[who] for who in left]), strict=True))
+            times = {who: left[who] / rates[who] for who in left}
+            first = min(times, key=lambda who: times[who])
+            clock += times[first]
+            ends_at[first] = math.ceil(clock)
+            if list(left) == [newcomer]:
+                break
+            left = {
+                who: work - times[first] * rates[who] if who is newcomer else max(0.0, work - times[first] * rates[who])
+                for who, work in left.items()
+                if who is not first
+            }
+        return ends_at[newcomer], min(run.job.deadline - self.now - ends_at[id(run)] for run in self.running)
 
     def _throughput(self) -> float:
         """Return the work that the streams can do together, in units of one job running alone."""

@@ -74,15 +74,24 @@ class LogWriter:
 
 def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the rows of a recorded log and what it says about itself."""
-    file = _open(path)
-    about = file.schema_arrow.metadata or {}
-    return from_arrow(file.read()), json.loads(about.get(b"slipstream", b"{}"))
+    about = (_open(path).schema_arrow.metadata or {}).get(b"slipstream", b"{}")
+    events = np.concatenate([np.empty(0, EVENT), *read_chunks(path)])
+    try:
+        return events, json.loads(about)
+    except ValueError as error:
+        raise TraceError(f"{path}: its description is not JSON: expected an event log written by slipstream") from error
 
 
 def read_chunks(path: Path) -> Iterator[np.ndarray]:
     """Yield the rows of a recorded log in pieces of bounded size."""
-    for batch in _open(path).iter_batches(batch_size=1 << 20):
-        yield from_arrow(batch)
+    try:
+        for batch in _open(path).iter_batches(batch_size=1 << 20, columns=list(COLUMNS)):
+            empty = [name for name in COLUMNS if batch.column(name).null_count]
+            if empty:
+                raise TraceError(f"{path}: column '{empty[0]}' has empty cells: expected a number in each")
+            yield from_arrow(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise TraceError(f"{path}: damaged: expected an event log written by slipstream") from error
 
 
 def _open(path: Path) -> pq.ParquetFile:
@@ -94,4 +103,8 @@ def _open(path: Path) -> pq.ParquetFile:
     missing = [name for name in COLUMNS if name not in file.schema_arrow.names]
     if missing:
         raise TraceError(f"{path}: column '{missing[0]}' is missing: expected an event log with {', '.join(COLUMNS)}")
+    for name in COLUMNS:
+        found, expected = file.schema_arrow.field(name).type, pa.from_numpy_dtype(EVENT[name])
+        if found != expected:
+            raise TraceError(f"{path}: column '{name}' holds {found}: expected {expected}")
     return file

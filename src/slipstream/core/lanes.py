@@ -57,8 +57,11 @@ def prepare(spec, state, sheet):
 
 
 @family_function
-def observe(spec, state, lane, sheet, slot):
-    """Write globals, every row and the mask of the lane's present choice."""
+def observe(spec, state, lane, sheet, slot, afresh):
+    """Write globals, rows and mask of the present choice.
+
+    Unless `afresh`, the slot still shows the lane's last choice and only what changed since needs to be written.
+    """
 
 
 @family_function
@@ -74,7 +77,7 @@ RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE = 0, 1, 2
 def choose(spec, state, lane, sheet, form, address):
     """Return the action of the compiled policy at `address`."""
     if form == CHOICE:
-        observe(spec, state, lane, sheet, 0)
+        observe(spec, state, lane, sheet, 0, True)
         return call_choice(address, sheet.globals[0], sheet.rows[0], sheet.mask[0])
     list_legal(spec, state, lane, sheet, 0, form == RULE_ON_DISPATCH)
     scored = sheet.counts[0, 0] if form == RULE_ON_DISPATCH else sheet.counts[0, 1]
@@ -128,7 +131,7 @@ def reset_lanes(spec, state, sheet, chosen, seeds, namespace):
                 seed = next_seed(state.lanes[lane].seed)
             reset(spec, state, lane, seed, namespace)
             clear_step(state, lane)
-            observe(spec, state, lane, sheet, lane)
+            observe(spec, state, lane, sheet, lane, False)
 
 
 @entry
@@ -142,7 +145,7 @@ def step_lanes(spec, state, sheet, actions, autoreset):
             if autoreset:
                 reset(spec, state, lane, next_seed(header.seed), header.namespace)
             clear_step(state, lane)
-        observe(spec, state, lane, sheet, lane)
+        observe(spec, state, lane, sheet, lane, False)
 
 
 @entry
@@ -154,7 +157,7 @@ def prepare_sheet(spec, state, sheet):
 @entry
 def observe_lane(spec, state, lane, sheet, slot):
     """Write what the lane shows now."""
-    observe(spec, state, lane, sheet, slot)
+    observe(spec, state, lane, sheet, slot, True)
 
 
 @entry

@@ -20,6 +20,8 @@ SEED_LIMIT = 2**62
 """Seeds are below this, so that seed and namespace fit one 64-bit word without colliding."""
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+STREAM_SALT = np.uint64(0xD1B54A32D192ED03)
+"""Sets streams apart from episodes: with one salt for both, stream a of episode b would be stream b of episode a."""
 FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
 SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
 U1, U2, U4, U12, U27, U30, U31 = (np.uint64(n) for n in (1, 2, 4, 12, 27, 30, 31))
@@ -43,7 +45,7 @@ def episode_key(namespace, seed):
 @kernel
 def stream_key(key, stream):
     """Return the key of one stream of numbers within an episode."""
-    return mix(key + mix(np.uint64(stream) + GOLDEN))
+    return mix(key + mix(np.uint64(stream) + STREAM_SALT))
 
 
 @kernel

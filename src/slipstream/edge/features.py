@@ -15,6 +15,14 @@ CANDIDATE = FeatureTable(
     (
         Feature("slack", TIME_UNIT, "time left to the deadline of the task's oldest waiting job", -100, 100, PER_NS),
         Feature("corun_latency", TIME_UNIT, "expected time to finish beside the jobs now running", 0, 100, PER_NS),
+        Feature(
+            "corun_margin",
+            TIME_UNIT,
+            "least slack of the running jobs when they end, if the row starts",
+            -100,
+            100,
+            PER_NS,
+        ),
         Feature("next_arrival", TIME_UNIT, "expected time to the task's next release", 0, 100, PER_NS),
         Feature("queue_length", "jobs / 10", "jobs of the task that wait", 0, 10, 0.1),
         Feature("running", "jobs", "jobs of the task that run", 0, 10),
@@ -36,7 +44,11 @@ CANDIDATE = FeatureTable(
         Feature("dataset_code", "code", "stable number in [0, 1) made from the dataset type", 0, 1),
     )
 )
-"""One row per (task, variant), per droppable task, and one to wait."""
+"""One row per (task, variant), one per task to drop its oldest waiting job, and one to wait.
+
+In rows of tasks with no waiting job, the changing columns are 0, but for `running` and `completed`. The wait row shows
+the task that is expected to release next: `next_arrival`, `deadline`, `fastest_latency` and `weight`.
+"""
 
 GLOBAL = FeatureTable(
     (
@@ -65,9 +77,9 @@ GLOBAL = FeatureTable(
 )
 """One row for the device."""
 
-SLACK, CORUN_LATENCY, NEXT_ARRIVAL, QUEUE_LENGTH, RUNNING, COMPLETED = range(6)
-DISPATCH, DROP, WAIT, LATENCY, ACCURACY, VARIANT_RANK, DEMAND = range(6, 13)
-DEADLINE, PERIOD, FASTEST_LATENCY, WEIGHT, CRITICALITY, NUM_VARIANTS, MODEL_CODE, DATASET_CODE = range(13, 21)
+SLACK, CORUN_LATENCY, CORUN_MARGIN, NEXT_ARRIVAL, QUEUE_LENGTH, RUNNING, COMPLETED = range(7)
+DISPATCH, DROP, WAIT, LATENCY, ACCURACY, VARIANT_RANK, DEMAND = range(7, 14)
+DEADLINE, PERIOD, FASTEST_LATENCY, WEIGHT, CRITICALITY, NUM_VARIANTS, MODEL_CODE, DATASET_CODE = range(14, 22)
 (
     TIME,
     REMAINING,

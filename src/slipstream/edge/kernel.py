@@ -173,8 +173,11 @@ def enqueue(spec, state, lane, task, job):
     entry.index = job
     entry.release = state.lanes[lane].now
     queue.length += 1
+    queue.stale = 1
     state.lanes[lane].waiting += 1
+    state.lanes[lane].backlog += spec.tasks[task].fastest
     if queue.length == 1:
+        state.lanes[lane].waiting_tasks += 1
         schedule_expiry(spec, state, lane, task)
 
 
@@ -185,7 +188,11 @@ def dequeue(spec, state, lane, task):
     place = queue.head
     queue.head = place + 1 if place + 1 < state.queue.shape[2] else 0
     queue.length -= 1
+    queue.stale = 1
     state.lanes[lane].waiting -= 1
+    state.lanes[lane].backlog -= spec.tasks[task].fastest
+    if queue.length == 0:
+        state.lanes[lane].waiting_tasks -= 1
     schedule_expiry(spec, state, lane, task)
     return place
 
@@ -194,7 +201,7 @@ def dequeue(spec, state, lane, task):
 def discard(spec, state, lane, task, job, kind):
     """Count a job that will never run."""
     record(state, lane, kind, task, job, -1, -1)
-    state.tasks[lane, task].missed += 1
+    state.lanes[lane].missed += 1
     state.terms[lane, DROPS] += spec.tasks[task].weight
     release_after(spec, state, lane, task, True)
 
@@ -273,10 +280,12 @@ def finish(spec, state, lane, stream):
     if tardiness <= 0:
         state.terms[lane, ON_TIME_ACCURACY] += spec.tasks[task].weight * spec.variants[task, running.variant].accuracy
     else:
-        counts.missed += 1
+        header.missed += 1
         state.terms[lane, LATENESS] += spec.tasks[task].weight * min(1.0, tardiness / deadline)
     counts.finished += 1
     counts.running -= 1
+    counts.stale = 1
+    header.finished += 1
     record(state, lane, FINISH, task, running.job, running.variant, stream)
     running.task = -1
     header.busy -= 1
@@ -294,6 +303,8 @@ def arrive(spec, state, lane, task):
     counts = state.tasks[lane, task]
     job = counts.released
     counts.released += 1
+    counts.stale = 1
+    state.lanes[lane].released += 1
     counts.last_release = state.lanes[lane].now
     record(state, lane, ARRIVAL, task, job, -1, -1)
     schedule_release(spec, state, lane, task, next_release(spec, spec.tasks[task], counts))
@@ -441,7 +452,9 @@ def resume(spec, state, lane):
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        if state.log.shape[1] > 0 and header.log_rows + LOG_MARGIN > state.log.shape[1]:
+        log_full = state.log.shape[1] > 0 and header.log_rows + LOG_MARGIN > state.log.shape[1]
+        # After the end nothing more is written: its row stays, and the status with it.
+        if log_full and header.status == ASKING:
             header.status = LOG_FULL
             return
         if header.status == ASKING and work_is_over(spec, state, lane):
@@ -486,6 +499,11 @@ def reset(spec, state, lane, seed, namespace):
     header.illegal = 0
     header.log_rows = 0
     header.waiting = 0
+    header.waiting_tasks = 0
+    header.backlog = 0
+    header.released = 0
+    header.finished = 0
+    header.missed = 0
     header.busy = 0
     header.busy_time = 0
     header.step_busy_time = 0
@@ -509,7 +527,7 @@ def reset(spec, state, lane, seed, namespace):
         counts.length = 0
         counts.running = 0
         counts.finished = 0
-        counts.missed = 0
+        counts.stale = 1
         if spec.tasks[task].arrival == BURSTY:
             begin_spells(spec.tasks[task], counts)
         schedule_release(spec, state, lane, task, next_release(spec, spec.tasks[task], counts))

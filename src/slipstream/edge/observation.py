@@ -45,67 +45,113 @@ def probe_streams(spec, state, lane):
 
 
 @kernel
-def corun_latency(spec, state, lane, chosen):
-    """Return the expected time of a run started now, beside what `probe_streams` noted, nothing else starting."""
-    device = spec.device[0]
+def put_start(spec, state, lane, task, variant, sheet, slot, row):
+    """Write what starting the variant now would mean for it and for the jobs that run, nothing else starting."""
+    chosen = spec.variants[task, variant]
     co_runners = state.lanes[lane].busy
-    if device.interference != SHARE or co_runners == 0:
-        return float(chosen.latency)
-    if co_runners == 1:
-        return pair_latency(spec, state, lane, chosen.latency, chosen.demand)
-    return group_latency(spec, state, lane, chosen.latency, chosen.demand)
+    if spec.device[0].interference != SHARE or co_runners == 0:
+        put_row(sheet, slot, row, f.CORUN_LATENCY, chosen.latency)
+        put_row(sheet, slot, row, f.CORUN_MARGIN, undisturbed_margin(spec, state, lane))
+    elif co_runners == 1:
+        put_pair(spec, state, lane, chosen, sheet, slot, row)
+    else:
+        put_group(spec, state, lane, chosen, sheet, slot, row)
 
 
 @kernel
-def pair_latency(spec, state, lane, latency, demand):
-    """Return the expected time beside one co-runner: together until one of them ends, then alone."""
+def undisturbed_margin(spec, state, lane):
+    """Return the least slack of the running jobs when they end at rate 1, 0 if none runs."""
+    margin = math.inf
+    for stream in range(spec.device[0].streams):
+        if state.probe[lane, stream] >= 0.0:
+            margin = min(margin, slack_of(spec, state, lane, stream) - np.ceil(state.probe[lane, stream]))
+    return margin if state.lanes[lane].busy > 0 else 0.0
+
+
+@kernel
+def slack_of(spec, state, lane, stream):
+    """Return the time left to the deadline of the stream's job."""
+    running = state.streams[lane, stream]
+    return running.release + spec.tasks[running.task].deadline - state.lanes[lane].now
+
+
+@kernel
+def put_pair(spec, state, lane, chosen, sheet, slot, row):
+    """Beside one co-runner: both run together until one of them ends, then the other alone."""
     device = spec.device[0]
     other = 0
     while state.probe[lane, other] < 0.0:
         other += 1
-    other_demand = state.streams[lane, other].demand
-    total = demand + other_demand
-    rate = min(1.0, device.throughput * demand / total)
-    mine = latency / rate
-    theirs = state.probe[lane, other] / min(1.0, device.throughput * other_demand / total)
+    work = state.probe[lane, other]
+    demand = state.streams[lane, other].demand
+    total = chosen.demand + demand
+    my_rate = min(1.0, device.throughput * chosen.demand / total)
+    their_rate = min(1.0, device.throughput * demand / total)
+    mine = chosen.latency / my_rate
+    theirs = work / their_rate
     if mine <= theirs:
-        return np.ceil(mine)
-    return np.ceil(theirs + (latency - theirs * rate))
+        theirs = mine + max(0.0, work - mine * their_rate)
+    else:
+        mine = theirs + (chosen.latency - theirs * my_rate)
+    put_row(sheet, slot, row, f.CORUN_LATENCY, np.ceil(mine))
+    put_row(sheet, slot, row, f.CORUN_MARGIN, slack_of(spec, state, lane, other) - np.ceil(theirs))
 
 
 @kernel
-def group_latency(spec, state, lane, latency, demand):
-    """Return the expected time beside several co-runners, which leave one by one; restores the probe."""
-    device = spec.device[0]
-    elapsed = 0.0
-    work = float(latency)
+def put_group(spec, state, lane, chosen, sheet, slot, row):
+    """Beside several co-runners: all run together, and leave one by one; restores the probe."""
+    streams = spec.device[0].streams
+    elapsed, mine, margin = 0.0, -1.0, math.inf
+    work = float(chosen.latency)
     left = state.lanes[lane].busy
     while left > 0:
-        total = demand
-        for stream in range(device.streams):
-            if state.probe[lane, stream] >= 0.0:
-                total += state.streams[lane, stream].demand
-        rate = min(1.0, device.throughput * demand / total)
+        total = group_demand(spec, state, lane, chosen.demand if mine < 0.0 else 0.0)
         first, first_time = -1, math.inf
-        for stream in range(device.streams):
+        for stream in range(streams):
             if state.probe[lane, stream] >= 0.0:
-                their_rate = min(1.0, device.throughput * state.streams[lane, stream].demand / total)
-                if state.probe[lane, stream] / their_rate < first_time:
-                    first, first_time = stream, state.probe[lane, stream] / their_rate
-        if work / rate <= first_time:
-            elapsed += work / rate
-            work = 0.0
-            break
+                rate = group_rate(spec, state.streams[lane, stream].demand, total)
+                if state.probe[lane, stream] / rate < first_time:
+                    first, first_time = stream, state.probe[lane, stream] / rate
+        my_rate = group_rate(spec, chosen.demand, total)
+        my_turn = mine < 0.0 and work / my_rate <= first_time
+        if my_turn:
+            first_time = work / my_rate
         elapsed += first_time
-        work -= first_time * rate
-        for stream in range(device.streams):
+        work -= first_time * my_rate
+        for stream in range(streams):
             if state.probe[lane, stream] >= 0.0:
-                their_rate = min(1.0, device.throughput * state.streams[lane, stream].demand / total)
-                state.probe[lane, stream] = max(0.0, state.probe[lane, stream] - first_time * their_rate)
-        state.probe[lane, first] = -1.0
-        left -= 1
+                rate = group_rate(spec, state.streams[lane, stream].demand, total)
+                state.probe[lane, stream] = max(0.0, state.probe[lane, stream] - first_time * rate)
+        if my_turn:
+            mine = elapsed
+        else:
+            margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))
+            state.probe[lane, first] = -1.0
+            left -= 1
+    if mine < 0.0:
+        mine = elapsed + work
     probe_streams(spec, state, lane)
-    return np.ceil(elapsed + work)
+    put_row(sheet, slot, row, f.CORUN_LATENCY, np.ceil(mine))
+    put_row(sheet, slot, row, f.CORUN_MARGIN, margin)
+
+
+@kernel
+def group_demand(spec, state, lane, mine):
+    """Return the demand of the jobs in the probe and one more; 0 if a single one is left, which runs alone."""
+    total, count = mine, 1 if mine > 0.0 else 0
+    for stream in range(spec.device[0].streams):
+        if state.probe[lane, stream] >= 0.0:
+            total += state.streams[lane, stream].demand
+            count += 1
+    return total if count > 1 else 0.0
+
+
+@kernel
+def group_rate(spec, demand, total):
+    """Return the rate of a job among others of that total demand; 0 means that it is alone."""
+    if total == 0.0:
+        return 1.0
+    return min(1.0, spec.device[0].throughput * demand / total)
 
 
 @kernel
@@ -130,29 +176,55 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     """Write the changing columns of the task's rows: its variants and, unless only those are wanted, its drop row."""
     counts = state.tasks[lane, task]
     tasks, variants = spec.variants.shape
-    first = task * variants
-    slack = 0
-    if counts.length > 0:
+    waiting = counts.length > 0
+    slack, next_arrival = 0, 0
+    if waiting:
         slack = state.queue[lane, task, counts.head].release + spec.tasks[task].deadline - state.lanes[lane].now
-    next_arrival = expected_next_arrival(spec, state, lane, task)
-    completed = counts.finished / counts.released if counts.released > 0 else 0.0
+        next_arrival = expected_next_arrival(spec, state, lane, task)
     for variant in range(spec.tasks[task].variants):
-        chosen = spec.variants[task, variant]
-        put_task(sheet, slot, first + variant, slack, next_arrival, counts, completed)
-        put_row(sheet, slot, first + variant, f.CORUN_LATENCY, corun_latency(spec, state, lane, chosen))
+        row = task * variants + variant
+        put_row(sheet, slot, row, f.SLACK, slack)
+        put_row(sheet, slot, row, f.NEXT_ARRIVAL, next_arrival)
+        if waiting:
+            put_start(spec, state, lane, task, variant, sheet, slot, row)
+        else:
+            put_row(sheet, slot, row, f.CORUN_LATENCY, 0)
+            put_row(sheet, slot, row, f.CORUN_MARGIN, 0)
     if not dispatch_only:
-        put_task(sheet, slot, tasks * variants + task, slack, next_arrival, counts, completed)
-    return next_arrival
+        put_row(sheet, slot, tasks * variants + task, f.SLACK, slack)
+        put_row(sheet, slot, tasks * variants + task, f.NEXT_ARRIVAL, next_arrival)
 
 
 @kernel
-def put_task(sheet, slot, row, slack, next_arrival, counts, completed):
-    """Write the columns that all rows of a task share."""
-    put_row(sheet, slot, row, f.SLACK, slack)
-    put_row(sheet, slot, row, f.NEXT_ARRIVAL, next_arrival)
-    put_row(sheet, slot, row, f.QUEUE_LENGTH, counts.length)
-    put_row(sheet, slot, row, f.RUNNING, counts.running)
-    put_row(sheet, slot, row, f.COMPLETED, completed)
+def write_counts(spec, state, lane, task, sheet, slot):
+    """Write what changes only when a job of the task comes, starts or goes: its counts and whether it may be chosen."""
+    counts = state.tasks[lane, task]
+    tasks, variants = spec.variants.shape
+    completed = counts.finished / counts.released if counts.released > 0 else 0.0
+    legal = 1 if counts.length > 0 else 0
+    for variant in range(spec.tasks[task].variants + 1):
+        row = task * variants + variant if variant < spec.tasks[task].variants else tasks * variants + task
+        put_row(sheet, slot, row, f.QUEUE_LENGTH, counts.length)
+        put_row(sheet, slot, row, f.RUNNING, counts.running)
+        put_row(sheet, slot, row, f.COMPLETED, completed)
+        sheet.mask[slot, row] = legal
+
+
+@kernel
+def write_wait(spec, state, lane, sheet, slot):
+    """Write the wait row: the release it would most likely wait for."""
+    tasks, variants = spec.variants.shape
+    wait = tasks * variants + tasks
+    soonest, task = expected_next_arrival(spec, state, lane, 0), 0
+    for other in range(1, tasks):
+        time = expected_next_arrival(spec, state, lane, other)
+        if time < soonest:
+            soonest, task = time, other
+    put_row(sheet, slot, wait, f.NEXT_ARRIVAL, soonest)
+    put_row(sheet, slot, wait, f.DEADLINE, spec.tasks[task].deadline)
+    put_row(sheet, slot, wait, f.FASTEST_LATENCY, spec.tasks[task].fastest)
+    put_row(sheet, slot, wait, f.WEIGHT, spec.tasks[task].weight)
+    sheet.mask[slot, wait] = 1
 
 
 @kernel
@@ -166,27 +238,19 @@ def write_globals(spec, state, lane, sheet, slot):
             left = state.probe[lane, stream] / state.streams[lane, stream].rate
             first = min(first, left)
             last = max(last, left)
-    backlog = 0.0
-    waiting_tasks, released, finished, missed = 0, 0, 0, 0
-    for task in range(spec.tasks.shape[0]):
-        counts = state.tasks[lane, task]
-        backlog += counts.length * spec.tasks[task].fastest
-        waiting_tasks += 1 if counts.length > 0 else 0
-        released += counts.released
-        finished += counts.finished
-        missed += counts.missed
+    released = header.released
     put_global(sheet, slot, f.TIME, header.now)
     put_global(sheet, slot, f.REMAINING, device.horizon - header.now)
     put_global(sheet, slot, f.STREAM, max(header.asked, 0))
     put_global(sheet, slot, f.STREAMS, device.streams)
     put_global(sheet, slot, f.IDLE_STREAMS, device.streams - header.busy)
     put_global(sheet, slot, f.WAITING_JOBS, header.waiting)
-    put_global(sheet, slot, f.WAITING_TASKS, waiting_tasks)
+    put_global(sheet, slot, f.WAITING_TASKS, header.waiting_tasks)
     put_global(sheet, slot, f.CORUN_FIRST, first if header.busy > 0 else 0.0)
     put_global(sheet, slot, f.CORUN_LAST, last)
-    put_global(sheet, slot, f.BACKLOG, backlog)
-    put_global(sheet, slot, f.FINISHED, finished / released if released > 0 else 0.0)
-    put_global(sheet, slot, f.MISSED, missed / released if released > 0 else 0.0)
+    put_global(sheet, slot, f.BACKLOG, header.backlog)
+    put_global(sheet, slot, f.FINISHED, header.finished / released if released > 0 else 0.0)
+    put_global(sheet, slot, f.MISSED, header.missed / released if released > 0 else 0.0)
     put_global(sheet, slot, f.UTILISATION, header.busy_time / (device.streams * header.now) if header.now > 0 else 0.0)
     shared = device.interference == SHARE
     put_global(sheet, slot, f.THROUGHPUT, min(device.throughput, device.streams) if shared else device.streams)
@@ -195,21 +259,19 @@ def write_globals(spec, state, lane, sheet, slot):
 
 
 @kernel
-def observe(spec, state, lane, sheet, slot):
-    """Write globals, every row and the mask of the lane's present choice."""
-    tasks, variants = spec.variants.shape
-    wait = tasks * variants + tasks
+def observe(spec, state, lane, sheet, slot, afresh):
+    """Write globals, rows and mask of the present choice; unless `afresh`, only what changed since the last time."""
     probe_streams(spec, state, lane)
     write_globals(spec, state, lane, sheet, slot)
-    soonest = spec.device[0].horizon - state.lanes[lane].now
-    for task in range(tasks):
-        soonest = min(soonest, write_task(spec, state, lane, task, sheet, slot, False))
-        legal = 1 if state.tasks[lane, task].length > 0 else 0
-        for variant in range(spec.tasks[task].variants):
-            sheet.mask[slot, task * variants + variant] = legal
-        sheet.mask[slot, tasks * variants + task] = legal
-    put_row(sheet, slot, wait, f.NEXT_ARRIVAL, soonest)
-    sheet.mask[slot, wait] = 1
+    write_wait(spec, state, lane, sheet, slot)
+    for task in range(spec.tasks.shape[0]):
+        counts = state.tasks[lane, task]
+        if afresh or counts.stale or counts.length > 0:
+            write_task(spec, state, lane, task, sheet, slot, False)
+        if afresh or counts.stale:
+            write_counts(spec, state, lane, task, sheet, slot)
+        if not afresh:
+            counts.stale = 0
 
 
 @kernel
@@ -217,33 +279,24 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     """Write only the legal rows (or the dispatch rows among them), their packed indices and their counts."""
     tasks, variants = spec.variants.shape
     probe_streams(spec, state, lane)
-    dispatches = 0
+    listed = 0
     for task in range(tasks):
         if state.tasks[lane, task].length > 0:
             write_task(spec, state, lane, task, sheet, slot, dispatch_only)
+            write_counts(spec, state, lane, task, sheet, slot)
             for variant in range(spec.tasks[task].variants):
-                sheet.legal[slot, dispatches] = task * variants + variant
-                dispatches += 1
-    sheet.counts[slot, 0] = dispatches
-    sheet.counts[slot, 1] = dispatches
+                sheet.legal[slot, listed] = task * variants + variant
+                listed += 1
+    sheet.counts[slot, 0] = listed
     if not dispatch_only:
-        sheet.counts[slot, 1] = list_drops_and_wait(spec, state, lane, sheet, slot, dispatches)
-
-
-@kernel
-def list_drops_and_wait(spec, state, lane, sheet, slot, legal):
-    """Append the legal drop rows and wait to the list; return its new length."""
-    tasks, variants = spec.variants.shape
-    wait = tasks * variants + tasks
-    soonest = spec.device[0].horizon - state.lanes[lane].now
-    for task in range(tasks):
-        soonest = min(soonest, expected_next_arrival(spec, state, lane, task))
-        if state.tasks[lane, task].length > 0:
-            sheet.legal[slot, legal] = tasks * variants + task
-            legal += 1
-    put_row(sheet, slot, wait, f.NEXT_ARRIVAL, soonest)
-    sheet.legal[slot, legal] = wait
-    return legal + 1
+        for task in range(tasks):
+            if state.tasks[lane, task].length > 0:
+                sheet.legal[slot, listed] = tasks * variants + task
+                listed += 1
+        write_wait(spec, state, lane, sheet, slot)
+        sheet.legal[slot, listed] = tasks * variants + tasks
+        listed += 1
+    sheet.counts[slot, 1] = listed
 
 
 implement(core.reset, EdgeStateType, reset)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from slipstream.core.jit import kernel
 from slipstream.edge.features import (
     ACCURACY,
     COIN,
+    CORUN_FIRST,
+    CORUN_LAST,
     CORUN_LATENCY,
+    CORUN_MARGIN,
     CRITICALITY,
     DEADLINE,
     DISPATCH,
+    DROP,
     FASTEST_LATENCY,
     LATENCY,
     NUM_VARIANTS,
     PERIOD,
+    QUEUE_LENGTH,
     SLACK,
+    THROUGHPUT,
     VARIANT_RANK,
     WAITING_JOBS,
+    WEIGHT,
 )
 from slipstream.policies.base import choice, rule
 
@@ -130,3 +139,110 @@ def edf_degrade(globals_row, rows, mask):
         return first if first >= 0 else mask.shape[0] - 1
     last = last_variant(rows, first) - int(globals_row[WAITING_JOBS]) + 1
     return largest_fit(rows, first, max(first, last))
+
+
+PLANNING_WINDOWS = 1.5
+"""How far `lookahead` plans, in mean relative deadlines."""
+DROP_COST = 0.5
+"""What `lookahead` takes a lost job to cost beside its accuracy, in job weights; the default of the reward."""
+CAUTION = 0.1
+"""Share of its own time by which `lookahead` wants a running job to stay ahead of its deadline."""
+
+
+@kernel
+def worth(rows, row, price):
+    """Return what a run in time is worth, less the device time it takes at that price."""
+    return rows[row, WEIGHT] * (rows[row, ACCURACY] + DROP_COST) - price * rows[row, LATENCY]
+
+
+@kernel
+def density(rows, row):
+    """Return what a run is worth per unit of device time."""
+    return worth(rows, row, 0.0) / rows[row, LATENCY]
+
+
+@kernel
+def planned_work(rows, window, price):
+    """Return the work of the window if every job, waiting or expected, takes the variant worth most at that price."""
+    work = 0.0
+    row = 0
+    while row < rows.shape[0]:
+        if rows[row, DISPATCH] == 0.0:
+            row += 1
+            continue
+        best, best_worth = -1, 0.0
+        for rung in range(row, last_variant(rows, row) + 1):
+            if worth(rows, rung, price) > best_worth:
+                best, best_worth = rung, worth(rows, rung, price)
+        if best >= 0:
+            work += (rows[row, QUEUE_LENGTH] + window / rows[row, PERIOD]) * rows[best, LATENCY]
+        row = last_variant(rows, row) + 1
+    return work
+
+
+@kernel
+def price_of_time(globals_row, rows):
+    """Return the least price of device time at which the jobs of the next window fit the device."""
+    rate, weighted = 0.0, 0.0
+    for row in range(rows.shape[0]):
+        if rows[row, DROP] == 1.0:
+            rate += 1.0 / rows[row, PERIOD]
+            weighted += rows[row, DEADLINE] / rows[row, PERIOD]
+    window = PLANNING_WINDOWS * weighted / rate
+    capacity = globals_row[THROUGHPUT] * window - globals_row[CORUN_FIRST]
+    if planned_work(rows, window, 0.0) <= capacity:
+        return 0.0
+    high = 1e-12
+    while planned_work(rows, window, high) > capacity:
+        high *= 2.0
+    low = high / 2.0
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        if planned_work(rows, window, middle) > capacity:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@kernel
+def harm(globals_row, rows, row):
+    """Return what starting the row costs the jobs that run: about one of them, if it leaves too little margin."""
+    tight = globals_row[CORUN_LAST] > 0.0 and rows[row, CORUN_MARGIN] < CAUTION * rows[row, CORUN_LATENCY]
+    return 1.0 + DROP_COST if tight else 0.0
+
+
+@kernel
+def best_variant(globals_row, rows, first, price):
+    """Return the rung worth most at that price among those that finish in time, -1 if none does."""
+    best, best_gain = -1, -np.inf
+    for rung in range(first, last_variant(rows, first) + 1):
+        if rows[rung, CORUN_LATENCY] <= rows[rung, SLACK]:
+            gain = worth(rows, rung, price) - harm(globals_row, rows, rung)
+            if gain > best_gain:
+                best, best_gain = rung, gain
+    return best
+
+
+@choice("edge")
+def lookahead(globals_row, rows, mask):
+    """Earliest deadline in the variant worth its time at the price the next window sets; spares running jobs."""
+    price = price_of_time(globals_row, rows)
+    chosen, spare = -1, -1
+    for row in range(mask.shape[0]):
+        if not mask[row]:
+            continue
+        if rows[row, DROP] == 1.0 and rows[row, FASTEST_LATENCY] > rows[row, SLACK]:
+            return row
+        if rows[row, DISPATCH] == 1.0 and rows[row, VARIANT_RANK] == 0.0:
+            best = best_variant(globals_row, rows, row, price)
+            if best < 0:
+                continue
+            if worth(rows, best, price) > harm(globals_row, rows, best):
+                if chosen < 0 or rows[best, SLACK] < rows[chosen, SLACK]:
+                    chosen = best
+            elif spare < 0 or density(rows, best) > density(rows, spare):
+                spare = best
+    if chosen >= 0:
+        return chosen
+    return spare if spare >= 0 else mask.shape[0] - 1

@@ -100,7 +100,7 @@ class Share(Part):
     """Co-running jobs share the device in proportion to their demand (facts and fit: docs/edge.md)."""
 
     kind: Literal["share"]
-    total_throughput: float = Field(default=1.25, gt=0.0, le=64.0)
+    total_throughput: float = Field(default=1.25, ge=1e-3, le=64.0)
     """Sum of the rates of all co-runners before capping, in units of one job running alone."""
 
 

@@ -63,6 +63,11 @@ LANE = np.dtype(
     [
         *LANE_FIELDS,
         ("waiting", "i8"),  # jobs in queues
+        ("waiting_tasks", "i8"),  # tasks with a job in their queue
+        ("backlog", "i8"),  # time to run all waiting jobs in their fastest variants, one by one
+        ("released", "i8"),
+        ("finished", "i8"),
+        ("missed", "i8"),  # late, expired, rejected or dropped
         ("busy", "i8"),  # streams that run
         ("busy_time", "i8"),  # stream-nanoseconds spent running in this episode
         ("step_busy_time", "i8"),  # the same, up to the last choice
@@ -89,7 +94,7 @@ TASK_STATE = np.dtype(
         ("length", "i8"),  # waiting jobs
         ("running", "i8"),
         ("finished", "i8"),
-        ("missed", "i8"),
+        ("stale", "i8"),  # 1 if its rows no longer show how many jobs wait, run and have finished
     ],
     align=True,
 )

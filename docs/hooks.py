@@ -1,0 +1,217 @@
+"""Tables of the documentation that come from the code: `<!-- table: NAME -->` becomes the table of that name.
+
+MkDocs calls `on_page_markdown` for every page. A name that no table has stops the build.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from mkdocs.exceptions import PluginError
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from slipstream.cli.main import app
+from slipstream.core.family import FAMILIES, Family
+from slipstream.edge.profiles import PROFILES
+from slipstream.policies.base import describe
+from slipstream.scenario import builtin_names, digest, load
+from slipstream.scenario import schema as json_schema
+
+MARKER = re.compile(r"<!-- table: (\S+) -->")
+
+WORDS = {float: "number", int: "whole number", str: "text", bool: "true or false"}
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace every marker of a page by its table."""
+    return render(markdown)
+
+
+def render(markdown: str) -> str:
+    """Return the text with every marker replaced by its table."""
+    return MARKER.sub(lambda match: _table(match.group(1)), markdown)
+
+
+def tables() -> dict[str, Callable[[], str]]:
+    """Return what each marker stands for."""
+    found: dict[str, Callable[[], str]] = {"cli": _commands, "edge.profiles": _profiles}
+    for name, family in FAMILIES.items():
+        parts = parts_of(family.scenario_type)
+        found[f"{name}.candidates"] = family.candidate_features.markdown
+        found[f"{name}.globals"] = family.global_features.markdown
+        found[f"{name}.policies"] = lambda name=name: _policies(name)
+        found[f"{name}.scenarios"] = lambda family=family: _scenarios(family)
+        found[f"{name}.keys"] = lambda parts=parts: "\n\n".join(map(_part, parts))
+        for part in parts:
+            found[f"{name}.keys.{part.__name__}"] = lambda part=part: _fields(part)
+    return found
+
+
+def _table(name: str) -> str:
+    known = tables()
+    if name not in known:
+        raise PluginError(f"no table '{name}': expected one of {', '.join(known)}")
+    return known[name]()
+
+
+def _rows(header: list[str], rows: list[list[str]]) -> str:
+    cells = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+# Scenario keys
+
+
+def parts_of(model: type[BaseModel]) -> list[type[BaseModel]]:
+    """Return the model and every model inside it, in the order in which a reader meets them."""
+    found: dict[type[BaseModel], None] = {model: None}
+    for field in model.model_fields.values():
+        for inner in _models(field.annotation):
+            found.update(dict.fromkeys(parts_of(inner)))
+    return list(found)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _part(part: type[BaseModel]) -> str:
+    return f"### {part.__name__}\n\n{inspect.getdoc(part)}\n\n{_fields(part)}"
+
+
+def _fields(part: type[BaseModel]) -> str:
+    described = json_schema()["$defs"][part.__name__]["properties"]
+    rows = []
+    for key, field in part.model_fields.items():
+        meaning = field.description or described[key]["description"]
+        rows.append([f"`{key}`", _type(field.annotation), _range(field), _default(field), meaning])
+    return _rows(["key", "type", "range", "default", "meaning"], rows)
+
+
+def _type(annotation: Any) -> str:
+    """Return a type in words."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(inner[0])
+    if origin in (Union, UnionType):
+        return " or ".join(_type(one) for one in inner if one is not NoneType)
+    if origin is list:
+        return f"list of {_type(inner[0])}".replace("of number", "of numbers")
+    if origin is Literal:
+        return " or ".join(f'`"{value}"`' for value in inner)
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return f"[{annotation.__name__}](edge.md#{annotation.__name__.lower()})"
+    return WORDS[annotation]
+
+
+def _range(field: Any) -> str:
+    """Return the limits of a number, or of the length of a text or list."""
+    limits: dict[str, Any] = {}
+    for part in _metadata(field):
+        for name in ("ge", "gt", "le", "lt", "min_length", "max_length"):
+            if getattr(part, name, None) is not None:
+                limits[name] = getattr(part, name)
+    signs = {"ge": "≥", "gt": "&gt;", "le": "≤", "lt": "&lt;", "min_length": "length ≥", "max_length": "length ≤"}
+    return ", ".join(f"{sign} {_number(limits[name])}" for name, sign in signs.items() if name in limits)
+
+
+def _metadata(field: Any) -> Iterator[Any]:
+    """Yield what is said about a field, also where it is said about the type that may be absent."""
+    yield from field.metadata
+    for inner in get_args(field.annotation):
+        if get_origin(inner) is Annotated:
+            for part in get_args(inner)[1:]:
+                yield from getattr(part, "metadata", [part])
+
+
+def _number(value: float) -> str:
+    return re.sub(r"e([+-])0*", lambda sign: "e-" if sign.group(1) == "-" else "e", f"{value:.10g}")
+
+
+def _default(field: Any) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "required"
+    if value is None:
+        return "absent"
+    if isinstance(value, BaseModel):
+        return f"`{value.kind}`" if hasattr(value, "kind") else "its own defaults"
+    if value == "":
+        return "empty"
+    return f"`{_number(value)}`" if isinstance(value, float) else f"`{value}`"
+
+
+# Policies, scenarios, profiles
+
+
+def _policies(family: str) -> str:
+    return _rows(["policy", "what it does"], [[f"`{name}`", text] for name, text in describe(family).items()])
+
+
+def _scenarios(family: Family) -> str:
+    rows = []
+    for name in builtin_names():
+        scenario: Any = load(name)
+        if scenario.family == family.name:
+            rows.append([f"`{name}`", f"`{digest(scenario)[:12]}`", *_load(family, scenario), scenario.description])
+    header = ["name", "digest", "tasks", "jobs/s", "work, fastest variants", "work, slowest variants", "description"]
+    return _rows(header, rows)
+
+
+def _load(family: Family, scenario: Any) -> list[str]:
+    """Return tasks, jobs per second, and the work they bring as a share of what the device can do."""
+    count = str(len(scenario.tasks))
+    if any(task.arrival.kind in ("trace", "closed") for task in scenario.tasks):
+        return [count, "", "", ""]  # their rate is not a property of the file alone
+    spec = family.spec_arrays(scenario)
+    gaps = spec["tasks"]["period"]
+    capacity = min(spec["device"]["throughput"][0] or scenario.device.streams, scenario.device.streams)
+    slowest = [spec["variants"]["latency"][index, task.num_variants - 1] for index, task in enumerate(scenario.tasks)]
+    work = [(spec["tasks"]["fastest"] / gaps).sum() / capacity, (slowest / gaps).sum() / capacity]
+    return [count, f"{(1e9 / gaps).sum():.0f}", *(f"{share:.0%}" for share in work)]
+
+
+def _profiles() -> str:
+    pieces = []
+    for name, profile in PROFILES.items():
+        rows = [[v.name, f"{v.latency_ms:g}", f"{v.accuracy:.5g}", f"{v.demand:g}"] for v in profile.variants]
+        ladder = _rows(["variant", "latency, ms", "accuracy", "demand"], rows)
+        pieces.append(f"### `{name}`\n\n{profile.device}. Source: {profile.source}.\n\n{ladder}")
+    return "\n\n".join(pieces)
+
+
+# Command line
+
+
+def _commands() -> str:
+    group: Any = typer.main.get_command(app)
+    return "\n\n".join(_command(name, command) for name, command in group.commands.items())
+
+
+def _command(name: str, command: Any) -> str:
+    text, _, example = (command.help or "").partition("Example:")
+    pieces = [f"## slipstream {name}", " ".join(text.split()), f"```sh\n{' '.join(example.split())}\n```"]
+    rows = [[_parameter(p), _parameter_default(p), p.help or ""] for p in command.params]
+    if rows:
+        pieces.append(_rows(["argument or option", "default", "meaning"], rows))
+    return "\n\n".join(pieces)
+
+
+def _parameter(parameter: Any) -> str:
+    is_option = parameter.opts[0].startswith("-")
+    return f"`{parameter.opts[0]}`" if is_option else f"`{parameter.name.upper()}`"
+
+
+def _parameter_default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    return "off" if parameter.default is False else "none" if parameter.default is None else f"`{parameter.default}`"

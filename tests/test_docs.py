@@ -1,0 +1,185 @@
+"""The documentation runs, its tables come from the code, and its links lead somewhere."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slipstream.core.eventlog import KINDS
+from slipstream.core.family import FAMILIES
+from slipstream.policies.base import describe
+from slipstream.scenario import builtin_names, digest, load, schema
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+
+
+def load_hooks():
+    spec = importlib.util.spec_from_file_location("slipstream_docs_hooks", DOCS / "hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+hooks = load_hooks()
+
+
+def by_name(paths):
+    return pytest.mark.parametrize("page", paths, ids=[path.name for path in paths])
+
+
+# Running
+
+
+def commands_of(block):
+    """Return the commands of a console block: lines after a prompt, all lines where there is none."""
+    lines = [line for line in block.splitlines() if line.strip() and not line.startswith("#")]
+    prompted = [line[2:] for line in lines if line.startswith("$ ")]
+    return [line for line in prompted or lines if not line.startswith(("make", "source", "git"))]
+
+
+def script_of(page):
+    """Return a program that does what a reader of the page would do, in order; blocks share their names."""
+    lines = ["import subprocess, sys", "from pathlib import Path", "names = {'__name__': 'page'}"]
+    for language, title, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if title:
+            lines.append(f"Path({title!r}).write_text({block!r}, encoding='utf-8')")
+        elif language == "python":
+            lines.append(f"exec(compile({block!r}, {page.name!r}, 'exec'), names)")
+        elif language in ("console", "sh"):
+            lines += [f"subprocess.run({command!r}, shell=True, check=True)" for command in commands_of(block)]
+    return "\n".join(lines)
+
+
+def can_run(page):
+    return "exec(" in script_of(page) or "subprocess.run(" in script_of(page)
+
+
+@by_name([page for page in PAGES if can_run(page)])
+def test_every_block_of_a_page_runs(page, tmp_path):
+    script = tmp_path / "page.py"
+    script.write_text(script_of(page), encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_tutorial_runs_commands_and_python():
+    script = script_of(DOCS / "tutorial.md")
+    assert script.count("exec(") >= 4
+    assert script.count("subprocess.run(") >= 5
+
+
+# Tables from the code
+
+
+@by_name(PAGES[1:])
+def test_every_marker_is_replaced(page):
+    rendered = hooks.render(page.read_text(encoding="utf-8"))
+    assert "<!-- table:" not in rendered
+
+
+def test_an_unknown_marker_stops_the_build():
+    with pytest.raises(hooks.PluginError, match=r"no table 'edge\.nothing'"):
+        hooks.render("<!-- table: edge.nothing -->")
+
+
+def test_every_feature_policy_and_scenario_is_documented():
+    for name, family in FAMILIES.items():
+        page = hooks.render((DOCS / f"{name}.md").read_text(encoding="utf-8"))
+        for feature in (*family.candidate_features.features, *family.global_features.features):
+            assert f"| `{feature.name}` | {feature.unit} |" in page
+        for policy, text in describe(name).items():
+            assert f"| `{policy}` | {text} |" in page
+        for scenario in builtin_names():
+            if scenario.startswith(f"{name}/"):
+                assert f"| `{scenario}` | `{digest(load(scenario))[:12]}` |" in page
+
+
+def test_every_json_key_is_documented_with_a_meaning():
+    page = hooks.render((DOCS / "edge.md").read_text(encoding="utf-8"))
+    for name, definition in schema()["$defs"].items():
+        table = page.split(f"### {name}\n", 1)[1].split("\n###", 1)[0]
+        for key in definition["properties"]:
+            row = next(line for line in table.splitlines() if line.startswith(f"| `{key}` |"))
+            assert row.split(" | ")[-1].strip(" |")
+
+
+def test_every_metric_is_defined():
+    scenario = load("edge/tiny")
+    empty = np.zeros(
+        0, [("time", "i8"), ("job", "i8"), ("task", "i4"), ("resource", "i4"), ("variant", "i2"), ("kind", "i2")]
+    )
+    page = (DOCS / "edge.md").read_text(encoding="utf-8")
+    section = page.split("## Metrics", 1)[1].split("\n## ", 1)[0]
+    defined = set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
+    general = {
+        re.sub(r"/(class-)?.*", lambda m: f"/{m[1]}<n>" if m[1] else "/<task>", metric)
+        for metric in FAMILIES["edge"].metrics(scenario, empty)
+    }
+    assert defined == general
+
+
+def test_the_machine_page_names_every_column_and_every_kind_of_event():
+    page = (DOCS / "edge-machine.md").read_text(encoding="utf-8")
+    family = FAMILIES["edge"]
+    for name in (*family.candidate_features.names, *family.global_features.names):
+        assert f"`{name}`" in page or f"**{name}" in page, name
+    for code, kind in enumerate(KINDS):
+        assert f"| {code} | {kind}" in page
+
+
+def test_every_command_is_documented():
+    page = hooks.render((DOCS / "cli.md").read_text(encoding="utf-8"))
+    run = subprocess.run(
+        [Path(sys.executable).parent / "slipstream", "--help"], capture_output=True, text=True, check=True
+    )
+    commands = re.findall(r"^[│|]\s(\w+)\s{2,}", run.stdout, re.MULTILINE)
+    assert len(commands) >= 7
+    for command in commands:
+        assert f"## slipstream {command}\n" in page
+
+
+# Links
+
+
+def anchors_of(page):
+    """Return the anchors of a page's headings, as the table of contents makes them."""
+    from markdown.extensions.toc import slugify
+
+    text = hooks.render(page.read_text(encoding="utf-8")) if page.parent == DOCS else page.read_text(encoding="utf-8")
+    text = BLOCK.sub("", text)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {slugify(heading.replace("`", ""), "-") for heading in headings} | set(
+        re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+    )
+
+
+@by_name(PAGES)
+def test_internal_links_resolve(page):
+    text = page.read_text(encoding="utf-8")
+    if page.parent == DOCS:
+        text = hooks.render(text)
+    for link in LINK.findall(BLOCK.sub("", text)):
+        if link.startswith(("http://", "https://")):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), link
+        if anchor:
+            assert anchor in anchors_of(path), link
