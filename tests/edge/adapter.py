@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.core import lanes
+from slipstream.core.env import SchedulingEnv
 from slipstream.core.rng import NAMESPACES
 from slipstream.core.simulator import Simulator
 from slipstream.edge import FAMILY, features
@@ -142,3 +143,26 @@ def compare_episode(
         compare_choice(kernel, reference)
         compare_step(kernel, reference)
     assert kernel.log == reference.log
+
+
+def compare_observed(device: EdgeScenario, seed: int, script: int, most_choices: int) -> None:
+    """Assert that an agent sees the scaled and clipped image of the raw rows, though only changes are written."""
+    env = SchedulingEnv("edge", device, namespace="test")
+    raw = Simulator(device)
+    _, info = env.reset(seed=seed ^ 1)
+    for number in range(20):
+        info = env.step(scripted_action(script + 1, number, info["action_mask"]))[4]
+    observation, info = env.reset(seed=seed)
+    raw.reset(seed)
+    tables = {"globals": features.GLOBAL, "candidates": features.CANDIDATE}
+    while raw.asking and raw.header["choices"] <= most_choices:
+        global_row, rows, mask = raw.observe()
+        assert np.array_equal(info["action_mask"], mask)
+        for name, values in (("globals", global_row), ("candidates", rows)):
+            shown = tables[name].observed
+            scale, low, high = shown.image()
+            expected = np.clip(values[..., : len(shown)] * scale, low, high).astype(np.float32)
+            assert np.array_equal(observation[name], expected), name
+        action = scripted_action(script, int(raw.header["choices"]), mask)
+        observation, _, _, _, info = env.step(action)
+        raw.step(action)

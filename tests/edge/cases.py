@@ -890,8 +890,8 @@ CASES.append(
     )
 )
 
-# Beside a job of a million times its demand, at throughput 0.001, the first one runs at about 10**-9: its 10**9 ms would
-# need more nanoseconds than 63 bits hold. Its run is cut to 2**60 ns, and both still run at the horizon.
+# Beside a job of a million times its demand, at throughput 0.001, the first one runs at about 10**-9: its 10**9 ms
+# would need more nanoseconds than 63 bits hold. Its run is cut to 2**60 ns, and both still run at the horizon.
 CASES.append(
     Case(
         "a run that would never end is cut",

@@ -18,7 +18,7 @@ from slipstream.core.simulator import Simulator
 from slipstream.edge import features
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.policies.base import Heuristic, find
-from tests.edge.adapter import KernelEdge, compare_episode, log_rows
+from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows
 from tests.edge.cases import CASES, check
 from tests.reference import edge as reference
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
@@ -73,6 +73,8 @@ def compare_random(device: EdgeScenario, seed: int, script: int, lot: int) -> No
     compare_episode(kernel, reference.ReferenceEdge(device, seed), script, observe_every=4, most_choices=80)
     if lot < len(POLICIES):
         compare_policy(device, seed, POLICIES[lot])
+    else:
+        compare_observed(device, seed, script, most_choices=80)
 
 
 def give_up(*_: object) -> None:

@@ -128,8 +128,8 @@ MUTANTS = [
     Mutant(
         "dropped jobs are not missed",
         KERNEL,
-        "state.tasks[lane, task].missed += 1",
-        "state.tasks[lane, task].missed += 0",
+        "state.lanes[lane].missed += 1",
+        "state.lanes[lane].missed += 0",
     ),
     # Runs and rates
     Mutant(
@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant("lateness has no cap", KERNEL, "min(1.0, tardiness / deadline)", "(tardiness / deadline)"),
     Mutant("finished jobs are not counted", KERNEL, "    counts.finished += 1\n", ""),
     Mutant("finished jobs still run", KERNEL, "    counts.running -= 1\n", ""),
-    Mutant("late jobs are not missed", KERNEL, "        counts.missed += 1\n", ""),
+    Mutant("late jobs are not missed", KERNEL, "        header.missed += 1\n", ""),
     # Choices
     Mutant(
         "idle streams count as busy",
@@ -244,20 +244,22 @@ MUTANTS = [
         "(state.lanes[lane].now - running.updated) * running.rate",
         "(state.lanes[lane].now - running.updated)",
     ),
-    Mutant("a pair at the inverse rate", OBSERVATION, "mine = latency / rate", "mine = latency * rate"),
-    Mutant("full rate beside a group", OBSERVATION, "work -= first_time * rate", "work -= first_time"),
+    Mutant(
+        "a pair at the inverse rate", OBSERVATION, "mine = chosen.latency / my_rate", "mine = chosen.latency * my_rate"
+    ),
+    Mutant("full rate beside a group", OBSERVATION, "work -= first_time * my_rate", "work -= first_time"),
     Mutant(
         "less than nothing left",
         OBSERVATION,
-        "max(0.0, state.probe[lane, stream] - first_time * their_rate)",
-        "state.probe[lane, stream] - first_time * their_rate",
+        "max(0.0, state.probe[lane, stream] - first_time * rate)",
+        "state.probe[lane, stream] - first_time * rate",
     ),
     Mutant("the first to finish stays", OBSERVATION, "        state.probe[lane, first] = -1.0\n", ""),
     Mutant(
         "a probe is not restored",
         OBSERVATION,
-        "        left -= 1\n    probe_streams(spec, state, lane)\n",
-        "        left -= 1\n",
+        "        mine = elapsed + work\n    probe_streams(spec, state, lane)\n",
+        "        mine = elapsed + work\n",
     ),
     Mutant(
         "the next release is the last",
@@ -276,8 +278,8 @@ MUTANTS = [
     Mutant(
         "drop rows are not written",
         OBSERVATION,
-        "    if not dispatch_only:\n        put_task(",
-        "    if dispatch_only:\n        put_task(",
+        "    if not dispatch_only:\n        put_row(sheet, slot, tasks * variants + task, f.SLACK",
+        "    if dispatch_only:\n        put_row(sheet, slot, tasks * variants + task, f.SLACK",
     ),
     Mutant(
         "remaining work is taken for time",
@@ -286,28 +288,84 @@ MUTANTS = [
         "left = state.probe[lane, stream]",
     ),
     Mutant(
-        "waiting jobs are taken for tasks",
-        OBSERVATION,
-        "waiting_tasks += 1 if counts.length > 0 else 0",
-        "waiting_tasks += counts.length",
+        "a task stops waiting with its first job",
+        KERNEL,
+        "    if queue.length == 0:\n        state.lanes[lane].waiting_tasks -= 1\n",
+        "    state.lanes[lane].waiting_tasks -= 1\n",
+    ),
+    Mutant(
+        "the backlog keeps what left it",
+        KERNEL,
+        "    state.lanes[lane].backlog -= spec.tasks[task].fastest\n",
+        "",
     ),
     Mutant("the coin of the next choice", OBSERVATION, "header.choices - 1)", "header.choices)"),
     Mutant(
         "slower variants first",
         OBSERVATION,
-        "sheet.legal[slot, dispatches] = task * variants + variant",
-        "sheet.legal[slot, dispatches] = task * variants + spec.tasks[task].variants - 1 - variant",
+        "sheet.legal[slot, listed] = task * variants + variant",
+        "sheet.legal[slot, listed] = task * variants + spec.tasks[task].variants - 1 - variant",
     ),
     Mutant(
         "drop rows in reverse",
         OBSERVATION,
-        "sheet.legal[slot, legal] = tasks * variants + task",
-        "sheet.legal[slot, legal] = tasks * variants + tasks - 1 - task",
+        "sheet.legal[slot, listed] = tasks * variants + task\n",
+        "sheet.legal[slot, listed] = tasks * variants + tasks - 1 - task\n",
+    ),
+    Mutant("the wait row forgets the soonest", OBSERVATION, "        if time < soonest:\n", "        if True:\n"),
+    Mutant("the wait row takes the last of equals", OBSERVATION, "if time < soonest:", "if time <= soonest:"),
+    Mutant(
+        "the co-runner of a pair is not slowed down",
+        OBSERVATION,
+        "theirs = mine + max(0.0, work - mine * their_rate)",
+        "theirs = mine + max(0.0, work - mine)",
     ),
     Mutant(
-        "the wait row forgets the soonest",
+        "the margin of a pair is the newcomer's",
         OBSERVATION,
-        "soonest = min(soonest, write_task(spec, state, lane, task, sheet, slot, False))",
-        "soonest = write_task(spec, state, lane, task, sheet, slot, False)",
+        "slack_of(spec, state, lane, other) - np.ceil(theirs)",
+        "slack_of(spec, state, lane, other) - np.ceil(mine)",
+    ),
+    Mutant(
+        "the margin of a group is its last",
+        OBSERVATION,
+        "margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))",
+        "margin = slack_of(spec, state, lane, first) - np.ceil(elapsed)",
+    ),
+    Mutant(
+        "a finished newcomer still claims its share",
+        OBSERVATION,
+        "chosen.demand if mine < 0.0 else 0.0",
+        "chosen.demand",
+    ),
+    Mutant("the last of a group is not alone", OBSERVATION, "return total if count > 1 else 0.0", "return total"),
+    Mutant(
+        "an undisturbed margin counts from now",
+        OBSERVATION,
+        "slack_of(spec, state, lane, stream) - np.ceil(state.probe[lane, stream]))",
+        "slack_of(spec, state, lane, stream))",
+    ),
+    Mutant(
+        "rows of idle tasks keep their slack", OBSERVATION, "    waiting = counts.length > 0\n", "    waiting = True\n"
+    ),
+    # What an agent sees is written only where it changed
+    Mutant(
+        "a release goes unseen",
+        KERNEL,
+        "    counts.released += 1\n    counts.stale = 1\n",
+        "    counts.released += 1\n",
+    ),
+    Mutant(
+        "a finish goes unseen", KERNEL, "    counts.running -= 1\n    counts.stale = 1\n", "    counts.running -= 1\n"
+    ),
+    Mutant(
+        "a departure goes unseen", KERNEL, "    queue.length -= 1\n    queue.stale = 1\n", "    queue.length -= 1\n"
+    ),
+    Mutant("a new episode shows the old one", KERNEL, "        counts.stale = 1\n        if spec", "        if spec"),
+    Mutant(
+        "time stands still for those who wait",
+        OBSERVATION,
+        "if afresh or counts.stale or counts.length > 0:",
+        "if afresh or counts.stale:",
     ),
 ]

@@ -18,7 +18,8 @@ from slipstream.edge import features
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import InputError
 from slipstream.policies.base import Heuristic, find, names
-from tests.edge.adapter import KernelEdge, compare_episode, log_rows
+from slipstream.scenario import load
+from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows
 from tests.edge.cases import CASES, Case, check, scenario, share, task, trace
 from tests.reference.edge import ReferenceEdge
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
@@ -241,3 +242,14 @@ def test_arrivals_do_not_depend_on_the_policy(
 def test_column_constants_agree_with_the_feature_tables() -> None:
     for table in (features.CANDIDATE, features.GLOBAL):
         assert [getattr(features, name.upper()) for name in table.names] == list(range(len(table)))
+
+
+@settings(THOROUGH, max_examples=200)
+@given(edge_scenarios(), episode_seeds(), action_scripts())
+def test_an_agent_sees_the_clipped_image_of_the_raw_rows(device: EdgeScenario, seed: int, script: int) -> None:
+    compare_observed(device, seed, script, most_choices=200)
+
+
+@pytest.mark.parametrize("name", ["edge/heavy", "edge/overload", "edge/drone"])
+def test_an_agent_sees_the_clipped_image_in_the_built_ins(name: str) -> None:
+    compare_observed(load(name), 5, 1, most_choices=500)

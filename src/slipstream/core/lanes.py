@@ -83,9 +83,10 @@ def choose(spec, state, lane, sheet, form, address):
     scored = sheet.counts[0, 0] if form == RULE_ON_DISPATCH else sheet.counts[0, 1]
     best = np.int64(sheet.mask.shape[1] - 1)
     best_score = -np.inf
+    rows, legal = sheet.rows[0], sheet.legal[0]
     for position in range(scored):
-        row = sheet.legal[0, position]
-        score = call_rule(address, sheet.rows[0, row])
+        row = legal[position]
+        score = call_rule(address, rows[row])
         if score > best_score:
             best = np.int64(row)
             best_score = score

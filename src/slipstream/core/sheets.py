@@ -58,33 +58,18 @@ def sheet_arrays(
     }
 
 
-def put_row(sheet, slot, row, column, value):
-    """Write one value of a row through the sheet's image: scale, then clip."""
-    image = sheet.row_image
-    sheet.rows[slot, row, column] = min(max(value * image[0, column], image[1, column]), image[2, column])
+def put(row, image, column, value):
+    """Write one value of a row through an image: scale, then clip."""
+    row[column] = min(max(value * image[0, column], image[1, column]), image[2, column])
 
 
-def put_global(sheet, slot, column, value):
-    """Write one value of the globals through the sheet's image."""
-    image = sheet.global_image
-    sheet.globals[slot, column] = min(max(value * image[0, column], image[1, column]), image[2, column])
-
-
-def _put_raw_row(sheet, slot, row, column, value):
-    sheet.rows[slot, row, column] = value
-
-
-def _put_raw_global(sheet, slot, column, value):
-    sheet.globals[slot, column] = value
+def _put_raw(row, image, column, value):
+    row[column] = value
 
 
 if COMPILED:
-    # Which of the two a kernel needs is known from the sheet's type, so a raw write costs one store.
 
-    @overload(put_row, jit_options=INNER)
-    def _choose_row_writer(sheet, slot, row, column, value):
-        return _put_raw_row if sheet.field_dict["rows"].dtype == types.float64 else put_row
-
-    @overload(put_global, jit_options=INNER)
-    def _choose_global_writer(sheet, slot, column, value):
-        return _put_raw_global if sheet.field_dict["globals"].dtype == types.float64 else put_global
+    @overload(put, jit_options=INNER)
+    def _choose_writer(row, image, column, value):
+        # Which of the two a kernel needs is known from the type of the row, so a raw write costs one store.
+        return _put_raw if row.dtype == types.float64 else put

@@ -12,7 +12,7 @@ import numpy as np
 from slipstream.core import lanes as core
 from slipstream.core.jit import implement, kernel
 from slipstream.core.rng import stream_key, uniform
-from slipstream.core.sheets import put_global, put_row
+from slipstream.core.sheets import put
 from slipstream.edge import features as f
 from slipstream.edge.kernel import advance, reset, resume
 from slipstream.edge.state import BURSTY, CLOSED, PERIODIC, POISSON, SHARE, EdgeStateType
@@ -25,7 +25,7 @@ def prepare(spec, state, sheet):
     for slot in range(sheet.rows.shape[0]):
         for row in range(rows):
             for column in range(columns):
-                put_row(sheet, slot, row, column, spec.static_rows[row, column])
+                put(sheet.rows[slot, row], sheet.row_image, column, spec.static_rows[row, column])
 
 
 @kernel
@@ -45,17 +45,16 @@ def probe_streams(spec, state, lane):
 
 
 @kernel
-def put_start(spec, state, lane, task, variant, sheet, slot, row):
+def put_start(spec, state, lane, chosen, row, image):
     """Write what starting the variant now would mean for it and for the jobs that run, nothing else starting."""
-    chosen = spec.variants[task, variant]
     co_runners = state.lanes[lane].busy
     if spec.device[0].interference != SHARE or co_runners == 0:
-        put_row(sheet, slot, row, f.CORUN_LATENCY, chosen.latency)
-        put_row(sheet, slot, row, f.CORUN_MARGIN, undisturbed_margin(spec, state, lane))
+        put(row, image, f.CORUN_LATENCY, chosen.latency)
+        put(row, image, f.CORUN_MARGIN, undisturbed_margin(spec, state, lane))
     elif co_runners == 1:
-        put_pair(spec, state, lane, chosen, sheet, slot, row)
+        put_pair(spec, state, lane, chosen, row, image)
     else:
-        put_group(spec, state, lane, chosen, sheet, slot, row)
+        put_group(spec, state, lane, chosen, row, image)
 
 
 @kernel
@@ -76,7 +75,7 @@ def slack_of(spec, state, lane, stream):
 
 
 @kernel
-def put_pair(spec, state, lane, chosen, sheet, slot, row):
+def put_pair(spec, state, lane, chosen, row, image):
     """Beside one co-runner: both run together until one of them ends, then the other alone."""
     device = spec.device[0]
     other = 0
@@ -93,12 +92,12 @@ def put_pair(spec, state, lane, chosen, sheet, slot, row):
         theirs = mine + max(0.0, work - mine * their_rate)
     else:
         mine = theirs + (chosen.latency - theirs * my_rate)
-    put_row(sheet, slot, row, f.CORUN_LATENCY, np.ceil(mine))
-    put_row(sheet, slot, row, f.CORUN_MARGIN, slack_of(spec, state, lane, other) - np.ceil(theirs))
+    put(row, image, f.CORUN_LATENCY, np.ceil(mine))
+    put(row, image, f.CORUN_MARGIN, slack_of(spec, state, lane, other) - np.ceil(theirs))
 
 
 @kernel
-def put_group(spec, state, lane, chosen, sheet, slot, row):
+def put_group(spec, state, lane, chosen, row, image):
     """Beside several co-runners: all run together, and leave one by one; restores the probe."""
     streams = spec.device[0].streams
     elapsed, mine, margin = 0.0, -1.0, math.inf
@@ -131,8 +130,8 @@ def put_group(spec, state, lane, chosen, sheet, slot, row):
     if mine < 0.0:
         mine = elapsed + work
     probe_streams(spec, state, lane)
-    put_row(sheet, slot, row, f.CORUN_LATENCY, np.ceil(mine))
-    put_row(sheet, slot, row, f.CORUN_MARGIN, margin)
+    put(row, image, f.CORUN_LATENCY, np.ceil(mine))
+    put(row, image, f.CORUN_MARGIN, margin)
 
 
 @kernel
@@ -174,88 +173,94 @@ def expected_next_arrival(spec, state, lane, task):
 @kernel
 def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     """Write the changing columns of the task's rows: its variants and, unless only those are wanted, its drop row."""
-    counts = state.tasks[lane, task]
+    # Local views of the arrays: the compiler keeps them in registers, where it would reload the fields of a struct.
+    rows, image = sheet.rows[slot], sheet.row_image
     tasks, variants = spec.variants.shape
+    counts = state.tasks[lane, task]
     waiting = counts.length > 0
     slack, next_arrival = 0, 0
     if waiting:
         slack = state.queue[lane, task, counts.head].release + spec.tasks[task].deadline - state.lanes[lane].now
         next_arrival = expected_next_arrival(spec, state, lane, task)
     for variant in range(spec.tasks[task].variants):
-        row = task * variants + variant
-        put_row(sheet, slot, row, f.SLACK, slack)
-        put_row(sheet, slot, row, f.NEXT_ARRIVAL, next_arrival)
+        row = rows[task * variants + variant]
+        put(row, image, f.SLACK, slack)
+        put(row, image, f.NEXT_ARRIVAL, next_arrival)
         if waiting:
-            put_start(spec, state, lane, task, variant, sheet, slot, row)
+            put_start(spec, state, lane, spec.variants[task, variant], row, image)
         else:
-            put_row(sheet, slot, row, f.CORUN_LATENCY, 0)
-            put_row(sheet, slot, row, f.CORUN_MARGIN, 0)
+            put(row, image, f.CORUN_LATENCY, 0)
+            put(row, image, f.CORUN_MARGIN, 0)
     if not dispatch_only:
-        put_row(sheet, slot, tasks * variants + task, f.SLACK, slack)
-        put_row(sheet, slot, tasks * variants + task, f.NEXT_ARRIVAL, next_arrival)
+        put(rows[tasks * variants + task], image, f.SLACK, slack)
+        put(rows[tasks * variants + task], image, f.NEXT_ARRIVAL, next_arrival)
 
 
 @kernel
 def write_counts(spec, state, lane, task, sheet, slot):
     """Write what changes only when a job of the task comes, starts or goes: its counts and whether it may be chosen."""
-    counts = state.tasks[lane, task]
+    rows, image, mask = sheet.rows[slot], sheet.row_image, sheet.mask[slot]
     tasks, variants = spec.variants.shape
+    counts = state.tasks[lane, task]
+    length, running = counts.length, counts.running
     completed = counts.finished / counts.released if counts.released > 0 else 0.0
-    legal = 1 if counts.length > 0 else 0
-    for variant in range(spec.tasks[task].variants + 1):
-        row = task * variants + variant if variant < spec.tasks[task].variants else tasks * variants + task
-        put_row(sheet, slot, row, f.QUEUE_LENGTH, counts.length)
-        put_row(sheet, slot, row, f.RUNNING, counts.running)
-        put_row(sheet, slot, row, f.COMPLETED, completed)
-        sheet.mask[slot, row] = legal
+    own = spec.tasks[task].variants
+    for variant in range(own + 1):
+        place = task * variants + variant if variant < own else tasks * variants + task
+        row = rows[place]
+        put(row, image, f.QUEUE_LENGTH, length)
+        put(row, image, f.RUNNING, running)
+        put(row, image, f.COMPLETED, completed)
+        mask[place] = 1 if length > 0 else 0
 
 
 @kernel
 def write_wait(spec, state, lane, sheet, slot):
     """Write the wait row: the release it would most likely wait for."""
-    tasks, variants = spec.variants.shape
-    wait = tasks * variants + tasks
     soonest, task = expected_next_arrival(spec, state, lane, 0), 0
-    for other in range(1, tasks):
+    for other in range(1, spec.tasks.shape[0]):
         time = expected_next_arrival(spec, state, lane, other)
         if time < soonest:
             soonest, task = time, other
-    put_row(sheet, slot, wait, f.NEXT_ARRIVAL, soonest)
-    put_row(sheet, slot, wait, f.DEADLINE, spec.tasks[task].deadline)
-    put_row(sheet, slot, wait, f.FASTEST_LATENCY, spec.tasks[task].fastest)
-    put_row(sheet, slot, wait, f.WEIGHT, spec.tasks[task].weight)
+    wait, image = sheet.mask.shape[1] - 1, sheet.row_image
+    row = sheet.rows[slot, wait]
+    put(row, image, f.NEXT_ARRIVAL, soonest)
+    put(row, image, f.DEADLINE, spec.tasks[task].deadline)
+    put(row, image, f.FASTEST_LATENCY, spec.tasks[task].fastest)
+    put(row, image, f.WEIGHT, spec.tasks[task].weight)
     sheet.mask[slot, wait] = 1
 
 
 @kernel
 def write_globals(spec, state, lane, sheet, slot):
     """Write the state of the whole device."""
+    row, image = sheet.globals[slot], sheet.global_image
     device = spec.device[0]
     header = state.lanes[lane]
+    now, released = header.now, header.released
     first, last = math.inf, 0.0
     for stream in range(device.streams):
         if state.probe[lane, stream] >= 0.0:
             left = state.probe[lane, stream] / state.streams[lane, stream].rate
             first = min(first, left)
             last = max(last, left)
-    released = header.released
-    put_global(sheet, slot, f.TIME, header.now)
-    put_global(sheet, slot, f.REMAINING, device.horizon - header.now)
-    put_global(sheet, slot, f.STREAM, max(header.asked, 0))
-    put_global(sheet, slot, f.STREAMS, device.streams)
-    put_global(sheet, slot, f.IDLE_STREAMS, device.streams - header.busy)
-    put_global(sheet, slot, f.WAITING_JOBS, header.waiting)
-    put_global(sheet, slot, f.WAITING_TASKS, header.waiting_tasks)
-    put_global(sheet, slot, f.CORUN_FIRST, first if header.busy > 0 else 0.0)
-    put_global(sheet, slot, f.CORUN_LAST, last)
-    put_global(sheet, slot, f.BACKLOG, header.backlog)
-    put_global(sheet, slot, f.FINISHED, header.finished / released if released > 0 else 0.0)
-    put_global(sheet, slot, f.MISSED, header.missed / released if released > 0 else 0.0)
-    put_global(sheet, slot, f.UTILISATION, header.busy_time / (device.streams * header.now) if header.now > 0 else 0.0)
     shared = device.interference == SHARE
-    put_global(sheet, slot, f.THROUGHPUT, min(device.throughput, device.streams) if shared else device.streams)
+    put(row, image, f.TIME, now)
+    put(row, image, f.REMAINING, device.horizon - now)
+    put(row, image, f.STREAM, max(header.asked, 0))
+    put(row, image, f.STREAMS, device.streams)
+    put(row, image, f.IDLE_STREAMS, device.streams - header.busy)
+    put(row, image, f.WAITING_JOBS, header.waiting)
+    put(row, image, f.WAITING_TASKS, header.waiting_tasks)
+    put(row, image, f.CORUN_FIRST, first if header.busy > 0 else 0.0)
+    put(row, image, f.CORUN_LAST, last)
+    put(row, image, f.BACKLOG, header.backlog)
+    put(row, image, f.FINISHED, header.finished / released if released > 0 else 0.0)
+    put(row, image, f.MISSED, header.missed / released if released > 0 else 0.0)
+    put(row, image, f.UTILISATION, header.busy_time / (device.streams * now) if now > 0 else 0.0)
+    put(row, image, f.THROUGHPUT, min(device.throughput, device.streams) if shared else device.streams)
     if sheet.globals.shape[1] > f.COIN:
-        put_global(sheet, slot, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
+        put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
 
 
 @kernel
