@@ -64,7 +64,6 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._mask_in_observation = mask_in_observation
         self._namespace = namespace_code(namespace)
         self._arrays = self.family.state_arrays(self.scenario, 1, 0)
-        self._lane = self._arrays["lanes"][0]
         self._terms = self._arrays["terms"][0]
         rows = int(self.action_space.n)
         self._shown = sheet_arrays(1, rows, self.family.global_features, self.family.candidate_features, raw=False)
@@ -94,9 +93,9 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """Take the row `action` and run to the next choice."""
         self._actions[0] = action
         lanes.step_lanes(*self._structs, self._actions, False)
-        status = self._lane["status"]
-        ended = (bool(status == lanes.TERMINATED), bool(status == lanes.TRUNCATED))
-        return self._observation(), float(self._lane["reward"]), *ended, self._info()
+        shown = self._shown
+        reward, terminated, truncated = (shown[name][0].item() for name in ("reward", "terminated", "truncated"))
+        return self._observation(), reward, terminated, truncated, self._info()
 
     def action_masks(self) -> np.ndarray:
         """Return the mask of the present choice as booleans, as sb3-contrib asks for it."""
@@ -112,8 +111,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         unit = self.family.nanoseconds_per_unit
         return {
             "action_mask": self._shown["mask"][0].copy(),
-            "illegal_action": bool(self._lane["illegal"]),
-            "elapsed": float(self._lane["elapsed"]) / unit,
-            "time": float(self._lane["now"]) / unit,
+            "illegal_action": self._shown["illegal"][0].item(),
+            "elapsed": self._shown["elapsed"][0].item() / unit,
+            "time": self._shown["time"][0].item() / unit,
             "rewards": dict(zip(self.family.reward_terms, self._terms.tolist(), strict=True)),
         }

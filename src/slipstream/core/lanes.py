@@ -114,12 +114,19 @@ def choose_lanes(spec, state, sheet, form, address, actions):
 
 
 @kernel
-def clear_step(state, lane):
-    """Let a lane that made no choice report no reward; what a reset gathered belongs to the first step."""
+def report(state, lane, sheet, stepped):
+    """Write how the lane's step came out; where none was made, what a reset gathered belongs to the first step."""
     header = state.lanes[lane]
-    header.reward = 0.0
-    header.elapsed = 0
-    header.illegal = 0
+    if not stepped:
+        header.reward = 0.0
+        header.elapsed = 0
+        header.illegal = 0
+    sheet.reward[lane] = header.reward
+    sheet.elapsed[lane] = header.elapsed
+    sheet.time[lane] = header.now
+    sheet.terminated[lane] = header.status == TERMINATED
+    sheet.truncated[lane] = header.status == TRUNCATED
+    sheet.illegal[lane] = header.illegal != 0
 
 
 @entry
@@ -131,7 +138,7 @@ def reset_lanes(spec, state, sheet, chosen, seeds, namespace):
             if seed < 0:
                 seed = next_seed(state.lanes[lane].seed)
             reset(spec, state, lane, seed, namespace)
-            clear_step(state, lane)
+            report(state, lane, sheet, False)
             observe(spec, state, lane, sheet, lane, False)
 
 
@@ -140,12 +147,12 @@ def step_lanes(spec, state, sheet, actions, autoreset):
     """Step every lane; with `autoreset`, a lane whose episode is over starts the next one instead."""
     for lane in range(actions.shape[0]):
         header = state.lanes[lane]
-        if header.status == ASKING:
+        stepped = header.status == ASKING
+        if stepped:
             advance(spec, state, lane, actions[lane])
-        else:
-            if autoreset:
-                reset(spec, state, lane, next_seed(header.seed), header.namespace)
-            clear_step(state, lane)
+        elif autoreset:
+            reset(spec, state, lane, next_seed(header.seed), header.namespace)
+        report(state, lane, sheet, stepped)
         observe(spec, state, lane, sheet, lane, False)
 
 

@@ -23,16 +23,54 @@ class Sheet(structref.StructRefProxy):
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
     packed indices of the legal rows, dispatch rows first; counts (L, 2) int32: dispatch rows, legal rows;
-    global_image (3, G), row_image (3, F): scale, low and high of each column.
+    global_image (3, G), row_image (3, F): scale, low and high of each column; reward, elapsed, time, terminated,
+    truncated, illegal (L,): how the last step of each lane came out, times in ns.
     """
 
 
-struct(SheetType, Sheet, ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image"])
+OUTCOMES = {
+    "reward": np.float64,
+    "elapsed": np.int64,
+    "time": np.int64,
+    "terminated": np.bool_,
+    "truncated": np.bool_,
+    "illegal": np.bool_,
+}
+
+struct(SheetType, Sheet, ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES])
 
 
 @entry
-def _make_sheet(global_rows, rows, mask, legal, counts, global_image, row_image):
-    return Sheet(global_rows, rows, mask, legal, counts, global_image, row_image)
+def _make_sheet(
+    global_rows,
+    rows,
+    mask,
+    legal,
+    counts,
+    global_image,
+    row_image,
+    reward,
+    elapsed,
+    time,
+    terminated,
+    truncated,
+    illegal,
+):
+    return Sheet(
+        global_rows,
+        rows,
+        mask,
+        legal,
+        counts,
+        global_image,
+        row_image,
+        reward,
+        elapsed,
+        time,
+        terminated,
+        truncated,
+        illegal,
+    )
 
 
 def make_sheet(arrays: dict[str, np.ndarray]) -> Any:
@@ -46,15 +84,16 @@ def sheet_arrays(
     """Return fresh arrays for a sheet; observed sheets leave out the columns that agents do not see."""
     if not raw:
         global_features, row_features = global_features.observed, row_features.observed
-    number = np.float64 if raw else np.float32
+    real = np.float64 if raw else np.float32
     return {
-        "globals": np.zeros((lanes, len(global_features)), number),
-        "rows": np.zeros((lanes, rows, len(row_features)), number),
+        "globals": np.zeros((lanes, len(global_features)), real),
+        "rows": np.zeros((lanes, rows, len(row_features)), real),
         "mask": np.zeros((lanes, rows), np.int8),
         "legal": np.zeros((lanes, rows), np.int32),
         "counts": np.zeros((lanes, 2), np.int32),
         "global_image": global_features.identity() if raw else global_features.image(),
         "row_image": row_features.identity() if raw else row_features.image(),
+        **{name: np.zeros(lanes, number) for name, number in OUTCOMES.items()},
     }
 
 

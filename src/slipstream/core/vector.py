@@ -23,8 +23,8 @@ from slipstream.errors import InputError
 class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     """`num_envs` lanes of one scenario; lane k of a vector seeded s is bit-identical to a single env seeded s + k.
 
-    With `copy=False` the returned arrays are the kernel's own buffers, overwritten by the next step. Every thread owns
-    its structs over a slice of the lanes, so threads share nothing.
+    With `copy=False` observations and masks are the kernel's own buffers, overwritten by the next step. Every thread
+    owns its structs over a slice of the lanes, so threads share nothing.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self._mask_in_observation = mask_in_observation
         self._namespace = namespace_code(namespace)
         self._arrays = self.family.state_arrays(self.scenario, num_envs, 0)
-        self._lanes = self._arrays["lanes"]
         rows = self.family.candidate_rows(self.scenario)
         self._shown = sheet_arrays(
             num_envs, rows, self.family.global_features, self.family.candidate_features, raw=False
@@ -115,9 +114,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         """Take one row in every lane and run each to its next choice."""
         self._actions[:] = actions
         self._each(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
-        status = self._lanes["status"]
-        terminated, truncated = status == lanes.TERMINATED, status == lanes.TRUNCATED
-        reward = self._lanes["reward"].copy()
+        reward, terminated, truncated = (self._shown[name].copy() for name in ("reward", "terminated", "truncated"))
         info = self._info()
         ended = terminated | truncated
         if self.autoreset_mode == AutoresetMode.SAME_STEP and ended.any():
@@ -166,8 +163,8 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         terms = self._arrays["terms"]
         return {
             "action_mask": self._shown["mask"].copy() if self._copy else self._shown["mask"],
-            "illegal_action": self._lanes["illegal"].astype(np.bool_),
-            "elapsed": self._lanes["elapsed"] / unit,
-            "time": self._lanes["now"] / unit,
+            "illegal_action": self._shown["illegal"].copy(),
+            "elapsed": self._shown["elapsed"] / unit,
+            "time": self._shown["time"] / unit,
             "rewards": {name: terms[:, place].copy() for place, name in enumerate(self.family.reward_terms)},
         }

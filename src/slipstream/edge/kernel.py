@@ -192,6 +192,8 @@ def dequeue(spec, state, lane, task):
     state.lanes[lane].waiting -= 1
     state.lanes[lane].backlog -= spec.tasks[task].fastest
     if queue.length == 0:
+        # An empty ring starts again at its first place, which is still in the processor's cache.
+        queue.head = 0
         state.lanes[lane].waiting_tasks -= 1
     schedule_expiry(spec, state, lane, task)
     return place

@@ -21,8 +21,12 @@ from slipstream.edge.state import BURSTY, CLOSED, PERIODIC, POISSON, SHARE, Edge
 @kernel
 def prepare(spec, state, sheet):
     """Write the columns that never change, once, into every slot of the sheet."""
+    device = spec.device[0]
+    throughput = min(device.throughput, device.streams) if device.interference == SHARE else device.streams
     rows, columns = spec.static_rows.shape
     for slot in range(sheet.rows.shape[0]):
+        put(sheet.globals[slot], sheet.global_image, f.STREAMS, device.streams)
+        put(sheet.globals[slot], sheet.global_image, f.THROUGHPUT, throughput)
         for row in range(rows):
             for column in range(columns):
                 put(sheet.rows[slot, row], sheet.row_image, column, spec.static_rows[row, column])
@@ -45,29 +49,6 @@ def probe_streams(spec, state, lane):
 
 
 @kernel
-def put_start(spec, state, lane, chosen, row, image):
-    """Write what starting the variant now would mean for it and for the jobs that run, nothing else starting."""
-    co_runners = state.lanes[lane].busy
-    if spec.device[0].interference != SHARE or co_runners == 0:
-        put(row, image, f.CORUN_LATENCY, chosen.latency)
-        put(row, image, f.CORUN_MARGIN, undisturbed_margin(spec, state, lane))
-    elif co_runners == 1:
-        put_pair(spec, state, lane, chosen, row, image)
-    else:
-        put_group(spec, state, lane, chosen, row, image)
-
-
-@kernel
-def undisturbed_margin(spec, state, lane):
-    """Return the least slack of the running jobs when they end at rate 1, 0 if none runs."""
-    margin = math.inf
-    for stream in range(spec.device[0].streams):
-        if state.probe[lane, stream] >= 0.0:
-            margin = min(margin, slack_of(spec, state, lane, stream) - np.ceil(state.probe[lane, stream]))
-    return margin if state.lanes[lane].busy > 0 else 0.0
-
-
-@kernel
 def slack_of(spec, state, lane, stream):
     """Return the time left to the deadline of the stream's job."""
     running = state.streams[lane, stream]
@@ -75,25 +56,59 @@ def slack_of(spec, state, lane, stream):
 
 
 @kernel
-def put_pair(spec, state, lane, chosen, row, image):
+def put_starts(spec, state, lane, task, rows, image):
+    """Write what starting each variant now would mean for it and for the jobs that run, nothing else starting."""
+    co_runners = state.lanes[lane].busy
+    if spec.device[0].interference != SHARE or co_runners == 0:
+        put_undisturbed(spec, state, lane, task, rows, image)
+    elif co_runners == 1:
+        put_pairs(spec, state, lane, task, rows, image)
+    else:
+        for variant in range(spec.tasks[task].variants):
+            row = rows[task * spec.variants.shape[1] + variant]
+            put_group(spec, state, lane, spec.variants[task, variant], row, image)
+
+
+@kernel
+def put_undisturbed(spec, state, lane, task, rows, image):
+    """Beside nobody, or nobody who matters: every job runs at rate 1."""
+    margin = math.inf
+    for stream in range(spec.device[0].streams):
+        if state.probe[lane, stream] >= 0.0:
+            margin = min(margin, slack_of(spec, state, lane, stream) - np.ceil(state.probe[lane, stream]))
+    for variant in range(spec.tasks[task].variants):
+        row = rows[task * spec.variants.shape[1] + variant]
+        put(row, image, f.CORUN_LATENCY, spec.variants[task, variant].latency)
+        put(row, image, f.CORUN_MARGIN, margin if state.lanes[lane].busy > 0 else 0.0)
+
+
+@kernel
+def put_pairs(spec, state, lane, task, rows, image):
     """Beside one co-runner: both run together until one of them ends, then the other alone."""
-    device = spec.device[0]
+    throughput = spec.device[0].throughput
     other = 0
     while state.probe[lane, other] < 0.0:
         other += 1
-    work = state.probe[lane, other]
-    demand = state.streams[lane, other].demand
-    total = chosen.demand + demand
-    my_rate = min(1.0, device.throughput * chosen.demand / total)
-    their_rate = min(1.0, device.throughput * demand / total)
-    mine = chosen.latency / my_rate
-    theirs = work / their_rate
-    if mine <= theirs:
-        theirs = mine + max(0.0, work - mine * their_rate)
-    else:
-        mine = theirs + (chosen.latency - theirs * my_rate)
-    put(row, image, f.CORUN_LATENCY, np.ceil(mine))
-    put(row, image, f.CORUN_MARGIN, slack_of(spec, state, lane, other) - np.ceil(theirs))
+    slack = slack_of(spec, state, lane, other)
+    work, their_demand = state.probe[lane, other], state.streams[lane, other].demand
+    demand, my_rate, their_rate, their_time = -1.0, 1.0, 1.0, 0.0
+    for variant in range(spec.tasks[task].variants):
+        chosen = spec.variants[task, variant]
+        if chosen.demand != demand:
+            # Most ladders have one demand for all, and divisions are dear.
+            demand = chosen.demand
+            total = demand + their_demand
+            my_rate = min(1.0, throughput * demand / total)
+            their_rate = min(1.0, throughput * their_demand / total)
+            their_time = work / their_rate
+        mine, theirs = chosen.latency / my_rate, their_time
+        if mine <= theirs:
+            theirs = mine + max(0.0, work - mine * their_rate)
+        else:
+            mine = theirs + (chosen.latency - theirs * my_rate)
+        row = rows[task * spec.variants.shape[1] + variant]
+        put(row, image, f.CORUN_LATENCY, np.ceil(mine))
+        put(row, image, f.CORUN_MARGIN, slack - np.ceil(theirs))
 
 
 @kernel
@@ -176,24 +191,27 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     # Local views of the arrays: the compiler keeps them in registers, where it would reload the fields of a struct.
     rows, image = sheet.rows[slot], sheet.row_image
     tasks, variants = spec.variants.shape
+    first, last = task * variants, task * variants + spec.tasks[task].variants
+    drop = rows[tasks * variants + task]
     counts = state.tasks[lane, task]
-    waiting = counts.length > 0
-    slack, next_arrival = 0, 0
-    if waiting:
+    if counts.length > 0:
         slack = state.queue[lane, task, counts.head].release + spec.tasks[task].deadline - state.lanes[lane].now
         next_arrival = expected_next_arrival(spec, state, lane, task)
-    for variant in range(spec.tasks[task].variants):
-        row = rows[task * variants + variant]
-        put(row, image, f.SLACK, slack)
-        put(row, image, f.NEXT_ARRIVAL, next_arrival)
-        if waiting:
-            put_start(spec, state, lane, spec.variants[task, variant], row, image)
-        else:
-            put(row, image, f.CORUN_LATENCY, 0)
-            put(row, image, f.CORUN_MARGIN, 0)
-    if not dispatch_only:
-        put(rows[tasks * variants + task], image, f.SLACK, slack)
-        put(rows[tasks * variants + task], image, f.NEXT_ARRIVAL, next_arrival)
+        for place in range(first, last):
+            put(rows[place], image, f.SLACK, slack)
+            put(rows[place], image, f.NEXT_ARRIVAL, next_arrival)
+        put_starts(spec, state, lane, task, rows, image)
+        if not dispatch_only:
+            put(drop, image, f.SLACK, slack)
+            put(drop, image, f.NEXT_ARRIVAL, next_arrival)
+    else:
+        for place in range(first, last):
+            rows[place, f.SLACK] = 0.0
+            rows[place, f.NEXT_ARRIVAL] = 0.0
+            rows[place, f.CORUN_LATENCY] = 0.0
+            rows[place, f.CORUN_MARGIN] = 0.0
+        drop[f.SLACK] = 0.0
+        drop[f.NEXT_ARRIVAL] = 0.0
 
 
 @kernel
@@ -244,11 +262,9 @@ def write_globals(spec, state, lane, sheet, slot):
             left = state.probe[lane, stream] / state.streams[lane, stream].rate
             first = min(first, left)
             last = max(last, left)
-    shared = device.interference == SHARE
     put(row, image, f.TIME, now)
     put(row, image, f.REMAINING, device.horizon - now)
     put(row, image, f.STREAM, max(header.asked, 0))
-    put(row, image, f.STREAMS, device.streams)
     put(row, image, f.IDLE_STREAMS, device.streams - header.busy)
     put(row, image, f.WAITING_JOBS, header.waiting)
     put(row, image, f.WAITING_TASKS, header.waiting_tasks)
@@ -258,7 +274,6 @@ def write_globals(spec, state, lane, sheet, slot):
     put(row, image, f.FINISHED, header.finished / released if released > 0 else 0.0)
     put(row, image, f.MISSED, header.missed / released if released > 0 else 0.0)
     put(row, image, f.UTILISATION, header.busy_time / (device.streams * now) if now > 0 else 0.0)
-    put(row, image, f.THROUGHPUT, min(device.throughput, device.streams) if shared else device.streams)
     if sheet.globals.shape[1] > f.COIN:
         put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
 
