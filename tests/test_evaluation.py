@@ -11,7 +11,7 @@ import pytest
 
 import slipstream
 from slipstream import choice, rule
-from slipstream.edge.features import SLACK
+from slipstream.edge.features import DISPATCH, SLACK
 from slipstream.errors import InputError, PolicyError
 from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import base, names
@@ -100,7 +100,7 @@ def test_a_plain_python_policy_plays_like_its_compiled_twin():
         name = "slow-edf"
 
         def choose(self, global_row, rows, mask):
-            dispatch = [index for index in np.flatnonzero(mask) if rows[index, 7 - 1] == 1.0]
+            dispatch = [index for index in np.flatnonzero(mask) if rows[index, DISPATCH] == 1.0]
             return min(dispatch, key=lambda index: rows[index, SLACK])
 
     comparison = slipstream.compare("edge/tiny", ["edf", SlowEdf()], episodes=1)
@@ -127,3 +127,50 @@ def test_unknown_policies_and_bad_counts_are_worded():
         @rule("edge")
         def edf(row):
             return 0.0
+
+
+def test_choices_that_are_not_allowed_are_told():
+    class Stubborn:
+        name = "stubborn"
+
+        def choose(self, global_row, rows, mask):
+            return 9999
+
+    with pytest.warns(UserWarning, match=r"policy 'stubborn' made \d+ choices that were not allowed"):
+        slipstream.evaluate("edge/tiny", Stubborn(), episodes=1)
+
+
+def test_a_failing_choice_is_told():
+    @choice("edge")
+    def out_of_rows(globals_row, rows, mask):
+        return mask.shape[0] + 1
+
+    with pytest.warns(UserWarning, match="policy 'out-of-rows' made"):
+        slipstream.evaluate("edge/tiny", out_of_rows, episodes=1)
+
+
+def test_policies_may_be_one_string_and_are_played_once():
+    comparison = slipstream.compare("edge/tiny", "edf, stf,edf", episodes=1)
+    assert [evaluation.policy for evaluation in comparison.evaluations] == ["edf", "stf"]
+    everyone = slipstream.compare("edge/tiny", "all,edf", episodes=1)
+    assert [evaluation.policy for evaluation in everyone.evaluations] == names("edge")
+
+
+def test_unknown_names_in_results_are_worded():
+    comparison = slipstream.compare("edge/tiny", "edf", episodes=1)
+    with pytest.raises(InputError, match="policy 'stf' was not compared: expected one of edf"):
+        comparison.difference("edf", "stf", "reward")
+    with pytest.raises(InputError, match="unknown metric 'misses': expected one of reward, miss_rate"):
+        comparison.of("edf").mean("misses")
+    with pytest.raises(InputError, match="namespace 'tset'"):
+        slipstream.evaluate("edge/tiny", "edf", episodes=1, namespace="tset")
+    with pytest.raises(PolicyError, match="unknown family 'egde'"):
+        rule("egde")(lambda row: 0.0)
+
+
+def test_lookahead_beats_every_other_heuristic_on_the_loaded_built_ins():
+    for name in ("edge/light", "edge/medium", "edge/heavy", "edge/overload", "edge/drone"):
+        comparison = slipstream.compare(name, "all", episodes=20, seed=10_000)
+        for other in names("edge"):
+            if other != "lookahead":
+                assert comparison.difference("lookahead", other, "reward")[1] > 0.0, (name, other)

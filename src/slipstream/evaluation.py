@@ -31,11 +31,17 @@ class Evaluation:
 
     def mean(self, metric: str) -> float:
         """Return the metric's mean over the episodes."""
-        return float(self.values[metric].mean())
+        return float(self.of(metric).mean())
 
     def interval(self, metric: str) -> tuple[float, float]:
         """Return the bootstrap 95% interval of the metric's mean."""
-        return bootstrap_interval(self.values[metric])
+        return bootstrap_interval(self.of(metric))
+
+    def of(self, metric: str) -> np.ndarray:
+        """Return the metric's values, one per episode."""
+        if metric not in self.values:
+            raise InputError(f"unknown metric '{metric}': expected one of {', '.join(self.values)}")
+        return self.values[metric]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as JSON-ready data."""
@@ -55,6 +61,14 @@ class Comparison:
     seed: int
     evaluations: tuple[Evaluation, ...]
 
+    def of(self, policy: str) -> Evaluation:
+        """Return the evaluation of the named policy."""
+        for evaluation in self.evaluations:
+            if evaluation.policy == policy:
+                return evaluation
+        known = ", ".join(evaluation.policy for evaluation in self.evaluations)
+        raise InputError(f"policy '{policy}' was not compared: expected one of {known}")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON-ready data, of the same shape in every family."""
         return {
@@ -67,8 +81,7 @@ class Comparison:
 
     def difference(self, policy: str, other: str, metric: str) -> tuple[float, float, float]:
         """Return the mean paired difference of two policies and its bootstrap 95% interval."""
-        by_name = {evaluation.policy: evaluation.values[metric] for evaluation in self.evaluations}
-        gap = by_name[policy] - by_name[other]
+        gap = self.of(policy).of(metric) - self.of(other).of(metric)
         return float(gap.mean()), *bootstrap_interval(gap)
 
 
@@ -105,6 +118,17 @@ def evaluate(
     return Evaluation(player.name, {metric: np.array([row[metric] for row in rows]) for metric in rows[0]})
 
 
+def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]:
+    listed = policies.split(",") if isinstance(policies, str) else policies
+    chosen: dict[str, Policy] = {}
+    for policy in listed:
+        whole_family = isinstance(policy, str) and policy.strip() == "all"
+        for one in names(family) if whole_family else [policy]:
+            found = find(one.strip() if isinstance(one, str) else one, family)
+            chosen.setdefault(found.name, found)
+    return list(chosen.values())
+
+
 def compare(
     scenario: str | Path | dict[str, Any] | Any,
     policies: str | Sequence[str | Policy] = "all",
@@ -113,10 +137,13 @@ def compare(
     namespace: str = "test",
     progress: Progress | None = None,
 ) -> Comparison:
-    """Play several policies on the same arrivals; "all" means every policy of the family."""
+    """Play several policies on the same arrivals: objects, or names, also in one string separated by commas.
+
+    "all" stands for every policy of the family; what is named twice is played once.
+    """
     loaded: Any = load(scenario)
     family = family_of(loaded).name
-    chosen = [find(policy, family) for policy in (names(family) if policies == "all" else policies)]
+    chosen = _chosen(policies, family)
     total = episodes * len(chosen)
     evaluations = []
     for index, policy in enumerate(chosen):

@@ -160,3 +160,8 @@ def test_bad_arguments_are_worded():
         make().reset(seed=2**62)
     with pytest.raises(ScenarioError, match="edge/hevy"):
         make(scenario="edge/hevy")
+
+
+def test_step_before_reset_is_refused():
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        make().step(0)

@@ -149,3 +149,20 @@ def test_a_heuristic_chooses_in_every_lane_as_it_does_alone(name):
 def test_impossible_sizes_are_worded():
     with pytest.raises(InputError, match="expected at least 1 of each"):
         SchedulingVectorEnv(0, "edge")
+
+
+def test_step_before_reset_is_refused():
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        SchedulingVectorEnv(2, "edge").step(np.zeros(2, np.int64))
+
+
+def test_in_place_same_step_keeps_the_reward_of_the_step_that_ended():
+    kwargs = {"scenario": "edge/tiny", "num_envs": 2, "family": "edge", "autoreset_mode": AutoresetMode.SAME_STEP}
+    copied, in_place = SchedulingVectorEnv(**kwargs), SchedulingVectorEnv(copy=False, **kwargs)
+    _, info = copied.reset(seed=0)
+    in_place.reset(seed=0)
+    for _ in range(20):
+        actions = info["action_mask"].argmax(axis=1)
+        one, other = copied.step(actions), in_place.step(actions)
+        info = one[4]
+        assert same(one, other)

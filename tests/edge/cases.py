@@ -872,7 +872,7 @@ CASES.append(
         [
             Step(0, 0, 0),
             Step(0, 1, 1, {(1, "corun_latency"): 18_666_667.0}),
-            Step(0, 2, 2, {(2, "corun_latency"): 24_833_334.0}),
+            Step(0, 2, 2, {(2, "corun_latency"): 24_833_334.0, (2, "corun_margin"): 1000e6 - 23_333_334}),
         ],
         [
             (0, ARRIVAL, 0, 0, -1, -1),

@@ -245,7 +245,10 @@ MUTANTS = [
         "(state.lanes[lane].now - running.updated)",
     ),
     Mutant(
-        "a pair at the inverse rate", OBSERVATION, "mine = chosen.latency / my_rate", "mine = chosen.latency * my_rate"
+        "a pair at the inverse rate",
+        OBSERVATION,
+        "chosen.latency / my_rate, their_time",
+        "chosen.latency * my_rate, their_time",
     ),
     Mutant("full rate beside a group", OBSERVATION, "work -= first_time * my_rate", "work -= first_time"),
     Mutant(
@@ -278,8 +281,8 @@ MUTANTS = [
     Mutant(
         "drop rows are not written",
         OBSERVATION,
-        "    if not dispatch_only:\n        put_row(sheet, slot, tasks * variants + task, f.SLACK",
-        "    if dispatch_only:\n        put_row(sheet, slot, tasks * variants + task, f.SLACK",
+        "        if not dispatch_only:\n            put(drop, image, f.SLACK",
+        "        if dispatch_only:\n            put(drop, image, f.SLACK",
     ),
     Mutant(
         "remaining work is taken for time",
@@ -290,8 +293,8 @@ MUTANTS = [
     Mutant(
         "a task stops waiting with its first job",
         KERNEL,
-        "    if queue.length == 0:\n        state.lanes[lane].waiting_tasks -= 1\n",
-        "    state.lanes[lane].waiting_tasks -= 1\n",
+        "        queue.head = 0\n        state.lanes[lane].waiting_tasks -= 1\n",
+        "        queue.head = 0\n    state.lanes[lane].waiting_tasks -= 1\n",
     ),
     Mutant(
         "the backlog keeps what left it",
@@ -323,8 +326,8 @@ MUTANTS = [
     Mutant(
         "the margin of a pair is the newcomer's",
         OBSERVATION,
-        "slack_of(spec, state, lane, other) - np.ceil(theirs)",
-        "slack_of(spec, state, lane, other) - np.ceil(mine)",
+        "slack - np.ceil(theirs)",
+        "slack - np.ceil(mine)",
     ),
     Mutant(
         "the margin of a group is its last",
@@ -345,8 +348,13 @@ MUTANTS = [
         "slack_of(spec, state, lane, stream) - np.ceil(state.probe[lane, stream]))",
         "slack_of(spec, state, lane, stream))",
     ),
+    Mutant("rows of idle tasks keep their slack", OBSERVATION, "            rows[place, f.SLACK] = 0.0\n", ""),
+    Mutant("idle tasks still foresee", OBSERVATION, "            rows[place, f.CORUN_MARGIN] = 0.0\n", ""),
     Mutant(
-        "rows of idle tasks keep their slack", OBSERVATION, "    waiting = counts.length > 0\n", "    waiting = True\n"
+        "all rungs of a pair have the demand of the first",
+        OBSERVATION,
+        "if chosen.demand != demand:",
+        "if demand < 0.0:",
     ),
     # What an agent sees is written only where it changed
     Mutant(

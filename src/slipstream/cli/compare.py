@@ -31,9 +31,8 @@ def compare(
     from slipstream.report.tables import comparison_table
     from slipstream.scenario import load
 
-    chosen = "all" if policies == "all" else [name.strip() for name in policies.split(",")]
     with progress_bar("playing episodes") as progress:
-        comparison = play(scenario, chosen, episodes, seed, progress=progress)
+        comparison = play(scenario, policies, episodes, seed, progress=progress)
     if as_json:
         print_json(comparison.to_dict())
         return

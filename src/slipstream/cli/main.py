@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+import slipstream
 from slipstream.cli import bench, compare, demo, policies, run, scenarios, schema
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.errors import InputError
 
 app = typer.Typer(
     name="slipstream",
-    help="Decide what deep-learning work runs next on which accelerator: simulate, compare, train, run.",
+    help="Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slipstream {slipstream.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers."""
+
+
 for _module in (demo, run, compare, scenarios, policies, schema, bench):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
 

@@ -9,7 +9,9 @@ from rich.table import Table
 
 from slipstream.cli.common import JsonOption, console, print_json
 
-ShowArgument = Annotated[str | None, typer.Argument(help="Print this scenario as JSON, to start one's own from.")]
+ShowArgument = Annotated[
+    str | None, typer.Argument(help="Print this one as JSON, to start one's own from.", metavar="[SCENARIO]")
+]
 
 
 def scenarios(show: ShowArgument = None, as_json: JsonOption = False) -> None:

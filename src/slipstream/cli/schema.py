@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slipstream.cli.common import print_json
+from slipstream.cli.common import JsonOption, print_json
 
 
-def schema() -> None:
+def schema(as_json: JsonOption = True) -> None:
     """Print the JSON Schema of scenario files.
 
     Example: slipstream schema > slipstream.schema.json

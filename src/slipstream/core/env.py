@@ -9,11 +9,10 @@ import numpy as np
 
 from slipstream.core import lanes
 from slipstream.core.family import FAMILIES, Family
-from slipstream.core.rng import NAMESPACES
 from slipstream.core.sheets import make_sheet, sheet_arrays
-from slipstream.core.simulator import check_seed
+from slipstream.core.simulator import check_seed, namespace_code
 from slipstream.core.spaces import action_space, observation_space
-from slipstream.errors import InputError, ScenarioError
+from slipstream.errors import ScenarioError
 
 Observation = dict[str, Any]
 """Arrays by name; typed as Gymnasium types its dictionary spaces."""
@@ -27,13 +26,6 @@ def load_for(family: Family, scenario: Any) -> Any:
     if loaded.family != family.name:
         raise ScenarioError(f"{family.env_id}: the scenario is of family '{loaded.family}': expected '{family.name}'")
     return loaded
-
-
-def namespace_code(namespace: str) -> int:
-    """Return the code of a seed namespace."""
-    if namespace not in NAMESPACES:
-        raise InputError(f"namespace '{namespace}': expected one of {', '.join(NAMESPACES)}")
-    return NAMESPACES[namespace]
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -91,6 +83,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take the row `action` and run to the next choice."""
+        if not self._seeded:
+            raise gymnasium.error.ResetNeeded("step was called before reset: expected a reset first")
         self._actions[0] = action
         lanes.step_lanes(*self._structs, self._actions, False)
         shown = self._shown

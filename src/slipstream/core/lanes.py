@@ -31,6 +31,7 @@ LANE_FIELDS: list[tuple[str, str]] = [
     ("elapsed", "i8"),  # time between the last two choices
     ("reward", "f8"),  # of the last step
     ("illegal", "i8"),  # 1 if the last action was not allowed and counted as wait
+    ("mistakes", "i8"),  # actions of this episode that were not allowed
     ("log_rows", "i8"),  # rows of the event log not yet flushed
 ]
 """What every family's lane record starts with; times in ns."""

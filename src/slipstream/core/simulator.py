@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,13 @@ LOG_ROWS = 1 << 16
 FOREVER = 2**62
 
 Sink = Callable[[np.ndarray], None]
+
+
+def namespace_code(namespace: str) -> int:
+    """Return the code of a seed namespace."""
+    if namespace not in NAMESPACES:
+        raise InputError(f"namespace '{namespace}': expected one of {', '.join(NAMESPACES)}")
+    return NAMESPACES[namespace]
 
 
 def check_seed(seed: int) -> int:
@@ -56,7 +64,7 @@ class Simulator:
 
     def reset(self, seed: int, namespace: str = "test", sink: Sink | None = None) -> None:
         """Start an episode and run to its first choice."""
-        lanes.start_lane(self._spec, self._state, 0, check_seed(seed), NAMESPACES[namespace])
+        lanes.start_lane(self._spec, self._state, 0, check_seed(seed), namespace_code(namespace))
         self._flush_while_full(sink)
 
     def step(self, action: int, sink: Sink | None = None) -> None:
@@ -84,6 +92,11 @@ class Simulator:
             while self.asking:
                 self.step(policy.choose(*self.observe()), take)
         take(self.log())
+        if self.header["mistakes"]:
+            count = int(self.header["mistakes"])
+            warnings.warn(
+                f"policy '{policy.name}' made {count} choices that were not allowed: each counted as wait", stacklevel=2
+            )
         return np.concatenate(kept) if kept else self.arrays["log"][0, :0]
 
     def _play_compiled(self, policy: Heuristic, sink: Sink) -> None:

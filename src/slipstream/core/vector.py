@@ -8,14 +8,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from slipstream.core import lanes
-from slipstream.core.env import Observation, load_for, namespace_code
+from slipstream.core.env import Observation, load_for
 from slipstream.core.family import FAMILIES
 from slipstream.core.sheets import make_sheet, sheet_arrays
-from slipstream.core.simulator import check_seed
+from slipstream.core.simulator import check_seed, namespace_code
 from slipstream.core.spaces import action_space, observation_space
 from slipstream.errors import InputError
 
@@ -112,6 +113,8 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Take one row in every lane and run each to its next choice."""
+        if not self._seeded:
+            raise ResetNeeded("step was called before reset: expected a reset first")
         self._actions[:] = actions
         self._each(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
         reward, terminated, truncated = (self._shown[name].copy() for name in ("reward", "terminated", "truncated"))
@@ -126,8 +129,9 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         last = {name: np.zeros_like(array) for name, array in self._buffers().items()}
         for name, array in self._buffers().items():
             last[name][ended] = array[ended]
+        final = {**info, "action_mask": info["action_mask"].copy()}
         self._each(lanes.reset_lanes, ended, self._seeds(None), rest=(self._namespace,))
-        return {**self._info(), "final_obs": last, "_final_obs": ended, "final_info": info, "_final_info": ended}
+        return {**self._info(), "final_obs": last, "_final_obs": ended, "final_info": final, "_final_info": ended}
 
     def action_masks(self) -> np.ndarray:
         """Return the masks of the present choices as booleans, one row per lane."""

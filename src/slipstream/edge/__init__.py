@@ -24,7 +24,7 @@ class EdgeFamily(Family):
     nanoseconds_per_unit = 1_000_000
     reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation")
     scenario_package = "slipstream.edge.scenarios"
-    headline = ("reward", "miss_rate", "effective_accuracy", "executed_accuracy", "response_p99_ms", "utilisation")
+    headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
 
     @property
     def scenario_type(self) -> type[EdgeScenario]:

@@ -1,4 +1,4 @@
-"""The edge machine, compiled: state, events and choices. `docs/edge.md` says exactly what it does.
+"""The edge machine, compiled: state, events and choices. `docs/edge-machine.md` says exactly what it does.
 
 State changes in two ways only: `apply` an event, or let a choice take effect (`take_effect`). The simulator takes its
 events from the heap; everything else would be the same on a device.
@@ -409,6 +409,7 @@ def decide(spec, state, lane, action):
             header.in_flight = DROPPING
             header.chosen_task = task
     header.illegal = 1 if header.in_flight == WAITING and action != wait else 0
+    header.mistakes += header.illegal
     header.chosen_stream = header.asked
     header.chosen_events = header.events
     if spec.device[0].decision_time == 0:
@@ -499,6 +500,7 @@ def reset(spec, state, lane, seed, namespace):
     header.events = 0
     header.step_began = 0
     header.illegal = 0
+    header.mistakes = 0
     header.log_rows = 0
     header.waiting = 0
     header.waiting_tasks = 0

@@ -168,7 +168,7 @@ class Task(Part):
     name: Name
     """Unique in the scenario."""
     model: str = Field(min_length=1, max_length=500)
-    """Address of the model, such as 'builtin:resnet'; run by `slipstream execute`, a code in the observation."""
+    """Address of the model, such as 'builtin:resnet'; a code in the observation."""
     dataset: str = Field(min_length=1, max_length=200)
     """Type of the inputs, such as 'cifar10'."""
     num_variants: int = Field(ge=1, le=64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,8 +56,7 @@ class Heuristic:
         try:
             return (calling.rule_address if self.is_rule else calling.choice_address)(self.function)
         except Exception as error:
-            reason = str(error).strip().split("\n")[0]
-            raise PolicyError(f"policy '{self.name}' cannot be compiled: {reason}") from error
+            raise PolicyError(f"policy '{self.name}' cannot be compiled: {_reason(error)}") from error
 
     @property
     def address(self) -> int:
@@ -86,10 +86,22 @@ class Heuristic:
         return best
 
 
+def _reason(error: Exception) -> str:
+    """Return the line of a compiler's report that says what is wrong."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split("\n")
+    noise = ("Failed in", "During:", "File ", "<source", "This error may", ">>>", "^", "- ")
+    told = [line.strip() for line in lines if line.strip() and not line.strip().startswith(noise)]
+    return told[0] if told else type(error).__name__
+
+
 _REGISTRY: dict[str, dict[str, Heuristic]] = {}
 
 
 def _register(heuristic: Heuristic) -> Heuristic:
+    if heuristic.family not in FAMILIES:
+        raise PolicyError(f"unknown family '{heuristic.family}': expected one of {', '.join(FAMILIES)}")
+    if not heuristic.function.__module__.startswith("slipstream."):
+        FAMILIES[heuristic.family].register_policies()
     known = _REGISTRY.setdefault(heuristic.family, {})
     before = known.get(heuristic.name)
     if before is not None and before.function.__module__ != heuristic.function.__module__:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slipstream.evaluation import Comparison, Evaluation
@@ -15,22 +16,26 @@ def _lower_is_better(metric: str) -> bool:
     return any(word in metric for word in LOWER_IS_BETTER)
 
 
+def _decimals(value: float) -> int:
+    return 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0
+
+
 def figure(value: float) -> str:
     """Return a number with about four significant digits."""
-    if value != 0 and abs(value) < 0.1:
-        return f"{value:.4f}"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
+    return f"{value:,.{_decimals(value)}f}"
 
 
 def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
-    """Return a row per policy, best reward first: mean and half width of the 95% interval; the best mean is bold."""
-    title = f"{comparison.scenario}: {comparison.episodes} episodes from seed {comparison.seed}, mean ± 95% interval"
-    table = Table(title=title, title_justify="left")
-    table.add_column("policy")
-    ranked = sorted(comparison.evaluations, key=lambda evaluation: -evaluation.mean(metrics[0]))
+    """Return a row per policy, best first: mean and half width of the 95% interval; the best mean is bold."""
+    plural = "episode" if comparison.episodes == 1 else "episodes"
+    title = f"{comparison.scenario}: {comparison.episodes} {plural} from seed {comparison.seed}, mean ± 95% interval"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    table.add_column("policy", no_wrap=True)
+    sign = 1 if _lower_is_better(metrics[0]) else -1
+    ranked = sorted(comparison.evaluations, key=lambda evaluation: sign * evaluation.mean(metrics[0]))
     best = {}
     for metric in metrics:
-        table.add_column(metric, justify="right")
+        table.add_column(metric.replace("_", " "), justify="right")
         means = [evaluation.mean(metric) for evaluation in ranked]
         best[metric] = min(means) if _lower_is_better(metric) else max(means)
     for evaluation in ranked:
@@ -41,7 +46,7 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
 def _cell(evaluation: Evaluation, metric: str, best: float) -> str:
     mean = evaluation.mean(metric)
     low, high = evaluation.interval(metric)
-    text = f"{figure(mean)} ± {figure((high - low) / 2)}"
+    text = f"{figure(mean)}±{(high - low) / 2:.{_decimals(mean)}f}"
     return f"[bold]{text}[/bold]" if mean == best else text
 
 

@@ -1,0 +1,32 @@
+"""Scenarios, reward weights and what a policy makes of them are frozen: nobody can win by moving them."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipstream.scenario import builtin_names, digest, load
+
+FROZEN = {
+    "edge/drone": "045b844b485abf3b373b46a638318645e0a97ec6bc478787ed0c113529896b96",
+    "edge/heavy": "a6f3b9d50585713c1ff52598f3ac121ebbda58f116edba77033b564a81adc753",
+    "edge/light": "4b239fb6f786f5b3d5b709206dc50fb832287e196550f5471461b9d4904bc255",
+    "edge/medium": "9cd5ce2467c6d363022583c1f1a07b439dfe6647ec63301bdb7c94536de45fc9",
+    "edge/overload": "b880635e142c8961b2b1cdf696b499f61ff36c80647ed599745f1d4bae16d0ef",
+    "edge/tiny": "39104ec82225895f12e1edf35bb73909684d9c3a92563c89548c1d92cc965d42",
+}
+"""Digest of each built-in: tasks, ladders, device and reward weights."""
+
+
+def test_every_built_in_is_frozen():
+    assert set(FROZEN) == {name for name in builtin_names() if name.startswith("edge/")}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_built_in_has_not_been_moved(name):
+    assert digest(load(name)) == FROZEN[name]
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_reward_weights_are_written_out(name):
+    scenario = load(name)
+    assert scenario.reward.model_fields_set == {"on_time_accuracy", "lateness", "drops", "utilisation"}
