@@ -134,6 +134,7 @@ def test_a_full_log_without_a_sink_is_an_error() -> None:
         play_on()
 
 
+@pytest.mark.filterwarnings("ignore:policy 'scripted' made")
 @BRIEF
 @given(edge_scenarios(), episode_seeds(), action_scripts())
 def test_a_policy_that_is_no_heuristic_is_asked_with_the_same_rows(
