@@ -31,7 +31,7 @@ evaluate({SCENARIO!r}, {RULE!r}, episodes=1)
 """
 
 GROW = """
-import json, resource, sys, tempfile
+import json, re, sys, tempfile
 from pathlib import Path
 from time import perf_counter
 import slipstream
@@ -58,7 +58,8 @@ with tempfile.TemporaryDirectory() as folder:
     simulator.play(policy, 0, sink=keep)
     seconds = perf_counter() - began
     writer.close()
-print(json.dumps([released, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+peak_kb = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+print(json.dumps([released, seconds, peak_kb / 1024]))
 """
 
 

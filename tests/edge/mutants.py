@@ -217,8 +217,8 @@ MUTANTS = [
     Mutant(
         "variants beyond the ladder",
         KERNEL,
-        "action % variants < spec.tasks[task].variants",
-        "action % variants <= spec.tasks[task].variants",
+        "variant < spec.tasks[task].variants:",
+        "variant <= spec.tasks[task].variants:",
     ),
     Mutant(
         "a wait is illegal", KERNEL, "header.in_flight == WAITING and action != wait", "header.in_flight == WAITING"

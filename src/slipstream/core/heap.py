@@ -15,8 +15,8 @@ from slipstream.core.jit import kernel
 NEVER = 2**62
 """The time of an event that is not pending."""
 
-BLOCK = 16
-"""Slots per block: a block is two cache lines."""
+BLOCK = 8
+"""Slots per block: a block is one cache line."""
 
 
 def empty_heap(lanes: int, slots: int) -> np.ndarray:
@@ -59,10 +59,9 @@ def earliest_time(heap, lane):
 
 
 @kernel
-def earliest_slot(heap, lane):
-    """Return the slot of the next event, the lowest one on ties."""
+def earliest_slot(heap, lane, time):
+    """Return the slot of the next event, which is at `time`; the lowest one on ties."""
     blocks = heap.shape[1] // (1 + BLOCK)
-    time = earliest_time(heap, lane)
     block = 0
     while heap[lane, block] != time:
         block += 1

@@ -399,10 +399,11 @@ def decide(spec, state, lane, action):
     header.in_flight = WAITING
     if 0 <= action < tasks * variants:
         task = action // variants
-        if state.tasks[lane, task].length > 0 and action % variants < spec.tasks[task].variants:
+        variant = action - task * variants
+        if state.tasks[lane, task].length > 0 and variant < spec.tasks[task].variants:
             header.in_flight = DISPATCHING
             header.chosen_task = task
-            header.chosen_variant = action % variants
+            header.chosen_variant = variant
     elif tasks * variants <= action < wait:
         task = action - tasks * variants
         if state.tasks[lane, task].length > 0:
@@ -471,7 +472,7 @@ def resume(spec, state, lane):
             if header.asked >= 0:
                 header.choices += 1
                 break
-        apply(spec, state, lane, earliest_slot(state.heap, lane), time)
+        apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
 
 

@@ -222,14 +222,21 @@ def write_counts(spec, state, lane, task, sheet, slot):
     counts = state.tasks[lane, task]
     length, running = counts.length, counts.running
     completed = counts.finished / counts.released if counts.released > 0 else 0.0
-    own = spec.tasks[task].variants
-    for variant in range(own + 1):
-        place = task * variants + variant if variant < own else tasks * variants + task
-        row = rows[place]
-        put(row, image, f.QUEUE_LENGTH, length)
-        put(row, image, f.RUNNING, running)
-        put(row, image, f.COMPLETED, completed)
-        mask[place] = 1 if length > 0 else 0
+    legal = 1 if length > 0 else 0
+    for place in range(task * variants, task * variants + spec.tasks[task].variants):
+        put_counts(rows[place], image, length, running, completed)
+        mask[place] = legal
+    drop = tasks * variants + task
+    put_counts(rows[drop], image, length, running, completed)
+    mask[drop] = legal
+
+
+@kernel
+def put_counts(row, image, length, running, completed):
+    """Write how many jobs of a task wait, run and have finished."""
+    put(row, image, f.QUEUE_LENGTH, length)
+    put(row, image, f.RUNNING, running)
+    put(row, image, f.COMPLETED, completed)
 
 
 @kernel
