@@ -29,7 +29,7 @@ def bench(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0,
     figures = {}
     with errors.status("measuring"):
         figures["events_per_s"] = speed.events_per_second(loaded, policy, seconds)
-        figures["vector_steps_per_s"] = speed.vector_steps_per_second(loaded, seconds=seconds)
+        figures["vector_steps_per_s"] = speed.native_steps_per_second(loaded, seconds=seconds)
         figures["single_steps_per_s"] = speed.single_steps_per_second(loaded, seconds)
     if as_json:
         print_json({"scenario": scenario, "policy": policy.name, **figures})
