@@ -28,6 +28,9 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     owns its structs over a slice of the lanes, so threads share nothing.
     """
 
+    _pool: ThreadPoolExecutor | None = None
+    """Set late: Gymnasium closes an environment even if its constructor refused its arguments."""
+
     def __init__(
         self,
         num_envs: int,
