@@ -241,7 +241,7 @@ def lookahead(globals_row, rows, mask):
             if worth(rows, best, price) > harm(globals_row, rows, best):
                 if chosen < 0 or rows[best, SLACK] < rows[chosen, SLACK]:
                     chosen = best
-            elif spare < 0 or density(rows, best) > density(rows, spare):
+            elif harm(globals_row, rows, best) == 0.0 and (spare < 0 or density(rows, best) > density(rows, spare)):
                 spare = best
     if chosen >= 0:
         return chosen
