@@ -14,7 +14,7 @@ from slipstream.core.eventlog import digest, read
 from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
-COMMANDS = ["demo", "run", "compare", "scenarios", "policies", "schema", "bench"]
+COMMANDS = ["demo", "run", "compare", "oracle", "scenarios", "policies", "schema", "bench"]
 
 
 def slipstream(*arguments, cwd=None):
@@ -82,6 +82,23 @@ def test_lists_and_schema_are_json():
     assert {row["name"] for row in json.loads(slipstream("scenarios", "--json")[1])} >= {"edge/tiny", "edge/heavy"}
     assert {row["name"] for row in json.loads(slipstream("policies", "--json")[1])} >= set(names("edge"))
     assert "EdgeScenario" in json.loads(slipstream("schema")[1])["$defs"]
+
+
+def test_oracle_says_where_the_optimum_lies():
+    code, output, _ = slipstream("oracle", "edge/tiny", "--json")
+    assert code == 0
+    found = json.loads(output)
+    assert found["exact"] is True
+    assert found["bound"] == pytest.approx(5.0)
+    assert "the optimum is 5.0000" in slipstream("oracle", "edge/tiny")[1]
+
+
+def test_compare_places_every_policy_in_the_bracket():
+    options = ("--policies", "edf,edf-degrade", "--episodes", "2", "--oracle", "2")
+    found = json.loads(slipstream("compare", "edge/tiny", *options, "--json")[1])["oracle"]
+    assert found["exact"] == 2
+    assert found["places"] == {"edf": pytest.approx(0.85), "edf-degrade": pytest.approx(1.0)}
+    assert "of bound" in slipstream("compare", "edge/tiny", *options)[1]
 
 
 def test_bench_reports_speeds():

@@ -13,12 +13,12 @@ from slipstream.core.jit import kernel_sources
 PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
     ("errors",),
-    ("core.parts", "core.features", "core.family", "core.jit", "core.structs"),
+    ("core.parts", "core.bracket", "core.features", "core.family", "core.jit", "core.structs"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.laws"),
-    ("policies",),
+    ("policies", "core.simulator"),
     ("edge",),
     ("scenario",),
-    ("core.simulator", "core.spaces", "core.env", "core.vector", "core.speed"),
+    ("core.spaces", "core.env", "core.vector", "core.speed"),
     ("evaluation",),
     ("report",),
     ("cli",),
@@ -33,6 +33,7 @@ ROOMS = {
     "kernel.py",
     "policies.py",
     "metrics.py",
+    "oracle.py",
     "scenarios",
 }
 

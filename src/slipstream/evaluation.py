@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.bracket import Bracket
 from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator, check_seed
 from slipstream.errors import InputError
@@ -60,6 +61,12 @@ class Comparison:
     episodes: int
     seed: int
     evaluations: tuple[Evaluation, ...]
+    brackets: tuple[Bracket, ...] = ()
+    """Where the best reward of each episode lies, if that was asked for."""
+
+    def place(self, policy: str) -> float:
+        """Return the policy's mean reward as a share of the mean bound that nobody can exceed."""
+        return self.of(policy).mean("reward") / float(np.mean([bracket.bound for bracket in self.brackets]))
 
     def of(self, policy: str) -> Evaluation:
         """Return the evaluation of the named policy."""
@@ -75,8 +82,19 @@ class Comparison:
             "scenario": self.scenario,
             "episodes": self.episodes,
             "seed": self.seed,
-            "oracle": None,
+            "oracle": self._oracle() if self.brackets else None,
             "policies": [evaluation.to_dict() for evaluation in self.evaluations],
+        }
+
+    def _oracle(self) -> dict[str, Any]:
+        known, bound = ([getattr(one, name) for one in self.brackets] for name in ("best_known", "bound"))
+        return {
+            "metric": "reward",
+            "best_known": {"mean": float(np.mean(known)), "values": known},
+            "bound": {"mean": float(np.mean(bound)), "values": bound},
+            "exact": sum(bracket.exact for bracket in self.brackets),
+            "seconds": sum(bracket.seconds for bracket in self.brackets),
+            "places": {evaluation.policy: self.place(evaluation.policy) for evaluation in self.evaluations},
         }
 
     def difference(self, policy: str, other: str, metric: str) -> tuple[float, float, float]:
@@ -136,10 +154,12 @@ def compare(
     seed: int = 0,
     namespace: str = "test",
     progress: Progress | None = None,
+    oracle_seconds: float | None = None,
 ) -> Comparison:
     """Play several policies on the same arrivals: objects, or names, also in one string separated by commas.
 
-    "all" stands for every policy of the family; what is named twice is played once.
+    "all" stands for every policy of the family; what is named twice is played once. With `oracle_seconds`, the best
+    possible reward of every episode is bracketed too, solving each for about so long.
     """
     loaded: Any = load(scenario)
     family = family_of(loaded).name
@@ -154,4 +174,10 @@ def compare(
 
         evaluations.append(evaluate(loaded, policy, episodes, seed, namespace, tick))
     label = scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}"
-    return Comparison(str(label), episodes, seed, tuple(evaluations))
+    brackets = []
+    if oracle_seconds is not None:
+        for episode in range(episodes):
+            brackets.append(family_of(loaded).oracle(loaded, seed + episode, namespace, oracle_seconds))
+            if progress is not None:
+                progress(total + episode + 1, total + episodes)
+    return Comparison(str(label), episodes, seed, tuple(evaluations), tuple(brackets))

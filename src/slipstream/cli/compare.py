@@ -10,6 +10,10 @@ from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, cons
 
 PoliciesOption = Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")]
 EpisodesOption = Annotated[int, typer.Option(help="Episodes per policy.", min=1)]
+OracleOption = Annotated[
+    float | None,
+    typer.Option(help="Bracket the best possible reward of every episode, solving each for about so many seconds."),
+]
 MetricsOption = Annotated[str | None, typer.Option(help="Columns of the table, separated by commas.")]
 
 
@@ -19,6 +23,7 @@ def compare(
     episodes: EpisodesOption = 100,
     seed: SeedOption = 0,
     metrics: MetricsOption = None,
+    oracle: OracleOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Play several policies on the same arrivals and print their metrics with 95% intervals.
@@ -32,7 +37,7 @@ def compare(
     from slipstream.scenario import load
 
     with progress_bar("playing episodes") as progress:
-        comparison = play(scenario, policies, episodes, seed, progress=progress)
+        comparison = play(scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle)
     if as_json:
         print_json(comparison.to_dict())
         return
@@ -42,3 +47,9 @@ def compare(
         if column not in known:
             raise InputError(f"--metrics: unknown metric '{column}': expected one of {', '.join(known)}")
     console.print(comparison_table(comparison, columns))
+    if comparison.brackets:
+        found = comparison.to_dict()["oracle"]
+        console.print(
+            f"Best possible reward, all arrivals known: between {found['best_known']['mean']:,.1f} (reached) and "
+            f"{found['bound']['mean']:,.1f} (bound); exact in {found['exact']} of {episodes}, {found['seconds']:.1f} s."
+        )

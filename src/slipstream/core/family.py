@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from slipstream.core.bracket import Bracket
 from slipstream.core.features import FeatureTable
 
 
@@ -72,6 +73,10 @@ class Family(ABC):
     @abstractmethod
     def metrics(self, scenario: Any, events: np.ndarray) -> dict[str, float]:
         """Return the figures this field reports, from the event log of one episode."""
+
+    @abstractmethod
+    def oracle(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Bracket:
+        """Return where the best reward of an episode lies, all arrivals known."""
 
     @property
     @abstractmethod

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slipstream.core.bracket import Bracket
 from slipstream.core.family import Family
 from slipstream.core.features import FeatureTable
 from slipstream.edge import features
@@ -70,6 +71,11 @@ class EdgeFamily(Family):
         from slipstream.edge.metrics import metrics
 
         return metrics(scenario, events)
+
+    def oracle(self, scenario: EdgeScenario, seed: int, namespace: str, seconds: float) -> Bracket:
+        from slipstream.edge.oracle import bracket
+
+        return bracket(scenario, seed, namespace, seconds)
 
 
 FAMILY = EdgeFamily()

@@ -38,8 +38,13 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
         table.add_column(metric.replace("_", " "), justify="right")
         means = [evaluation.mean(metric) for evaluation in ranked]
         best[metric] = min(means) if _lower_is_better(metric) else max(means)
+    if comparison.brackets:
+        table.add_column("of bound", justify="right")
     for evaluation in ranked:
-        table.add_row(evaluation.policy, *(_cell(evaluation, metric, best[metric]) for metric in metrics))
+        cells = [_cell(evaluation, metric, best[metric]) for metric in metrics]
+        if comparison.brackets:
+            cells.append(f"{comparison.place(evaluation.policy):.1%}")
+        table.add_row(evaluation.policy, *cells)
     return table
 
 
