@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slipstream.core.features import FeatureTable
+from slipstream.core.timeline import Timeline
 
 
 class Family(ABC):
@@ -72,6 +73,10 @@ class Family(ABC):
     @abstractmethod
     def metrics(self, scenario: Any, events: np.ndarray) -> dict[str, float]:
         """Return the figures this field reports, from the event log of one episode."""
+
+    @abstractmethod
+    def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
+        """Return the jobs of one episode and where they ran, from its event log, for pictures."""
 
     @property
     @abstractmethod

@@ -8,6 +8,7 @@ import numpy as np
 
 from slipstream.core.family import Family
 from slipstream.core.features import FeatureTable
+from slipstream.core.timeline import Timeline
 from slipstream.edge import features
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ class EdgeFamily(Family):
         from slipstream.edge.metrics import metrics
 
         return metrics(scenario, events)
+
+    def timeline(self, scenario: EdgeScenario, events: np.ndarray) -> Timeline:
+        from slipstream.edge.timeline import timeline
+
+        return timeline(scenario, events)
 
 
 FAMILY = EdgeFamily()
