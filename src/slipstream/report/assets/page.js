@@ -7,7 +7,7 @@
   const NEVER = "never ran";
   const LABELLED = 250; // bars in sight up to which each may carry its task's name and its deadline
   const [OPEN, ON_TIME] = [0, 1];
-  const view = { from: 0, to: page.first };
+  const view = { from: 0, to: innerWidth < 520 ? page.first / 2 : page.first };
   let printing = false;
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
