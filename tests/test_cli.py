@@ -14,7 +14,7 @@ from slipstream.core.eventlog import digest, read
 from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
-COMMANDS = ["demo", "run", "compare", "oracle", "scenarios", "policies", "schema", "bench"]
+COMMANDS = ["demo", "run", "compare", "oracle", "report", "scenarios", "policies", "schema", "bench"]
 
 
 def slipstream(*arguments, cwd=None):
@@ -26,11 +26,13 @@ def slipstream(*arguments, cwd=None):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_demo_prints_a_row_for_every_policy():
-    code, output, _ = slipstream("demo")
+def test_demo_prints_a_row_for_every_policy_and_ends_with_the_report(tmp_path):
+    code, output, _ = slipstream("demo", cwd=tmp_path)
     assert code == 0
     for name in names("edge"):
         assert name in output
+    assert output.strip().splitlines()[-1].endswith(str(tmp_path / "slipstream-demo.html"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["slipstream-demo.html"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

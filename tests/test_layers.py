@@ -13,7 +13,7 @@ from slipstream.core.jit import kernel_sources
 PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
     ("errors",),
-    ("core.parts", "core.bracket", "core.features", "core.family", "core.jit", "core.structs"),
+    ("core.parts", "core.bracket", "core.features", "core.timeline", "core.family", "core.jit", "core.structs"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.laws"),
     ("policies", "core.simulator"),
     ("edge",),
@@ -85,7 +85,8 @@ def test_public_names_are_honest():
 
 
 def test_importing_compiles_nothing_and_stays_light():
-    code = "import sys, slipstream; print([m for m in ('numba', 'pyarrow', 'pydantic', 'torch') if m in sys.modules])"
+    heavy = ("numba", "pyarrow", "pydantic", "plotly", "torch")
+    code = f"import sys, slipstream; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,22 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield move
 
 
+def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str, Any]:
+    """Return what the log of a run says about itself; `source` is the scenario as the user named it."""
+    from slipstream import __version__
+    from slipstream.scenario import digest, dump
+
+    return {
+        "version": __version__,
+        "command": shlex.join(["slipstream", "run", source, "--policy", policy, "--seed", str(seed)]),
+        "policy": policy,
+        "seed": seed,
+        "namespace": "test",
+        "scenario": dump(scenario),
+        "scenario_digest": digest(scenario),
+    }
+
+
 def writable(path: Path) -> Path:
     """Return the path if a file can be created there, else end with one line."""
     from slipstream.errors import InputError
@@ -53,3 +70,16 @@ def writable(path: Path) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist: expected a writable place")
     return path
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all; where it cannot be written, end with one line."""
+    from slipstream.errors import InputError
+
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as problem:
+        reason = (problem.strerror or "unknown reason").lower()
+        raise InputError(f"{path}: cannot be written ({reason}): expected a writable place") from None

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from slipstream.cli.common import JsonOption, SeedOption, console, print_json, progress_bar
+from pathlib import Path
+from typing import Any
 
-SCENARIO, EPISODES = "edge/heavy", 20
+from slipstream.cli.common import (
+    JsonOption,
+    SeedOption,
+    console,
+    describe_run,
+    print_json,
+    progress_bar,
+    writable,
+    write_text,
+)
+
+SCENARIO, EPISODES, BASELINE = "edge/heavy", 20, "edf"
+PAGE = Path("slipstream-demo.html")
 
 
 def demo(seed: SeedOption = 10_000, as_json: JsonOption = False) -> None:
-    """Compare every policy on a heavily loaded edge device and print the table.
+    """Compare every policy on a heavily loaded edge device; print the table and draw the best one beside `edf`.
+
+    The picture is slipstream-demo.html, in the folder where the command runs; with --json there is none.
 
     Example: slipstream demo
     """
@@ -20,6 +35,7 @@ def demo(seed: SeedOption = 10_000, as_json: JsonOption = False) -> None:
 
     scenario = load(SCENARIO)
     if not as_json:
+        writable(PAGE)
         console.print(f"Scenario [bold]{SCENARIO}[/bold]: {scenario.description}")
         if not any(cache_folder().iterdir()):
             console.print("Compiling the simulator; this happens once on a machine and takes about 20 seconds.")
@@ -35,3 +51,23 @@ def demo(seed: SeedOption = 10_000, as_json: JsonOption = False) -> None:
         "deadline pay their variant's accuracy, late and dropped ones cost."
     )
     console.print(f"The same table: [bold]slipstream compare {SCENARIO} --episodes {EPISODES} --seed {seed}[/bold]")
+    write_text(PAGE, _picture(scenario, [best.policy, BASELINE], seed))
+    console.print(
+        f"The first episode of {best.policy} beside {BASELINE}, to look at: [bold]{PAGE.resolve()}[/bold]",
+        soft_wrap=True,
+    )
+
+
+def _picture(scenario: Any, policies: list[str], seed: int) -> str:
+    """Return the report of one episode under each policy."""
+    from slipstream.core.simulator import Simulator
+    from slipstream.policies import find
+    from slipstream.report.page import page
+    from slipstream.report.runs import run_of
+
+    simulator = Simulator(scenario)
+    runs = []
+    for policy in dict.fromkeys(policies):
+        events = simulator.play(find(policy, scenario.family), seed)
+        runs.append(run_of(events, describe_run(SCENARIO, scenario, policy, seed), scenario))
+    return page(runs, f"slipstream demo --seed {seed}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import slipstream
-from slipstream.cli import bench, compare, demo, oracle, policies, run, scenarios, schema
+from slipstream.cli import bench, compare, demo, oracle, policies, report, run, scenarios, schema
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.errors import InputError
 
@@ -34,7 +34,7 @@ def _options(
     """Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers."""
 
 
-for _module in (demo, run, compare, oracle, scenarios, policies, schema, bench):
+for _module in (demo, run, compare, oracle, report, scenarios, policies, schema, bench):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
 
 

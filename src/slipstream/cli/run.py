@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, print_json, writable
+from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, describe_run, print_json, writable
 
 PolicyOption = Annotated[str, typer.Option(help="Name of a policy (`slipstream policies` lists them).")]
 LogOption = Annotated[Path | None, typer.Option(help="Write the event log to this Parquet file.")]
@@ -26,25 +26,16 @@ def run(
     """
     import numpy as np
 
-    from slipstream import __version__
     from slipstream.core.eventlog import LogWriter, digest
     from slipstream.core.family import family_of
     from slipstream.core.simulator import Simulator
     from slipstream.policies import find
-    from slipstream.scenario import digest as scenario_digest
-    from slipstream.scenario import dump, load
+    from slipstream.scenario import load
 
     loaded: Any = load(scenario)
     family = family_of(loaded)
     player = find(policy, family.name)
-    about = {
-        "version": __version__,
-        "policy": player.name,
-        "seed": seed,
-        "namespace": "test",
-        "scenario": dump(loaded),
-        "scenario_digest": scenario_digest(loaded),
-    }
+    about = describe_run(scenario, loaded, player.name, seed)
     writer = LogWriter(writable(log), about) if log is not None else None
     pieces: list[np.ndarray] = []
 

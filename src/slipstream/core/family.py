@@ -13,6 +13,7 @@ import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.features import FeatureTable
+from slipstream.core.timeline import Timeline
 
 
 class Family(ABC):
@@ -77,6 +78,10 @@ class Family(ABC):
     @abstractmethod
     def oracle(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Bracket:
         """Return where the best reward of an episode lies, all arrivals known."""
+
+    @abstractmethod
+    def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
+        """Return the jobs of one episode and where they ran, from its event log, for pictures."""
 
     @property
     @abstractmethod

@@ -9,6 +9,7 @@ import numpy as np
 from slipstream.core.bracket import Bracket
 from slipstream.core.family import Family
 from slipstream.core.features import FeatureTable
+from slipstream.core.timeline import Timeline
 from slipstream.edge import features
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class EdgeFamily(Family):
         from slipstream.edge.oracle import bracket
 
         return bracket(scenario, seed, namespace, seconds)
+
+    def timeline(self, scenario: EdgeScenario, events: np.ndarray) -> Timeline:
+        from slipstream.edge.timeline import timeline
+
+        return timeline(scenario, events)
 
 
 FAMILY = EdgeFamily()

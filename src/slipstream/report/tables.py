@@ -12,17 +12,19 @@ from slipstream.evaluation import Comparison, Evaluation
 LOWER_IS_BETTER = ("rate", "tardiness", "response", "misses", "decision_time", "latency_increase", "antt")
 
 
-def _lower_is_better(metric: str) -> bool:
+def lower_is_better(metric: str) -> bool:
+    """Return whether less of the metric is better."""
     return any(word in metric for word in LOWER_IS_BETTER)
 
 
-def _decimals(value: float) -> int:
+def decimals(value: float) -> int:
+    """Return after how many decimals a value is cut."""
     return 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0
 
 
 def figure(value: float) -> str:
     """Return a number with about four significant digits."""
-    return f"{value:,.{_decimals(value)}f}"
+    return f"{value:,.{decimals(value)}f}"
 
 
 def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
@@ -31,13 +33,13 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
     title = f"{comparison.scenario}: {comparison.episodes} {plural} from seed {comparison.seed}, mean ± 95% interval"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     table.add_column("policy", no_wrap=True)
-    sign = 1 if _lower_is_better(metrics[0]) else -1
+    sign = 1 if lower_is_better(metrics[0]) else -1
     ranked = sorted(comparison.evaluations, key=lambda evaluation: sign * evaluation.mean(metrics[0]))
     best = {}
     for metric in metrics:
         table.add_column(metric.replace("_", " "), justify="right")
         means = [evaluation.mean(metric) for evaluation in ranked]
-        best[metric] = min(means) if _lower_is_better(metric) else max(means)
+        best[metric] = min(means) if lower_is_better(metric) else max(means)
     if comparison.brackets:
         table.add_column("of bound", justify="right")
     for evaluation in ranked:
@@ -51,7 +53,7 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
 def _cell(evaluation: Evaluation, metric: str, best: float) -> str:
     mean = evaluation.mean(metric)
     low, high = evaluation.interval(metric)
-    text = f"{figure(mean)}±{(high - low) / 2:.{_decimals(mean)}f}"
+    text = f"{figure(mean)}±{(high - low) / 2:.{decimals(mean)}f}"
     return f"[bold]{text}[/bold]" if mean == best else text
 
 

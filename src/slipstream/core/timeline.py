@@ -1,0 +1,46 @@
+"""What pictures need of an episode, in the same shape from every family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+OPEN, ON_TIME, LATE, DROPPED, OVERDUE = range(5)
+FATES = ("not finished at the end", "on time", "late", "dropped", "past its deadline, not finished")
+"""What became of a job, in the order of the codes."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Every job of an episode, and every stretch of time in which a resource worked on one; times in ns."""
+
+    tasks: tuple[str, ...]
+    variants: tuple[tuple[str, ...], ...]
+    """Names of each task's variants."""
+    resources: tuple[str, ...]
+    end: int
+    """When the episode ended."""
+
+    task: np.ndarray  # (jobs)
+    number: np.ndarray  # (jobs) counts within the task
+    release: np.ndarray  # (jobs)
+    deadline: np.ndarray  # (jobs)
+    left: np.ndarray  # (jobs) when it stopped waiting: its first start, its drop, or the end
+    finish: np.ndarray  # (jobs) -1 where it never did
+    fate: np.ndarray  # (jobs) index into FATES
+
+    slice_job: np.ndarray  # (slices) index into the jobs
+    slice_resource: np.ndarray  # (slices)
+    slice_variant: np.ndarray  # (slices)
+    slice_start: np.ndarray  # (slices) ascending
+    slice_end: np.ndarray  # (slices)
+
+    def waiting(self, jobs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return when the number of waiting jobs among `jobs` changed, and what it was from then on."""
+        times = np.concatenate(([0], self.release[jobs], self.left[jobs]))
+        steps = np.concatenate(([0], np.ones(jobs.size, np.int64), -np.ones(jobs.size, np.int64)))
+        moments, place = np.unique(times, return_inverse=True)
+        counts = np.cumsum(np.bincount(place, weights=steps)).astype(np.int64)
+        changed = np.concatenate(([True], counts[1:] != counts[:-1]))
+        return moments[changed], counts[changed]

@@ -1,0 +1,167 @@
+"""Figures as plotly.js reads them: plain data, computed from timelines and metrics.
+
+Colours are left to the page, which knows whether it is light or dark: a trace says in `meta` which of the palette's
+colours is its own. Names are escaped, because plotly.js understands a little HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from slipstream.report.runs import Run
+
+Figure = dict[str, Any]
+
+FIRST_SLICES = 40
+"""Bars of a Gantt chart at first sight."""
+CURVE_POINTS = 400
+"""Most points of one curve of a distribution."""
+TIME_BINS = 240
+"""Columns of the picture of queues."""
+
+
+def gantt(run: Run) -> dict[str, Any]:
+    """Return every slice and every job that never ran, in columns; the page draws those in sight."""
+    line = run.timeline
+    job = line.slice_job
+    idle = np.setdiff1d(np.arange(len(line.task)), job)
+    return {
+        "resources": [escape(name) for name in line.resources],
+        "tasks": [escape(name) for name in line.tasks],
+        "variants": [[escape(name) for name in names] for names in line.variants],
+        "ran": {
+            "resource": line.slice_resource.tolist(),
+            "start": run.times(line.slice_start),
+            "end": run.times(line.slice_end),
+            "variant": line.slice_variant.tolist(),
+            **_jobs(run, job),
+        },
+        "idle": {"left": run.times(line.left[idle]), **_jobs(run, idle)},
+    }
+
+
+def _jobs(run: Run, chosen: np.ndarray) -> dict[str, list[Any]]:
+    line = run.timeline
+    return {
+        "task": line.task[chosen].tolist(),
+        "number": line.number[chosen].tolist(),
+        "release": run.times(line.release[chosen]),
+        "deadline": run.times(line.deadline[chosen]),
+        "fate": line.fate[chosen].tolist(),
+    }
+
+
+def first_window(runs: Sequence[Run]) -> float:
+    """Return up to when the Gantt charts show a run at first: the first few dozen bars of the busiest."""
+    ends = [run.times(run.timeline.slice_end)[:FIRST_SLICES] for run in runs]
+    return min((max(times) for times in ends if times), default=1.0)
+
+
+def waiting(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
+    """Return the number of waiting jobs over time, a line per run."""
+    traces = []
+    for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        times, counts = run.timeline.waiting(np.arange(len(run.timeline.task)))
+        x, y = [*run.times(times), run.times(np.array([run.timeline.end]))[0]], [*counts.tolist(), int(counts[-1])]
+        traces.append(_line(x, y, label, index, line={"shape": "hv"}))
+    layout = {"xaxis": _axis(f"time ({_unit(runs)})"), "yaxis": _axis("jobs", rangemode="tozero", fixedrange=True)}
+    return {"data": traces, "layout": {**layout, "showlegend": len(runs) > 1, "height": 240}}
+
+
+def queues(run: Run) -> Figure:
+    """Return the longest queue of every task in each of many short spells of the run."""
+    line = run.timeline
+    edges = np.linspace(0, max(line.end, 1), TIME_BINS + 1)
+    rows = []
+    for task in range(len(line.tasks)):
+        times, counts = line.waiting(np.flatnonzero(line.task == task))
+        longest = counts[np.searchsorted(times, edges[:-1], side="right") - 1]
+        inside = np.minimum(np.searchsorted(edges, times, side="right") - 1, TIME_BINS - 1)
+        np.maximum.at(longest, inside, counts)
+        rows.append(longest.tolist())
+    middle = run.times((edges[:-1] + edges[1:]) / 2)
+    trace = {
+        "type": "heatmap",
+        "x": [round(x, 3) for x in middle],
+        "y": [escape(name) for name in line.tasks],
+        "z": rows,
+        "zmin": 0,
+        "colorbar": {"title": {"text": "jobs"}, "thickness": 12},
+        "hovertemplate": "%{y}: up to %{z} waiting around %{x}<extra></extra>",
+    }
+    layout = {"xaxis": _axis(f"time ({_unit([run])})"), "yaxis": _categories()}
+    return {"data": [trace], "layout": {**layout, "height": 130 + 22 * len(rows)}}
+
+
+def responses(run: Run) -> Figure:
+    """Return the share of each task's jobs that finished within a time of their release; a diamond is the deadline."""
+    line = run.timeline
+    curves, marks = [], []
+    for task, name in enumerate(line.tasks):
+        own = line.task == task
+        done = own & (line.finish >= 0)
+        if not done.any():
+            continue
+        times = np.sort(line.finish[done] - line.release[done])
+        picks = np.unique(np.linspace(0, len(times) - 1, min(len(times), CURVE_POINTS)).round().astype(np.int64))
+        share = (picks + 1) / own.sum()
+        x = run.times(times[picks])
+        curves.append(_line([0, x[0], *x], [0, 0, *share.round(5).tolist()], name, task, line={"shape": "hv"}))
+        allowed = np.median(line.deadline[own] - line.release[own])
+        met = float((times <= allowed).sum() / own.sum())
+        mark = {"size": 9, "symbol": "diamond"}
+        more = {"mode": "markers", "marker": mark, "showlegend": False}
+        marks.append(_line(run.times(np.array([allowed])), [round(met, 5)], f"{name}: deadline", task, **more))
+    axis = _axis(f"time from release to finish ({_unit([run])})", rangemode="tozero")
+    share_axis = _axis("share of the task's jobs", range=[0, 1.03], tickformat=".0%")
+    return {"data": curves + marks, "layout": {"xaxis": axis, "yaxis": share_axis, "showlegend": True}}
+
+
+def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: bool) -> Figure:
+    """Return bars of a metric that is reported by task, side by side for the runs."""
+    names = list(dict.fromkeys(name for run in runs for name in run.timeline.tasks))
+    traces = []
+    for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        values = [run.metrics.get(f"{metric}/{name}") for name in names]
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": values,
+                "y": [escape(name) for name in names],
+                "name": escape(label),
+                "meta": {"colour": index},
+                "hovertemplate": "%{y}: %{x" + (":.1%" if percent else ":.3f") + "}",
+            }
+        )
+    axis = _axis(metric.replace("_", " "), rangemode="tozero", tickformat=".0%" if percent else "")
+    layout = {"xaxis": axis, "yaxis": _categories(), "barmode": "group", "showlegend": len(runs) > 1}
+    return {"data": traces, "layout": {**layout, "height": 110 + len(names) * (10 + 14 * len(runs))}}
+
+
+def _line(x: list[float], y: list[Any], name: str, colour: int, **more: Any) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "name": escape(name),
+        "meta": {"colour": colour},
+        **more,
+    }
+
+
+def _axis(title: str, **more: Any) -> Figure:
+    return {"title": {"text": title}, **more}
+
+
+def _categories() -> Figure:
+    return {"type": "category", "autorange": "reversed", "fixedrange": True}
+
+
+def _unit(runs: Sequence[Run]) -> str:
+    return runs[0].family.time_unit

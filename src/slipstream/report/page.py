@@ -1,0 +1,271 @@
+"""The report: one HTML file that opens offline, with all it needs inside."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from slipstream.core.timeline import FATES
+from slipstream.errors import InputError
+from slipstream.evaluation import Evaluation
+from slipstream.report import figures
+from slipstream.report.runs import Run, labels_of
+from slipstream.report.tables import decimals, figure, lower_is_better
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+"""What a browser may load for the page: nothing from outside."""
+
+PER_TASK = {
+    "miss_rate": ("Share of each task's jobs that missed their deadline: lower is better", True),
+    "effective_accuracy": ("Accuracy each task delivered, where a missed job counts as 0: higher is better", False),
+}
+
+
+def page(runs: Sequence[Run], command: str) -> str:
+    """Return the report of one or more runs as HTML; `command` is the one that makes this page."""
+    if len({run.scenario.family for run in runs}) > 1:
+        raise InputError("the runs are of different families: expected runs of one family, which share their metrics")
+    labels = labels_of(runs)
+    pictures: dict[str, figures.Figure] = {}
+    sections = [_about(runs, labels, command), _headline(runs, labels), _by_policy(runs), _gantts(runs, labels)]
+    sections += [_queues(runs, labels, pictures), _responses(runs, labels, pictures), _tasks(runs, labels, pictures)]
+    sections.append(_all_metrics(runs, labels))
+    unit = runs[0].family.nanoseconds_per_unit
+    data = {
+        "unit": runs[0].family.time_unit,
+        "end": max(run.timeline.end for run in runs) / unit,
+        "first": figures.first_window(runs),
+        "fates": FATES,
+        "runs": [figures.gantt(run) for run in runs],
+        "waiting": figures.waiting(runs, labels),
+        "figures": pictures,
+    }
+    return _document(_title(runs, labels), "\n".join(filter(None, sections)), data)
+
+
+def _document(title: str, body: str, data: dict[str, Any]) -> str:
+    from plotly.offline import get_plotlyjs
+
+    assets = resources.files("slipstream.report").joinpath("assets")
+    style, script = (assets.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    # "<" may not appear as itself: a name such as "</script>" would end the element.
+    content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+<main>
+{body}
+</main>
+<noscript><p>The tables are complete; the pictures need JavaScript.</p></noscript>
+<footer>Made by Slipstream. This file needs no network.</footer>
+<script id="data" type="application/json">{content}</script>
+<script>{get_plotlyjs()}</script>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def _title(runs: Sequence[Run], labels: Sequence[str]) -> str:
+    scenarios = list(dict.fromkeys(run.title for run in runs))
+    if len(scenarios) > 1:
+        return f"{len(runs)} runs of {', '.join(scenarios)}"
+    if len(runs) > 3:
+        return f"{scenarios[0]}: {len(runs)} runs"
+    return f"{scenarios[0]} under {' and '.join(labels)}"
+
+
+def _about(runs: Sequence[Run], labels: Sequence[str], command: str) -> str:
+    descriptions = dict.fromkeys(run.scenario.description for run in runs if run.scenario.description)
+    lead = "".join(f'<p class="lead">{escape(text)}</p>' for text in descriptions)
+    cards = "\n".join(_card(run, label) for run, label in zip(runs, labels, strict=True))
+    return f"""<section aria-labelledby="what">{lead}
+<h2 id="what">What was run</h2>
+<div class="cards">
+{cards}
+</div>
+<p class="note">This page: <code>{escape(command)}</code></p>
+</section>"""
+
+
+def _card(run: Run, label: str) -> str:
+    about, line = run.about, run.timeline
+    time = f"{figure(line.end / run.family.nanoseconds_per_unit)} {run.family.time_unit}"
+    rows = {
+        "command": f"<code>{escape(str(about.get('command', 'not recorded')))}</code>",
+        "policy": escape(str(about["policy"])),
+        "seed": escape(f"{about['seed']} ({about.get('namespace', 'unknown')} arrivals)"),
+        "work": f"{len(line.task):,} jobs of {len(line.tasks)} tasks in {time}",
+        "scenario digest": f"<code>{escape(str(about.get('scenario_digest', 'not recorded')))}</code>",
+        "event log digest": f"<code>{run.digest}</code>",
+        "version": escape(f"slipstream {about.get('version', 'unknown')}"),
+    }
+    terms = "".join(f"<dt>{term}</dt><dd>{text}</dd>" for term, text in rows.items())
+    return f'<article class="card"><h3>{escape(label)}</h3><dl>{terms}</dl></article>'
+
+
+# Tables ----------------------------------------------------------------------------------------------------------
+
+
+def _table(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return a table; cells are HTML already, names are not."""
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
+    body = "".join(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>\n' for name, cells in rows)
+    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="table">{table}</div>'
+
+
+def _cells(texts: Sequence[str], best: Sequence[bool]) -> list[str]:
+    return [
+        f'<td class="best">{text}</td>' if top else f"<td>{text}</td>" for text, top in zip(texts, best, strict=True)
+    ]
+
+
+def _best(metric: str, values: Sequence[float]) -> list[bool]:
+    """Return which values are the best, where there is something to compare."""
+    if len(set(values)) < 2:
+        return [False] * len(values)
+    top = min(values) if lower_is_better(metric) else max(values)
+    return [value == top for value in values]
+
+
+def _headline(runs: Sequence[Run], labels: Sequence[str]) -> str:
+    metrics = runs[0].family.headline
+    columns = [[run.metrics[metric] for run in runs] for metric in metrics]
+    marks = [_best(metric, values) for metric, values in zip(metrics, columns, strict=True)]
+    rows = []
+    for index, label in enumerate(labels):
+        texts = [figure(values[index]) for values in columns]
+        rows.append((label, _cells(texts, [mark[index] for mark in marks])))
+    caption = "One row per run; the best value of a column is bold." if len(runs) > 1 else "The figures of this run."
+    table = _table(caption, ["run", *(metric.replace("_", " ") for metric in metrics)], rows)
+    return f'<section aria-labelledby="result"><h2 id="result">How it went</h2>{table}</section>'
+
+
+def _by_policy(runs: Sequence[Run]) -> str:
+    """Return means and intervals over seeds, where a policy was run more than once on the same scenario."""
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in {run.digest: run for run in runs}.values():
+        groups[str(run.about.get("scenario_digest")), str(run.about["policy"])].append(run)
+    rows = []
+    for (_, policy), members in groups.items():
+        metrics = members[0].family.headline
+        values = {metric: np.array([run.metrics[metric] for run in members]) for metric in metrics}
+        if len(members) > 1:
+            texts = [_mean(Evaluation(policy, values), metric) for metric in metrics]
+            name = f"{members[0].title}, {policy}, {len(members)} seeds"
+            rows.append((name, _cells(texts, [False] * len(texts))))
+    if not rows:
+        return ""
+    columns = ["policy", *(metric.replace("_", " ") for metric in runs[0].family.headline)]
+    table = _table("Mean over the seeds, ± half the bootstrap 95% interval.", columns, rows)
+    return f'<section aria-labelledby="policies"><h2 id="policies">Policies over several seeds</h2>{table}</section>'
+
+
+def _mean(evaluation: Evaluation, metric: str) -> str:
+    mean, (low, high) = evaluation.mean(metric), evaluation.interval(metric)
+    return f"{figure(mean)}&nbsp;±&nbsp;{(high - low) / 2:.{decimals(mean)}f}"
+
+
+def _all_metrics(runs: Sequence[Run], labels: Sequence[str]) -> str:
+    metrics = dict.fromkeys(metric for run in runs for metric in run.metrics)
+    rows = []
+    for metric in metrics:
+        texts = [figure(run.metrics[metric]) if metric in run.metrics else "" for run in runs]
+        rows.append((metric, _cells(texts, [False] * len(texts))))
+    table = _table("A row per metric, a column per run.", ["metric", *labels], rows)
+    return f"<details><summary>Every metric</summary>{table}</details>"
+
+
+# Pictures --------------------------------------------------------------------------------------------------------
+
+
+def _figure(name: str, caption: str, label: str) -> str:
+    heading = f"<h3>{escape(label)}</h3>" if label else ""
+    text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    spoken = escape(f"{label}: {caption}" if label and caption else label or caption)
+    return f'<figure>{heading}{text}<div class="plot" id="{name}" role="img" aria-label="{spoken}"></div></figure>'
+
+
+def _gantts(runs: Sequence[Run], labels: Sequence[str]) -> str:
+    charts = "\n".join(
+        _figure(f"gantt-{index}", "", label if len(runs) > 1 else "Streams over time")
+        for index, label in enumerate(labels)
+    )
+    caption = "The line counts the jobs that were released and had not started yet, at the times shown above."
+    return f"""<section aria-labelledby="gantt"><h2 id="gantt">Who ran when</h2>
+<p>Each row is a {escape(runs[0].timeline.resources[0].split()[0])}; a bar is one job; red bars missed their deadline.
+Drag a chart sideways or use the slider to move through the run; point at a bar to read about its job.</p>
+<ul class="key">
+<li><i style="background:var(--on-time)"></i>finished on time</li>
+<li><i style="background:var(--missed)"></i>missed its deadline</li>
+<li><i style="background:var(--open)"></i>still running at the end, deadline ahead</li>
+<li><i class="sign">▾</i>deadline of a job that ran here, red if missed</li>
+<li><i class="sign" style="color:var(--missed)">✕</i>left the queue without running</li>
+</ul>
+<div class="controls"><label for="position">Move</label>
+<input id="position" type="range" min="0" max="1000" value="0" step="1">
+<button type="button" id="closer">Zoom in</button> <button type="button" id="wider">Zoom out</button>
+<button type="button" id="whole">Whole run</button></div>
+<p class="note">In sight: <output id="window" for="position"></output></p>
+{charts}
+{_figure("waiting", caption, "Jobs waiting")}
+</section>"""
+
+
+def _queues(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figures.Figure]) -> str:
+    parts = []
+    for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        pictures[f"queues-{index}"] = figures.queues(run)
+        parts.append(_figure(f"queues-{index}", "", label))
+    top = max(max(map(max, pictures[f"queues-{index}"]["data"][0]["z"])) for index in range(len(runs)))
+    for index in range(len(runs)):
+        pictures[f"queues-{index}"]["data"][0]["zmax"] = max(top, 1)
+    return f"""<section aria-labelledby="queues"><h2 id="queues">How many jobs waited</h2>
+<p>Each row is a task; the stronger the colour, the more of its jobs waited at that time of the run.</p>
+<div class="pair">{"".join(parts)}</div></section>"""
+
+
+def _responses(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figures.Figure]) -> str:
+    parts = []
+    for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        pictures[f"responses-{index}"] = figures.responses(run)
+        parts.append(_figure(f"responses-{index}", "", label))
+    longest = max(
+        (max(trace["x"]) for n in range(len(runs)) for trace in pictures[f"responses-{n}"]["data"]), default=1
+    )
+    for index in range(len(runs)):
+        pictures[f"responses-{index}"]["layout"]["xaxis"]["range"] = [0, longest * 1.03]
+    return f"""<section aria-labelledby="responses"><h2 id="responses">How long jobs took</h2>
+<p>A curve says which share of a task's jobs had finished so long after their release; further left is faster. The
+diamond is the task's deadline. A curve that ends below 100% belongs to a task with jobs that never finished.</p>
+<div class="pair">{"".join(parts)}</div></section>"""
+
+
+def _tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figures.Figure]) -> str:
+    parts = []
+    for metric, (caption, percent) in PER_TASK.items():
+        if any(f"{metric}/{name}" in run.metrics for run in runs for name in run.timeline.tasks):
+            pictures[f"task-{metric}"] = figures.per_task(metric, runs, labels, percent)
+            parts.append(_figure(f"task-{metric}", f"{caption}.", metric.replace("_", " ").capitalize()))
+    if not parts:
+        return ""
+    return f"""<section aria-labelledby="tasks"><h2 id="tasks">How each task fared</h2>
+<div class="pair">{"".join(parts)}</div></section>"""

@@ -1,0 +1,98 @@
+"""A recorded run: what it says about itself, and all that a report shows of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.core.eventlog import digest, read
+from slipstream.core.family import Family, family_of
+from slipstream.core.timeline import Timeline
+from slipstream.errors import LawError, ScenarioError, TraceError
+from slipstream.scenario import load
+
+MOST_JOBS = 200_000
+"""Jobs of one run that a page can hold and still open; about 60 bytes each."""
+
+EXPECTED = "expected an event log written by `slipstream run --log`"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One episode, ready to be drawn."""
+
+    about: dict[str, Any]
+    """What the log says: policy, seed, namespace, version, scenario_digest, command."""
+    scenario: Any
+    digest: str
+    """Of the event log."""
+    timeline: Timeline
+    metrics: dict[str, float]
+
+    @property
+    def family(self) -> Family:
+        """The family of the scenario."""
+        return family_of(self.scenario)
+
+    @property
+    def title(self) -> str:
+        """The scenario's family and name."""
+        return f"{self.scenario.family}/{self.scenario.name}"
+
+    def times(self, nanoseconds: np.ndarray) -> list[float]:
+        """Return times in the family's unit."""
+        values: list[float] = (nanoseconds / self.family.nanoseconds_per_unit).tolist()
+        return values
+
+
+def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
+    """Return the run that a log and its description stand for."""
+    family = family_of(scenario)
+    timeline = family.timeline(scenario, events)
+    return Run(about, scenario, digest(events), timeline, family.metrics(scenario, events))
+
+
+def read_run(path: Path) -> Run:
+    """Return a recorded run.
+
+    Raises:
+        TraceError: One line: not a log, a log without its description, a damaged one, or one too long to draw.
+    """
+    if path.is_dir():
+        raise TraceError(f"{path}: is a folder: {EXPECTED}")
+    events, about = read(path)
+    if not isinstance(about, dict) or not {"scenario", "policy", "seed"} <= about.keys():
+        raise TraceError(f"{path}: does not say what was run: {EXPECTED}")
+    try:
+        run = run_of(events, about, load(json.loads(about["scenario"])))
+    except (ScenarioError, ValueError, TypeError) as error:
+        raise TraceError(f"{path}: its scenario cannot be read ({error}): {EXPECTED}") from error
+    except LawError as error:
+        raise TraceError(f"{path}: damaged ({error}): {EXPECTED}") from error
+    if len(run.timeline.task) > MOST_JOBS:
+        raise TraceError(f"{path}: has {len(run.timeline.task):,} jobs: expected at most {MOST_JOBS:,} in a picture")
+    return run
+
+
+def labels_of(runs: Sequence[Run]) -> list[str]:
+    """Return a name for each run: its policy, and as much more as tells it from the others."""
+    forms = [
+        [str(run.about["policy"]) for run in runs],
+        [f"{run.about['policy']}, seed {run.about['seed']}" for run in runs],
+        [f"{run.title}, {run.about['policy']}, seed {run.about['seed']}" for run in runs],
+    ]
+    for labels in forms:
+        if len(set(labels)) == len(labels):
+            return labels
+    seen: Counter[str] = Counter()
+    labels = []
+    for label in forms[-1]:
+        seen[label] += 1
+        labels.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return labels
