@@ -121,6 +121,12 @@ def test_lookahead_spares_a_running_job_that_would_become_late():
     assert choice_of("lookahead", at_second_choice(relaxed, 2, share)) == 1
 
 
+def test_lookahead_decides_also_while_a_job_runs_that_outlasts_its_window():
+    hurried = {**task("hurried", 1, 1, [(0.5, 0.9)]), "arrival": {"kind": "periodic", "period_ms": 2, "phase_ms": 1}}
+    simulator = at_second_choice([task("blocker", 0, 400, [(200, 0.9)]), hurried], 2)
+    assert choice_of("lookahead", simulator) == 1
+
+
 def test_random_takes_every_legal_row_alike():
     simulator = at_second_choice(CROWD)
     global_row, rows, mask = (array.copy() for array in simulator.observe())

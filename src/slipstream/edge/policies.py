@@ -189,7 +189,8 @@ def price_of_time(globals_row, rows):
             rate += 1.0 / rows[row, PERIOD]
             weighted += rows[row, DEADLINE] / rows[row, PERIOD]
     window = PLANNING_WINDOWS * weighted / rate
-    capacity = globals_row[THROUGHPUT] * window - globals_row[CORUN_FIRST]
+    # What runs now may outlast the window; then nothing fits, and no price would bring the work below less than zero.
+    capacity = max(0.0, globals_row[THROUGHPUT] * window - globals_row[CORUN_FIRST])
     if planned_work(rows, window, 0.0) <= capacity:
         return 0.0
     high = 1e-12
