@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -29,6 +29,17 @@ class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    newer_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys that came after scenarios had been identified by their digest."""
+
+    def lasting(self) -> dict[str, Any]:
+        """Return the JSON form without newer keys at their default: so digests outlive the coming of new keys."""
+        data = self.model_dump(mode="json")
+        for key in self.newer_keys:
+            if getattr(self, key) == type(self).model_fields[key].default:
+                del data[key]
+        return data
 
     @model_validator(mode="before")
     @classmethod

@@ -6,10 +6,11 @@ Measured rows are retyped from public tables; derived rows say how. docs/edge.md
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
-from slipstream.core.parts import Part, PositiveMs
+from slipstream.core.parts import NonNegativeMs, Part, PositiveMs
 
 
 class Variant(Part):
@@ -23,6 +24,27 @@ class Variant(Part):
     """Share of right answers (or mAP), between 0 and 1."""
     demand: float = Field(default=1.0, ge=1e-3, le=1e3)
     """Relative weight with which a run claims the device from its co-runners (interference 'share')."""
+    compute_share: float = Field(default=1.0, ge=0.0, le=1.0)
+    """Share of the device's arithmetic that a run alone keeps busy (interference 'roofline')."""
+    bandwidth_share: float = Field(default=1.0, ge=0.0, le=1.0)
+    """Share of the device's memory bandwidth that a run alone keeps busy (interference 'roofline')."""
+    stages: int = Field(default=1, ge=1, le=1000)
+    """Parts of equal work; with preemption 'stage' a run can be interrupted between them."""
+    memory_mb: float = Field(default=0.0, ge=0.0, le=1e9)
+    """Memory that the weights take while they are on the device."""
+    load_ms: NonNegativeMs = 0.0
+    """Time to bring the weights onto the device, before a run that does not find them there."""
+    power_w: float | None = Field(default=None, ge=0.0, le=1e6)
+    """Power that a run adds to the idle device; the device's busy_w if absent."""
+
+    newer_keys: ClassVar[tuple[str, ...]] = (
+        "compute_share",
+        "bandwidth_share",
+        "stages",
+        "memory_mb",
+        "load_ms",
+        "power_w",
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
@@ -104,7 +104,39 @@ class Share(Part):
     """Sum of the rates of all co-runners before capping, in units of one job running alone."""
 
 
-Interference = Annotated[NoInterference | Share, Field(discriminator="kind")]
+class Roofline(Part):
+    """Co-running jobs slow down together once their shares of arithmetic or of bandwidth add up to more than 1."""
+
+    kind: Literal["roofline"]
+
+
+class Matrix(Part):
+    """Measured slowdowns: each co-runner multiplies a job's time by the entry for the two."""
+
+    kind: Literal["matrix"]
+    slowdowns: Annotated[list[list[Annotated[float, Field(ge=0.01, le=100.0)]]], Field(min_length=1, max_length=4096)]
+    """Row: the job that is slowed; column: its co-runner. One of each per task, or per variant: those of the first
+    task, then those of the second, and so on. 1 is no slowdown; below 1, the co-runner helps."""
+
+
+Interference = Annotated[NoInterference | Share | Roofline | Matrix, Field(discriminator="kind")]
+
+
+class Preemption(Part):
+    """Whether a running job can be interrupted for another, and what is kept of its run."""
+
+    kind: Literal["none", "stage", "restart", "resume"] = "none"
+    """Never; only between stages, which are kept; at any time, nothing kept; at any time, everything kept."""
+    cost_ms: NonNegativeMs = 0.0
+    """Time for which the job that takes the stream has to wait before it runs."""
+
+    @model_validator(mode="after")
+    def _cost_of_something(self) -> Preemption:
+        if self.kind == "none" and self.cost_ms > 0.0:
+            raise PydanticCustomError(
+                "cost", "cost_ms is {cost} but kind is 'none': expected 0", {"cost": self.cost_ms}
+            )
+        return self
 
 
 class FixedLatency(Part):
@@ -147,6 +179,36 @@ class Device(Part):
     """Most waiting jobs per task; a release that finds the queue full is rejected."""
     decision_time_ms: NonNegativeMs = 0.0
     """Time the policy needs for one choice, charged to the clock."""
+    stream_priorities: Annotated[list[Annotated[int, Field(ge=0, le=10)]], Field(max_length=64)] | None = None
+    """One number per stream: under interference, streams with a higher one are served first."""
+    memory_mb: float | None = Field(default=None, gt=0.0, le=1e9)
+    """Memory for weights; where it is full, those used least recently make room. No limit if absent."""
+    preemption: Preemption = Preemption()
+    """Whether and how a running job can be interrupted."""
+    idle_w: float = Field(default=0.0, ge=0.0, le=1e6)
+    """Power that the device draws all the time."""
+    busy_w: float = Field(default=0.0, ge=0.0, le=1e6)
+    """Power that each running job adds, where its variant does not say."""
+
+    newer_keys: ClassVar[tuple[str, ...]] = ("stream_priorities", "memory_mb", "preemption", "idle_w", "busy_w")
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Device:
+        if self.stream_priorities is not None:
+            if len(self.stream_priorities) != self.streams:
+                text = "stream_priorities lists {found} but streams is {stated}: expected one for each stream"
+                raise PydanticCustomError(
+                    "priorities", text, {"found": len(self.stream_priorities), "stated": self.streams}
+                )
+            if not isinstance(self.interference, Share | Roofline):
+                text = (
+                    "stream_priorities say how interference is shared out: expected interference 'share' or 'roofline'"
+                )
+                raise PydanticCustomError("priorities", text)
+        if self.preemption.kind == "stage" and self.decision_time_ms > 0.0:
+            text = "decision_time_ms is {time} but a run does not wait at the end of a stage: expected 0 with 'stage'"
+            raise PydanticCustomError("stage", text, {"time": self.decision_time_ms})
+        return self
 
 
 class Reward(Part):
@@ -160,6 +222,10 @@ class Reward(Part):
     """Cost: task weight, for each job dropped, expired or rejected."""
     utilisation: float = Field(default=0.0, ge=0.0, le=1e6)
     """Gain: busy streams as a share of all streams, integrated over seconds."""
+    energy: float = Field(default=0.0, ge=0.0, le=1e6)
+    """Cost: energy that the device takes, in joules."""
+
+    newer_keys: ClassVar[tuple[str, ...]] = ("energy",)
 
 
 class Task(Part):
@@ -245,9 +311,10 @@ class EdgeScenario(Part):
         from slipstream.edge.arrivals import trace_times
 
         data = self.model_dump(mode="json")
+        data["device"], data["reward"] = self.device.lasting(), self.reward.lasting()
         for row, task in zip(data["tasks"], self.tasks, strict=True):
             del row["profile"]
-            row["variants"] = [variant.model_dump(mode="json") for variant in task.ladder]
+            row["variants"] = [variant.lasting() for variant in task.ladder]
             row["deadline_ms"] = task.relative_deadline_ms
             if isinstance(task.arrival, Trace):
                 row["arrival"] = {"kind": "trace", "times_ns": trace_times(task.arrival, self._folder).tolist()}
@@ -269,6 +336,29 @@ class EdgeScenario(Part):
             names[task.name] = index
         return self
 
+    @model_validator(mode="after")
+    def _matrix_fits(self) -> EdgeScenario:
+        if isinstance(self.device.interference, Matrix):
+            rows = self.device.interference.slowdowns
+            sizes = (len(self.tasks), sum(task.num_variants for task in self.tasks))
+            odd = next((len(row) for row in rows if len(row) != len(rows)), len(rows))
+            if len(rows) not in sizes or odd != len(rows):
+                text = "slowdowns is {rows} x {columns}: expected {tasks} x {tasks} (tasks) or {all} x {all} (variants)"
+                shape = {"rows": len(rows), "columns": odd, "tasks": sizes[0], "all": sizes[1]}
+                raise PydanticCustomError("matrix", text, shape)
+        return self
+
+    @model_validator(mode="after")
+    def _every_variant_fits_the_memory(self) -> EdgeScenario:
+        limit = self.device.memory_mb
+        for index, task in enumerate(self.tasks):
+            for rank, variant in enumerate(task.ladder):
+                if limit is not None and variant.memory_mb > limit:
+                    text = "variant {rank} of tasks[{index}] takes {found} MB but device.memory_mb is {limit}: expected room"
+                    place = {"rank": rank, "index": index, "found": variant.memory_mb, "limit": limit}
+                    raise PydanticCustomError("memory", text, place)
+        return self
+
 
 __all__ = [
     "LONGEST_MS",
@@ -280,10 +370,13 @@ __all__ = [
     "ExponentialLatency",
     "FixedLatency",
     "LognormalLatency",
+    "Matrix",
     "NoInterference",
     "Periodic",
     "Poisson",
+    "Preemption",
     "Reward",
+    "Roofline",
     "Share",
     "Task",
     "Trace",
