@@ -113,7 +113,7 @@ def moved(row: int, to: int) -> Callable[[np.ndarray], np.ndarray]:
 CORRUPTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int, str]] = {
     "the clock runs backwards": (changed(5, time=0), 5, "backwards"),
     "the clock begins before 0": (changed(0, time=-1), 0, "begins at 0"),
-    "an unknown kind": (changed(3, kind=7), 3, "kind 7"),
+    "an unknown kind": (changed(3, kind=len(KINDS)), 3, f"kind {len(KINDS)}"),
     "a negative kind": (changed(3, kind=-1), 3, "kind -1"),
     "a job without a task": (changed(3, task=-1), 3, "numbers from 0"),
     "a job without a number": (changed(3, job=-1), 3, "numbers from 0"),

@@ -16,7 +16,7 @@ ASKING, TERMINATED, TRUNCATED, LOG_FULL = 0, 1, 2, 3
 """Why a lane handed control back: a choice is due, the work ended, the clock ended, or the log must be flushed."""
 
 LOG_MARGIN = 8
-"""Rows kept free in the log so that one event, with the choice before it, always fits."""
+"""Rows kept free in the log so that one event, with the choice before it, fits; families may need more."""
 
 LANE_FIELDS: list[tuple[str, str]] = [
     ("now", "i8"),
@@ -68,6 +68,22 @@ def observe(spec, state, lane, sheet, slot, afresh):
 @family_function
 def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     """Write only the legal rows (or the dispatch rows among them), their packed indices and their counts."""
+
+
+@kernel
+def record(state, lane, kind, task, job, variant, resource):
+    """Append a row to the lane's event log, if it keeps one."""
+    if state.log.shape[1] == 0:
+        return
+    header = state.lanes[lane]
+    row = state.log[lane, header.log_rows]
+    row.time = header.now
+    row.kind = kind
+    row.task = task
+    row.job = job
+    row.variant = variant
+    row.resource = resource
+    header.log_rows += 1
 
 
 RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE = 0, 1, 2

@@ -1,26 +1,54 @@
 """Conservation laws that every event log obeys, whatever the family, the policy or the machine it ran on.
 
-Every job arrives once, numbered from 0 within its task; then it starts or is dropped (expire, reject, drop), at most
-once; what started may finish, once, where it started. So at any row what arrived = finished + dropped + running +
-waiting. No resource does two things at once, the clock never runs backwards, and the end is the last row.
+Every job arrives once, numbered from 0 within its task; then it starts or is dropped (expire, reject, drop). What
+started may be preempted where it started, and then start again or be dropped; or it finishes there, and that is the end
+of it. So at any row what arrived = finished + dropped + running + waiting. No resource does two things at once, weights
+never take more memory than there is and are not evicted under a job, the clock never runs backwards, and the end is
+the last row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, KINDS, REJECT, START
+from slipstream.core.eventlog import (
+    ARRIVAL,
+    DROP,
+    END,
+    EVICT,
+    EXPIRE,
+    FINISH,
+    KINDS,
+    PREEMPT,
+    READY,
+    REJECT,
+    START,
+)
 from slipstream.errors import LawError
 
 FOLLOWS = np.zeros((len(KINDS), len(KINDS)), bool)
 """FOLLOWS[a, b]: whether b may be the next thing that happens to a job after a."""
 FOLLOWS[ARRIVAL, [START, EXPIRE, REJECT, DROP]] = True
-FOLLOWS[START, FINISH] = True
+FOLLOWS[START, [READY, PREEMPT, FINISH]] = True
+FOLLOWS[READY, [PREEMPT, FINISH]] = True
+FOLLOWS[PREEMPT, [START, EXPIRE, DROP]] = True
+FOLLOWS[EVICT, EVICT] = True
+ON_RESOURCE = (START, READY, PREEMPT, FINISH)
+"""What happens to a job on a resource."""
 
 
-def check(events: np.ndarray, resources: int, queue_limit: int | None = None) -> None:
+@dataclass(frozen=True)
+class Memory:
+    """What weights take, by task and variant, and how much there is, in any one unit."""
+
+    sizes: np.ndarray
+    limit: float
+
+
+def check(events: np.ndarray, resources: int, queue_limit: int | None = None, memory: Memory | None = None) -> None:
     """Raise a LawError that names the row where the log of a whole episode breaks a law.
 
     `resources` is how many the machine has; `queue_limit`, where there is one, how many jobs of a task may wait.
@@ -37,6 +65,8 @@ def check(events: np.ndarray, resources: int, queue_limit: int | None = None) ->
     _check_resources(jobs)
     if queue_limit is not None:
         _check_queues(jobs, previous, queue_limit)
+    if memory is not None:
+        _check_memory(jobs, memory)
 
 
 def _demand(holds: np.ndarray, say: Callable[[int], str], rows: np.ndarray | None = None) -> None:
@@ -49,6 +79,8 @@ def _demand(holds: np.ndarray, say: Callable[[int], str], rows: np.ndarray | Non
 
 def _told(events: np.ndarray, row: int) -> str:
     event = events[row]
+    if event["kind"] == EVICT:
+        return f"evict of variant {event['variant']} of task {event['task']}"
     return f"{KINDS[event['kind']]} of job {event['job']} of task {event['task']}"
 
 
@@ -56,9 +88,10 @@ def _check_values(events: np.ndarray, resources: int) -> None:
     kind, resource = events["kind"], events["resource"]
     known = (kind >= 0) & (kind < len(KINDS))
     _demand(known, lambda row: f"kind {kind[row]}: expected 0 to {len(KINDS) - 1}")
-    named = (kind == END) | ((events["task"] >= 0) & (events["job"] >= 0))
+    is_evict = kind == EVICT
+    named = (kind == END) | ((events["task"] >= 0) & (np.where(is_evict, events["variant"], events["job"]) >= 0))
     _demand(named, lambda row: f"{_told(events, row)}: expected numbers from 0")
-    placed = ((kind != START) & (kind != FINISH)) | ((resource >= 0) & (resource < resources))
+    placed = ~np.isin(kind, ON_RESOURCE) | ((resource >= 0) & (resource < resources))
     _demand(
         placed, lambda row: f"{_told(events, row)} on resource {resource[row]}: expected one from 0 to {resources - 1}"
     )
@@ -103,7 +136,7 @@ def _check_numbering(jobs: np.ndarray) -> None:
 
 def _check_courses(jobs: np.ndarray, previous: np.ndarray) -> None:
     kind, is_first = jobs["kind"], previous < 0
-    _demand(~is_first | (kind == ARRIVAL), lambda row: f"{_told(jobs, row)}, which never arrived")
+    _demand(~is_first | (kind == ARRIVAL) | (kind == EVICT), lambda row: f"{_told(jobs, row)}, which never arrived")
     _demand(
         is_first | FOLLOWS[kind[previous], kind],
         lambda row: f"{_told(jobs, row)} after its {KINDS[kind[previous[row]]]} in row {previous[row]}",
@@ -113,18 +146,18 @@ def _check_courses(jobs: np.ndarray, previous: np.ndarray) -> None:
 
 
 def _check_same(jobs: np.ndarray, previous: np.ndarray, column: str) -> None:
-    """Check that a job finishes with the resource or variant with which it started."""
-    value = jobs[column]
+    """Check that a job goes on and leaves with the resource or variant with which it started."""
+    value, goes_on = jobs[column], np.isin(jobs["kind"], ON_RESOURCE) & (jobs["kind"] != START)
 
     def say(row: int) -> str:
         start = previous[row]
         return f"{_told(jobs, row)} with {column} {value[row]}, but it started with {value[start]} in row {start}"
 
-    _demand((jobs["kind"] != FINISH) | (value == value[previous]), say)
+    _demand(~goes_on | (value == value[previous]), say)
 
 
 def _check_resources(jobs: np.ndarray) -> None:
-    rows = np.flatnonzero((jobs["kind"] == START) | (jobs["kind"] == FINISH))
+    rows = np.flatnonzero(np.isin(jobs["kind"], (START, PREEMPT, FINISH)))
     is_start = jobs["kind"][rows] == START
     before = _rows_before(jobs["resource"][rows])
     twice = is_start & (before >= 0) & is_start[before]
@@ -136,21 +169,45 @@ def _check_resources(jobs: np.ndarray) -> None:
     )
 
 
+def _running_sum(group: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Return for each row the sum of the changes up to it within its group."""
+    order = np.argsort(group, kind="stable")
+    total = np.cumsum(change[order])
+    first = np.flatnonzero(np.concatenate(([True], np.diff(group[order]) != 0))) if len(group) else order
+    sums = np.empty(len(group), change.dtype)
+    sums[order] = total - np.repeat((total - change[order])[first], np.diff(np.append(first, len(group))))
+    return sums
+
+
 def _check_queues(jobs: np.ndarray, previous: np.ndarray, queue_limit: int) -> None:
-    """Check how many jobs of a task wait: never more than the limit, and exactly that many when one is rejected."""
+    """Check that a job is rejected exactly where as many wait as may; interrupted ones come back all the same."""
     kind = jobs["kind"]
     rejects = np.flatnonzero(kind == REJECT)
+    change = np.select([np.isin(kind, (ARRIVAL, PREEMPT)), np.isin(kind, (START, EXPIRE, DROP))], [1, -1], 0)
     # A rejected job never joins the queue: neither its arrival nor its rejection changes the length.
-    change = np.where(kind == ARRIVAL, 1, np.where(kind == FINISH, 0, -1))
-    change[rejects] = change[previous[rejects]] = 0
-    order = np.argsort(jobs["task"], kind="stable")
-    total = np.cumsum(change[order])
-    first = np.flatnonzero(np.concatenate(([True], np.diff(jobs["task"][order]) != 0))) if len(jobs) else order
-    length = np.empty(len(jobs), np.int64)
-    length[order] = total - np.repeat((total - change[order])[first], np.diff(np.append(first, len(jobs))))
-    _demand(length <= queue_limit, lambda row: f"{_told(jobs, row)} joins {queue_limit} others: the queue was full")
+    change[previous[rejects]] = 0
+    length = _running_sum(jobs["task"], change)
     _demand(
-        length[rejects] == queue_limit,
+        (kind != ARRIVAL) | (change == 0) | (length <= queue_limit),
+        lambda row: f"{_told(jobs, row)} joins {queue_limit} others: the queue was full",
+    )
+    _demand(
+        length[rejects] >= queue_limit,
         lambda row: f"{_told(jobs, row)}, though {length[row]} of {queue_limit} places were taken",
         rejects,
     )
+
+
+def _check_memory(jobs: np.ndarray, memory: Memory) -> None:
+    """Check the weights: a start brings them, an eviction removes them, and none are removed under a job."""
+    rows = np.flatnonzero(np.isin(jobs["kind"], (START, PREEMPT, FINISH, EVICT)))
+    kind, task, variant = jobs["kind"][rows], jobs["task"][rows], jobs["variant"][rows]
+    weights = task.astype(np.int64) * memory.sizes.shape[1] + variant
+    before = _rows_before(weights)
+    is_there = (before >= 0) & (kind[before] != EVICT)
+    users = _running_sum(weights, np.select([kind == START, np.isin(kind, (PREEMPT, FINISH))], [1, -1], 0))
+    _demand((kind != EVICT) | is_there, lambda row: f"{_told(jobs, row)}, which was not there", rows)
+    _demand((kind != EVICT) | (users == 0), lambda row: f"{_told(jobs, row)}, which a job still uses", rows)
+    size = memory.sizes[task, variant]
+    taken = np.cumsum(np.select([(kind == START) & ~is_there, kind == EVICT], [size, -size], 0))
+    _demand(taken <= memory.limit, lambda row: f"{_told(jobs, row)}: the weights take more memory than there is", rows)

@@ -24,7 +24,7 @@ class EdgeFamily(Family):
     default_scenario = "edge/heavy"
     time_unit = "ms"
     nanoseconds_per_unit = 1_000_000
-    reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation")
+    reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation", "energy")
     scenario_package = "slipstream.edge.scenarios"
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
 
@@ -43,7 +43,9 @@ class EdgeFamily(Family):
         return features.GLOBAL
 
     def candidate_rows(self, scenario: EdgeScenario) -> int:
-        return len(scenario.tasks) * (max(task.num_variants for task in scenario.tasks) + 1) + 1
+        from slipstream.edge import build
+
+        return build.candidate_rows(scenario)
 
     def spec_arrays(self, scenario: EdgeScenario) -> dict[str, np.ndarray]:
         from slipstream.edge import build

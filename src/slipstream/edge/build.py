@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from slipstream.core.eventlog import EVENT
-from slipstream.core.heap import empty_heap
+from slipstream.core.heap import NEVER, empty_heap
+from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds
 from slipstream.core.structs import make_struct
 from slipstream.edge import features as f
@@ -22,12 +23,32 @@ from slipstream.edge.scenario import (
     EdgeScenario,
     ExponentialLatency,
     LognormalLatency,
+    Matrix,
     Periodic,
     Poisson,
+    Roofline,
     Share,
     Task,
     Trace,
 )
+
+INTERFERENCE = {Share: k.SHARE, Roofline: k.ROOFLINE, Matrix: k.MATRIX}
+PREEMPTION = {"none": k.NO_PREEMPTION, "stage": k.STAGE, "restart": k.RESTART, "resume": k.RESUME}
+
+
+def kilobytes(megabytes: float) -> int:
+    """Return the nearest whole number of kilobytes; kernels know no other unit of memory."""
+    return round(megabytes * 1000)
+
+
+def candidate_rows(scenario: EdgeScenario) -> int:
+    """Return the number of rows of an observation, wait included."""
+    return _first_drop(scenario) + len(scenario.tasks) + 1
+
+
+def _first_drop(scenario: EdgeScenario) -> int:
+    starts = len(scenario.tasks) * max(task.num_variants for task in scenario.tasks)
+    return starts * (1 + (scenario.device.streams if scenario.device.preemption.kind != "none" else 0))
 
 
 def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
@@ -38,12 +59,24 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
     traces: list[np.ndarray] = []
     for index, task in enumerate(scenario.tasks):
         for rank, variant in enumerate(task.ladder):
-            variants[index, rank] = (nanoseconds(variant.latency_ms), variant.accuracy, variant.demand)
+            variants[index, rank] = (
+                nanoseconds(variant.latency_ms),
+                variant.accuracy,
+                variant.demand,
+                variant.compute_share,
+                variant.bandwidth_share,
+                variant.power_w if variant.power_w is not None else scenario.device.busy_w,
+                variant.stages,
+                nanoseconds(variant.load_ms),
+                kilobytes(variant.memory_mb),
+            )
         _fill_task(tasks[index], task, scenario, traces)
     return {
-        "device": _device(scenario),
+        "device": _device(scenario, variants),
+        "streams": _streams(scenario),
         "tasks": tasks,
         "variants": variants,
+        "slowdowns": _slowdowns(scenario, longest),
         "trace": np.concatenate([np.zeros(0, np.int64), *traces]),
         "static_rows": _static_rows(scenario, tasks, variants),
     }
@@ -57,15 +90,21 @@ def make_spec(arrays: dict[str, np.ndarray]) -> Any:
 def state_arrays(scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
     tasks, streams = len(scenario.tasks), scenario.device.streams
+    longest = max(task.num_variants for task in scenario.tasks)
+    preemptive = scenario.device.preemption.kind != "none"
+    # Interrupted jobs come back to their queue, however full it is.
+    places = scenario.device.queue_limit + (streams if preemptive else 0)
     return {
         "lanes": np.zeros(lanes, k.LANE),
         "tasks": np.zeros((lanes, tasks), k.TASK_STATE),
         "streams": np.zeros((lanes, streams), k.STREAM_STATE),
-        "queue": np.zeros((lanes, tasks, scenario.device.queue_limit), k.JOB),
+        "queue": np.zeros((lanes, tasks, places), k.JOB),
+        "kept": np.zeros((lanes, tasks, places if preemptive else 0), k.KEPT),
+        "weights": np.zeros((lanes, tasks, longest if _loads(scenario) else 0), k.WEIGHTS),
         "heap": empty_heap(lanes, streams + 2 * tasks + 2),
-        "terms": np.zeros((lanes, 4)),
+        "terms": np.zeros((lanes, 5)),
         "log": np.zeros((lanes, log_rows), EVENT),
-        "probe": np.zeros((lanes, streams)),
+        "crew": np.zeros((lanes, streams), k.STREAM_STATE),
     }
 
 
@@ -74,16 +113,52 @@ def make_state(arrays: dict[str, np.ndarray]) -> Any:
     return make_struct(k.make_state, k.EdgeStateType, arrays)
 
 
-def _device(scenario: EdgeScenario) -> np.ndarray:
+def _loads(scenario: EdgeScenario) -> bool:
+    """Return whether it matters which weights are on the device."""
+    limited = scenario.device.memory_mb is not None
+    return limited or any(variant.load_ms > 0.0 for task in scenario.tasks for variant in task.ladder)
+
+
+def _streams(scenario: EdgeScenario) -> np.ndarray:
+    streams = np.zeros(scenario.device.streams, k.STREAM)
+    priorities = scenario.device.stream_priorities
+    if priorities is not None:
+        levels = sorted(set(priorities), reverse=True)
+        streams["level"] = [levels.index(priority) for priority in priorities]
+        streams["priority"] = priorities
+    return streams
+
+
+def _slowdowns(scenario: EdgeScenario, longest: int) -> np.ndarray:
+    """Return the slowdown of each (task, variant) beside each other; of those that do not exist, 1."""
+    interference = scenario.device.interference
+    if not isinstance(interference, Matrix):
+        return np.ones((0, 0))
+    entries = np.array(interference.slowdowns)
+    count = len(scenario.tasks)
+    by_task = len(entries) == count
+    place = [
+        (index * longest + rank, index)
+        for index, task in enumerate(scenario.tasks)
+        for rank in range(task.num_variants)
+    ]
+    table = np.ones((count * longest, count * longest))
+    rows = np.array([row for row, _ in place])
+    chosen = np.array([task for _, task in place]) if by_task else np.arange(len(place))
+    table[np.ix_(rows, rows)] = entries[np.ix_(chosen, chosen)]
+    return table
+
+
+def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
     device = scenario.device
     record = np.zeros(1, k.DEVICE)
     row = record[0]
     row["horizon"] = nanoseconds(scenario.horizon_ms)
     row["streams"] = device.streams
-    row["interference"] = k.NO_INTERFERENCE
+    row["interference"] = INTERFERENCE.get(type(device.interference), k.NO_INTERFERENCE)
     if isinstance(device.interference, Share):
-        row["interference"] = k.SHARE
         row["throughput"] = device.interference.total_throughput
+    row["levels"] = len(set(device.stream_priorities or [0]))
     row["latency_kind"] = k.FIXED
     if isinstance(device.latency, LognormalLatency):
         variance = math.log(1.0 + device.latency.cv * device.latency.cv)
@@ -94,7 +169,21 @@ def _device(scenario: EdgeScenario) -> np.ndarray:
     row["queue_limit"] = device.queue_limit
     row["decision_time"] = nanoseconds(device.decision_time_ms)
     row["finite"] = all(isinstance(task.arrival, Trace) for task in scenario.tasks)
-    for term in ("on_time_accuracy", "lateness", "drops", "utilisation"):
+    row["preemption"] = PREEMPTION[device.preemption.kind]
+    row["switch_cost"] = nanoseconds(device.preemption.cost_ms)
+    row["loads"] = _loads(scenario)
+    row["memory"] = kilobytes(device.memory_mb) if device.memory_mb is not None else NEVER
+    row["first_drop"] = _first_drop(scenario)
+    row["log_margin"] = LOG_MARGIN + (variants.size if device.memory_mb is not None else 0)
+    row["idle_power"] = device.idle_w
+    row["simple"] = (
+        row["interference"] in (k.NO_INTERFERENCE, k.SHARE)
+        and row["levels"] == 1
+        and row["preemption"] == k.NO_PREEMPTION
+        and not row["loads"]
+        and not variants["power"].any()
+    )
+    for term in ("on_time_accuracy", "lateness", "drops", "utilisation", "energy"):
         row[term] = getattr(scenario.reward, term)
     return record
 
@@ -143,25 +232,47 @@ def _code(text: str) -> float:
 
 def _static_rows(scenario: EdgeScenario, tasks: np.ndarray, variants: np.ndarray) -> np.ndarray:
     count, longest = variants.shape
-    rows = np.zeros((count * (longest + 1) + 1, len(f.CANDIDATE)))
+    streams, first_drop = scenario.device.streams, _first_drop(scenario)
+    rows = np.zeros((candidate_rows(scenario), len(f.CANDIDATE)))
+    priorities = scenario.device.stream_priorities or [0] * streams
     for index, task in enumerate(scenario.tasks):
-        own = [index * longest + rank for rank in range(task.num_variants)]
-        drop = count * longest + index
-        for row in [*own, drop]:
-            rows[row, f.DEADLINE] = tasks[index]["deadline"]
-            rows[row, f.PERIOD] = tasks[index]["period"]
-            rows[row, f.FASTEST_LATENCY] = tasks[index]["fastest"]
-            rows[row, f.WEIGHT] = task.weight
-            rows[row, f.CRITICALITY] = task.criticality
-            rows[row, f.NUM_VARIANTS] = task.num_variants
-            rows[row, f.MODEL_CODE] = _code(task.model)
-            rows[row, f.DATASET_CODE] = _code(task.dataset)
-        for rank, row in enumerate(own):
-            rows[row, f.DISPATCH] = 1.0
-            rows[row, f.LATENCY] = variants[index, rank]["latency"]
-            rows[row, f.ACCURACY] = variants[index, rank]["accuracy"]
-            rows[row, f.VARIANT_RANK] = rank
-            rows[row, f.DEMAND] = variants[index, rank]["demand"]
-        rows[drop, f.DROP] = 1.0
+        _put_task(rows[first_drop + index], task, tasks[index])
+        rows[first_drop + index, f.DROP] = 1.0
+        for rank in range(task.num_variants):
+            pair = index * longest + rank
+            _put_variant(rows[pair], task, tasks[index], rank, variants[index, rank])
+            rows[pair, f.DISPATCH] = 1.0
+            if scenario.device.preemption.kind != "none":
+                first = count * longest + pair * streams
+                for stream in range(streams):
+                    _put_variant(rows[first + stream], task, tasks[index], rank, variants[index, rank])
+                    rows[first + stream, f.PREEMPT] = 1.0
+                    rows[first + stream, f.STREAM_PRIORITY] = priorities[stream]
+    if not _loads(scenario):
+        starts = (rows[:, f.DISPATCH] == 1.0) | (rows[:, f.PREEMPT] == 1.0)
+        rows[starts, f.RESIDENT] = 1.0
     rows[-1, f.WAIT] = 1.0
     return rows
+
+
+def _put_task(row: np.ndarray, task: Task, record: Any) -> None:
+    row[f.DEADLINE] = record["deadline"]
+    row[f.PERIOD] = record["period"]
+    row[f.FASTEST_LATENCY] = record["fastest"]
+    row[f.WEIGHT] = task.weight
+    row[f.CRITICALITY] = task.criticality
+    row[f.NUM_VARIANTS] = task.num_variants
+    row[f.MODEL_CODE] = _code(task.model)
+    row[f.DATASET_CODE] = _code(task.dataset)
+
+
+def _put_variant(row: np.ndarray, task: Task, record: Any, rank: int, variant: Any) -> None:
+    _put_task(row, task, record)
+    row[f.LATENCY] = variant["latency"]
+    row[f.ACCURACY] = variant["accuracy"]
+    row[f.VARIANT_RANK] = rank
+    row[f.DEMAND] = variant["demand"]
+    row[f.COMPUTE_SHARE] = variant["compute"]
+    row[f.BANDWIDTH_SHARE] = variant["bandwidth"]
+    row[f.MEMORY] = task.ladder[rank].memory_mb
+    row[f.ENERGY] = variant["power"] * variant["latency"] * 1e-9

@@ -10,25 +10,31 @@ import math
 
 import numpy as np
 
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, REJECT, START
+from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, PREEMPT, READY, REJECT, START
 from slipstream.core.heap import NEVER, clear, earliest_slot, earliest_time, schedule
 from slipstream.core.jit import kernel
-from slipstream.core.lanes import ASKING, LOG_FULL, LOG_MARGIN, TERMINATED, TRUNCATED
+from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, TRUNCATED, record
 from slipstream.core.rng import episode_key, exponential, normal, stream_key, uniform
+from slipstream.edge.memory import fit, leave_weights, loading_time, take_weights
+from slipstream.edge.rates import share_out
 from slipstream.edge.state import (
     BURSTY,
     CLOSED,
     DISPATCHING,
     DROPPING,
     DROPS,
+    ENERGY,
     EXPONENTIAL,
     LATENESS,
     LOGNORMAL,
+    NO_PREEMPTION,
     NOTHING,
     ON_TIME_ACCURACY,
     PERIODIC,
     POISSON,
-    SHARE,
+    PREEMPTING,
+    RESTART,
+    STAGE,
     TRACE,
     UTILISATION,
     WAITING,
@@ -37,8 +43,8 @@ from slipstream.edge.state import (
 LONGEST_RUN = 2.0**60
 """Runs are cut to this many ns (36 years), so that no sum of times overflows."""
 
-# Event slots, in the order in which simultaneous events are applied: finish of each stream, expiry of each task's
-# oldest job, release of each task, horizon, effect of a choice.
+# Event slots, in the order in which simultaneous events are applied: what each stream's job comes to next, expiry of
+# each task's oldest job, release of each task, horizon, effect of a choice.
 
 
 @kernel
@@ -59,22 +65,6 @@ def horizon_slot(spec):
 @kernel
 def effect_slot(spec):
     return horizon_slot(spec) + 1
-
-
-@kernel
-def record(state, lane, kind, task, job, variant, resource):
-    """Append a row to the lane's event log, if it keeps one."""
-    if state.log.shape[1] == 0:
-        return
-    header = state.lanes[lane]
-    row = state.log[lane, header.log_rows]
-    row.time = header.now
-    row.kind = kind
-    row.task = task
-    row.job = job
-    row.variant = variant
-    row.resource = resource
-    header.log_rows += 1
 
 
 # Releases
@@ -158,8 +148,23 @@ def schedule_expiry(spec, state, lane, task):
         queue = state.tasks[lane, task]
         time = NEVER
         if queue.length > 0:
-            time = state.queue[lane, task, queue.head].release + spec.tasks[task].deadline
+            deadline = state.queue[lane, task, queue.head].release + spec.tasks[task].deadline
+            # A job that was interrupted after its deadline has expired already.
+            time = max(deadline, state.lanes[lane].now)
         schedule(state.heap, lane, expiry_slot(spec, task), time)
+
+
+@kernel
+def count_waiting(spec, state, lane, task, change):
+    """Count a job that joins its task's queue (1) or leaves it (-1); plan the expiry of the head that is left."""
+    header = state.lanes[lane]
+    queue = state.tasks[lane, task]
+    before = queue.length
+    queue.length += change
+    queue.stale = 1
+    header.waiting += change
+    header.waiting_tasks += (queue.length > 0) - (before > 0)
+    header.backlog += change * spec.tasks[task].fastest
 
 
 @kernel
@@ -172,31 +177,68 @@ def enqueue(spec, state, lane, task, job):
     entry = state.queue[lane, task, place]
     entry.index = job
     entry.release = state.lanes[lane].now
-    queue.length += 1
-    queue.stale = 1
-    state.lanes[lane].waiting += 1
-    state.lanes[lane].backlog += spec.tasks[task].fastest
+    if spec.device[0].preemption != NO_PREEMPTION:
+        state.kept[lane, task, place].variant = -1
+    count_waiting(spec, state, lane, task, 1)
     if queue.length == 1:
-        state.lanes[lane].waiting_tasks += 1
         schedule_expiry(spec, state, lane, task)
 
 
 @kernel
 def dequeue(spec, state, lane, task):
-    """Take the oldest waiting job out of its task's queue; return its place in the ring."""
+    """Take the oldest waiting job out of its task's queue; the lane's `taken` fields show it."""
+    header = state.lanes[lane]
     queue = state.tasks[lane, task]
     place = queue.head
+    header.taken_job = state.queue[lane, task, place].index
+    header.taken_release = state.queue[lane, task, place].release
+    if spec.device[0].preemption != NO_PREEMPTION:
+        kept = state.kept[lane, task, place]
+        header.taken_variant = kept.variant
+        header.taken_stage = kept.stage
+        header.taken_work = kept.work
+        header.taken_expected = kept.expected
     queue.head = place + 1 if place + 1 < state.queue.shape[2] else 0
-    queue.length -= 1
-    queue.stale = 1
-    state.lanes[lane].waiting -= 1
-    state.lanes[lane].backlog -= spec.tasks[task].fastest
+    count_waiting(spec, state, lane, task, -1)
     if queue.length == 0:
         # An empty ring starts again at its first place, which is still in the processor's cache.
         queue.head = 0
-        state.lanes[lane].waiting_tasks -= 1
     schedule_expiry(spec, state, lane, task)
-    return place
+
+
+@kernel
+def requeue(spec, state, lane, running):
+    """Let an interrupted job wait again, in its place in the order of release, with what it keeps of its run."""
+    task = running.task
+    queue = state.tasks[lane, task]
+    ring = state.queue.shape[2]
+    place = queue.head - 1 if queue.head > 0 else ring - 1
+    queue.head = place
+    for _ in range(queue.length):
+        after = place + 1 if place + 1 < ring else 0
+        if state.queue[lane, task, after].index > running.job:
+            break
+        state.queue[lane, task, place].index = state.queue[lane, task, after].index
+        state.queue[lane, task, place].release = state.queue[lane, task, after].release
+        copy_kept(state.kept[lane, task, after], state.kept[lane, task, place])
+        place = after
+    state.queue[lane, task, place].index = running.job
+    state.queue[lane, task, place].release = running.release
+    kept = state.kept[lane, task, place]
+    kept.variant = -1 if spec.device[0].preemption == RESTART else running.variant
+    kept.stage = running.stage
+    kept.work = running.work
+    kept.expected = running.expected
+    count_waiting(spec, state, lane, task, 1)
+    schedule_expiry(spec, state, lane, task)
+
+
+@kernel
+def copy_kept(source, target):
+    target.variant = source.variant
+    target.stage = source.stage
+    target.work = source.work
+    target.expected = source.expected
 
 
 @kernel
@@ -223,51 +265,152 @@ def latency_factor(spec, task_state, job):
 
 
 @kernel
-def update_rates(spec, state, lane):
-    """Give every running job the rate its co-runners leave it, and a new finish time where the rate changed."""
-    device = spec.device[0]
-    header = state.lanes[lane]
-    shared = device.interference == SHARE and header.busy > 1
-    total = 0.0
-    if shared:
-        for stream in range(device.streams):
-            if state.streams[lane, stream].task >= 0:
-                total += state.streams[lane, stream].demand
-    for stream in range(device.streams):
-        running = state.streams[lane, stream]
-        if running.task < 0:
-            continue
-        rate = min(1.0, device.throughput * running.demand / total) if shared else 1.0
-        if rate != running.rate:
-            done = (header.now - running.updated) * running.rate
-            running.work = max(0.0, running.work - done)
-            running.expected = max(0.0, running.expected - done)
-            running.updated = header.now
-            running.rate = rate
-            left = min(np.ceil(running.work / rate), LONGEST_RUN)
-            schedule(state.heap, lane, stream, header.now + int(left))
+def bring_up_to_date(running, now):
+    """Account for the work done since the last time."""
+    done = (now - running.updated) * running.rate
+    running.work = max(0.0, running.work - done)
+    running.expected = max(0.0, running.expected - done)
+    running.updated = now
 
 
 @kernel
-def start(spec, state, lane, stream, task, variant):
-    """Start the task's oldest waiting job on an idle stream."""
+def plan_next(state, lane, stream):
+    """Plan the border or finish that the stream's job comes to next."""
+    running = state.streams[lane, stream]
+    left = min(np.ceil(max(0.0, running.work - running.stop) / running.rate), LONGEST_RUN)
+    schedule(state.heap, lane, stream, state.lanes[lane].now + int(left))
+
+
+@kernel
+def update_rates(spec, state, lane):
+    """Give every running job the rate its co-runners leave it, and a new time for its event where that changed."""
+    now = state.lanes[lane].now
+    share_out(spec, state.streams[lane])
+    for stream in range(spec.device[0].streams):
+        running = state.streams[lane, stream]
+        if running.runs and running.fair_rate != running.rate:
+            bring_up_to_date(running, now)
+            running.rate = running.fair_rate
+            plan_next(state, lane, stream)
+
+
+@kernel
+def update_power(spec, state, lane):
+    """Add up what the device draws from now on."""
+    power = spec.device[0].idle_power
+    for stream in range(spec.device[0].streams):
+        if state.streams[lane, stream].task >= 0:
+            power += state.streams[lane, stream].power
+    state.lanes[lane].power = power
+
+
+@kernel
+def work_at_border(running, stages):
+    """Return the work left at the run's next border, 0 if none is to come."""
+    if running.stage + 1 >= stages:
+        return 0.0
+    return running.total * (stages - running.stage - 1) / stages
+
+
+@kernel
+def start(spec, state, lane, stream, task, variant, switch_cost):
+    """Start the job that left its queue last on an idle stream, after a set-up where it needs one."""
+    device = spec.device[0]
     header = state.lanes[lane]
-    job = state.queue[lane, task, dequeue(spec, state, lane, task)]
     chosen = spec.variants[task, variant]
     running = state.streams[lane, stream]
     running.task = task
     running.variant = variant
-    running.job = job.index
-    running.release = job.release
-    running.work = chosen.latency * latency_factor(spec, state.tasks[lane, task], job.index)
+    running.job = header.taken_job
+    running.release = header.taken_release
+    running.total = chosen.latency * latency_factor(spec, state.tasks[lane, task], running.job)
+    running.work = running.total
     running.expected = chosen.latency
+    running.stop = 0.0
     running.demand = chosen.demand
+    running.runs = 1
     running.rate = 0.0
     running.updated = header.now
+    setup = switch_cost
+    if not device.simple:
+        setup += prepare_run(spec, state, lane, running, switch_cost)
     state.tasks[lane, task].running += 1
     header.busy += 1
-    record(state, lane, START, task, job.index, variant, stream)
+    record(state, lane, START, task, running.job, variant, stream)
+    if setup > 0:
+        running.runs = 0
+        schedule(state.heap, lane, stream, header.now + setup)
     update_rates(spec, state, lane)
+    if not spec.device[0].simple:
+        update_power(spec, state, lane)
+
+
+@kernel
+def prepare_run(spec, state, lane, running, switch_cost):
+    """Bring the weights, go on where an interrupted run stopped; return the time that loading takes."""
+    device = spec.device[0]
+    header = state.lanes[lane]
+    task, variant = running.task, running.variant
+    chosen = spec.variants[task, variant]
+    running.compute = chosen.compute
+    running.bandwidth = chosen.bandwidth
+    running.power = chosen.power
+    running.stage = 0
+    running.border = -1
+    if device.preemption != NO_PREEMPTION and header.taken_variant == variant:
+        running.work = header.taken_work
+        running.expected = header.taken_expected
+        running.stage = header.taken_stage
+    if device.preemption == STAGE:
+        running.stop = work_at_border(running, chosen.stages)
+    loading = 0
+    if device.loads:
+        loading = loading_time(spec, state, lane, task, variant)
+        take_weights(spec, state, lane, task, variant, header.now + switch_cost + loading)
+    running.began = header.now + switch_cost + loading
+    return loading
+
+
+@kernel
+def vacate(spec, state, lane, stream):
+    """Take the job off its stream."""
+    header = state.lanes[lane]
+    running = state.streams[lane, stream]
+    counts = state.tasks[lane, running.task]
+    counts.running -= 1
+    counts.stale = 1
+    header.busy -= 1
+    if spec.device[0].loads:
+        leave_weights(spec, state, lane, running.task, running.variant)
+    running.task = -1
+    running.runs = 0
+    schedule(state.heap, lane, stream, NEVER)
+
+
+@kernel
+def get_ready(spec, state, lane, stream):
+    """Let a job that has ended its set-up run."""
+    running = state.streams[lane, stream]
+    record(state, lane, READY, running.task, running.job, running.variant, stream)
+    running.runs = 1
+    running.updated = state.lanes[lane].now
+    update_rates(spec, state, lane)
+
+
+@kernel
+def reach_border(spec, state, lane, stream):
+    """Note that the stream's job has one more stage behind it; here it may be interrupted."""
+    header = state.lanes[lane]
+    running = state.streams[lane, stream]
+    chosen = spec.variants[running.task, running.variant]
+    running.stage += 1
+    running.work = running.stop
+    running.expected = chosen.latency * (chosen.stages - running.stage) / chosen.stages
+    running.updated = header.now
+    running.border = header.now
+    running.stop = work_at_border(running, chosen.stages)
+    plan_next(state, lane, stream)
+    header.alert = 1
 
 
 @kernel
@@ -276,7 +419,6 @@ def finish(spec, state, lane, stream):
     header = state.lanes[lane]
     running = state.streams[lane, stream]
     task = running.task
-    counts = state.tasks[lane, task]
     deadline = spec.tasks[task].deadline
     tardiness = header.now - running.release - deadline
     if tardiness <= 0:
@@ -284,16 +426,48 @@ def finish(spec, state, lane, stream):
     else:
         header.missed += 1
         state.terms[lane, LATENESS] += spec.tasks[task].weight * min(1.0, tardiness / deadline)
-    counts.finished += 1
-    counts.running -= 1
-    counts.stale = 1
+    state.tasks[lane, task].finished += 1
     header.finished += 1
     record(state, lane, FINISH, task, running.job, running.variant, stream)
-    running.task = -1
-    header.busy -= 1
-    schedule(state.heap, lane, stream, NEVER)
+    vacate(spec, state, lane, stream)
     update_rates(spec, state, lane)
+    if not spec.device[0].simple:
+        update_power(spec, state, lane)
     release_after(spec, state, lane, task, False)
+
+
+@kernel
+def interrupt(spec, state, lane, stream):
+    """Take a running job off its stream; it waits again."""
+    running = state.streams[lane, stream]
+    bring_up_to_date(running, state.lanes[lane].now)
+    record(state, lane, PREEMPT, running.task, running.job, running.variant, stream)
+    requeue(spec, state, lane, running)
+    vacate(spec, state, lane, stream)
+
+
+@kernel
+def can_be_interrupted(spec, state, lane, stream):
+    """Return whether the stream holds a job that another may displace at this instant."""
+    running = state.streams[lane, stream]
+    now = state.lanes[lane].now
+    if running.task < 0:
+        return False
+    if spec.device[0].preemption == STAGE:
+        return running.border == now
+    return running.runs == 1 and running.began < now
+
+
+@kernel
+def move_on(spec, state, lane, stream):
+    """Let the stream's job come to what was planned: the end of its set-up, a border, or its finish."""
+    running = state.streams[lane, stream]
+    if running.runs == 0:
+        get_ready(spec, state, lane, stream)
+    elif running.stop > 0.0:
+        reach_border(spec, state, lane, stream)
+    else:
+        finish(spec, state, lane, stream)
 
 
 # Events
@@ -307,6 +481,7 @@ def arrive(spec, state, lane, task):
     counts.released += 1
     counts.stale = 1
     state.lanes[lane].released += 1
+    state.lanes[lane].alert = 1
     counts.last_release = state.lanes[lane].now
     record(state, lane, ARRIVAL, task, job, -1, -1)
     schedule_release(spec, state, lane, task, next_release(spec, spec.tasks[task], counts))
@@ -319,8 +494,8 @@ def arrive(spec, state, lane, task):
 @kernel
 def expire(spec, state, lane, task):
     """Drop the oldest waiting job of a task at its deadline."""
-    place = dequeue(spec, state, lane, task)
-    discard(spec, state, lane, task, state.queue[lane, task, place].index, EXPIRE)
+    dequeue(spec, state, lane, task)
+    discard(spec, state, lane, task, state.lanes[lane].taken_job, EXPIRE)
 
 
 @kernel
@@ -335,13 +510,14 @@ def apply(spec, state, lane, slot, time):
     device = spec.device[0]
     header = state.lanes[lane]
     header.busy_time += header.busy * (time - header.now)
+    header.joules += header.power * ((time - header.now) * 1e-9)
     header.now = time
     if slot == effect_slot(spec):
         take_effect_if_fresh(spec, state, lane)
         return
     header.events += 1
     if slot < device.streams:
-        finish(spec, state, lane, slot)
+        move_on(spec, state, lane, slot)
     elif slot < arrival_slot(spec, 0):
         expire(spec, state, lane, slot - device.streams)
     elif slot < horizon_slot(spec):
@@ -364,13 +540,22 @@ def work_is_over(spec, state, lane):
 def take_effect(spec, state, lane):
     """Do what was chosen."""
     header = state.lanes[lane]
+    task, stream = header.chosen_task, header.chosen_stream
     if header.in_flight == DISPATCHING:
-        start(spec, state, lane, header.chosen_stream, header.chosen_task, header.chosen_variant)
+        dequeue(spec, state, lane, task)
+        start(spec, state, lane, stream, task, header.chosen_variant, 0)
+    elif header.in_flight == PREEMPTING:
+        # First out of the queue: the interrupted job may be an older one of the same task.
+        dequeue(spec, state, lane, task)
+        interrupt(spec, state, lane, stream)
+        start(spec, state, lane, stream, task, header.chosen_variant, spec.device[0].switch_cost)
     elif header.in_flight == DROPPING:
-        place = dequeue(spec, state, lane, header.chosen_task)
-        discard(spec, state, lane, header.chosen_task, state.queue[lane, header.chosen_task, place].index, DROP)
+        dequeue(spec, state, lane, task)
+        discard(spec, state, lane, task, header.taken_job, DROP)
     else:
-        state.streams[lane, header.chosen_stream].parked = header.events
+        header.alert = 0
+        if stream < spec.device[0].streams:
+            state.streams[lane, stream].parked = header.events
     header.in_flight = NOTHING
 
 
@@ -384,6 +569,9 @@ def take_effect_if_fresh(spec, state, lane):
     else:
         queue = state.tasks[lane, header.chosen_task]
         fresh = queue.length > 0 and state.queue[lane, header.chosen_task, queue.head].index == header.chosen_job
+    if header.in_flight == PREEMPTING:
+        victim = state.streams[lane, header.chosen_stream]
+        fresh = fresh and victim.task == header.victim_task and victim.job == header.victim_job
     if fresh:
         take_effect(spec, state, lane)
     else:
@@ -391,27 +579,68 @@ def take_effect_if_fresh(spec, state, lane):
 
 
 @kernel
-def decide(spec, state, lane, action):
+def may_dispatch(spec, state, lane, task, variant):
+    """Return whether the task's oldest waiting job may start on the stream that is asked."""
+    device = spec.device[0]
+    if state.tasks[lane, task].length == 0 or variant >= spec.tasks[task].variants:
+        return False
+    return device.simple or (
+        state.lanes[lane].asked < device.streams and fit(spec, state, lane, task, variant, np.int64(-1))
+    )
+
+
+@kernel
+def may_preempt(spec, state, lane, task, variant, stream):
+    """Return whether the task's oldest waiting job may take the stream from the job that runs there."""
+    return (
+        state.tasks[lane, task].length > 0
+        and variant < spec.tasks[task].variants
+        and can_be_interrupted(spec, state, lane, stream)
+        and fit(spec, state, lane, task, variant, stream)
+    )
+
+
+@kernel
+def read_action(spec, state, lane, action):
     """Turn an action into a choice; what is not allowed counts as wait."""
+    device = spec.device[0]
     header = state.lanes[lane]
     tasks, variants = spec.variants.shape
-    wait = tasks * variants + tasks
     header.in_flight = WAITING
+    header.chosen_stream = header.asked
     if 0 <= action < tasks * variants:
         task = action // variants
         variant = action - task * variants
-        if state.tasks[lane, task].length > 0 and variant < spec.tasks[task].variants:
+        if may_dispatch(spec, state, lane, task, variant):
             header.in_flight = DISPATCHING
             header.chosen_task = task
             header.chosen_variant = variant
-    elif tasks * variants <= action < wait:
-        task = action - tasks * variants
+    elif tasks * variants <= action < device.first_drop:
+        pair = (action - tasks * variants) // device.streams
+        stream = (action - tasks * variants) - pair * device.streams
+        task = pair // variants
+        variant = pair - task * variants
+        if may_preempt(spec, state, lane, task, variant, stream):
+            header.in_flight = PREEMPTING
+            header.chosen_task = task
+            header.chosen_variant = variant
+            header.chosen_stream = stream
+            header.victim_task = state.streams[lane, stream].task
+            header.victim_job = state.streams[lane, stream].job
+    elif device.first_drop <= action < device.first_drop + tasks:
+        task = action - device.first_drop
         if state.tasks[lane, task].length > 0:
             header.in_flight = DROPPING
             header.chosen_task = task
-    header.illegal = 1 if header.in_flight == WAITING and action != wait else 0
+    header.illegal = 1 if header.in_flight == WAITING and action != device.first_drop + tasks else 0
     header.mistakes += header.illegal
-    header.chosen_stream = header.asked
+
+
+@kernel
+def decide(spec, state, lane, action):
+    """Let a choice take effect, at once or after the decision time."""
+    header = state.lanes[lane]
+    read_action(spec, state, lane, action)
     header.chosen_events = header.events
     if spec.device[0].decision_time == 0:
         take_effect(spec, state, lane)
@@ -423,14 +652,20 @@ def decide(spec, state, lane, action):
 
 
 @kernel
-def stream_to_ask(spec, state, lane):
-    """Return the first stream that is idle and not parked, -1 if no choice is due."""
+def whom_to_ask(spec, state, lane):
+    """Return the first stream that is idle and not parked, the device if a job could be interrupted, else -1."""
+    device = spec.device[0]
     header = state.lanes[lane]
-    if header.waiting > 0 and header.in_flight == NOTHING:
-        for stream in range(spec.device[0].streams):
-            candidate = state.streams[lane, stream]
-            if candidate.task < 0 and candidate.parked != header.events:
-                return stream
+    if header.waiting == 0 or header.in_flight != NOTHING:
+        return -1
+    for stream in range(device.streams):
+        candidate = state.streams[lane, stream]
+        if candidate.task < 0 and candidate.parked != header.events:
+            return stream
+    if device.preemption != NO_PREEMPTION and header.alert and header.busy == device.streams:
+        for stream in range(device.streams):
+            if can_be_interrupted(spec, state, lane, stream):
+                return device.streams
     return -1
 
 
@@ -441,11 +676,13 @@ def end_step(spec, state, lane):
     header = state.lanes[lane]
     terms = state.terms[lane]
     terms[UTILISATION] = (header.busy_time - header.step_busy_time) / (device.streams * 1e9)
+    terms[ENERGY] = header.joules - header.step_joules
     header.reward = (
         device.on_time_accuracy * terms[ON_TIME_ACCURACY]
         - device.lateness * terms[LATENESS]
         - device.drops * terms[DROPS]
         + device.utilisation * terms[UTILISATION]
+        - device.energy * terms[ENERGY]
     )
     header.elapsed = header.now - header.step_began
 
@@ -456,7 +693,7 @@ def resume(spec, state, lane):
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        log_full = state.log.shape[1] > 0 and header.log_rows + LOG_MARGIN > state.log.shape[1]
+        log_full = state.log.shape[1] > 0 and header.log_rows + spec.device[0].log_margin > state.log.shape[1]
         # After the end nothing more is written: its row stays, and the status with it.
         if log_full and header.status == ASKING:
             header.status = LOG_FULL
@@ -468,10 +705,12 @@ def resume(spec, state, lane):
             break
         time = earliest_time(state.heap, lane)
         if time > header.now:
-            header.asked = stream_to_ask(spec, state, lane)
+            header.asked = whom_to_ask(spec, state, lane)
             if header.asked >= 0:
                 header.choices += 1
                 break
+            if header.in_flight == NOTHING:
+                header.alert = 0
         apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
 
@@ -483,6 +722,7 @@ def advance(spec, state, lane, action):
     header.step_began = header.now
     if header.choices > 1:
         header.step_busy_time = header.busy_time
+        header.step_joules = header.joules
         for term in range(state.terms.shape[1]):
             state.terms[lane, term] = 0.0
     decide(spec, state, lane, action)
@@ -514,10 +754,18 @@ def reset(spec, state, lane, seed, namespace):
     header.step_busy_time = 0
     header.silent = 0
     header.in_flight = NOTHING
+    header.power = spec.device[0].idle_power
+    header.joules = 0.0
+    header.step_joules = 0.0
+    header.alert = 0
+    header.memory_taken = 0
+    header.memory_in_use = 0
+    header.uses = 0
     for term in range(state.terms.shape[1]):
         state.terms[lane, term] = 0.0
     for stream in range(spec.device[0].streams):
         state.streams[lane, stream].task = -1
+        state.streams[lane, stream].runs = 0
         state.streams[lane, stream].parked = -1
     clear(state.heap, lane)
     schedule(state.heap, lane, horizon_slot(spec), spec.device[0].horizon)
@@ -533,6 +781,9 @@ def reset(spec, state, lane, seed, namespace):
         counts.running = 0
         counts.finished = 0
         counts.stale = 1
+        for variant in range(state.weights.shape[2]):
+            state.weights[lane, task, variant].resident = 0
+            state.weights[lane, task, variant].users = 0
         if spec.tasks[task].arrival == BURSTY:
             begin_spells(spec.tasks[task], counts)
         schedule_release(spec, state, lane, task, next_release(spec, spec.tasks[task], counts))

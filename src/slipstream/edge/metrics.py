@@ -7,11 +7,12 @@ over executed ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, REJECT, START
+from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, PREEMPT, REJECT, START
 from slipstream.core.parts import NANOSECONDS_PER_MS, nanoseconds
 from slipstream.edge.scenario import EdgeScenario
 
@@ -29,12 +30,33 @@ class Jobs:
     release: np.ndarray
     deadline: np.ndarray
     start: np.ndarray
+    """When it first started."""
     finish: np.ndarray
     variant: np.ndarray
-    resource: np.ndarray
+    """As it was started last."""
     fate: np.ndarray
     end: int
     """When the episode ended."""
+    slices: Slices
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The times for which jobs held streams: one of each job, or several where it was interrupted; times in ns."""
+
+    job: np.ndarray
+    """Index into the jobs."""
+    variant: np.ndarray
+    resource: np.ndarray
+    start: np.ndarray
+    """Ascending."""
+    end: np.ndarray
+    """The end of the episode where the job still held its stream then."""
+
+    @property
+    def length(self) -> np.ndarray:
+        """How long each lasted."""
+        return np.asarray(self.end - self.start)
 
 
 def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
@@ -52,17 +74,38 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     def place(rows: np.ndarray) -> np.ndarray:
         return np.asarray(first[rows["task"]] + rows["job"])
 
-    start, finish, variant, resource = (np.full(count, -1, np.int64) for _ in range(4))
+    slices = _slices(events, place, end)
+    start, finish, variant = (np.full(count, -1, np.int64) for _ in range(3))
     fate = np.where(deadline <= end, OVERDUE, UNKNOWN)
-    starts = events[events["kind"] == START]
-    start[place(starts)] = starts["time"]
-    variant[place(starts)] = starts["variant"]
-    resource[place(starts)] = starts["resource"]
+    # Of several values for one place the last stays: so the first start, and the last variant.
+    start[slices.job[::-1]] = slices.start[::-1]
+    variant[slices.job] = slices.variant
     finishes = events[events["kind"] == FINISH]
     finish[place(finishes)] = finishes["time"]
     fate[place(finishes)] = np.where(finishes["time"] <= deadline[place(finishes)], ON_TIME, LATE)
     fate[place(events[np.isin(events["kind"], (EXPIRE, REJECT, DROP))])] = DROPPED
-    return Jobs(task, arrivals["time"], deadline, start, finish, variant, resource, fate, end)
+    return Jobs(task, arrivals["time"], deadline, start, finish, variant, fate, end, slices)
+
+
+def _slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: int) -> Slices:
+    rows = events[np.isin(events["kind"], (START, FINISH, PREEMPT))]
+    job = place(rows)
+    order = np.argsort(job, kind="stable")
+    rows, job = rows[order], job[order]
+    starts = np.flatnonzero(rows["kind"] == START)
+    after = np.minimum(starts + 1, max(0, len(rows) - 1))
+    left = (after > starts) & (job[after] == job[starts])
+    stop = np.where(left, rows["time"][after], end)
+    by_time = np.argsort(order[starts])
+    starts, stop = starts[by_time], stop[by_time]
+    taken = rows[starts]
+    return Slices(
+        job[starts],
+        taken["variant"].astype(np.int64),
+        taken["resource"].astype(np.int64),
+        taken["time"].astype(np.int64),
+        stop.astype(np.int64),
+    )
 
 
 def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
@@ -81,9 +124,11 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     done = jobs.finish >= 0
     seconds = jobs.end / 1e9
     response_ms = (jobs.finish - jobs.release)[done] / NANOSECONDS_PER_MS
-    service_ms = (jobs.finish - jobs.start)[done] / NANOSECONDS_PER_MS
+    held = np.bincount(jobs.slices.job, jobs.slices.length, minlength=len(jobs.task))
+    service_ms = held[done] / NANOSECONDS_PER_MS
     tardiness = np.maximum(jobs.finish - jobs.deadline, 0)[done] / NANOSECONDS_PER_MS
-    busy = _busy_seconds(jobs)
+    busy = float(jobs.slices.length.sum() / 1e9)
+    energy = _energy(scenario, jobs)
     gains = {
         "on_time_accuracy": float((weight * accuracy)[on_time].sum()),
         "lateness": float((weight * _lateness(jobs))[jobs.fate == LATE].sum()),
@@ -95,7 +140,8 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
         "reward": scenario.reward.on_time_accuracy * gains["on_time_accuracy"]
         - scenario.reward.lateness * gains["lateness"]
         - scenario.reward.drops * gains["drops"]
-        + scenario.reward.utilisation * gains["utilisation"],
+        + scenario.reward.utilisation * gains["utilisation"]
+        - scenario.reward.energy * energy,
         "miss_rate": _ratio(missed.sum(), judged.sum()),
         "weighted_miss_rate": _ratio(weight[missed].sum(), weight[judged].sum()),
         "effective_accuracy": _ratio(accuracy[on_time].sum(), judged.sum()),
@@ -112,6 +158,10 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
         "stp": _ratio(solo_ms[done].sum() / 1e3, _covered_seconds(jobs)),
         "throughput_hz": _ratio(done.sum(), seconds),
         "utilisation": _ratio(busy, seconds * scenario.device.streams),
+        "energy_j": energy,
+        "energy_per_job_j": _ratio(energy, done.sum()),
+        "power_mean_w": _ratio(energy, seconds),
+        "preemptions": float((events["kind"] == PREEMPT).sum()),
         "decision_time_ms": scenario.device.decision_time_ms,
         "worst_window_misses": float(_worst_window(jobs, missed)),
         "released": float(len(jobs.task)),
@@ -140,23 +190,20 @@ def _lateness(jobs: Jobs) -> np.ndarray:
     return np.asarray(np.minimum(1.0, (jobs.finish - jobs.deadline) / (jobs.deadline - jobs.release)))
 
 
-def _spans(jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
-    """Return when each started job held its stream, up to the end of the episode."""
-    ran = jobs.start >= 0
-    return jobs.start[ran], np.where(jobs.finish[ran] >= 0, jobs.finish[ran], jobs.end)
-
-
-def _busy_seconds(jobs: Jobs) -> float:
-    """Return stream-seconds spent running."""
-    begin, end = _spans(jobs)
-    return float((end - begin).sum() / 1e9)
+def _energy(scenario: EdgeScenario, jobs: Jobs) -> float:
+    """Return the joules that the device took: idle all the time, and for every job while it held a stream."""
+    device = scenario.device
+    watts = [[v.power_w if v.power_w is not None else device.busy_w for v in task.ladder] for task in scenario.tasks]
+    longest = max(len(row) for row in watts)
+    table = np.array([row + [0.0] * (longest - len(row)) for row in watts])
+    slices = jobs.slices
+    added = table[jobs.task[slices.job], slices.variant] * slices.length
+    return float((device.idle_w * jobs.end + added.sum()) / 1e9)
 
 
 def _covered_seconds(jobs: Jobs) -> float:
     """Return the time during which at least one stream ran."""
-    begin, end = _spans(jobs)
-    order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], end[order]
+    begin, end = jobs.slices.start, jobs.slices.end
     if not len(begin):
         return 0.0
     reach = np.maximum.accumulate(end)

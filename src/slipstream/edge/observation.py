@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from slipstream.core import lanes as core
+from slipstream.core.heap import NEVER
 from slipstream.core.jit import implement, kernel
 from slipstream.core.rng import stream_key, uniform
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
-from slipstream.edge.kernel import advance, reset, resume
-from slipstream.edge.state import BURSTY, CLOSED, PERIODIC, POISSON, SHARE, EdgeStateType
+from slipstream.edge.kernel import advance, can_be_interrupted, may_dispatch, may_preempt, reset, resume
+from slipstream.edge.memory import loading_time
+from slipstream.edge.outlook import clear_outlook, expected_work, note_crew, put_group, put_outlook
+from slipstream.edge.state import BURSTY, CLOSED, NO_PREEMPTION, PERIODIC, POISSON, SHARE, EdgeStateType
 
 
 @kernel
@@ -30,142 +31,6 @@ def prepare(spec, state, sheet):
         for row in range(rows):
             for column in range(columns):
                 put(sheet.rows[slot, row], sheet.row_image, column, spec.static_rows[row, column])
-
-
-@kernel
-def expected_left(state, lane, stream):
-    """Return the solo work that the stream's job has left by its profile, in ns."""
-    running = state.streams[lane, stream]
-    return max(0.0, running.expected - (state.lanes[lane].now - running.updated) * running.rate)
-
-
-@kernel
-def probe_streams(spec, state, lane):
-    """Note the expected work left on every stream, -1 where it is idle."""
-    for stream in range(spec.device[0].streams):
-        state.probe[lane, stream] = (
-            expected_left(state, lane, stream) if state.streams[lane, stream].task >= 0 else -1.0
-        )
-
-
-@kernel
-def slack_of(spec, state, lane, stream):
-    """Return the time left to the deadline of the stream's job."""
-    running = state.streams[lane, stream]
-    return running.release + spec.tasks[running.task].deadline - state.lanes[lane].now
-
-
-@kernel
-def put_starts(spec, state, lane, task, rows, image):
-    """Write what starting each variant now would mean for it and for the jobs that run, nothing else starting."""
-    co_runners = state.lanes[lane].busy
-    if spec.device[0].interference != SHARE or co_runners == 0:
-        put_undisturbed(spec, state, lane, task, rows, image)
-    elif co_runners == 1:
-        put_pairs(spec, state, lane, task, rows, image)
-    else:
-        for variant in range(spec.tasks[task].variants):
-            row = rows[task * spec.variants.shape[1] + variant]
-            put_group(spec, state, lane, spec.variants[task, variant], row, image)
-
-
-@kernel
-def put_undisturbed(spec, state, lane, task, rows, image):
-    """Beside nobody, or nobody who matters: every job runs at rate 1."""
-    margin = math.inf
-    for stream in range(spec.device[0].streams):
-        if state.probe[lane, stream] >= 0.0:
-            margin = min(margin, slack_of(spec, state, lane, stream) - np.ceil(state.probe[lane, stream]))
-    for variant in range(spec.tasks[task].variants):
-        row = rows[task * spec.variants.shape[1] + variant]
-        put(row, image, f.CORUN_LATENCY, spec.variants[task, variant].latency)
-        put(row, image, f.CORUN_MARGIN, margin if state.lanes[lane].busy > 0 else 0.0)
-
-
-@kernel
-def put_pairs(spec, state, lane, task, rows, image):
-    """Beside one co-runner: both run together until one of them ends, then the other alone."""
-    throughput = spec.device[0].throughput
-    other = 0
-    while state.probe[lane, other] < 0.0:
-        other += 1
-    slack = slack_of(spec, state, lane, other)
-    work, their_demand = state.probe[lane, other], state.streams[lane, other].demand
-    demand, my_rate, their_rate, their_time = -1.0, 1.0, 1.0, 0.0
-    for variant in range(spec.tasks[task].variants):
-        chosen = spec.variants[task, variant]
-        if chosen.demand != demand:
-            # Most ladders have one demand for all, and divisions are dear.
-            demand = chosen.demand
-            total = demand + their_demand
-            my_rate = min(1.0, throughput * demand / total)
-            their_rate = min(1.0, throughput * their_demand / total)
-            their_time = work / their_rate
-        mine, theirs = chosen.latency / my_rate, their_time
-        if mine <= theirs:
-            theirs = mine + max(0.0, work - mine * their_rate)
-        else:
-            mine = theirs + (chosen.latency - theirs * my_rate)
-        row = rows[task * spec.variants.shape[1] + variant]
-        put(row, image, f.CORUN_LATENCY, np.ceil(mine))
-        put(row, image, f.CORUN_MARGIN, slack - np.ceil(theirs))
-
-
-@kernel
-def put_group(spec, state, lane, chosen, row, image):
-    """Beside several co-runners: all run together, and leave one by one; restores the probe."""
-    streams = spec.device[0].streams
-    elapsed, mine, margin = 0.0, -1.0, math.inf
-    work = float(chosen.latency)
-    left = state.lanes[lane].busy
-    while left > 0:
-        total = group_demand(spec, state, lane, chosen.demand if mine < 0.0 else 0.0)
-        first, first_time = -1, math.inf
-        for stream in range(streams):
-            if state.probe[lane, stream] >= 0.0:
-                rate = group_rate(spec, state.streams[lane, stream].demand, total)
-                if state.probe[lane, stream] / rate < first_time:
-                    first, first_time = stream, state.probe[lane, stream] / rate
-        my_rate = group_rate(spec, chosen.demand, total)
-        my_turn = mine < 0.0 and work / my_rate <= first_time
-        if my_turn:
-            first_time = work / my_rate
-        elapsed += first_time
-        work -= first_time * my_rate
-        for stream in range(streams):
-            if state.probe[lane, stream] >= 0.0:
-                rate = group_rate(spec, state.streams[lane, stream].demand, total)
-                state.probe[lane, stream] = max(0.0, state.probe[lane, stream] - first_time * rate)
-        if my_turn:
-            mine = elapsed
-        else:
-            margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))
-            state.probe[lane, first] = -1.0
-            left -= 1
-    if mine < 0.0:
-        mine = elapsed + work
-    probe_streams(spec, state, lane)
-    put(row, image, f.CORUN_LATENCY, np.ceil(mine))
-    put(row, image, f.CORUN_MARGIN, margin)
-
-
-@kernel
-def group_demand(spec, state, lane, mine):
-    """Return the demand of the jobs in the probe and one more; 0 if a single one is left, which runs alone."""
-    total, count = mine, 1 if mine > 0.0 else 0
-    for stream in range(spec.device[0].streams):
-        if state.probe[lane, stream] >= 0.0:
-            total += state.streams[lane, stream].demand
-            count += 1
-    return total if count > 1 else 0.0
-
-
-@kernel
-def group_rate(spec, demand, total):
-    """Return the rate of a job among others of that total demand; 0 means that it is alone."""
-    if total == 0.0:
-        return 1.0
-    return min(1.0, spec.device[0].throughput * demand / total)
 
 
 @kernel
@@ -187,12 +52,12 @@ def expected_next_arrival(spec, state, lane, task):
 
 @kernel
 def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
-    """Write the changing columns of the task's rows: its variants and, unless only those are wanted, its drop row."""
+    """Write the changing columns of the task's rows: its variants and, unless only those are wanted, all others."""
     # Local views of the arrays: the compiler keeps them in registers, where it would reload the fields of a struct.
     rows, image = sheet.rows[slot], sheet.row_image
-    tasks, variants = spec.variants.shape
+    variants = spec.variants.shape[1]
     first, last = task * variants, task * variants + spec.tasks[task].variants
-    drop = rows[tasks * variants + task]
+    drop = rows[spec.device[0].first_drop + task]
     counts = state.tasks[lane, task]
     if counts.length > 0:
         slack = state.queue[lane, task, counts.head].release + spec.tasks[task].deadline - state.lanes[lane].now
@@ -200,7 +65,7 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
         for place in range(first, last):
             put(rows[place], image, f.SLACK, slack)
             put(rows[place], image, f.NEXT_ARRIVAL, next_arrival)
-        put_starts(spec, state, lane, task, rows, image)
+        put_outlook(spec, state, lane, task, rows, image)
         if not dispatch_only:
             put(drop, image, f.SLACK, slack)
             put(drop, image, f.NEXT_ARRIVAL, next_arrival)
@@ -208,16 +73,91 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
         for place in range(first, last):
             rows[place, f.SLACK] = 0.0
             rows[place, f.NEXT_ARRIVAL] = 0.0
-            rows[place, f.CORUN_LATENCY] = 0.0
-            rows[place, f.CORUN_MARGIN] = 0.0
+            clear_outlook(rows[place])
         drop[f.SLACK] = 0.0
         drop[f.NEXT_ARRIVAL] = 0.0
+    if not spec.device[0].simple:
+        write_starts(spec, state, lane, task, sheet, slot)
+        if spec.device[0].preemption != NO_PREEMPTION and not dispatch_only:
+            write_preemptions(spec, state, lane, task, sheet, slot)
+
+
+@kernel
+def write_starts(spec, state, lane, task, sheet, slot):
+    """Write what only some devices have into the task's dispatch rows, and which of them are allowed."""
+    asked = state.lanes[lane].asked
+    waits = state.tasks[lane, task].length > 0
+    priority = spec.streams[asked].priority if waits and 0 <= asked < spec.device[0].streams else 0.0
+    for variant in range(spec.tasks[task].variants):
+        place = task * spec.variants.shape[1] + variant
+        put(sheet.rows[slot, place], sheet.row_image, f.STREAM_PRIORITY, priority)
+        put_run(spec, state, lane, task, variant, 0, sheet.rows[slot, place], sheet.row_image)
+        sheet.mask[slot, place] = may_dispatch(spec, state, lane, task, variant)
+
+
+@kernel
+def put_run(spec, state, lane, task, variant, switch_cost, row, image):
+    """Write what the run of a variant would find: its set-up, its weights, and work that is done already."""
+    counts = state.tasks[lane, task]
+    setup, progress, resident = 0, 0.0, 0
+    if counts.length > 0:
+        setup = switch_cost
+        latency = spec.variants[task, variant].latency
+        progress = 1.0 - expected_work(spec, state, lane, task, variant) / latency
+        if spec.device[0].loads:
+            setup += loading_time(spec, state, lane, task, variant)
+            resident = state.weights[lane, task, variant].resident
+    put(row, image, f.SETUP, setup)
+    put(row, image, f.PROGRESS, progress)
+    if spec.device[0].loads:
+        put(row, image, f.RESIDENT, resident)
+
+
+@kernel
+def write_preemptions(spec, state, lane, task, sheet, slot):
+    """Write the task's preempt rows: those of its dispatch rows, beside the jobs that would be left."""
+    streams = spec.device[0].streams
+    rows, image = sheet.rows[slot], sheet.row_image
+    waits = state.tasks[lane, task].length > 0
+    tasks, variants = spec.variants.shape
+    for variant in range(spec.tasks[task].variants):
+        pair = task * variants + variant
+        for stream in range(streams):
+            place = tasks * variants + pair * streams + stream
+            row = rows[place]
+            row[f.SLACK] = rows[pair, f.SLACK]
+            row[f.NEXT_ARRIVAL] = rows[pair, f.NEXT_ARRIVAL]
+            put_run(spec, state, lane, task, variant, spec.device[0].switch_cost, row, image)
+            if waits and can_be_interrupted(spec, state, lane, stream):
+                put_victim(spec, state, lane, task, variant, stream, row, image)
+            else:
+                clear_victim(row)
+            sheet.mask[slot, place] = may_preempt(spec, state, lane, task, variant, stream)
+
+
+@kernel
+def put_victim(spec, state, lane, task, variant, stream, row, image):
+    """Write whom the row interrupts and what its start would mean then."""
+    victim = state.streams[lane, stream]
+    put(row, image, f.VICTIM_SLACK, victim.release + spec.tasks[victim.task].deadline - state.lanes[lane].now)
+    put(row, image, f.VICTIM_LEFT, state.crew[lane, stream].expected)
+    put(row, image, f.VICTIM_WEIGHT, spec.tasks[victim.task].weight)
+    put_group(spec, state, lane, task, variant, stream, spec.device[0].switch_cost, row, image)
+
+
+@kernel
+def clear_victim(row):
+    row[f.VICTIM_SLACK] = 0.0
+    row[f.VICTIM_LEFT] = 0.0
+    row[f.VICTIM_WEIGHT] = 0.0
+    clear_outlook(row)
 
 
 @kernel
 def write_counts(spec, state, lane, task, sheet, slot):
     """Write what changes only when a job of the task comes, starts or goes: its counts and whether it may be chosen."""
     rows, image, mask = sheet.rows[slot], sheet.row_image, sheet.mask[slot]
+    device = spec.device[0]
     tasks, variants = spec.variants.shape
     counts = state.tasks[lane, task]
     length, running = counts.length, counts.running
@@ -225,8 +165,13 @@ def write_counts(spec, state, lane, task, sheet, slot):
     legal = 1 if length > 0 else 0
     for place in range(task * variants, task * variants + spec.tasks[task].variants):
         put_counts(rows[place], image, length, running, completed)
-        mask[place] = legal
-    drop = tasks * variants + task
+        if device.simple:
+            mask[place] = legal
+    if device.preemption != NO_PREEMPTION:
+        first = tasks * variants + task * variants * device.streams
+        for place in range(first, first + spec.tasks[task].variants * device.streams):
+            put_counts(rows[place], image, length, running, completed)
+    drop = device.first_drop + task
     put_counts(rows[drop], image, length, running, completed)
     mask[drop] = legal
 
@@ -265,8 +210,9 @@ def write_globals(spec, state, lane, sheet, slot):
     now, released = header.now, header.released
     first, last = math.inf, 0.0
     for stream in range(device.streams):
-        if state.probe[lane, stream] >= 0.0:
-            left = state.probe[lane, stream] / state.streams[lane, stream].rate
+        running = state.streams[lane, stream]
+        if running.task >= 0:
+            left = state.crew[lane, stream].expected / (running.rate if running.runs else 1.0)
             first = min(first, left)
             last = max(last, left)
     put(row, image, f.TIME, now)
@@ -281,6 +227,8 @@ def write_globals(spec, state, lane, sheet, slot):
     put(row, image, f.FINISHED, header.finished / released if released > 0 else 0.0)
     put(row, image, f.MISSED, header.missed / released if released > 0 else 0.0)
     put(row, image, f.UTILISATION, header.busy_time / (device.streams * now) if now > 0 else 0.0)
+    put(row, image, f.FREE_MEMORY, 1.0 - header.memory_taken / device.memory if device.memory < NEVER else 1.0)
+    put(row, image, f.POWER, header.power)
     if sheet.globals.shape[1] > f.COIN:
         put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
 
@@ -288,7 +236,7 @@ def write_globals(spec, state, lane, sheet, slot):
 @kernel
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice; unless `afresh`, only what changed since the last time."""
-    probe_streams(spec, state, lane)
+    note_crew(spec, state, lane)
     write_globals(spec, state, lane, sheet, slot)
     write_wait(spec, state, lane, sheet, slot)
     for task in range(spec.tasks.shape[0]):
@@ -304,26 +252,38 @@ def observe(spec, state, lane, sheet, slot, afresh):
 @kernel
 def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     """Write only the legal rows (or the dispatch rows among them), their packed indices and their counts."""
+    device = spec.device[0]
     tasks, variants = spec.variants.shape
-    probe_streams(spec, state, lane)
+    note_crew(spec, state, lane)
     listed = 0
     for task in range(tasks):
         if state.tasks[lane, task].length > 0:
             write_task(spec, state, lane, task, sheet, slot, dispatch_only)
             write_counts(spec, state, lane, task, sheet, slot)
-            for variant in range(spec.tasks[task].variants):
-                sheet.legal[slot, listed] = task * variants + variant
-                listed += 1
+            for place in range(task * variants, task * variants + spec.tasks[task].variants):
+                listed = list_row(sheet, slot, place, listed)
     sheet.counts[slot, 0] = listed
     if not dispatch_only:
         for task in range(tasks):
+            if device.preemption != NO_PREEMPTION and state.tasks[lane, task].length > 0:
+                first = tasks * variants + task * variants * device.streams
+                for place in range(first, first + spec.tasks[task].variants * device.streams):
+                    listed = list_row(sheet, slot, place, listed)
+        for task in range(tasks):
             if state.tasks[lane, task].length > 0:
-                sheet.legal[slot, listed] = tasks * variants + task
-                listed += 1
+                listed = list_row(sheet, slot, device.first_drop + task, listed)
         write_wait(spec, state, lane, sheet, slot)
-        sheet.legal[slot, listed] = tasks * variants + tasks
-        listed += 1
+        listed = list_row(sheet, slot, device.first_drop + tasks, listed)
     sheet.counts[slot, 1] = listed
+
+
+@kernel
+def list_row(sheet, slot, place, listed):
+    """Add a row to the list if it is allowed; return the length of the list."""
+    if sheet.mask[slot, place]:
+        sheet.legal[slot, listed] = place
+        return listed + 1
+    return listed
 
 
 implement(core.reset, EdgeStateType, reset)

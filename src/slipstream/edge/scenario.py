@@ -354,7 +354,9 @@ class EdgeScenario(Part):
         for index, task in enumerate(self.tasks):
             for rank, variant in enumerate(task.ladder):
                 if limit is not None and variant.memory_mb > limit:
-                    text = "variant {rank} of tasks[{index}] takes {found} MB but device.memory_mb is {limit}: expected room"
+                    text = (
+                        "variant {rank} of tasks[{index}] needs {found} MB: expected at most device.memory_mb, {limit}"
+                    )
                     place = {"rank": rank, "index": index, "found": variant.memory_mb, "limit": limit}
                     raise PydanticCustomError("memory", text, place)
         return self

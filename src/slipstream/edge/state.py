@@ -11,10 +11,11 @@ from slipstream.core.lanes import LANE_FIELDS
 from slipstream.core.structs import struct
 
 PERIODIC, POISSON, BURSTY, TRACE, CLOSED = range(5)
-NO_INTERFERENCE, SHARE = range(2)
+NO_INTERFERENCE, SHARE, ROOFLINE, MATRIX = range(4)
 FIXED, LOGNORMAL, EXPONENTIAL = range(3)
-ON_TIME_ACCURACY, LATENESS, DROPS, UTILISATION = range(4)
-NOTHING, DISPATCHING, DROPPING, WAITING = range(4)
+NO_PREEMPTION, STAGE, RESTART, RESUME = range(4)
+ON_TIME_ACCURACY, LATENESS, DROPS, UTILISATION, ENERGY = range(5)
+NOTHING, DISPATCHING, PREEMPTING, DROPPING, WAITING = range(5)
 
 DEVICE = np.dtype(
     [
@@ -22,6 +23,7 @@ DEVICE = np.dtype(
         ("streams", "i8"),
         ("interference", "i8"),
         ("throughput", "f8"),
+        ("levels", "i8"),  # different priorities of streams
         ("latency_kind", "i8"),
         ("sigma", "f8"),
         ("half_variance", "f8"),
@@ -29,13 +31,24 @@ DEVICE = np.dtype(
         ("queue_limit", "i8"),
         ("decision_time", "i8"),
         ("finite", "i8"),  # 1 if every task's releases come from a trace
+        ("simple", "i8"),  # 1 if nobody is interrupted, weights take no time or room, and streams are alike
+        ("preemption", "i8"),
+        ("switch_cost", "i8"),
+        ("loads", "i8"),  # 1 if weights take time or room
+        ("memory", "i8"),  # kB, NEVER without a limit
+        ("first_drop", "i8"),  # the first row that drops a job
+        ("log_margin", "i8"),  # rows of the log that one event, with the choice before it, may fill
+        ("idle_power", "f8"),
         ("on_time_accuracy", "f8"),
         ("lateness", "f8"),
         ("drops", "f8"),
         ("utilisation", "f8"),
+        ("energy", "f8"),
     ],
     align=True,
 )
+STREAM = np.dtype([("level", "i8"), ("priority", "f8")], align=True)
+"""level 0 is served first."""
 TASK = np.dtype(
     [
         ("arrival", "i8"),
@@ -57,7 +70,20 @@ TASK = np.dtype(
     ],
     align=True,
 )
-VARIANT = np.dtype([("latency", "i8"), ("accuracy", "f8"), ("demand", "f8")], align=True)
+VARIANT = np.dtype(
+    [
+        ("latency", "i8"),
+        ("accuracy", "f8"),
+        ("demand", "f8"),
+        ("compute", "f8"),
+        ("bandwidth", "f8"),
+        ("power", "f8"),
+        ("stages", "i8"),
+        ("load", "i8"),
+        ("memory", "i8"),  # kB
+    ],
+    align=True,
+)
 
 LANE = np.dtype(
     [
@@ -71,6 +97,9 @@ LANE = np.dtype(
         ("busy", "i8"),  # streams that run
         ("busy_time", "i8"),  # stream-nanoseconds spent running in this episode
         ("step_busy_time", "i8"),  # the same, up to the last choice
+        ("power", "f8"),  # what the device draws now, W
+        ("joules", "f8"),  # what it took in this episode
+        ("step_joules", "f8"),  # the same, up to the last choice
         ("silent", "i8"),  # tasks with no release to come
         ("in_flight", "i8"),  # kind of the choice that has not taken effect yet
         ("chosen_task", "i8"),
@@ -78,6 +107,18 @@ LANE = np.dtype(
         ("chosen_job", "i8"),
         ("chosen_stream", "i8"),
         ("chosen_events", "i8"),  # events applied when the choice was made
+        ("victim_task", "i8"),  # the job that the choice interrupts
+        ("victim_job", "i8"),
+        ("alert", "i8"),  # 1 if something came that may be worth an interruption
+        ("memory_taken", "i8"),  # kB of all weights on the device
+        ("memory_in_use", "i8"),  # kB of the weights of jobs on streams
+        ("uses", "i8"),  # how often weights were taken into use or left
+        ("taken_job", "i8"),  # the job that left its queue last, and what it kept of an interrupted run
+        ("taken_release", "i8"),
+        ("taken_variant", "i8"),  # -1 if it kept nothing
+        ("taken_stage", "i8"),
+        ("taken_work", "f8"),
+        ("taken_expected", "f8"),
     ],
     align=True,
 )
@@ -104,16 +145,30 @@ STREAM_STATE = np.dtype(
         ("variant", "i8"),
         ("job", "i8"),
         ("release", "i8"),
+        ("runs", "i8"),  # 1 if its job runs; 0 when idle or in a set-up
         ("work", "f8"),  # ns of solo work left when last updated
         ("expected", "f8"),  # the same by the profile, which is all a policy may know
+        ("stop", "f8"),  # work left at the next border, 0 if none is to come
         ("demand", "f8"),
         ("rate", "f8"),
+        ("fair_rate", "f8"),  # what its co-runners leave it
         ("updated", "i8"),
         ("parked", "i8"),  # number of events applied when it was parked
+        ("began", "i8"),  # when the job began or will begin to run, its set-up over
+        ("border", "i8"),  # when the job last reached a border, -1 if never
+        ("stage", "i8"),  # stages behind it
+        ("total", "f8"),  # ns of solo work of the whole run
+        ("compute", "f8"),
+        ("bandwidth", "f8"),
+        ("power", "f8"),
     ],
     align=True,
 )
 JOB = np.dtype([("index", "i8"), ("release", "i8")], align=True)
+KEPT = np.dtype([("variant", "i8"), ("stage", "i8"), ("work", "f8"), ("expected", "f8")], align=True)
+"""What a waiting job kept of an interrupted run; variant -1 if nothing."""
+WEIGHTS = np.dtype([("resident", "i8"), ("users", "i8"), ("last_use", "i8"), ("ready", "i8")], align=True)
+"""users: streams that hold a job of the variant; ready: when the last loading ended or will end."""
 
 
 class EdgeSpecType(types.StructRef):
@@ -121,7 +176,10 @@ class EdgeSpecType(types.StructRef):
 
 
 class EdgeSpec(structref.StructRefProxy):
-    """What does not change: device (1), tasks (T), variants (T, V), trace (N) ns, static_rows (A, F)."""
+    """What does not change.
+
+    device (1), streams (S), tasks (T), variants (T, V), slowdowns (T * V, T * V), trace (N) ns, static_rows (A, F).
+    """
 
 
 class EdgeStateType(types.StructRef):
@@ -129,21 +187,26 @@ class EdgeStateType(types.StructRef):
 
 
 class EdgeState(structref.StructRefProxy):
-    """What changes: lanes (L), tasks (L, T), streams (L, S), queue (L, T, Q), heap (L, H), terms (L, 4), log (L, C).
+    """What changes.
 
-    probe (L, S) is scratch space for one choice.
+    lanes (L), tasks (L, T), streams (L, S), queue (L, T, Q), kept (L, T, Q), weights (L, T, V), heap (L, H),
+    terms (L, 5), log (L, C). crew (L, S) is scratch space for one look ahead.
     """
 
 
-struct(EdgeSpecType, EdgeSpec, ["device", "tasks", "variants", "trace", "static_rows"])
-struct(EdgeStateType, EdgeState, ["lanes", "tasks", "streams", "queue", "heap", "terms", "log", "probe"])
+struct(EdgeSpecType, EdgeSpec, ["device", "streams", "tasks", "variants", "slowdowns", "trace", "static_rows"])
+struct(
+    EdgeStateType,
+    EdgeState,
+    ["lanes", "tasks", "streams", "queue", "kept", "weights", "heap", "terms", "log", "crew"],
+)
 
 
 @entry
-def make_spec(device, tasks, variants, trace, static_rows):
-    return EdgeSpec(device, tasks, variants, trace, static_rows)
+def make_spec(device, streams, tasks, variants, slowdowns, trace, static_rows):
+    return EdgeSpec(device, streams, tasks, variants, slowdowns, trace, static_rows)
 
 
 @entry
-def make_state(lanes, tasks, streams, queue, heap, terms, log, probe):
-    return EdgeState(lanes, tasks, streams, queue, heap, terms, log, probe)
+def make_state(lanes, tasks, streams, queue, kept, weights, heap, terms, log, crew):
+    return EdgeState(lanes, tasks, streams, queue, kept, weights, heap, terms, log, crew)

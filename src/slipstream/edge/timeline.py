@@ -22,8 +22,6 @@ def timeline(scenario: EdgeScenario, events: np.ndarray) -> Timeline:
     left = np.where(jobs.start >= 0, jobs.start, jobs.end)
     drops = events[np.isin(events["kind"], (EXPIRE, REJECT, DROP))]
     left[first[drops["task"]] + drops["job"]] = drops["time"]
-    ran = np.flatnonzero(jobs.start >= 0)
-    ran = ran[np.argsort(jobs.start[ran], kind="stable")]
     return Timeline(
         tasks=tuple(task.name for task in scenario.tasks),
         variants=tuple(
@@ -38,9 +36,9 @@ def timeline(scenario: EdgeScenario, events: np.ndarray) -> Timeline:
         left=left,
         finish=jobs.finish,
         fate=jobs.fate,
-        slice_job=ran,
-        slice_resource=jobs.resource[ran],
-        slice_variant=jobs.variant[ran],
-        slice_start=jobs.start[ran],
-        slice_end=np.where(jobs.finish[ran] >= 0, jobs.finish[ran], jobs.end),
+        slice_job=jobs.slices.job,
+        slice_resource=jobs.slices.resource,
+        slice_variant=jobs.slices.variant,
+        slice_start=jobs.slices.start,
+        slice_end=jobs.slices.end,
     )
