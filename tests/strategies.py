@@ -17,37 +17,25 @@ ARRIVALS = ["periodic", "poisson", "bursty", "trace", "closed"]
 
 
 @st.composite
+def plain_edge_scenarios(draw: st.DrawFn) -> EdgeScenario:
+    """Draw a small valid scenario without memory, preemption and power, and no interference but `share`.
+
+    More often than not it is on a coarse time grid, so that events coincide.
+    """
+    return EdgeScenario.model_validate(_plain(draw, _duration(draw)))
+
+
+@st.composite
 def edge_scenarios(draw: st.DrawFn) -> EdgeScenario:
-    """Draw a small valid edge scenario, more often than not on a coarse time grid so that events coincide."""
+    """Draw a small valid scenario of the whole machine; one time in three a plain one."""
     duration = _duration(draw)
-    # Only traces can come to an end before the horizon: one scenario in four has nothing else.
-    kinds = draw(st.sampled_from([ARRIVALS, ARRIVALS, ARRIVALS, ["trace"]]))
-    # Up to five tasks as a rule; with more, the event heap has more than one block.
-    count = draw(st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), st.integers(6, 9)))
-    tasks = [_task(draw, duration, index, kinds) for index in range(count)]
-    streams = draw(st.integers(1, 4))
-    return EdgeScenario.model_validate(
-        {
-            "family": "edge",
-            "name": "random",
-            "horizon_ms": _horizon(draw, duration, tasks),
-            "device": {
-                "streams": streams,
-                "interference": _interference(draw, streams),
-                "latency": draw(_LATENCIES),
-                "late": draw(st.sampled_from(["drop", "run"])),
-                "queue_limit": draw(st.sampled_from([1, 1, 2, 2, 3, 4, 16])),
-                "decision_time_ms": _decision_time(draw, duration),
-            },
-            "reward": {
-                "on_time_accuracy": draw(_WEIGHTS),
-                "lateness": draw(_WEIGHTS),
-                "drops": draw(_WEIGHTS),
-                "utilisation": draw(_WEIGHTS),
-            },
-            "tasks": tasks,
-        }
-    )
+    scenario = _plain(draw, duration)
+    if draw(st.integers(0, 2)) > 0:
+        _add_interference(draw, scenario)
+        _add_memory(draw, duration, scenario)
+        _add_preemption(draw, duration, scenario)
+        _add_power(draw, scenario)
+    return EdgeScenario.model_validate(scenario)
 
 
 def action_scripts() -> st.SearchStrategy[int]:
@@ -88,6 +76,10 @@ _LATENCIES = st.one_of(
     st.builds(lambda cv: {"kind": "lognormal", "cv": cv}, st.floats(0.01, 2.0)),
     st.just({"kind": "exponential"}),
 )
+_SHARES = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0.0, 1.0))
+_SLOWDOWNS = st.one_of(st.sampled_from([1.0, 1.25, 2.0, 0.5]), st.floats(0.2, 5.0))
+_SIZES = st.one_of(st.sampled_from([1.0, 2.0, 2.5, 3.0, 4.0, 0.0]), st.floats(0.0, 5.0))
+_WATTS = st.one_of(st.sampled_from([0.0, 1.0, 2.5, 10.0]), st.floats(0.0, 60.0))
 
 
 def _duration(draw: st.DrawFn) -> Duration:
@@ -96,6 +88,35 @@ def _duration(draw: st.DrawFn) -> Duration:
     if unit is None:
         return lambda least, most: draw(st.floats(max(least, 1e-6), most))
     return lambda least, most: unit * draw(st.integers(least, most))
+
+
+def _plain(draw: st.DrawFn, duration: Duration) -> Json:
+    # Only traces can come to an end before the horizon: one scenario in four has nothing else.
+    kinds = draw(st.sampled_from([ARRIVALS, ARRIVALS, ARRIVALS, ["trace"]]))
+    # Up to five tasks as a rule; with more, the event heap has more than one block.
+    count = draw(st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), st.integers(6, 9)))
+    tasks = [_task(draw, duration, index, kinds) for index in range(count)]
+    streams = draw(st.integers(1, 4))
+    return {
+        "family": "edge",
+        "name": "random",
+        "horizon_ms": _horizon(draw, duration, tasks),
+        "device": {
+            "streams": streams,
+            "interference": _interference(draw, streams),
+            "latency": draw(_LATENCIES),
+            "late": draw(st.sampled_from(["drop", "run"])),
+            "queue_limit": draw(st.sampled_from([1, 1, 2, 2, 3, 4, 16])),
+            "decision_time_ms": _decision_time(draw, duration),
+        },
+        "reward": {
+            "on_time_accuracy": draw(_WEIGHTS),
+            "lateness": draw(_WEIGHTS),
+            "drops": draw(_WEIGHTS),
+            "utilisation": draw(_WEIGHTS),
+        },
+        "tasks": tasks,
+    }
 
 
 def _decision_time(draw: st.DrawFn, duration: Duration) -> float:
@@ -175,3 +196,63 @@ def _releases_per_ms(task: Json) -> float:
     if arrival["kind"] == "closed":
         return 1.0 / (float(arrival["think_ms"]) + float(task["variants"][0]["latency_ms"]))
     return 0.0
+
+
+# What the plain machine does not have
+
+
+def _variants(scenario: Json) -> list[Json]:
+    return [variant for task in scenario["tasks"] for variant in task["variants"]]
+
+
+def _add_interference(draw: st.DrawFn, scenario: Json) -> None:
+    """Draw another kind of interference half of the time, and priorities where it can have them."""
+    device = scenario["device"]
+    kind = draw(st.sampled_from(["as it is", "as it is", "roofline", "roofline", "matrix"]))
+    if kind == "roofline":
+        device["interference"] = {"kind": kind}
+        for variant in _variants(scenario):
+            variant["compute_share"], variant["bandwidth_share"] = draw(_SHARES), draw(_SHARES)
+    elif kind == "matrix":
+        size = draw(st.sampled_from([len(scenario["tasks"]), len(_variants(scenario))]))
+        device["interference"] = {
+            "kind": kind,
+            "slowdowns": [[draw(_SLOWDOWNS) for _ in range(size)] for _ in range(size)],
+        }
+    if device["interference"]["kind"] in ("share", "roofline") and draw(st.booleans()):
+        device["stream_priorities"] = [draw(st.integers(0, 2)) for _ in range(device["streams"])]
+
+
+def _add_memory(draw: st.DrawFn, duration: Duration, scenario: Json) -> None:
+    """Draw load times, or a memory so small that weights make room for each other all the time, or both."""
+    loads, limited = draw(st.sampled_from([(False, False), (True, False), (False, True), (True, True), (True, True)]))
+    variants = _variants(scenario)
+    for variant in variants:
+        if loads:
+            variant["load_ms"] = draw(st.sampled_from([0, 1, 1])) * duration(0, 4)
+        variant["memory_mb"] = draw(_SIZES)
+    if limited:
+        # Some of it is always there, and more than the largest weights may not be.
+        largest = max(1.0, *(float(variant["memory_mb"]) for variant in variants))
+        scenario["device"]["memory_mb"] = largest * draw(st.sampled_from([1.0, 1.25, 1.5, 2.0]))
+
+
+def _add_preemption(draw: st.DrawFn, duration: Duration, scenario: Json) -> None:
+    """Draw a kind of preemption, with a cost half of the time."""
+    device = scenario["device"]
+    kind = draw(st.sampled_from(["none", "stage", "stage", "restart", "resume", "resume"]))
+    if kind == "none":
+        return
+    if kind == "stage":
+        device["decision_time_ms"] = 0.0
+        for variant in _variants(scenario):
+            variant["stages"] = draw(st.integers(1, 5))
+    device["preemption"] = {"kind": kind, "cost_ms": duration(1, 2) if draw(st.booleans()) else 0.0}
+
+
+def _add_power(draw: st.DrawFn, scenario: Json) -> None:
+    if draw(st.booleans()):
+        scenario["device"] |= {"idle_w": draw(_WATTS), "busy_w": draw(_WATTS)}
+        scenario["reward"]["energy"] = draw(_WEIGHTS)
+        for variant in _variants(scenario):
+            variant["power_w"] = draw(st.one_of(st.none(), _WATTS))

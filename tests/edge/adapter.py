@@ -24,6 +24,14 @@ def log_rows(events: np.ndarray) -> list[LogRow]:
     return list(zip(*(events[column].tolist() for column in LOG_COLUMNS), strict=True))
 
 
+def smallest_log(scenario: EdgeScenario) -> int:
+    """Return the fewest rows that a log may have: one more than an event and the choice after it may write."""
+    # Where memory is limited, a start may evict all weights there are.
+    limited = scenario.device.memory_mb is not None
+    evictions = sum(task.num_variants for task in scenario.tasks) if limited else 0
+    return 8 + evictions + 1
+
+
 class KernelEdge:
     """One episode of the compiled kernel, stopped at each choice."""
 

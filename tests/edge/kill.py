@@ -18,7 +18,7 @@ from slipstream.core.simulator import Simulator
 from slipstream.edge import features
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.policies.base import Heuristic, find
-from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows
+from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows, smallest_log
 from tests.edge.cases import CASES, check
 from tests.reference import edge as reference
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
@@ -50,7 +50,7 @@ def compare_policy(device: EdgeScenario, seed: int, policy: Heuristic) -> None:
         global_row = np.array([whole[name] for name in features.GLOBAL.names])
         rows = np.array([[row[name] for name in features.CANDIDATE.names] for row in edge.rows()])
         edge.step(policy.choose(global_row, rows, np.array(edge.mask(), np.int8)))
-    assert log_rows(Simulator(device, log_rows=32).play(policy, seed)) == edge.log
+    assert log_rows(Simulator(device, smallest_log(device)).play(policy, seed)) == edge.log
 
 
 # One and the same list of examples for every mutant; what is found need not be made small.
@@ -66,7 +66,7 @@ def compare_policy(device: EdgeScenario, seed: int, policy: Heuristic) -> None:
 def compare_random(device: EdgeScenario, seed: int, script: int, lot: int) -> None:
     """Assert that nothing tells kernel and reference apart, also in a lane that was used before."""
     signal.alarm(LONGEST_S)
-    kernel = KernelEdge(device, seed ^ 1, log_rows=32)
+    kernel = KernelEdge(device, seed ^ 1, log_rows=smallest_log(device))
     while not kernel.over and kernel.choices <= 8 * (lot % 2):
         kernel.step(scripted_action(script + 1, kernel.choices, kernel.mask()))
     kernel.restart(seed)
@@ -90,7 +90,7 @@ def main() -> None:
     compare_numbers()
     for case in CASES:
         signal.alarm(LONGEST_S)
-        check(case, lambda scenario: KernelEdge(scenario, seed=7, log_rows=32))
+        check(case, lambda scenario: KernelEdge(scenario, seed=7, log_rows=smallest_log(scenario)))
     compare_random()
 
 

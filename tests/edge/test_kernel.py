@@ -19,7 +19,7 @@ from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import InputError
 from slipstream.policies.base import Heuristic, find, names
 from slipstream.scenario import load
-from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows
+from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows, smallest_log
 from tests.edge.cases import CASES, Case, check, scenario, share, task, trace
 from tests.reference.edge import ReferenceEdge
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
@@ -96,10 +96,11 @@ def test_compiled_play_equals_the_reference_under_the_plain_rule(policy: Heurist
 
 
 @BRIEF
-@given(edge_scenarios(), episode_seeds(), st.integers(9, 40), st.sampled_from(POLICIES))
+@given(edge_scenarios(), episode_seeds(), st.integers(0, 31), st.sampled_from(POLICIES))
 def test_a_log_flushed_in_pieces_is_the_whole_log(
-    device: EdgeScenario, seed: int, rows: int, policy: Heuristic
+    device: EdgeScenario, seed: int, more_rows: int, policy: Heuristic
 ) -> None:
+    rows = smallest_log(device) + more_rows
     whole = Simulator(device).play(policy, seed)
     pieces: list[np.ndarray] = []
     returned = Simulator(device, log_rows=rows).play(policy, seed, sink=pieces.append)
@@ -109,14 +110,15 @@ def test_a_log_flushed_in_pieces_is_the_whole_log(
 
 
 @BRIEF
-@given(edge_scenarios(), episode_seeds(), action_scripts(), st.integers(9, 40))
-def test_flushing_the_log_changes_no_step(device: EdgeScenario, seed: int, script: int, rows: int) -> None:
-    compare_episode(KernelEdge(device, seed, log_rows=rows), ReferenceEdge(device, seed), script)
+@given(edge_scenarios(), episode_seeds(), action_scripts(), st.integers(0, 31))
+def test_flushing_the_log_changes_no_step(device: EdgeScenario, seed: int, script: int, more_rows: int) -> None:
+    kernel = KernelEdge(device, seed, log_rows=smallest_log(device) + more_rows)
+    compare_episode(kernel, ReferenceEdge(device, seed), script)
 
 
 def test_the_end_is_recorded_once_wherever_it_falls_in_a_full_log() -> None:
     device = EdgeScenario.model_validate(scenario(30, [task({"kind": "periodic", "period_ms": 2}, [1])]))
-    for rows in range(9, 60):
+    for rows in range(smallest_log(device), 60):
         kernel = KernelEdge(device, seed=0, log_rows=rows)
         compare_episode(kernel, ReferenceEdge(device, seed=0), script=0)
 
