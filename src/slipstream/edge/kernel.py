@@ -366,7 +366,7 @@ def prepare_run(spec, state, lane, running, switch_cost):
     loading = 0
     if device.loads:
         loading = loading_time(spec, state, lane, task, variant)
-        take_weights(spec, state, lane, task, variant, header.now + switch_cost + loading)
+        take_weights(spec, state, lane, task, variant, header.now + loading)
     running.began = header.now + switch_cost + loading
     return loading
 

@@ -227,7 +227,8 @@ def write_globals(spec, state, lane, sheet, slot):
     put(row, image, f.FINISHED, header.finished / released if released > 0 else 0.0)
     put(row, image, f.MISSED, header.missed / released if released > 0 else 0.0)
     put(row, image, f.UTILISATION, header.busy_time / (device.streams * now) if now > 0 else 0.0)
-    put(row, image, f.FREE_MEMORY, 1.0 - header.memory_taken / device.memory if device.memory < NEVER else 1.0)
+    free = (device.memory - header.memory_taken) / device.memory if device.memory < NEVER else 1.0
+    put(row, image, f.FREE_MEMORY, free)
     put(row, image, f.POWER, header.power)
     if sheet.globals.shape[1] > f.COIN:
         put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
