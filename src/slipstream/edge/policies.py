@@ -20,10 +20,12 @@ from slipstream.edge.features import (
     LATENCY,
     NUM_VARIANTS,
     PERIOD,
+    PREEMPT,
     QUEUE_LENGTH,
     SLACK,
     THROUGHPUT,
     VARIANT_RANK,
+    VICTIM_SLACK,
     WAITING_JOBS,
     WEIGHT,
 )
@@ -93,6 +95,19 @@ def criticality(row):
     return row[CRITICALITY] * 1e18 - row[SLACK]
 
 
+FIRST_OF_ALL = 1e15
+"""Above every slack, in ns; a float64 still tells single nanoseconds apart there."""
+
+
+@rule("edge", scores_all_rows=True)
+def edf_preempt(row):
+    """Earliest deadline first, in the fastest variant, also in place of the running job with the latest deadline."""
+    if row[DISPATCH] == 1.0:
+        return FIRST_OF_ALL - row[SLACK]
+    sooner = row[VICTIM_SLACK] - row[SLACK]
+    return sooner if row[PREEMPT] == 1.0 and sooner > 0.0 else -np.inf
+
+
 @kernel
 def earliest_deadline(rows, mask, need_fit):
     """Return the fastest row of the task with the least slack, -1 if none; with `need_fit`, of those in time."""
@@ -101,44 +116,50 @@ def earliest_deadline(rows, mask, need_fit):
         if mask[row] and rows[row, DISPATCH] == 1.0:
             fits = rows[row, CORUN_LATENCY] <= rows[row, SLACK]
             if (fits or not need_fit) and (best < 0 or rows[row, SLACK] < rows[best, SLACK]):
-                best = row - int(rows[row, VARIANT_RANK])
+                best = row
     return best
 
 
 @kernel
-def largest_fit(rows, first, last):
-    """Return the slowest row of first..last that still meets the deadline beside the present co-runner."""
-    row = last
-    while row > first and rows[row, CORUN_LATENCY] > rows[row, SLACK]:
-        row -= 1
-    return row
+def first_variant(rows, row):
+    """Return the fastest row of the ladder of a row."""
+    return row - int(rows[row, VARIANT_RANK])
 
 
 @kernel
-def last_variant(rows, first):
-    """Return the slowest row of the ladder that begins at `first`."""
-    return first + int(rows[first, NUM_VARIANTS]) - 1
+def last_variant(rows, row):
+    """Return the slowest row of the ladder of a row."""
+    return first_variant(rows, row) + int(rows[row, NUM_VARIANTS]) - 1
+
+
+@kernel
+def largest_fit(rows, mask, first, last):
+    """Return the slowest allowed row of first..last that still meets the deadline beside those that run."""
+    row = last
+    while row > first and (mask[row] == 0 or rows[row, CORUN_LATENCY] > rows[row, SLACK]):
+        row -= 1
+    return row
 
 
 @choice("edge")
 def edf_fit(globals_row, rows, mask):
     """Earliest deadline that can be met, in the largest variant that meets it beside the present co-runner."""
-    first = earliest_deadline(rows, mask, True)
-    if first < 0:
-        first = earliest_deadline(rows, mask, False)
-        return first if first >= 0 else mask.shape[0] - 1
-    return largest_fit(rows, first, last_variant(rows, first))
+    urgent = earliest_deadline(rows, mask, True)
+    if urgent < 0:
+        urgent = earliest_deadline(rows, mask, False)
+        return urgent if urgent >= 0 else mask.shape[0] - 1
+    return largest_fit(rows, mask, urgent, last_variant(rows, urgent))
 
 
 @choice("edge")
 def edf_degrade(globals_row, rows, mask):
     """Like edf-fit, but one variant lower for every other job that waits."""
-    first = earliest_deadline(rows, mask, True)
-    if first < 0:
-        first = earliest_deadline(rows, mask, False)
-        return first if first >= 0 else mask.shape[0] - 1
-    last = last_variant(rows, first) - int(globals_row[WAITING_JOBS]) + 1
-    return largest_fit(rows, first, max(first, last))
+    urgent = earliest_deadline(rows, mask, True)
+    if urgent < 0:
+        urgent = earliest_deadline(rows, mask, False)
+        return urgent if urgent >= 0 else mask.shape[0] - 1
+    last = last_variant(rows, urgent) - int(globals_row[WAITING_JOBS]) + 1
+    return largest_fit(rows, mask, urgent, max(urgent, last))
 
 
 PLANNING_WINDOWS = 1.5
@@ -214,11 +235,11 @@ def harm(globals_row, rows, row):
 
 
 @kernel
-def best_variant(globals_row, rows, first, price):
-    """Return the rung worth most at that price among those that finish in time, -1 if none does."""
+def best_variant(globals_row, rows, mask, first, price):
+    """Return the rung worth most at that price among those allowed that finish in time, -1 if none does."""
     best, best_gain = -1, -np.inf
     for rung in range(first, last_variant(rows, first) + 1):
-        if rows[rung, CORUN_LATENCY] <= rows[rung, SLACK]:
+        if mask[rung] and rows[rung, CORUN_LATENCY] <= rows[rung, SLACK]:
             gain = worth(rows, rung, price) - harm(globals_row, rows, rung)
             if gain > best_gain:
                 best, best_gain = rung, gain
@@ -231,12 +252,10 @@ def lookahead(globals_row, rows, mask):
     price = price_of_time(globals_row, rows)
     chosen, spare = -1, -1
     for row in range(mask.shape[0]):
-        if not mask[row]:
-            continue
-        if rows[row, DROP] == 1.0 and rows[row, FASTEST_LATENCY] > rows[row, SLACK]:
+        if mask[row] and rows[row, DROP] == 1.0 and rows[row, FASTEST_LATENCY] > rows[row, SLACK]:
             return row
         if rows[row, DISPATCH] == 1.0 and rows[row, VARIANT_RANK] == 0.0:
-            best = best_variant(globals_row, rows, row, price)
+            best = best_variant(globals_row, rows, mask, row, price)
             if best < 0:
                 continue
             if worth(rows, best, price) > harm(globals_row, rows, best):
