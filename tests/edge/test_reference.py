@@ -140,7 +140,8 @@ def test_no_step_after_the_end() -> None:
         edge.step(0)
 
 
-@settings(max_examples=100, deadline=None)
+# Drawing a scenario takes a few milliseconds, which is no mistake of ours.
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edge_scenarios(), episode_seeds(), action_scripts())
 def test_books_are_kept(device: EdgeScenario, seed: int, script: int) -> None:
     edge = ReferenceEdge(device, seed)
