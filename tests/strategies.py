@@ -28,13 +28,18 @@ def plain_edge_scenarios(draw: st.DrawFn) -> EdgeScenario:
 @st.composite
 def edge_scenarios(draw: st.DrawFn) -> EdgeScenario:
     """Draw a small valid scenario of the whole machine; one time in three a plain one."""
+    # What is added is drawn before any detail: drawn last, Hypothesis varies it much less than the rest.
+    is_plain = draw(st.integers(0, 2)) == 0
+    interference, has_priorities = draw(_INTERFERENCES), draw(st.booleans())
+    memory, preemption, has_power = draw(_MEMORIES), draw(_PREEMPTIONS), draw(st.integers(0, 3)) > 0
     duration = _duration(draw)
     scenario = _plain(draw, duration)
-    if draw(st.integers(0, 2)) > 0:
-        _add_interference(draw, scenario)
-        _add_memory(draw, duration, scenario)
-        _add_preemption(draw, duration, scenario)
-        _add_power(draw, scenario)
+    if not is_plain:
+        _add_interference(draw, scenario, interference, has_priorities)
+        _add_memory(draw, duration, scenario, memory)
+        _add_preemption(draw, duration, scenario, preemption)
+        if has_power:
+            _add_power(draw, scenario)
     return EdgeScenario.model_validate(scenario)
 
 
@@ -79,6 +84,9 @@ _LATENCIES = st.one_of(
 _SHARES = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0.0, 1.0))
 _SLOWDOWNS = st.one_of(st.sampled_from([1.0, 1.25, 2.0, 0.5]), st.floats(0.2, 5.0))
 _SIZES = st.one_of(st.sampled_from([1.0, 2.0, 2.5, 3.0, 4.0, 0.0]), st.floats(0.0, 5.0))
+_INTERFERENCES = st.sampled_from(["as it is", "as it is", "roofline", "matrix"])
+_MEMORIES = st.sampled_from(["none", "loads", "limit", "both", "both"])
+_PREEMPTIONS = st.sampled_from(["none", "stage", "stage", "restart", "resume", "resume"])
 _WATTS = st.one_of(st.sampled_from([0.0, 1.0, 2.5, 10.0]), st.floats(0.0, 60.0))
 
 
@@ -205,48 +213,55 @@ def _variants(scenario: Json) -> list[Json]:
     return [variant for task in scenario["tasks"] for variant in task["variants"]]
 
 
-def _add_interference(draw: st.DrawFn, scenario: Json) -> None:
-    """Draw another kind of interference half of the time, and priorities where it can have them."""
+def _scattered(draw: st.DrawFn, values: st.SearchStrategy[Any], count: int) -> list[Any]:
+    """Return many values, of which only a few are drawn: Hypothesis gives up on scenarios that take too many draws."""
+    few, lot = draw(st.lists(values, min_size=1, max_size=5)), draw(st.integers(0, 2**32 - 1))
+    return [few[_hash(lot, place) % len(few)] for place in range(count)]
+
+
+def _give_each_variant(draw: st.DrawFn, scenario: Json, key: str, values: st.SearchStrategy[Any]) -> None:
+    variants = _variants(scenario)
+    for variant, value in zip(variants, _scattered(draw, values, len(variants)), strict=True):
+        variant[key] = value
+
+
+def _add_interference(draw: st.DrawFn, scenario: Json, kind: str, has_priorities: bool) -> None:
+    """Add another kind of interference, and priorities if there is a kind that can have them."""
     device = scenario["device"]
-    kind = draw(st.sampled_from(["as it is", "as it is", "roofline", "roofline", "matrix"]))
     if kind == "roofline":
         device["interference"] = {"kind": kind}
-        for variant in _variants(scenario):
-            variant["compute_share"], variant["bandwidth_share"] = draw(_SHARES), draw(_SHARES)
+        _give_each_variant(draw, scenario, "compute_share", _SHARES)
+        _give_each_variant(draw, scenario, "bandwidth_share", _SHARES)
     elif kind == "matrix":
         size = draw(st.sampled_from([len(scenario["tasks"]), len(_variants(scenario))]))
+        entries = _scattered(draw, _SLOWDOWNS, size * size)
         device["interference"] = {
             "kind": kind,
-            "slowdowns": [[draw(_SLOWDOWNS) for _ in range(size)] for _ in range(size)],
+            "slowdowns": [entries[at : at + size] for at in range(0, size**2, size)],
         }
-    if device["interference"]["kind"] in ("share", "roofline") and draw(st.booleans()):
+    if device["interference"]["kind"] in ("share", "roofline") and has_priorities:
         device["stream_priorities"] = [draw(st.integers(0, 2)) for _ in range(device["streams"])]
 
 
-def _add_memory(draw: st.DrawFn, duration: Duration, scenario: Json) -> None:
-    """Draw load times, or a memory so small that weights make room for each other all the time, or both."""
-    loads, limited = draw(st.sampled_from([(False, False), (True, False), (False, True), (True, True), (True, True)]))
-    variants = _variants(scenario)
-    for variant in variants:
-        if loads:
-            variant["load_ms"] = draw(st.sampled_from([0, 1, 1])) * duration(0, 4)
-        variant["memory_mb"] = draw(_SIZES)
-    if limited:
-        # Some of it is always there, and more than the largest weights may not be.
-        largest = max(1.0, *(float(variant["memory_mb"]) for variant in variants))
-        scenario["device"]["memory_mb"] = largest * draw(st.sampled_from([1.0, 1.25, 1.5, 2.0]))
+def _add_memory(draw: st.DrawFn, duration: Duration, scenario: Json, kind: str) -> None:
+    """Add load times, or a memory so small that weights make room for each other all the time, or both."""
+    _give_each_variant(draw, scenario, "memory_mb", _SIZES)
+    if kind in ("loads", "both"):
+        times = [0.0, duration(1, 1), duration(1, 6), duration(1, 6)]
+        _give_each_variant(draw, scenario, "load_ms", st.sampled_from(times))
+    if kind in ("limit", "both"):
+        largest = max(float(variant["memory_mb"]) for variant in _variants(scenario))
+        scenario["device"]["memory_mb"] = max(largest, 1.0) * draw(st.sampled_from([1.0, 1.25, 1.5, 2.0]))
 
 
-def _add_preemption(draw: st.DrawFn, duration: Duration, scenario: Json) -> None:
-    """Draw a kind of preemption, with a cost half of the time."""
+def _add_preemption(draw: st.DrawFn, duration: Duration, scenario: Json, kind: str) -> None:
+    """Add preemption, with a cost half of the time."""
     device = scenario["device"]
-    kind = draw(st.sampled_from(["none", "stage", "stage", "restart", "resume", "resume"]))
     if kind == "none":
         return
     if kind == "stage":
         device["decision_time_ms"] = 0.0
-        for variant in _variants(scenario):
-            variant["stages"] = draw(st.integers(1, 5))
+        _give_each_variant(draw, scenario, "stages", st.integers(1, 5))
     device["preemption"] = {"kind": kind, "cost_ms": duration(1, 2) if draw(st.booleans()) else 0.0}
 
 
@@ -254,5 +269,4 @@ def _add_power(draw: st.DrawFn, scenario: Json) -> None:
     if draw(st.booleans()):
         scenario["device"] |= {"idle_w": draw(_WATTS), "busy_w": draw(_WATTS)}
         scenario["reward"]["energy"] = draw(_WEIGHTS)
-        for variant in _variants(scenario):
-            variant["power_w"] = draw(st.one_of(st.none(), _WATTS))
+        _give_each_variant(draw, scenario, "power_w", st.one_of(st.none(), _WATTS))

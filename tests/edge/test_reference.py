@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from slipstream.edge.scenario import EdgeScenario
 from tests.edge.cases import CASES, Case, check, scenario, task, trace
@@ -23,6 +25,8 @@ from tests.reference.edge import (
     stream_key,
     uniform,
 )
+from tests.reference.interference import LEAST_RATE
+from tests.reference.machine import Choice, Job
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
 
 MOST_CHOICES = 20_000
@@ -136,7 +140,8 @@ def test_no_step_after_the_end() -> None:
         edge.step(0)
 
 
-@settings(max_examples=100, deadline=None)
+# Drawing a scenario takes a few milliseconds, which is no mistake of ours.
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edge_scenarios(), episode_seeds(), action_scripts())
 def test_books_are_kept(device: EdgeScenario, seed: int, script: int) -> None:
     edge = ReferenceEdge(device, seed)
@@ -153,55 +158,217 @@ def test_books_are_kept(device: EdgeScenario, seed: int, script: int) -> None:
     assert [row[0] for row in edge.log] == sorted(row[0] for row in edge.log)
     _check_streams(edge)
     _check_jobs(edge)
+    _check_order_of_release(edge)
 
 
 def _check_observation(edge: ReferenceEdge) -> None:
-    """Assert what holds at every choice: the stream asked can be used, and nothing in the rows is impossible."""
+    """Assert what holds at every choice: who is asked can do something, and nothing in the rows is impossible."""
     mask, rows, whole = edge.mask(), edge.rows(), edge.globals()
-    assert edge.runs[edge.asked] is None
+    if edge.asked < edge.streams:
+        assert edge.runs[edge.asked] is None
+    else:
+        assert all(edge.runs)
+        assert any(edge.can_be_interrupted(stream) for stream in range(edge.streams))
     assert any(mask[:-1])
-    assert len(mask) == len(rows) == len(edge.tasks) * (edge.width + 1) + 1
+    starts_per_variant = 1 if edge.preemption == "none" else 1 + edge.streams
+    assert len(mask) == len(rows) == len(edge.tasks) * (edge.width * starts_per_variant + 1) + 1
     for legal, row in zip(mask, rows, strict=True):
-        assert not legal or row["corun_latency"] >= row["latency"]
         assert not legal or row["queue_length"] > 0 or row["wait"] == 1.0
+        assert not legal or row["corun_latency"] >= row["setup"]
+        # A co-runner may help, but only under a matrix.
+        if legal and row["progress"] == 0.0 and edge.scenario.device.interference.kind != "matrix":
+            assert row["corun_latency"] >= row["setup"] + row["latency"]
         assert 0.0 <= row["next_arrival"] <= whole["remaining"]
     assert 0.0 <= whole["corun_first"] <= whole["corun_last"]
-    assert all(0.0 <= whole[share] <= 1.0 for share in ("finished", "missed", "utilisation", "coin"))
+    shares = ("finished", "missed", "utilisation", "free_memory", "coin")
+    assert all(0.0 <= whole[share] <= 1.0 for share in shares)
+    assert all(0.0 <= row[share] <= 1.0 for row in rows for share in ("progress", "resident"))
 
 
 def _check_streams(edge: ReferenceEdge) -> None:
-    """Assert that no stream runs two jobs at once and each run ends as it started."""
-    running: dict[int, tuple[int, int, int]] = {}
+    """Assert that no stream holds two jobs at once, each leaves as it started, and no weights go that are in use."""
+    held: dict[int, tuple[int, int, int]] = {}
+    there: set[tuple[int, int]] = set()
     for _, kind, number, k, variant, stream in edge.log:
         if kind == Log.START:
-            assert stream not in running
-            running[stream] = (number, k, variant)
-        elif kind == Log.FINISH:
-            assert running.pop(stream) == (number, k, variant)
+            assert stream not in held
+            held[stream] = (number, k, variant)
+            there.add((number, variant))
+        elif kind == Log.READY:
+            assert held[stream] == (number, k, variant)
+        elif kind in (Log.FINISH, Log.PREEMPT):
+            assert held.pop(stream) == (number, k, variant)
+        elif kind == Log.EVICT:
+            assert all((number, variant) != (job[0], job[2]) for job in held.values())
+            there.remove((number, variant))
+        if edge.memory.limit_kb is not None:
+            assert edge.memory.taken_kb(there) <= edge.memory.limit_kb
+    assert there == set(edge.memory.there)
+
+
+LETTERS = {
+    Log.ARRIVAL: "a",
+    Log.START: "s",
+    Log.READY: "r",
+    Log.PREEMPT: "p",
+    Log.FINISH: "f",
+    Log.EXPIRE: "e",
+    Log.REJECT: "x",
+    Log.DROP: "d",
+}
+COURSES = re.compile("ax|a(sr?p)*(sr?f?|e|d)?")
+"""What may become of a job: rejected, or interrupted any number of times before its end, which may be still to come."""
 
 
 def _check_jobs(edge: ReferenceEdge) -> None:
     """Assert that each job is released once, in order, ends at most once, and waits no longer than it may."""
     by_job: dict[tuple[int, int], list[LogRow]] = {}
     for row in edge.log[:-1]:
-        by_job.setdefault((row[2], row[3]), []).append(row)
-    courses = {
-        (Log.ARRIVAL,),
-        (Log.ARRIVAL, Log.START),
-        (Log.ARRIVAL, Log.START, Log.FINISH),
-        (Log.ARRIVAL, Log.EXPIRE),
-        (Log.ARRIVAL, Log.REJECT),
-        (Log.ARRIVAL, Log.DROP),
-    }
+        if row[1] != Log.EVICT:
+            by_job.setdefault((row[2], row[3]), []).append(row)
     for (number, _), rows in by_job.items():
-        assert tuple(row[1] for row in rows) in courses
-        assert rows[0][0] < edge.horizon
-        for time, kind, *_ in rows[1:]:
-            waited, allowed = time - rows[0][0], edge.tasks[number].deadline
-            if edge.scenario.device.late == "drop" and kind != Log.FINISH:
-                assert waited == allowed if kind == Log.EXPIRE else waited < allowed
-            else:
+        assert COURSES.fullmatch("".join(LETTERS[Log(row[1])] for row in rows))
+        released, deadline = rows[0][0], rows[0][0] + edge.tasks[number].deadline
+        assert released < edge.horizon
+        for before, (time, kind, *_) in pairwise(rows):
+            if edge.scenario.device.late == "run":
                 assert kind != Log.EXPIRE
+            elif kind == Log.EXPIRE:
+                assert time == max(deadline, before[0])
+            elif kind in (Log.START, Log.DROP):
+                assert time < deadline
     for number, task_state in enumerate(edge.tasks):
-        released = [row[3] for row in edge.log if row[1] == Log.ARRIVAL and row[2] == number]
-        assert released == list(range(task_state.released))
+        jobs = [row[3] for row in edge.log if row[1] == Log.ARRIVAL and row[2] == number]
+        assert jobs == list(range(task_state.released))
+
+
+def _check_order_of_release(edge: ReferenceEdge) -> None:
+    """Assert that what starts, expires or is dropped is always the oldest waiting job of its task."""
+    waiting: dict[int, set[int]] = {number: set() for number in range(len(edge.tasks))}
+    interrupted: tuple[int, int] | None = None
+    for _, kind, number, k, _, _ in edge.log:
+        if kind == Log.ARRIVAL:
+            waiting[number].add(k)
+        elif kind == Log.REJECT:
+            waiting[number].remove(k)
+        elif kind == Log.PREEMPT:
+            interrupted = (number, k)
+        elif kind in (Log.START, Log.EXPIRE, Log.DROP):
+            assert k == min(waiting[number])
+            waiting[number].remove(k)
+            # The job that takes the stream left its queue before the interrupted one came back.
+            if interrupted is not None:
+                waiting[interrupted[0]].add(interrupted[1])
+                interrupted = None
+
+
+class Watched(ReferenceEdge):
+    """A reference that counts how often each mechanism comes into play."""
+
+    def __init__(self, device: EdgeScenario, seed: int) -> None:
+        self.seen: Counter[str] = Counter()
+        super().__init__(device, seed)
+
+    def step(self, action: int) -> None:
+        self.seen["the device is asked"] += self.asked == self.streams
+        super().step(action)
+
+    def _may_start(self, task: int, variant: int, stream: int | None) -> bool:
+        legal = super()._may_start(task, variant, stream)
+        exists = bool(self.tasks[task].queue) and variant < len(self.tasks[task].latencies)
+        self.seen["no room to start" if stream is None else "no room to preempt"] += exists and not legal
+        return legal
+
+    def _is_stale(self, choice: Choice) -> bool:
+        stale = super()._is_stale(choice)
+        self.seen["a preemption is stale"] += stale and choice.victim is not None
+        return stale
+
+    def _take_effect(self, choice: Choice) -> None:
+        by_device = choice.asked == self.streams
+        if choice.victim is not None:
+            self.seen["the device preempts" if by_device else "an idle stream preempts"] += 1
+        elif choice.job is not None and choice.variant is None:
+            self.seen["the device drops"] += by_device
+        elif choice.job is None:
+            self.seen["the device waits"] += by_device
+        super()._take_effect(choice)
+
+    def _start(self, job: Job, variant: int, stream: int, preempting: bool) -> None:
+        if job in self.kept:
+            goes_on = self.kept[job].variant == variant
+            self.seen["a run goes on" if goes_on else "a run starts over in another variant"] += 1
+        if (job.task, variant) in self.memory.there:
+            self.seen["a start waits for the load of another"] += self.memory.ready_at[job.task, variant] > self.now
+        super()._start(job, variant, stream, preempting)
+
+    def _reprice(self) -> None:
+        begun = [stream for stream, run in enumerate(self.runs) if run is not None and run.began]
+        device = self.scenario.device
+        if len(begun) > 1:
+            self.seen[f"interference {device.interference.kind}"] += 1
+            levels = {device.stream_priorities[stream] for stream in begun} if device.stream_priorities else {0}
+            self.seen["priorities"] += len(levels) > 1
+        super()._reprice()
+        rates = [run.rate for run in self.running if run.began]
+        self.seen["the least rate"] += LEAST_RATE in rates
+        self.seen["helped by a co-runner"] += any(rate > 1.0 for rate in rates)
+
+    def _stream_event(self, stream: int) -> None:
+        super()._stream_event(stream)
+        run = self.runs[stream]
+        self.seen["a border"] += run is not None and run.border_at == self.now
+
+    def _expire(self, index: int) -> None:
+        self.seen["an interrupted job expires at once"] += self.tasks[index].queue[0].deadline < self.now
+        super()._expire(index)
+
+
+LEAST_SHARES = {
+    "the device is asked": 0.1,
+    "the device preempts": 0.1,
+    "the device drops": 0.1,
+    "the device waits": 0.1,
+    "an idle stream preempts": 0.05,
+    "a preemption is stale": 0.02,
+    "an interrupted job expires at once": 0.02,
+    "a run goes on": 0.05,
+    "a run starts over in another variant": 0.05,
+    "a border": 0.05,
+    "no room to start": 0.05,
+    "no room to preempt": 0.03,
+    "a start waits for the load of another": 0.02,
+    "interference none": 0.02,
+    "interference share": 0.1,
+    "interference roofline": 0.03,
+    "interference matrix": 0.03,
+    "priorities": 0.03,
+    "the least rate": 0.01,
+    "helped by a co-runner": 0.01,
+    "log PREEMPT": 0.1,
+    "log READY": 0.1,
+    "log EVICT": 0.1,
+}
+"""In what share of the scenarios each mechanism comes into play at the least."""
+
+
+def test_the_drawn_scenarios_use_the_whole_machine() -> None:
+    seen_in: Counter[str] = Counter()
+    played = 0
+
+    @settings(
+        max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    @given(edge_scenarios(), episode_seeds(), action_scripts())
+    def play(device: EdgeScenario, seed: int, script: int) -> None:
+        nonlocal played
+        played += 1
+        edge = Watched(device, seed)
+        while not edge.over:
+            edge.step(scripted_action(script, edge.choices - 1, edge.mask()))
+        seen_in.update({name for name, count in edge.seen.items() if count})
+        seen_in.update({f"log {Log(row[1]).name}" for row in edge.log})
+
+    play()
+    too_rare = {name: seen_in[name] for name, share in LEAST_SHARES.items() if seen_in[name] < share * played}
+    assert too_rare == {}, f"of {played} scenarios"

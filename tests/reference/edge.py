@@ -58,21 +58,34 @@ COLUMNS = (
 )
 
 
+NOTHING = dict.fromkeys(COLUMNS, 0.0)
+"""The row of a variant that does not exist, and what other rows are built on."""
+
+
 class ReferenceEdge(Machine):
     """The machine with its raw observation; after the end `rows` and `globals` have no meaning."""
 
     def rows(self) -> list[Row]:
         """Return the raw observation: one row per action, by column name."""
-        variants = [(task, variant) for task in range(len(self.tasks)) for variant in range(self.width)]
-        dispatch = [self._dispatch_row(task, variant) for task, variant in variants]
-        preempt = [
-            self._preempt_row(task, variant, stream) for task, variant in variants for stream in self._preempt_streams()
-        ]
-        drop = [self._task_row(task) | {"drop": 1.0} for task in self.tasks]
+        dispatch: list[Row] = []
+        preempt: list[Row] = []
+        drop: list[Row] = []
+        for index, task in enumerate(self.tasks):
+            of_task = self._task_row(task)
+            for variant in range(len(task.latencies)):
+                of_variant = of_task | self._variant_columns(index, variant)
+                dispatch.append(of_variant | self._dispatch_columns(index, variant))
+                preempt.extend(
+                    of_variant | self._preempt_columns(index, variant, stream) for stream in self._preempt_streams()
+                )
+            missing = self.width - len(task.latencies)
+            dispatch.extend([NOTHING] * missing)
+            preempt.extend([NOTHING] * missing * len(self._preempt_streams()))
+            drop.append(of_task | {"drop": 1.0})
         return [*dispatch, *preempt, *drop, self._wait_row()]
 
     def _task_row(self, task: TaskState) -> Row:
-        return dict.fromkeys(COLUMNS, 0.0) | {
+        return NOTHING | {
             "slack": float(task.queue[0].deadline - self.now) if task.queue else 0.0,
             "queue_length": float(len(task.queue)),
             "running": float(sum(self.tasks[run.job.task] is task for run in self.running)),
@@ -88,12 +101,15 @@ class ReferenceEdge(Machine):
             "dataset_code": code(task.spec.dataset),
         }
 
-    def _variant_row(self, index: int, variant: int, preempting: bool) -> Row:
-        """Return what dispatch and preempt rows of a variant have in common."""
+    def _variant_columns(self, index: int, variant: int) -> Row:
+        """Return what dispatch and preempt rows of a variant have in common, beside the columns of the task."""
         task = self.tasks[index]
         rung = task.spec.ladder[variant]
-        row = self._task_row(task) | {
-            "resident": float(self._weights_never_matter()),
+        kept = self.kept_by_head(index, variant) if task.queue else None
+        there = bool(task.queue) and (index, variant) in self.memory.there
+        return {
+            "progress": 1.0 - kept.expected / task.latencies[variant] if kept is not None else 0.0,
+            "resident": float(there or self._weights_never_matter()),
             "latency": float(task.latencies[variant]),
             "accuracy": float(rung.accuracy),
             "variant_rank": float(variant),
@@ -103,37 +119,30 @@ class ReferenceEdge(Machine):
             "memory": float(rung.memory_mb),
             "energy": task.powers[variant] * task.latencies[variant] * 1e-9,
         }
-        if task.queue:
-            kept = self.kept_by_head(index, variant)
-            row["setup"] = float(self.setup(index, variant, preempting))
-            row["progress"] = 1.0 - kept.expected / task.latencies[variant] if kept is not None else 0.0
-            row["resident"] = float(self._weights_never_matter() or (index, variant) in self.memory.there)
-        return row
 
     def _weights_never_matter(self) -> bool:
         return self.memory.limit_kb is None and not any(any(task.load_times) for task in self.tasks)
 
-    def _dispatch_row(self, index: int, variant: int) -> Row:
-        if variant >= len(self.tasks[index].latencies):
-            return dict.fromkeys(COLUMNS, 0.0)
-        row = self._variant_row(index, variant, preempting=False) | {"dispatch": 1.0}
-        if self.tasks[index].queue and self.asked < self.streams:
-            row["stream_priority"] = self._priority(self.asked)
-            row |= self._corun(index, variant, self.asked, preempting=False)
-        return row
+    def _dispatch_columns(self, index: int, variant: int) -> Row:
+        columns: Row = {"dispatch": 1.0}
+        if self.tasks[index].queue:
+            columns["setup"] = float(self.setup(index, variant, preempting=False))
+            if self.asked < self.streams:
+                columns["stream_priority"] = self._priority(self.asked)
+                columns |= self._corun(index, variant, self.asked, preempting=False)
+        return columns
 
-    def _preempt_row(self, index: int, variant: int, stream: int) -> Row:
-        if variant >= len(self.tasks[index].latencies):
-            return dict.fromkeys(COLUMNS, 0.0)
-        row = self._variant_row(index, variant, preempting=True)
-        row |= {"preempt": 1.0, "stream_priority": self._priority(stream)}
-        victim = self.runs[stream]
-        if self.tasks[index].queue and victim is not None and self.can_be_interrupted(stream):
-            row |= self._corun(index, variant, stream, preempting=True)
-            row["victim_slack"] = float(victim.job.deadline - self.now)
-            row["victim_left"] = victim.expected_left(self.now)
-            row["victim_weight"] = float(self.tasks[victim.job.task].spec.weight)
-        return row
+    def _preempt_columns(self, index: int, variant: int, stream: int) -> Row:
+        columns: Row = {"preempt": 1.0, "stream_priority": self._priority(stream)}
+        if self.tasks[index].queue:
+            columns["setup"] = float(self.setup(index, variant, preempting=True))
+            victim = self.runs[stream]
+            if victim is not None and self.can_be_interrupted(stream):
+                columns |= self._corun(index, variant, stream, preempting=True)
+                columns["victim_slack"] = float(victim.job.deadline - self.now)
+                columns["victim_left"] = victim.expected_left(self.now)
+                columns["victim_weight"] = float(self.tasks[victim.job.task].spec.weight)
+        return columns
 
     def _priority(self, stream: int) -> float:
         priorities = self.scenario.device.stream_priorities
@@ -142,7 +151,7 @@ class ReferenceEdge(Machine):
     def _wait_row(self) -> Row:
         """Return the row that waits: it shows the task whose release is expected first."""
         soonest = min(self.tasks, key=self._next_arrival)
-        return dict.fromkeys(COLUMNS, 0.0) | {
+        return NOTHING | {
             "wait": 1.0,
             "next_arrival": float(self._next_arrival(soonest)),
             "deadline": float(soonest.deadline),
