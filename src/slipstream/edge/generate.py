@@ -168,15 +168,15 @@ _PROPERTIES = ("shares", "gaps", "ladders", "phases", "deadlines", "criticalitie
 
 def uunifast_discard(draws: np.random.Generator, count: int, total: float) -> np.ndarray:
     """Return shares between 0 and 1 with a given sum, uniform among all such vectors."""
-    # Uniform vectors stay uniform when every share becomes one minus it; so the rarer case is drawn by the other.
-    if total > count / 2:
-        return 1.0 - uunifast_discard(draws, count, count - total)
+    # Uniform vectors stay uniform when every share becomes one minus it: draw the sum that is discarded less often.
+    mirrored = total > count / 2
+    drawn = count - total if mirrored else total
     exponents = 1.0 / np.arange(count - 1, 0, -1)
     for _ in range(MOST_TRIES):
-        left = total * np.cumprod(np.append(1.0, draws.random(count - 1) ** exponents))
+        left = drawn * np.cumprod(np.append(1.0, draws.random(count - 1) ** exponents))
         shares: np.ndarray = left - np.append(left[1:], 0.0)
         if shares.max() <= 1.0:
-            return shares
+            return 1.0 - shares if mirrored else shares
     raise InputError(
         f"utilisation {total:g} of {count} tasks: found no shares up to one stream each in {MOST_TRIES:,} draws; "
         "expected a utilisation farther from half the number of tasks"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +56,23 @@ def replay_from_files(
     return _with_arrivals(scenario, arrivals), files
 
 
-def moved(scenario: EdgeScenario, folder: Path) -> EdgeScenario:
-    """Return the scenario as a file in another folder must spell it: its traces stay where they are."""
+def moved(scenario: EdgeScenario, folder: Path, besides: Container[str] = ()) -> EdgeScenario:
+    """Return the scenario as a file in another folder must spell it: its traces stay where they are.
+
+    Traces that are to be written beside the new file are named in `besides`.
+    """
     data = scenario.model_dump(mode="json", exclude_unset=True)
     for row, task in zip(data["tasks"], scenario.tasks, strict=True):
-        if isinstance(task.arrival, Trace) and task.arrival.path is not None:
-            row["arrival"]["path"] = os.path.relpath(scenario._folder / task.arrival.path, folder)
+        path = task.arrival.path if isinstance(task.arrival, Trace) else None
+        if path is not None and path not in besides and not Path(path).is_absolute():
+            row["arrival"]["path"] = os.path.relpath(scenario._folder / path, folder)
     return _checked(data, folder)
+
+
+def with_horizon(scenario: EdgeScenario, horizon_ms: float) -> EdgeScenario:
+    """Return the scenario with episodes of another length."""
+    data = scenario.model_dump(mode="json", exclude_unset=True)
+    return _checked({**data, "horizon_ms": horizon_ms}, scenario._folder)
 
 
 def _with_arrivals(scenario: EdgeScenario, arrivals: Mapping[int, dict[str, Any]]) -> EdgeScenario:
