@@ -13,6 +13,9 @@ import numpy as np
 
 from slipstream.errors import TraceError
 
+LONGEST_LINE = 600
+"""Characters of an error; what exceeds it is cut, so that a hostile file cannot fill a screen."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -34,7 +37,7 @@ class Table:
 
     def error(self, index: int, text: str) -> TraceError:
         """Return an error that names the row with this index."""
-        return TraceError(f"{self.path}: row {self.rows[index]}: {text}")
+        return table_error(self.path, f"row {self.rows[index]}: {text}")
 
     def numbers(self, column: str) -> np.ndarray:
         """Return a column of numbers."""
@@ -54,6 +57,12 @@ class Table:
         return cells
 
 
+def table_error(path: Path, text: str) -> TraceError:
+    """Return an error about a file, in one line whatever its cells hold."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return TraceError(f"{path}: {line[:LONGEST_LINE]}")
+
+
 def read_table(path: Path, columns: Sequence[str]) -> Table:
     """Return the named columns of a .csv or .parquet file.
 
@@ -64,7 +73,7 @@ def read_table(path: Path, columns: Sequence[str]) -> Table:
         return _read_parquet(path, columns)
     if path.suffix.lower() == ".csv":
         return _read_csv(path, columns)
-    raise TraceError(f"{path}: unknown kind of file: expected a .csv or .parquet file")
+    raise table_error(path, "unknown kind of file: expected a .csv or .parquet file")
 
 
 def _is_number(cell: Any) -> bool:
@@ -90,14 +99,14 @@ def _read_csv(path: Path, columns: Sequence[str]) -> Table:
             if len(row) == width:
                 kept.append(row)
             elif len(row) > width:
-                raise TraceError(f"{path}: row {reader.line_num}: expected {width} cells as in row 1, got {len(row)}")
+                raise table_error(path, f"row {reader.line_num}: expected {width} cells as in row 1, got {len(row)}")
             elif row:  # the cells that a short row leaves out are empty
                 kept.append(row + [""] * (width - len(row)))
             else:
                 continue
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise TraceError(f"{path}: row {reader.line_num}: not CSV: {error}") from error
+        raise table_error(path, f"row {reader.line_num}: not CSV: {error}") from error
     cells = {column: [row[place] for row in kept] for column, place in zip(columns, places, strict=True)}
     return Table(path, np.array(lines, np.int64), cells)
 
@@ -106,21 +115,21 @@ def _text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
+        raise table_error(path, f"cannot be read: {error.strerror}") from error
     except ValueError as error:  # a null character in the path
-        raise TraceError(f"{path}: cannot be read: {error}") from error
+        raise table_error(path, f"cannot be read: {error}") from error
     try:
         return raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         row = raw.count(b"\n", 0, error.start) + 1
-        raise TraceError(f"{path}: row {row}: not UTF-8 at byte {error.start}: expected a text file") from error
+        raise table_error(path, f"row {row}: not UTF-8 at byte {error.start}: expected a text file") from error
 
 
 def _place(path: Path, header: list[str], column: str) -> int:
     if column not in header:
-        raise TraceError(f"{path}: row 1: column '{column}' is missing (found {', '.join(header) or 'none'})")
+        raise table_error(path, f"row 1: column '{column}' is missing (found {', '.join(header) or 'none'})")
     if header.count(column) > 1:
-        raise TraceError(f"{path}: row 1: column '{column}' appears {header.count(column)} times: expected it once")
+        raise table_error(path, f"row 1: column '{column}' appears {header.count(column)} times: expected it once")
     return header.index(column)
 
 
@@ -135,16 +144,16 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> Table:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else "not a Parquet file"
-        raise TraceError(f"{path}: {reason}") from error
+        raise table_error(path, reason) from error
     names = file.schema_arrow.names
     for column in columns:
         if column not in names:
-            raise TraceError(f"{path}: column '{column}' is missing (found {', '.join(names)})")
+            raise table_error(path, f"column '{column}' is missing (found {', '.join(names)})")
     try:
         table = file.read(list(columns))
         cells = {column: _cells(path, column, table.column(column)) for column in columns}
     except (OSError, pa.ArrowException) as error:
-        raise TraceError(f"{path}: damaged: expected a whole Parquet file") from error
+        raise table_error(path, "damaged: expected a whole Parquet file") from error
     return Table(path, np.arange(1, table.num_rows + 1), cells)
 
 
@@ -156,11 +165,11 @@ def _cells(path: Path, column: str, values: Any) -> Any:
         row = int(values.is_null().to_numpy().argmax()) + 1
         expected = "a number" if numeric else "text"
         count = f"{values.null_count} rows are empty"
-        raise TraceError(f"{path}: row {row}: {column}: expected {expected} in each row, got nothing ({count})")
+        raise table_error(path, f"row {row}: {column}: expected {expected} in each row, got nothing ({count})")
     if numeric:
         return values.to_numpy().astype(np.float64)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return values.to_pylist()
-    raise TraceError(f"{path}: {column}: expected numbers or text, got {values.type}")
+    raise table_error(path, f"{column}: expected numbers or text, got {values.type}")

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 
 from slipstream.core.parts import LONGEST_MS, NANOSECONDS_PER_MS, nanoseconds
-from slipstream.core.tables import Table, read_table
+from slipstream.core.tables import Table, read_table, table_error
 from slipstream.edge.scenario import Trace
-from slipstream.errors import TraceError
 
 COLUMN = "arrival_ms"
 """Where a trace has its times unless the scenario names another column."""
@@ -31,7 +30,7 @@ def times_ms(table: Table, column: str, unit_ms: float = 1.0) -> np.ndarray:
     """Return a column of times in ms; `unit_ms` is how many of them one unit of the column is."""
     cells = table.columns[column]
     if not isinstance(cells, np.ndarray) and table.path.suffix.lower() == ".parquet":
-        raise TraceError(f"{table.path}: {column}: expected numbers, got string")
+        raise table_error(table.path, f"{column}: expected numbers, got string")
     return table.numbers(column) * unit_ms
 
 

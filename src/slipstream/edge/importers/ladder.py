@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from slipstream.core.parts import LONGEST_MS
-from slipstream.core.tables import Table, read_table
+from slipstream.core.tables import Table, read_table, table_error
 from slipstream.edge.profiles import Variant
 from slipstream.edge.scenario import EdgeScenario
-from slipstream.errors import TraceError
 
 MOST_VARIANTS = 64
 
@@ -44,7 +43,7 @@ def read_ladder(
         accuracy = round(float(shares[index]), 6)
         ladder.append(Variant(name=names[index], latency_ms=float(latencies[index]), accuracy=accuracy))
     if len(ladder) > MOST_VARIANTS:
-        raise TraceError(f"{path}: {len(ladder)} rows: expected at most {MOST_VARIANTS} variants; --where chooses rows")
+        raise table_error(path, f"{len(ladder)} rows: expected at most {MOST_VARIANTS} variants; --where chooses rows")
     return ladder
 
 
@@ -66,14 +65,14 @@ def rows_of(ladder: list[Variant]) -> list[dict[str, Any]]:
 
 def _chosen(table: Table, where: Mapping[str, str]) -> Table:
     for column, value in where.items():
-        cells = [str(cell) for cell in table.columns[column]]
+        cells = [f"{cell:.15g}" if isinstance(cell, float) else str(cell) for cell in table.columns[column]]
         keep = np.array([cell == value for cell in cells], bool)
         if not keep.any():
             found = ", ".join(sorted(set(cells))[:10]) or "no rows"
-            raise TraceError(f"{table.path}: {column}: no row has '{value}': expected one of {found}")
+            raise table_error(table.path, f"{column}: no row has '{value}': expected one of {found}")
         table = table.chosen(keep)
     if not len(table):
-        raise TraceError(f"{table.path}: has no rows: expected a variant in each")
+        raise table_error(table.path, "has no rows: expected a variant in each")
     return table
 
 
