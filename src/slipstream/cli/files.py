@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from slipstream.errors import InputError
@@ -18,32 +19,36 @@ def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
-    """Write files, in the order in which they appear; where one cannot be written, none is.
+    """Write files, with the folders they need; where one cannot be written, none is.
 
-    Folders that do not exist are made.
+    They appear in the order of the mapping: a file that names others belongs behind them.
     """
     refuse_existing(files, overwrite)
-    partials = {path: path.with_name(path.name + ".partial") for path in files}
     made: list[Path] = []
+    partials: dict[Path, Path] = {}
     try:
         for path, content in files.items():
-            made += _make_folder(path.parent)
-            partials[path].write_bytes(content)
+            for folder in reversed([one for one in (path.parent, *path.parent.parents) if not one.exists()]):
+                folder.mkdir()
+                made.append(folder)
+            partial = path.with_name(path.name + ".partial")
+            partials[path] = partial
+            partial.write_bytes(content)
         for path, partial in partials.items():
             partial.replace(path)
     except BaseException as problem:
-        for partial in partials.values():
-            partial.unlink(missing_ok=True)
-        for folder in reversed(made):
-            folder.rmdir()
+        _remove(partials.values(), made)
         if isinstance(problem, OSError):
             reason = (problem.strerror or "unknown reason").lower()
             raise InputError(f"{path}: cannot be written ({reason}): expected a writable place") from None
         raise
 
 
-def _make_folder(folder: Path) -> list[Path]:
-    """Make a folder with its parents; return those that were made, outermost first."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing[::-1]
+def _remove(files: Iterable[Path], folders: Sequence[Path]) -> None:
+    """Remove what was begun; what cannot be removed was never there, or is no longer ours alone."""
+    for file in files:
+        with suppress(OSError):
+            file.unlink()
+    for folder in reversed(folders):
+        with suppress(OSError):
+            folder.rmdir()
