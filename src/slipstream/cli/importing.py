@@ -98,7 +98,8 @@ def trace(
     releases: dict[int, Any] = {}
     names: list[str | None] = [*task] if task else [None] * len(files)
     for file, name in zip(files, names, strict=True):
-        found = read_releases(file, base, name, task_column, column, UNITS_MS[unit])
+        with errors.status(f"reading {file}"):
+            found = read_releases(file, base, name, task_column, column, UNITS_MS[unit])
         for index in found.keys() & releases.keys():
             raise InputError(f"{file}: task '{base.tasks[index].name}' has releases in another file: expected one file")
         releases |= found
@@ -174,10 +175,12 @@ def log(
     from slipstream.errors import InputError
     from slipstream.report.runs import read_recording
 
-    events, _, scenario = read_recording(run)
-    if scenario.family != "edge":
-        raise InputError(f"{run}: is a run of the family '{scenario.family}': expected one of 'edge'")
-    _deliver(scenario, releases_of_log(run, scenario, events), out, trace, force, as_json)
+    with errors.status(f"reading {run}"):
+        events, _, scenario = read_recording(run)
+        if scenario.family != "edge":
+            raise InputError(f"{run}: is a run of the family '{scenario.family}': expected one of 'edge'")
+        releases = releases_of_log(run, scenario, events)
+    _deliver(scenario, releases, out, trace, force, as_json)
 
 
 def _edge(source: str) -> Any:
