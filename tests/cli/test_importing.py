@@ -56,7 +56,7 @@ def test_arrivals_in_seconds_go_to_files_of_their_own(slipstream, tmp_path):
     code, output, error = slipstream("import", "trace", "t.csv", "--scenario", "edge/light", *words, "--out", "s.json")
     assert code == 0
     assert "and 2 traces in s-arrivals" in output
-    assert error == "note: 1 releases lie at or after the horizon (1000 ms) and never happen\n"
+    assert error == "note: releases at or after the horizon (1000 ms) never happen: 1\n"
     assert tree(tmp_path)[:3] == ["s-arrivals", "s-arrivals/1-task1.parquet", "s-arrivals/2-task2.parquet"]
     assert pq.read_table(tmp_path / "s-arrivals" / "1-task1.parquet").column("arrival_ms").to_pylist() == [500, 2000]
     assert slipstream("run", "s.json", "--log", "run.parquet", "--json")[0] == 0
@@ -149,6 +149,8 @@ DAMAGED = {
         b"arrival_ms\n1\n",
         "l.json: exists already: expected a new name, or --force",
     ),
+    "lost base": ((*ROWS[:4], "lost.json", *ROWS[5:]), b"task,arrival_ms\na,1\n", "gone.csv: cannot be read: No such"),
+    "late": ((*TRACE[:-1], "l.json", "--horizon-ms", 1), b"arrival_ms\n1\n", "l.json: exists already"),
     "folder": ((*TRACE[:-1], "no/s.json"), b"arrival_ms\n1\n", "no/s.json: the folder no does not exist"),
 }
 
@@ -159,6 +161,9 @@ def test_damaged_input_ends_with_one_line_and_no_file(case, slipstream, tmp_path
     (tmp_path / "t.csv").write_bytes(content)
     (tmp_path / "l.json").write_text(json.dumps(LIST))
     pq.write_table(pa.table({"a": [1]}), tmp_path / "o.parquet")
+    task = {"model": "m", "dataset": "d", "num_variants": 5, "profile": "vgg@xavier-trt", "deadline_ms": 5}
+    tasks = [{**task, "name": name, "arrival": {"kind": "trace", "path": "gone.csv"}} for name in ("a", "b")]
+    (tmp_path / "lost.json").write_text(json.dumps({"family": "edge", "horizon_ms": 9, "tasks": tasks}))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     code, output, error = slipstream(*words)
     assert (code, output) == (2, "")

@@ -106,6 +106,12 @@ def test_a_repeated_name_becomes_its_place():
     assert [task.name for task in scenario.tasks] == ["a", "task4", "task3", "task4-4", "task5"]
 
 
+def test_long_names_are_cut_to_what_a_scenario_allows():
+    rows = [{**LIST["task_list"][0], "data": "\u0130" * 200}]  # lower case doubles its length
+    scenario = scenario_of(tasks_of(num_tasks=1, task_list=rows), "n" * 255)
+    assert (len(scenario.name), len(scenario.tasks[0].dataset)) == (200, 200)
+
+
 def test_fewer_variants_are_the_fastest_of_the_ladder():
     scenario = scenario_of(tasks_of(num_variants=2), "n")
     assert scenario.tasks[0].ladder == list(PROFILES["vgg@xavier-trt"].variants[:2])

@@ -222,18 +222,26 @@ def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: A
         scenario, files = replay_from_files(scenario, releases, f"{out.stem}-arrivals", trace)
     else:
         scenario = replay(scenario, releases)
-    late = sum(int((times >= scenario.horizon_ms * 1e6).sum()) for times in releases.values())
-    if late:
-        errors.print(f"note: {late} releases lie at or after the horizon ({scenario.horizon_ms:g} ms) and never happen")
     scenario = moved(scenario, folder, besides=files)
     if out is None:
         print(dump(scenario), end="")
+        _note_late(scenario, releases)
         return
     contents = {out.parent / path: content for path, content in files.items()}
     write_files({**contents, out: dump(scenario).encode()}, overwrite=force)
+    _note_late(scenario, releases)
     written = [str(path) for path in (*contents, out)]
     if as_json:
         print_json({"written": written, "digest": digest(load(out))})
         return
     more = f" and {len(contents)} traces in {out.stem}-arrivals" if contents else ""
     console.print(f"Written: {out}{more} (digest {digest(load(out))[:12]})", soft_wrap=True)
+
+
+def _note_late(scenario: Any, releases: dict[int, Any]) -> None:
+    """Say how many releases are lost to the horizon."""
+    from slipstream.core.parts import nanoseconds
+
+    late = sum(int((times >= nanoseconds(scenario.horizon_ms)).sum()) for times in releases.values())
+    if late:
+        errors.print(f"note: releases at or after the horizon ({scenario.horizon_ms:g} ms) never happen: {late:,}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstream.core.eventlog import ARRIVAL
 from slipstream.core.parts import NANOSECONDS_PER_MS
-from slipstream.edge.arrivals import TraceKind, trace_bytes
+from slipstream.edge.arrivals import TraceKind, trace_bytes, trace_times
 from slipstream.edge.scenario import EdgeScenario, Periodic, Poisson, Trace
 from slipstream.errors import TraceError
 
@@ -59,13 +59,16 @@ def replay_from_files(
 def moved(scenario: EdgeScenario, folder: Path, besides: Container[str] = ()) -> EdgeScenario:
     """Return the scenario as a file in another folder must spell it: its traces stay where they are.
 
-    Traces that are to be written beside the new file are named in `besides`.
+    Traces that are to be written beside the new file are named in `besides`; the others must be there, or it is a
+    TraceError: the new file would be of no use.
     """
     data = scenario.model_dump(mode="json", exclude_unset=True)
     for row, task in zip(data["tasks"], scenario.tasks, strict=True):
-        path = task.arrival.path if isinstance(task.arrival, Trace) else None
-        if path is not None and path not in besides and not Path(path).is_absolute():
-            row["arrival"]["path"] = os.path.relpath(scenario._folder / path, folder)
+        if not isinstance(task.arrival, Trace) or task.arrival.path is None or task.arrival.path in besides:
+            continue
+        trace_times(task.arrival, scenario._folder)
+        if not Path(task.arrival.path).is_absolute():
+            row["arrival"]["path"] = os.path.relpath(scenario._folder / task.arrival.path, folder)
     return _checked(data, folder)
 
 

@@ -83,7 +83,7 @@ def scenario_of(
     scenario = EdgeScenario.model_validate(
         {
             "family": "edge",
-            "name": name,
+            "name": name[:200],
             "horizon_ms": tasks.total_time_ms,
             "periodic_tasks": sum(task.if_periodic for task in tasks.task_list),
             "poisson_tasks": sum(not task.if_periodic for task in tasks.task_list),
@@ -113,7 +113,7 @@ def _row(tasks: TaskList, index: int, ladders: Mapping[str, str]) -> dict[str, A
     family = ladder.partition("@")[0]
     row: dict[str, Any] = {
         "model": f"builtin:{ADDRESSES.get(family, family)}",
-        "dataset": task.data.lower(),
+        "dataset": task.data.lower()[:200],
         "num_variants": tasks.num_variants,
         "deadline_ms": task.deadline_ms or task.period_ms,
     }
