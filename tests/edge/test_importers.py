@@ -100,6 +100,11 @@ def test_exponential_gaps_stay_a_poisson_process():
     assert [task.deadline_ms for task in scenario.tasks] == [40, 8]
 
 
+def test_a_periodic_task_may_have_a_deadline_of_its_own():
+    scenario = scenario_of(tasks_of(num_tasks=1, task_list=[{**LIST["task_list"][0], "deadline_ms": 12}]), "n")
+    assert scenario.tasks[0].deadline_ms == 12
+
+
 def test_a_repeated_name_becomes_its_place():
     rows = [{**LIST["task_list"][0], "name": name} for name in ("a", "task4", "a", "a", "task4")]
     scenario = scenario_of(tasks_of(num_tasks=5, task_list=rows), "n")
