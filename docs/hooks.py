@@ -194,12 +194,21 @@ def _profiles() -> str:
 
 def _commands() -> str:
     group: Any = typer.main.get_command(app)
-    return "\n\n".join(_command(name, command) for name, command in group.commands.items())
+    return "\n\n".join(_group("slipstream", group, "##"))
 
 
-def _command(name: str, command: Any) -> str:
+def _group(words: str, group: Any, level: str) -> Iterator[str]:
+    """Yield a section for each command of a group, and under it those of the command, where it is a group too."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield _command(f"{level} {words} {name}", command)
+        if hasattr(command, "list_commands"):
+            yield from _group(f"{words} {name}", command, level + "#")
+
+
+def _command(heading: str, command: Any) -> str:
     text, _, example = (command.help or "").partition("Example:")
-    pieces = [f"## slipstream {name}", " ".join(text.split()), f"```sh\n{' '.join(example.split())}\n```"]
+    pieces = [heading, " ".join(text.split()), f"```sh\n{' '.join(example.split())}\n```"]
     rows = [[_parameter(p), _parameter_default(p), p.help or ""] for p in command.params]
     if rows:
         pieces.append(_rows(["argument or option", "default", "meaning"], rows))

@@ -15,6 +15,8 @@ from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
 COMMANDS = ["demo", "run", "compare", "oracle", "report", "scenarios", "policies", "schema", "bench"]
+COMMANDS += ["generate", "generate edge", "import"]
+COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
 
 
 def slipstream(*arguments, cwd=None):
@@ -37,7 +39,7 @@ def test_demo_prints_a_row_for_every_policy_and_ends_with_the_report(tmp_path):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_every_command_has_an_example(command):
-    code, output, _ = slipstream(command, "--help")
+    code, output, _ = slipstream(*command.split(), "--help")
     assert code == 0
     assert f"Example: slipstream {command}" in " ".join(output.split())
 

@@ -14,6 +14,7 @@ PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
     ("errors",),
     ("core.parts", "core.bracket", "core.features", "core.timeline", "core.family", "core.jit", "core.structs"),
+    ("core.generator", "core.tables"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.laws"),
     ("policies", "core.simulator"),
     ("edge",),

@@ -6,10 +6,10 @@ import difflib
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from slipstream.core.family import Family
+
+Model = TypeVar("Model", bound=BaseModel)
 
 LARGEST_FILE_BYTES = 64 * 2**20
 DEEPEST_NESTING = 64
@@ -157,11 +159,28 @@ def _load_builtin(name: str) -> Scenario:
 
 
 def _load_file(path: Path, label: str) -> Scenario:
+    return _check(_parse(_read(path, label, _unknown_source), label), label, path.resolve().parent)
+
+
+def read_json(path: Path, model: type[Model]) -> Model:
+    """Return a JSON file that is not a scenario, checked by its model; errors are worded like those of scenarios.
+
+    Raises:
+        ScenarioError: One line: the file, the place in it, what is wrong and what was expected.
+    """
+    label = str(path)
+    data = _parse(_read(path, label, lambda _: "no such file: expected a JSON file"), label)
+    if not isinstance(data, dict):
+        raise _error(label, "", f"expected a JSON object, got {_show(data)}")
+    return check(data, model, label)
+
+
+def _read(path: Path, label: str, say_absent: Callable[[str], str]) -> bytes:
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise _error(label, "", _unknown_source(label)) from None
+        raise _error(label, "", say_absent(label)) from None
     except IsADirectoryError:
         raise _error(label, "", "is a folder: expected a JSON file") from None
     except (OSError, ValueError) as problem:  # ValueError: a null character in the path
@@ -170,7 +189,7 @@ def _load_file(path: Path, label: str) -> Scenario:
     if len(raw) > LARGEST_FILE_BYTES:
         limit = f"{LARGEST_FILE_BYTES >> 20} MB"
         raise _error(label, "", f"is larger than {limit}: expected a scenario, with long traces in files of their own")
-    return _check(_parse(raw, label), label, path.resolve().parent)
+    return raw
 
 
 def _unknown_source(label: str) -> str:
@@ -240,15 +259,25 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
         near = difflib.get_close_matches(name, families, n=1) if isinstance(name, str) else []
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {known}"
         raise _error(label, "family", f"unknown family {_show(name)}: {hint}")
+    scenario = cast(Scenario, _validated(data, families[name].scenario_type, label))
+    scenario._folder = folder
+    return scenario
+
+
+def check(data: dict[str, Any], model: type[Model], label: str) -> Model:
+    """Return the model of some data; where they do not fit, raise a ScenarioError that begins with the label."""
+    _check_values(data, label, "", 1)
+    return _validated(data, model, label)
+
+
+def _validated(data: dict[str, Any], model: type[Model], label: str) -> Model:
     try:
-        scenario = cast(Scenario, families[name].scenario_type.model_validate(data))
+        return model.model_validate(data)
     except ValidationError as problem:
         errors = problem.errors(include_url=False)
         path, text = _word(errors[0], data)
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise _error(label, path, text, more) from None
-    scenario._folder = folder
-    return scenario
 
 
 def _check_values(data: Any, label: str, path: str, depth: int) -> None:

@@ -74,12 +74,6 @@ def writable(path: Path) -> Path:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all; where it cannot be written, end with one line."""
-    from slipstream.errors import InputError
+    from slipstream.cli.files import write_files
 
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as problem:
-        reason = (problem.strerror or "unknown reason").lower()
-        raise InputError(f"{path}: cannot be written ({reason}): expected a writable place") from None
+    write_files({path: text.encode()}, overwrite=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import slipstream
-from slipstream.cli import bench, compare, demo, oracle, policies, report, run, scenarios, schema
+from slipstream.cli import bench, compare, demo, generate, importing, oracle, policies, report, run, scenarios, schema
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.errors import InputError
 
@@ -36,6 +36,8 @@ def _options(
 
 for _module in (demo, run, compare, oracle, report, scenarios, policies, schema, bench):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
+app.add_typer(generate.app, name="generate")
+app.add_typer(importing.app, name="import")
 
 
 def main() -> None:

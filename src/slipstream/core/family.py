@@ -7,13 +7,16 @@ are imported when they are first needed, so that `import slipstream` stays quick
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.features import FeatureTable
 from slipstream.core.timeline import Timeline
+
+if TYPE_CHECKING:
+    from slipstream.core.generator import Generator
 
 
 class Family(ABC):
@@ -82,6 +85,11 @@ class Family(ABC):
     @abstractmethod
     def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
         """Return the jobs of one episode and where they ran, from its event log, for pictures."""
+
+    @property
+    def generator(self) -> Generator | None:
+        """The source of random scenarios; None where a family has none."""
+        return None
 
     @property
     @abstractmethod

@@ -13,6 +13,7 @@ from slipstream.core.timeline import Timeline
 from slipstream.edge import features
 
 if TYPE_CHECKING:
+    from slipstream.core.generator import Generator
     from slipstream.edge.scenario import EdgeScenario
 
 
@@ -84,6 +85,12 @@ class EdgeFamily(Family):
         from slipstream.edge.timeline import timeline
 
         return timeline(scenario, events)
+
+    @property
+    def generator(self) -> Generator:
+        from slipstream.edge.generate import GENERATOR
+
+        return GENERATOR
 
 
 FAMILY = EdgeFamily()

@@ -1,86 +1,61 @@
-"""Release times from files: CSV and Parquet traces, read and checked once."""
+"""Release times and files: CSV and Parquet traces, read and checked, or written."""
 
 from __future__ import annotations
 
-import csv
-import math
+import io
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
-from slipstream.core.parts import LONGEST_MS, nanoseconds
+from slipstream.core.parts import LONGEST_MS, NANOSECONDS_PER_MS, nanoseconds
+from slipstream.core.tables import Table, read_table, table_error
 from slipstream.edge.scenario import Trace
-from slipstream.errors import TraceError
+
+COLUMN = "arrival_ms"
+"""Where a trace has its times unless the scenario names another column."""
+
+TraceKind = Literal["csv", "parquet"]
 
 
 def trace_times(trace: Trace, folder: Path) -> np.ndarray:
     """Return the trace's release times in ns, ascending."""
     if trace.times_ms is not None:
         return np.array([nanoseconds(time) for time in trace.times_ms], np.int64)
-    path = folder / (trace.path or "")
-    if path.suffix == ".parquet":
-        return _checked(path, _parquet_column(path, trace.column), first_row=1)
-    if path.suffix == ".csv":
-        return _checked(path, _csv_column(path, trace.column), first_row=2)
-    raise TraceError(f"{path}: unknown kind of trace: expected a .csv or .parquet file")
+    table = read_table(folder / (trace.path or ""), [trace.column])
+    return release_times(table, times_ms(table, trace.column))
 
 
-def _csv_column(path: Path, column: str) -> list[float]:
-    values: list[float] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            if column not in (reader.fieldnames or []):
-                found = ", ".join(reader.fieldnames or []) or "none"
-                raise TraceError(f"{path}: row 1: column '{column}' is missing (found {found})")
-            for row in reader:
-                values.append(_number(path, reader.line_num, column, row[column]))
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path}: not UTF-8 at byte {error.start}: expected a text file") from error
-    except csv.Error as error:
-        raise TraceError(f"{path}: not CSV: {error}") from error
-    return values
+def times_ms(table: Table, column: str, unit_ms: float = 1.0) -> np.ndarray:
+    """Return a column of times in ms; `unit_ms` is how many of them one unit of the column is."""
+    cells = table.columns[column]
+    if not isinstance(cells, np.ndarray) and table.path.suffix.lower() == ".parquet":
+        raise table_error(table.path, f"{column}: expected numbers, got string")
+    return table.numbers(column) * unit_ms
 
 
-def _number(path: Path, row: int, column: str, text: str | None) -> float:
-    try:
-        return float(text or "")
-    except ValueError:
-        shown = "nothing" if not text else f"'{text[:40]}'"
-        raise TraceError(f"{path}: row {row}: {column}: expected a number, got {shown}") from None
+def release_times(table: Table, values_ms: np.ndarray) -> np.ndarray:
+    """Return times of a table's rows in ns, once they are known to be in range and in order."""
+    wrong = ~((values_ms >= 0.0) & (values_ms <= LONGEST_MS))  # so written, NaN is wrong too
+    falls = np.concatenate(([False], values_ms[1:] < values_ms[:-1]))
+    if (wrong | falls).any():
+        index = int((wrong | falls).argmax())
+        value = f"{values_ms[index]:.15g}"
+        if wrong[index]:
+            raise table.error(index, f"expected a time between 0 and {LONGEST_MS:g} ms, got {value}")
+        raise table.error(index, f"{value} is earlier than the row before it: expected ascending times")
+    times: np.ndarray = np.rint(values_ms * NANOSECONDS_PER_MS).astype(np.int64)
+    return times
 
 
-def _parquet_column(path: Path, column: str) -> list[float]:
+def trace_bytes(times_ns: np.ndarray, kind: TraceKind) -> bytes:
+    """Return a trace file of these releases, which reads back to the same nanoseconds."""
+    times = times_ns / NANOSECONDS_PER_MS
+    if kind == "csv":
+        return "\n".join([COLUMN, *map(repr, times.tolist()), ""]).encode()
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        file = pq.ParquetFile(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        reason = "no such file" if isinstance(error, FileNotFoundError) else "not a Parquet file"
-        raise TraceError(f"{path}: {reason}") from error
-    if column not in file.schema_arrow.names:
-        raise TraceError(f"{path}: column '{column}' is missing (found {', '.join(file.schema_arrow.names)})")
-    table: Any = file.read([column])
-    values = table.column(column)
-    if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type)):
-        raise TraceError(f"{path}: {column}: expected numbers, got {values.type}")
-    if values.null_count:
-        raise TraceError(f"{path}: {column}: {values.null_count} rows are empty: expected a number in each")
-    return [float(value) for value in values.to_pylist()]
-
-
-def _checked(path: Path, values: list[float], first_row: int) -> np.ndarray:
-    before = 0.0
-    for index, value in enumerate(values):
-        if not math.isfinite(value) or not 0.0 <= value <= LONGEST_MS:
-            expected = f"expected a time between 0 and {LONGEST_MS:g} ms"
-            raise TraceError(f"{path}: row {index + first_row}: {expected}, got {value:g}")
-        if value < before:
-            where = f"{path}: row {index + first_row}"
-            raise TraceError(f"{where}: {value:g} is earlier than the row before it: expected ascending times")
-        before = value
-    return np.array([nanoseconds(value) for value in values], np.int64)
+    file = io.BytesIO()
+    pq.write_table(pa.table({COLUMN: times}), file, compression="zstd")
+    return file.getvalue()

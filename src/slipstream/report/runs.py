@@ -58,11 +58,11 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
     return Run(about, scenario, digest(events), timeline, family.metrics(scenario, events))
 
 
-def read_run(path: Path) -> Run:
-    """Return a recorded run.
+def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
+    """Return the events of a recorded run, what its log says about itself, and its scenario.
 
     Raises:
-        TraceError: One line: not a log, a log without its description, a damaged one, or one too long to draw.
+        TraceError: One line: not a log, or one without its description.
     """
     if path.is_dir():
         raise TraceError(f"{path}: is a folder: {EXPECTED}")
@@ -70,9 +70,20 @@ def read_run(path: Path) -> Run:
     if not isinstance(about, dict) or not {"scenario", "policy", "seed"} <= about.keys():
         raise TraceError(f"{path}: does not say what was run: {EXPECTED}")
     try:
-        run = run_of(events, about, load(json.loads(about["scenario"])))
+        return events, about, load(json.loads(about["scenario"]))
     except (ScenarioError, ValueError, TypeError) as error:
         raise TraceError(f"{path}: its scenario cannot be read ({error}): {EXPECTED}") from error
+
+
+def read_run(path: Path) -> Run:
+    """Return a recorded run.
+
+    Raises:
+        TraceError: One line: not a log, a log without its description, a damaged one, or one too long to draw.
+    """
+    events, about, scenario = read_recording(path)
+    try:
+        run = run_of(events, about, scenario)
     except LawError as error:
         raise TraceError(f"{path}: damaged ({error}): {EXPECTED}") from error
     if len(run.timeline.task) > MOST_JOBS:
