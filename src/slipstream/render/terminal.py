@@ -108,23 +108,26 @@ def _recent(scene: Scene, resource: int, width: int) -> Text:
     columns = width - label
     step = scene.window / columns
     begin = scene.now - scene.window
-    best: list[tuple[float, Slice | None]] = [(step / 2, None)] * columns  # idle where less than half was used
+    most: list[tuple[float, Slice | None]] = [(0.0, None)] * columns
+    idle = [step] * columns
     for piece in scene.slices(resource):
         start, end = piece.start - begin, (scene.now if piece.end is None else piece.end) - begin
         for column in range(max(int(start / step), 0), min(int(end / step) + 1, columns)):
-            share = min(end, (column + 1) * step) - max(start, column * step)
-            if share > best[column][0] or (best[column][1] is None and share >= step / 2):
-                best[column] = (share, piece)
+            used = min(end, (column + 1) * step) - max(start, column * step)
+            idle[column] -= used
+            if used > most[column][0]:
+                most[column] = (used, piece)
     line = Text(" " * label)
     before = None
-    for _, shown in best:
-        if shown is None:
+    for (used, shown), unused in zip(most, idle, strict=True):
+        if shown is None or unused > used:
+            before = None
             line.append(IDLE, DIM)
-        else:
-            missed = shown.job.missed(scene.now)
-            style = ON_MISSED if missed else Style(color="#10141c", bgcolor=task_colour(shown.job.task))
-            sign = letter(shown.job.task)
-            line.append(GOES_ON if shown is before else sign.lower() if missed else sign, style)
+            continue
+        missed = shown.job.missed(scene.now)
+        style = ON_MISSED if missed else Style(color="#10141c", bgcolor=task_colour(shown.job.task))
+        sign = letter(shown.job.task)
+        line.append(GOES_ON if shown is before else sign.lower() if missed else sign, style)
         before = shown
     return line
 
