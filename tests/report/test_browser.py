@@ -144,11 +144,12 @@ def test_the_bars_in_sight_are_those_of_the_log(long_log, tmp_path):  # noqa: F8
 
 WHOLE = """
 chart("whole").click(); note("whole");
-const plot = chart("gantt-0"), left = Math.floor(plot.dataset.left), bar = Number(plot.dataset.bar);
-seen.left = Number(plot.dataset.left); seen.right = Number(plot.dataset.right); seen.columns = [];
+const plot = chart("gantt-0"), bar = Number(plot.dataset.bar), step = Number(plot.dataset.column);
+seen.left = Number(plot.dataset.left); seen.right = Number(plot.dataset.right); seen.step = step;
+seen.columns = [];
 for (const middle of plot.dataset.lanes.split(",").slice(0, 2).map(Number)) {
   const columns = [];
-  for (let x = left + 1; x < Math.floor(plot.dataset.right) - 1; x++) {
+  for (let x = Number(plot.dataset.left) + 2; x < plot.dataset.right - step; x += step) {
     const data = plot.firstChild.getContext("2d").getImageData(x, middle - bar / 2, 1, bar).data;
     let red = 0, blue = 0;
     for (let y = 0; y < bar; y++) {
@@ -159,7 +160,7 @@ for (const middle of plot.dataset.lanes.split(",").slice(0, 2).map(Number)) {
   }
   seen.columns.push(columns);
 }
-seen.told = pointed(plot, left + 100, Number(plot.dataset.lanes.split(",")[0]));
+seen.told = pointed(plot, seen.left + 100, Number(plot.dataset.lanes.split(",")[0]));
 """
 
 
@@ -175,9 +176,9 @@ def test_from_far_away_colours_are_shares_of_the_time(long_log, tmp_path):  # no
         for colour, chosen in enumerate((own & missed, own & (kinds_of(run) == "on-time"))):
             begin = seen["left"] + line.slice_start[chosen] * scale
             end = seen["left"] + line.slice_end[chosen] * scale
-            edges = np.floor(seen["left"]) + 1 + np.arange(len(columns) + 1)
+            edges = seen["left"] + seen["step"] * np.arange(len(columns) + 1)
             covered = [np.clip(end, None, edge).sum() - np.clip(begin, None, edge).sum() for edge in edges]
-            shares = np.diff(covered)
+            shares = np.diff(covered) / seen["step"]
             assert np.abs(columns[:, colour] - shares).max() < 0.12  # three of 28 rows of pixels, at two soft edges
             assert columns[:, colour].mean() == pytest.approx(shares.mean(), abs=0.01)
     assert "zoom in to see the jobs" in seen["told"]

@@ -232,7 +232,8 @@ Drag a chart sideways or use the slider to move through the run; point at a bar 
 <button type="button" id="closer">Zoom in</button> <button type="button" id="wider">Zoom out</button>
 <button type="button" id="whole">Whole run</button></div>
 <p class="note">In sight: <output id="window" for="position"></output><span id="shares" hidden>. Too many jobs to draw
-one by one: the height of a colour is the share of the time spent on such jobs; what is empty is idle.</span></p>
+one by one: the height of a colour is the share of the time spent on such jobs; what is empty is idle. The line of
+waiting jobs is their mean, with the fewest and the most behind it.</span></p>
 {charts}
 {_figure("waiting", caption, "Jobs waiting")}
 </section>"""

@@ -6,6 +6,7 @@ const charts = (() => {
   const KINDS = ["missed", "on-time", "open"]; // from the bottom up, where they are drawn as shares
   const ROW = 48, BAR = 28, ABOVE = 16, AXIS = 40, RIGHT = 16;
   const FEWEST_PIXELS = 4; // mean pixels per job below which jobs are drawn as shares
+  const COLUMN = 5; // pixels over which shares and means are taken
   const ON_BAR = "#10141c";
   const NEVER = "never ran";
 
@@ -52,7 +53,7 @@ const charts = (() => {
         pen.clearRect(0, 0, width, height);
         pen.font = (width < 520 ? 11 : 13) + "px system-ui, sans-serif";
         pen.lineWidth = 1;
-        const left = Math.min(Math.max(...labels.map((text) => pen.measureText(text).width)) + 16, 150), right = width - RIGHT, per = (right - left) / (view.to - view.from);
+        const left = Math.ceil(Math.min(Math.max(...labels.map((text) => pen.measureText(text).width)) + 16, 150)), right = width - RIGHT, per = (right - left) / (view.to - view.from);
         const plot = { left, right, bottom: height - AXIS, x: (time) => left + (time - view.from) * per, time: (x) => view.from + (x - left) / per };
         Object.assign(holder.dataset, { from: view.from, to: view.to, left, right });
         pen.textBaseline = "alphabetic";
@@ -62,7 +63,8 @@ const charts = (() => {
           pen.strokeStyle = look.line;
           pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, plot.bottom + 4); pen.stroke();
           pen.fillStyle = look.muted;
-          pen.fillText(written(tick), Math.min(Math.max(x, left), right), plot.bottom + 18);
+          const half = pen.measureText(written(tick)).width / 2;
+          pen.fillText(written(tick), Math.min(x, width - half), plot.bottom + 18);
         }
         pen.fillText(`time (${page.unit})`, (left + right) / 2, plot.bottom + 35);
         return plot;
@@ -105,7 +107,7 @@ const charts = (() => {
       sight = lanes.map((lane) => [first(lane.length, (n) => jobs.end[lane[n]] > view.from), first(lane.length, (n) => jobs.start[lane[n]] >= view.to)]);
       const room = (plot.right - plot.left) / FEWEST_PIXELS;
       detailed = sight.every(([begin, end]) => end - begin <= room);
-      Object.assign(holder.dataset, { mode: detailed ? "jobs" : "shares", lanes: rows.map((_, row) => middle(row)).join(), bar: BAR });
+      Object.assign(holder.dataset, { mode: detailed ? "jobs" : "shares", lanes: rows.map((_, row) => middle(row)).join(), bar: BAR, column: COLUMN });
       pen.textAlign = "right"; pen.textBaseline = "middle"; pen.fillStyle = look.text;
       rows.forEach((name, row) => pen.fillText(shortened(pen, name, plot.left - 12), plot.left - 8, middle(row)));
       paper.inside(plot, () => {
@@ -143,31 +145,31 @@ const charts = (() => {
       pen.fillRect(x + 4, top + 4, 2, BAR - 8);
     }
 
-    // In each column of pixels the height of a colour is the share of time that such jobs had the resource.
+    // In each column of some pixels the height of a colour is the share of time that such jobs had the resource.
     function drawShares(lane, row, look) {
-      const left = Math.floor(plot.left), columns = Math.ceil(plot.right) - left, bottom = middle(row) + BAR / 2;
-      const shares = sharesOf(lane, row, left, columns);
+      const bottom = middle(row) + BAR / 2, shares = sharesOf(lane, row);
       KINDS.forEach((kind, level) => {
         pen.fillStyle = look[kind];
-        pen.beginPath();
-        for (let c = 0; c < columns; c++) {
+        for (let c = 0; 3 * c < shares.length; c++) {
           const share = shares[3 * c + level];
           if (!share) continue;
           let below = 0;
           for (let k = 0; k < level; k++) below += shares[3 * c + k];
-          pen.rect(left + c, bottom - BAR * (below + share), 1, BAR * share);
+          pen.fillRect(plot.left + COLUMN * c, bottom - BAR * (below + share), COLUMN, BAR * share);
         }
-        pen.fill();
       });
     }
 
-    function sharesOf(lane, row, left, columns) {
+    function sharesOf(lane, row) {
+      const width = plot.right - plot.left, columns = Math.ceil(width / COLUMN);
       const shares = new Float64Array(3 * columns), [begin, end] = sight[row];
       for (let n = begin; n < end; n++) {
         const i = lane[n], level = KINDS.indexOf(kindOf(jobs.fate[i]));
-        const from = Math.max(plot.x(jobs.start[i]) - left, 0), to = Math.min(plot.x(jobs.end[i]) - left, columns);
+        const from = Math.max(plot.x(jobs.start[i]) - plot.left, 0) / COLUMN, to = Math.min(plot.x(jobs.end[i]) - plot.left, width) / COLUMN;
         for (let c = Math.floor(from); c < to; c++) shares[3 * c + level] += Math.min(to, c + 1) - Math.max(from, c);
       }
+      const last = width / COLUMN - (columns - 1); // how much of the last column is in sight
+      for (let level = 0; level < 3; level++) shares[3 * (columns - 1) + level] /= last;
       return shares;
     }
 
@@ -184,11 +186,11 @@ const charts = (() => {
         pen.lineWidth = 1;
         return;
       }
-      const left = Math.floor(plot.left), counts = new Float64Array(Math.ceil(plot.right) - left + 1);
-      for (const i of inSight) counts[Math.floor(plot.x(run.idle.left[i]) - left)]++;
+      const counts = new Float64Array(Math.ceil((plot.right - plot.left) / COLUMN) + 1);
+      for (const i of inSight) counts[Math.floor((plot.x(run.idle.left[i]) - plot.left) / COLUMN)]++;
       const most = Math.max(...counts, 1);
       pen.fillStyle = look.missed;
-      counts.forEach((count, c) => count && pen.fillRect(left + c, y + BAR / 2 - (BAR * count) / most, 1, (BAR * count) / most));
+      counts.forEach((count, c) => count && pen.fillRect(plot.left + COLUMN * c, y + BAR / 2 - (BAR * count) / most, COLUMN - 1, (BAR * count) / most));
     }
 
     function lostIn(from, to) {
@@ -227,8 +229,7 @@ const charts = (() => {
     }
 
     function findShares(row, x) {
-      const left = Math.floor(plot.left), columns = Math.ceil(plot.right) - left, c = Math.floor(x) - left;
-      const shares = sharesOf(lanes[row], row, left, columns).slice(3 * c, 3 * c + 3);
+      const c = Math.floor((x - plot.left) / COLUMN), shares = sharesOf(lanes[row], row).slice(3 * c, 3 * c + 3);
       const percent = (share) => `${Math.round(100 * share)}%`;
       return { lines: [`around ${written(Number(plot.time(x).toPrecision(5)))} ${page.unit}, of the time:`, `${percent(shares[1])} on jobs that were on time`,
         `${percent(shares[0])} on jobs that missed`, `${percent(Math.max(1 - shares[0] - shares[1] - shares[2], 0))} idle`, "zoom in to see the jobs"] };
@@ -269,22 +270,42 @@ const charts = (() => {
       if (lines.length > 1) drawKey(look);
     }
 
-    // A step line; in each column of pixels no more than its first, lowest, highest and last value are drawn.
+    // A step line; from far away the mean of each column of pixels, with the lowest and highest value behind it.
     function drawLine({ times, counts }, colour, view, y) {
       const begin = Math.max(first(times.length, (n) => times[n] > view.from) - 1, 0), end = first(times.length, (n) => times[n] > view.to);
-      pen.strokeStyle = colour; pen.lineWidth = 2; pen.lineJoin = "round";
-      pen.beginPath(); pen.moveTo(plot.x(times[begin]), y(counts[begin]));
-      for (let n = begin + 1; n < end;) {
-        const column = Math.floor(plot.x(times[n])), x = plot.x(times[n]);
-        let low = counts[n], high = counts[n], last = counts[n];
-        pen.lineTo(x, y(counts[n - 1]));
-        for (; n < end && Math.floor(plot.x(times[n])) === column; n++) {
-          last = counts[n];
-          low = Math.min(low, last); high = Math.max(high, last);
+      pen.strokeStyle = pen.fillStyle = colour;
+      pen.lineWidth = 2;
+      pen.beginPath();
+      if (end - begin > (plot.right - plot.left) / FEWEST_PIXELS) traceMeans(times, counts, begin, end, y);
+      else {
+        pen.moveTo(plot.x(times[begin]), y(counts[begin]));
+        for (let n = begin + 1; n < end; n++) {
+          pen.lineTo(plot.x(times[n]), y(counts[n - 1]));
+          pen.lineTo(plot.x(times[n]), y(counts[n]));
         }
-        pen.lineTo(x, y(low)); pen.lineTo(x, y(high)); pen.lineTo(x, y(last));
+        pen.lineTo(plot.right, y(counts[end - 1]));
       }
-      pen.lineTo(plot.right, y(counts[end - 1])); pen.stroke(); pen.lineWidth = 1;
+      pen.stroke();
+      pen.lineWidth = 1;
+    }
+
+    function traceMeans(times, counts, begin, end, y) {
+      let n = begin + 1, now = counts[begin];
+      for (let x = plot.left; x < plot.right; x += COLUMN) {
+        let low = now, high = now, sum = 0, from = x;
+        for (; n < end && plot.x(times[n]) < x + COLUMN; n++) {
+          const change = Math.max(plot.x(times[n]), x);
+          sum += now * (change - from);
+          from = change;
+          now = counts[n];
+          low = Math.min(low, now); high = Math.max(high, now);
+        }
+        sum += now * (x + COLUMN - from);
+        pen.globalAlpha = 0.25;
+        pen.fillRect(x, y(high), COLUMN, y(low) - y(high));
+        pen.globalAlpha = 1;
+        pen.lineTo(x + COLUMN / 2, y(sum / COLUMN));
+      }
     }
 
     function drawKey(look) {
