@@ -69,27 +69,32 @@ def test_options_that_do_not_go_together_end_with_one_line(options, expected):
 
 
 def in_terminal(*arguments, interrupt_after=None):
-    """Run the command in a terminal of its own; send Ctrl-C when a text has appeared; return exit code and output."""
-    pid, terminal = pty.fork()
-    if pid == 0:  # pragma: no cover
-        os.environ.update(COLUMNS="80", LINES="24", TERM="xterm-256color")
-        os.execv(COMMAND, [str(COMMAND), "run", *arguments])
-    output, deadline = b"", time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if select.select([terminal], [], [], 1.0)[0]:
+    """Run the command in a terminal; interrupt it when a text has appeared; return exit code and output."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "LINES": "24", "TERM": "xterm-256color"}
+    process = subprocess.Popen(
+        [COMMAND, "run", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    output, latest = b"", time.monotonic() + 120
+    while time.monotonic() < latest:
+        if select.select([ours], [], [], 1.0)[0]:
             try:
-                piece = os.read(terminal, 65536)
-            except OSError:  # the other end is closed
+                output += os.read(ours, 65536)
+            except OSError:  # the command has closed its end
                 break
-            output += piece
             if interrupt_after is not None and interrupt_after in output:
-                os.write(terminal, b"\x03")
+                process.send_signal(signal.SIGINT)
                 interrupt_after = None
     else:
-        os.kill(pid, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.close(terminal)
-    return code, output.decode()
+        process.kill()
+    os.close(ours)
+    return process.wait(), output.decode()
 
 
 def test_a_terminal_sees_the_run_in_motion_and_keeps_the_last_frame():

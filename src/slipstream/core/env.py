@@ -47,7 +47,7 @@ def _rendering(family: Family, scenario: Any, mode: str | None) -> tuple[Scene |
     try:
         from slipstream.render.picture import Painter
     except ImportError as error:
-        text = "render_mode 'rgb_array' needs Pillow: run `pip install \"slipstream[render]\"`"
+        text = "render_mode 'rgb_array' needs Pillow: run `pip install pillow`"
         raise gymnasium.error.DependencyNotInstalled(text) from error
     return Scene(cast), Painter(cast)
 

@@ -124,8 +124,10 @@ const charts = (() => {
         const i = lane[n], x = plot.x(jobs.start[i]), width = plot.x(jobs.end[i]) - x;
         pen.fillStyle = look[kindOf(jobs.fate[i])];
         pen.fillRect(x, top, width > 3 ? width - 1 : width, BAR); // a gap tells neighbours apart
-        if (partsOf(i).at(-1) !== i && width > 9) drawPause(x + width - 8, top, look);
-        const seen = Math.max(x, plot.left), room = Math.min(x + width, plot.right) - seen - 6, name = run.tasks[jobs.task[i]];
+        const paused = partsOf(i).at(-1) !== i && width > 9;
+        if (paused) drawPause(x + width - 8, top, look);
+        const seen = Math.max(x, plot.left), name = run.tasks[jobs.task[i]];
+        const room = Math.min(x + width - (paused ? 8 : 0), plot.right) - seen - 6;
         if (room > 14 && pen.measureText(name).width <= room) {
           pen.fillStyle = ON_BAR;
           pen.fillText(name, seen + 3 + room / 2, top + BAR / 2);
