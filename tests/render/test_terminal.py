@@ -30,9 +30,10 @@ def test_a_known_instant_of_the_tiny_scenario():
     assert lines[11].split() == ["B", "alarm", "1", "■", "0", "of", "1"]
 
 
-def test_every_column_shows_the_job_that_had_most_of_its_time():
-    scene = scene_at("edge/overload", 1234.5)
-    events = log_of("edge/overload")
+@pytest.mark.parametrize(("name", "policy"), [("edge/overload", "edf-fit"), ("edge/heavy", "edf")])
+def test_every_column_shows_the_job_that_had_most_of_its_time(name, policy):
+    scene = scene_at(name, 1234.5, policy)
+    events = log_of(name, policy)
     spans = [(t, s, b, e if e is not None else 2**62) for t, _, s, b, e in spans_of(events)]
     text, width = frame(scene, "x", 110), 110
     lines = text.plain.splitlines()
