@@ -98,6 +98,12 @@ def test_a_frame_fits_its_terminal(width, height):
         assert height is None or len(lines.splitlines()) <= height
 
 
+def test_the_usual_terminal_has_room_for_all_totals():
+    scene = scene_at("edge/heavy", 9_999)
+    assert frame(scene, "x", 80).plain.splitlines()[1].endswith(f"accuracy {scene.accuracy:.3f}")
+    assert frame(scene, "x", 100).plain.splitlines()[1].endswith(f"effective accuracy {scene.accuracy:.3f}")
+
+
 def test_a_short_terminal_keeps_the_longest_queues():
     scene = scene_at("edge/overload", 1234.5)
     text = frame(scene, "x", 80, 14).plain

@@ -61,10 +61,11 @@ def _head(scene: Scene, title: str, width: int) -> list[Text]:
     if scene.judged:
         parts[-1] += f" ({missed / scene.judged:.1%})"
     parts.append(f"waiting {sum(scene.waiting):,}")
+    endings = [""]
     if scene.accuracy is not None and scene.judged:
-        parts.append(f"effective accuracy {scene.accuracy:.3f}")
-    fitting = [end for end in range(1, len(parts) + 1) if len("   ".join(parts[:end])) <= width]
-    return [first, Text("   ".join(parts[: max(fitting, default=1)]))]
+        endings = [f"   {name} {scene.accuracy:.3f}" for name in ("effective accuracy", "accuracy")] + endings
+    texts = ["   ".join(parts) + ending for ending in endings]
+    return [first, Text(next((text for text in texts if len(text) <= width), texts[-1]))]
 
 
 def _present(scene: Scene, resource: int, width: int) -> Text:
