@@ -11,7 +11,7 @@ from slipstream.core.simulator import Simulator
 from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE
 from slipstream.policies import find
 from slipstream.render.scene import PREEMPT, Scene, default_window
-from slipstream.scenario import load
+from slipstream.scenario import builtin_names, load
 
 MS = 1_000_000
 READY, EVICT = 8, 9
@@ -153,3 +153,18 @@ def test_the_window_is_a_round_number_of_some_jobs():
     assert default_window(cast_of("edge/tiny")) == 50 * MS
     assert default_window(cast_of("edge/heavy")) == 50 * MS
     assert default_window(cast_of("edge/drone")) == 200 * MS
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_a_cast_names_what_the_timeline_names_and_describes_all_of_it(name):
+    scenario = load(name)
+    family = family_of(scenario)
+    cast, end = family.cast(scenario), np.zeros(1, EVENT)
+    end["kind"], end["task"], end["job"] = END, -1, -1
+    line = family.timeline(scenario, end)
+    assert (cast.tasks, cast.variants, cast.resources) == (line.tasks, line.variants, line.resources)
+    assert (cast.unit, cast.nanoseconds_per_unit) == (family.time_unit, family.nanoseconds_per_unit)
+    assert cast.scenario == name
+    assert len(cast.deadline) == len(cast.tasks)
+    assert [len(ladder) for ladder in cast.expected] == [len(names) for names in cast.variants]
+    assert cast.accuracy is None or [len(row) for row in cast.accuracy] == [len(names) for names in cast.variants]
