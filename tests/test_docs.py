@@ -183,3 +183,12 @@ def test_internal_links_resolve(page):
         assert path.exists(), link
         if anchor:
             assert anchor in anchors_of(path), link
+
+
+@by_name(PAGES)
+def test_pictures_exist_and_are_small(page):
+    for text, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        picture = page.parent / target
+        assert text
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size < 200_000

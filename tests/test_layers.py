@@ -13,12 +13,14 @@ from slipstream.core.jit import kernel_sources
 PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
     ("errors",),
-    ("core.parts", "core.bracket", "core.features", "core.timeline", "core.family", "core.jit", "core.structs"),
+    ("core.parts", "core.bracket", "core.cast", "core.features", "core.timeline", "core.family"),
+    ("core.jit", "core.structs"),
     ("core.generator", "core.tables"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.laws"),
     ("policies", "core.simulator"),
     ("edge",),
     ("scenario",),
+    ("render",),
     ("core.spaces", "core.env", "core.vector", "core.speed"),
     ("evaluation",),
     ("report",),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import RenderCollection
 
 import slipstream
+from slipstream.core import env as env_module
+from slipstream.core.eventlog import ARRIVAL, FINISH, START
 from slipstream.core.family import FAMILIES
+from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError, ScenarioError
+from slipstream.render.look import task_colour
+from slipstream.render.picture import column, lane_top
 
 IDS = [family.env_id for family in FAMILIES.values()]
 
@@ -43,12 +51,12 @@ def same(one, other):
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_every_registered_id_passes_the_checker_without_a_warning(env_id):
-    check_env(gymnasium.make(env_id).unwrapped, skip_render_check=True)
+    check_env(gymnasium.make(env_id).unwrapped)
 
 
 @pytest.mark.parametrize("name", ["edge/light", "edge/medium", "edge/overload", "edge/drone", "edge/tiny"])
 def test_every_built_in_passes_the_checker_without_a_warning(name):
-    check_env(make(scenario=name), skip_render_check=True)
+    check_env(make(scenario=name))
 
 
 def test_observations_stay_inside_their_space():
@@ -165,3 +173,125 @@ def test_bad_arguments_are_worded():
 def test_step_before_reset_is_refused():
     with pytest.raises(gymnasium.error.ResetNeeded):
         make().step(0)
+
+
+# Rendering
+
+
+def play_and_log(steps, seed=5, scenario="edge/overload", **options):
+    """Return an environment after random legal steps, and the event log of a simulator that took the same ones."""
+    env = make(scenario=scenario, **options)
+    simulator = Simulator(env.scenario)
+    rng = np.random.default_rng(0)
+    _, info = env.reset(seed=seed)
+    simulator.reset(seed, "train")
+    for _ in range(steps):
+        action = int(rng.choice(np.flatnonzero(info["action_mask"])))
+        *_, info = env.step(action)
+        simulator.step(action)
+    return env, simulator.log()
+
+
+@pytest.mark.parametrize("steps", [3, 40, 400])
+def test_a_picture_shows_what_the_log_says(steps):
+    env, events = play_and_log(steps, render_mode="rgb_array")
+    picture, scene, now = env.render(), env._scene, int(events["time"][-1])
+    assert picture.dtype == np.uint8
+    assert picture.shape[2] == 3
+    running, checked = {}, 0
+    spans = []
+    for event in events:
+        key = int(event["resource"])
+        if event["kind"] == START:
+            running[key] = int(event["time"]), int(event["task"])
+        elif event["kind"] == FINISH:
+            spans.append((key, *running.pop(key), int(event["time"])))
+    spans += [(key, *begun, now) for key, begun in running.items()]
+    for stream, start, task, end in spans:
+        left, right = column(scene, max(start, now - scene.window)), column(scene, end)
+        if right - left > 6:
+            checked += 1
+            pixel = picture[lane_top(stream) + 2, round((left + right) / 2)]
+            assert "#{:02x}{:02x}{:02x}".format(*pixel) == task_colour(task)
+    assert checked >= min(steps // 2, 8)
+
+
+def test_a_picture_has_a_square_for_every_waiting_job():
+    env, events = play_and_log(200, render_mode="rgb_array")
+    picture = env.render()
+    below = picture[lane_top(len(env._scene.cast.resources)) + 80 :]
+    for task, waiting in enumerate(env._scene.waiting):
+        own = (events["kind"][events["task"] == task]).tolist()
+        assert waiting == own.count(ARRIVAL) - sum(kind not in (ARRIVAL, FINISH) for kind in own)
+        red, green, blue = (int(task_colour(task)[i : i + 2], 16) for i in (1, 3, 5))
+        rows = (below == (red, green, blue)).all(axis=2)
+        line = rows[np.flatnonzero(rows[:, 20])[len(np.flatnonzero(rows[:, 20])) // 2]]
+        edges = np.flatnonzero(np.diff(line.astype(int)) == 1)
+        assert len(edges) == waiting + 1  # one more for the key to the colour
+
+
+@pytest.mark.parametrize("rows", [24, 1024])
+def test_rendering_changes_nothing_an_agent_sees(rows, monkeypatch):
+    monkeypatch.setattr(env_module, "RENDER_LOG_ROWS", rows)
+    for scenario in ("edge/overload", "edge/tiny"):
+        plain = play(make(scenario=scenario), seed=3, steps=2000)
+        drawn = play(make(scenario=scenario, render_mode="ansi"), seed=3, steps=2000)
+        assert same(plain, drawn)
+
+
+def test_a_log_that_fills_up_within_one_step_is_seen_whole(monkeypatch):
+    monkeypatch.setattr(env_module, "RENDER_LOG_ROWS", 12)
+    scenario = slipstream.load("edge/overload").model_dump(mode="json", exclude_unset=True)
+    for task in scenario["tasks"]:
+        task["profile"], task["num_variants"] = None, 1
+        task["variants"] = [{"latency_ms": 400, "accuracy": 0.5}]  # long enough for hundreds of events in one step
+    env, events = play_and_log(6, scenario=scenario, render_mode="ansi")
+    assert sum(env._scene.released) == (events["kind"] == ARRIVAL).sum() > 100
+    assert same(play(make(scenario=scenario), 5, 6), play(make(scenario=scenario, render_mode="ansi"), 5, 6))
+
+
+def test_without_a_render_mode_no_log_is_kept():
+    env = make()
+    env.reset(seed=1)
+    assert env._arrays["log"].shape[1] == 0
+    assert env._scene is None
+    with pytest.warns(UserWarning, match="without a render mode"):
+        assert env.render() is None
+
+
+def test_frames_can_be_collected():
+    env = RenderCollection(gymnasium.make("slipstream/Edge-v0", render_mode="rgb_array"))
+    env.reset(seed=1)
+    for _ in range(4):
+        env.step(env.action_space.n - 1)
+    frames = env.render()
+    assert len(frames) == 5
+    assert {frame.shape for frame in frames} == {frames[0].shape}
+    assert not np.array_equal(frames[0], frames[-1])
+    assert all(length % 2 == 0 for length in frames[0].shape[:2])
+
+
+def test_a_new_episode_begins_with_an_empty_picture():
+    env, _ = play_and_log(50, render_mode="rgb_array")
+    env.reset(seed=9)
+    fresh = make(scenario="edge/overload", render_mode="rgb_array")
+    fresh.reset(seed=9)
+    assert np.array_equal(env.render(), fresh.render())
+
+
+def test_text_frames_say_the_time():
+    env, events = play_and_log(30, render_mode="ansi")
+    assert f"{events['time'][-1] / 1e6:,.1f} of 10,000 ms" in env.render().splitlines()[0]
+
+
+def test_without_pillow_a_picture_is_refused_in_one_line(monkeypatch):
+    monkeypatch.delitem(sys.modules, "slipstream.render.picture", raising=False)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(gymnasium.error.DependencyNotInstalled, match="needs Pillow: run `pip install pillow`"):
+        make(render_mode="rgb_array")
+    make(render_mode="ansi")
+
+
+def test_an_unknown_render_mode_is_refused():
+    with pytest.raises(InputError, match="render_mode 'film': expected one of rgb_array, ansi, or None"):
+        env_module.SchedulingEnv("edge", render_mode="film")

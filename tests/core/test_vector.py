@@ -166,3 +166,8 @@ def test_in_place_same_step_keeps_the_reward_of_the_step_that_ended():
         one, other = copied.step(actions), in_place.step(actions)
         info = one[4]
         assert same(one, other)
+
+
+def test_a_render_mode_is_refused():
+    with pytest.raises(InputError, match="render_mode 'rgb_array': the vector environment draws nothing"):
+        SchedulingVectorEnv(2, "edge", render_mode="rgb_array")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -82,6 +82,22 @@ def spans_of(events):
     return spans
 
 
+def interrupted(run):
+    """Return the run as if its second slice had been interrupted halfway and gone on after a pause."""
+    line = run.timeline
+    start, end = int(line.slice_start[1]), int(line.slice_end[1])
+    third = (end - start) // 3
+    parts = {
+        "slice_job": np.insert(line.slice_job, 2, line.slice_job[1]),
+        "slice_resource": np.insert(line.slice_resource, 2, line.slice_resource[1]),
+        "slice_variant": np.insert(line.slice_variant, 2, line.slice_variant[1]),
+        "slice_start": np.insert(line.slice_start, 2, end - third),
+        "slice_end": np.insert(line.slice_end, 1, start + third),
+    }
+    order = np.argsort(parts["slice_start"], kind="stable")
+    return replace(run, timeline=replace(line, **{name: array[order] for name, array in parts.items()}))
+
+
 # The picture and the log
 
 
@@ -106,19 +122,19 @@ def test_red_bars_are_the_jobs_that_missed_their_deadline(log):
 
 def test_the_line_of_waiting_jobs_counts_them(log):
     events, _ = read(log)
-    line = data_of(page([read_run(log)], "x"))["waiting"]["data"][0]
+    line = data_of(page([read_run(log)], "x"))["waiting"][0]
     waiting, known = 0, {}
     for event in events[events["kind"] != END]:
         waiting += 1 if event["kind"] == ARRIVAL else 0 if event["kind"] == FINISH else -1
         known[int(event["time"])] = waiting
-    times = np.array([round(x * NANOSECONDS_PER_MS) for x in line["x"]])
+    times = np.array([round(x * NANOSECONDS_PER_MS) for x in line["times"]])
     for time, count in known.items():
-        assert line["y"][np.searchsorted(times, time, side="right") - 1] == count
+        assert line["counts"][np.searchsorted(times, time, side="right") - 1] == count
 
 
 def test_plotly_accepts_every_figure(log):
     data = data_of(page([read_run(log)], "x"))
-    for figure in (data["waiting"], *data["figures"].values()):
+    for figure in data["figures"].values():
         go.Figure(figure)
 
 
@@ -221,24 +237,70 @@ def test_bad_input_ends_with_one_line_and_writes_nothing(case, log, tmp_path):
 # Perfetto
 
 
+def test_a_trace_keeps_to_the_trace_event_format(log, tmp_path):
+    """The rules of "Trace Event Format" for the phases that are used: M, X and C."""
+    runs = [read_run(log), read_run(record(tmp_path / "a.parquet", policy="edf"))]
+    rows = json.loads(json.dumps(trace(runs), allow_nan=False))["traceEvents"]
+    named = [row for row in rows if row["ph"] == "M"]
+    timed = [row for row in rows if row["ph"] != "M"]
+    assert rows == named + timed
+    assert [row["ts"] for row in timed] == sorted(row["ts"] for row in timed)
+    keys = {"M": set(), "X": {"ts", "dur", "tid", "cat"}, "C": {"ts"}}
+    for row in rows:
+        assert row.keys() - {"tid"} == {"name", "ph", "pid", "args"} | keys[row["ph"]] - {"tid"}
+        assert type(row["pid"]) is int
+        assert row["pid"] > 0
+        assert isinstance(row["name"], str)
+        assert isinstance(row["args"], dict)
+        assert row.get("ts", 0) >= 0
+        assert row.get("dur", 0) >= 0
+    for row in timed:
+        if row["ph"] == "C":
+            assert all(isinstance(value, int) for value in row["args"].values())
+    tracks = {(row["pid"], row["tid"]): row["args"]["name"] for row in named if row["name"] == "thread_name"}
+    assert tracks == {(run, stream + 1): f"stream {stream}" for run in (1, 2) for stream in (0, 1)}
+    order = {(row["pid"], row["tid"]) for row in named if row["name"] == "thread_sort_index"}
+    assert order == {(row["pid"], row["tid"]) for row in timed if row["ph"] == "X"} == set(tracks)
+    assert {row["pid"] for row in named if row["name"] == "process_name"} == {1, 2}
+
+
 def test_a_trace_has_one_track_per_stream_and_the_times_of_the_log(log):
     events, _ = read(log)
     rows = json.loads(json.dumps(trace([read_run(log)])))["traceEvents"]
-    tracks = {row["tid"]: row["args"]["name"] for row in rows if row["name"] == "thread_name"}
-    assert tracks == {0: "stream 0", 1: "stream 1"}
     names = [task.name for task in load("edge/heavy").tasks]
     slices = [row for row in rows if row["ph"] == "X"]
-    assert {row["tid"] for row in slices} == set(tracks)
     drawn = []
     for row in slices:
         start = round(row["ts"] * 1000)
         job = names.index(row["cat"]), row["args"]["job"]
         assert row["name"].startswith(f"{row['cat']} · ")
-        drawn.append((*job, row["tid"], start, start + round(row["dur"] * 1000)))
+        assert "part" not in row["args"]
+        drawn.append((*job, row["tid"] - 1, start, start + round(row["dur"] * 1000)))
     assert sorted(drawn) == sorted(spans_of(events))
-    for track in tracks:
+    for track in (0, 1):
         own = sorted(row[3:] for row in drawn if row[2] == track)
         assert all(before[1] <= after[0] for before, after in pairwise(own))
+
+
+def test_a_trace_holds_every_part_of_an_interrupted_job(tmp_path):
+    run = interrupted(read_run(record(tmp_path / "run.parquet", "edge/tiny", "edf-fit")))
+    slices = [row for row in trace([run])["traceEvents"] if row["ph"] == "X"]
+    assert len(slices) == len(run.timeline.slice_job)
+    parts = [row for row in slices if "part" in row["args"]]
+    assert [row["args"]["part"] for row in parts] == ["1 of 2", "2 of 2"]
+    assert len({(row["name"], row["args"]["job"]) for row in parts}) == 1
+
+
+def test_the_page_holds_every_part_of_an_interrupted_job(tmp_path):
+    whole = read_run(record(tmp_path / "run.parquet", "edge/tiny", "edf-fit"))
+    run = interrupted(whole)
+    assert len(run.timeline.slice_job) == len(whole.timeline.slice_job) + 1
+    ran = data_of(page([run], "x"))["runs"][0]["ran"]
+    assert ran["start"] == run.times(run.timeline.slice_start)
+    assert ran["end"] == run.times(run.timeline.slice_end)
+    jobs = list(zip(ran["task"], ran["number"], strict=True))
+    assert len(jobs) == len(set(jobs)) + 1
+    assert "interrupted, goes on later" not in page([whole], "x")
 
 
 def test_the_counters_of_a_trace_end_with_what_still_waits(log):
@@ -246,23 +308,3 @@ def test_the_counters_of_a_trace_end_with_what_still_waits(log):
     last = {row["name"]: row["args"]["jobs"] for row in trace([run])["traceEvents"] if row["ph"] == "C"}
     assert set(last) == {f"waiting: {name}" for name in run.timeline.tasks}
     assert set(last.values()) == {0}  # what waits at the end leaves with it
-
-
-# A real browser
-
-
-def test_chromium_draws_the_page_without_a_complaint(long_log, tmp_path):
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("there is no `chromium` on this machine to open the page with")
-    file = tmp_path / "report.html"
-    file.write_text(page([read_run(long_log)], "x"), encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    flags += ["--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"]
-    flags += ["--enable-logging=stderr", "--virtual-time-budget=8000", "--dump-dom", file.as_uri()]
-    done = subprocess.run([browser, *flags], capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in done.stderr
-    assert 'data-drawn="yes"' in done.stdout
-    drawn = re.sub(r"<script.*?</script>", "", done.stdout, flags=re.DOTALL)
-    assert drawn.count('class="main-svg"') >= 6
-    assert drawn.count('class="point"') >= 30

@@ -11,6 +11,20 @@ from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, cons
 
 PolicyOption = Annotated[str, typer.Option(help="Name of a policy (`slipstream policies` lists them).")]
 LogOption = Annotated[Path | None, typer.Option(help="Write the event log to this Parquet file.")]
+RenderOption = Annotated[
+    bool, typer.Option("--render", help="Draw streams and queues in the terminal as the run goes.")
+]
+SpeedOption = Annotated[
+    float | None,
+    typer.Option(
+        help="With --render: simulated time per second of watching, in the scenario's unit (ms in edge). "
+        "Unless given, a run takes 20 seconds, or longer if its jobs would be a blur.",
+        min=1e-6,
+    ),
+]
+
+LIVE_ROWS = 64
+"""Rows of the log that are simulated ahead of the picture."""
 
 
 def run(
@@ -18,20 +32,27 @@ def run(
     policy: PolicyOption = "edf",
     seed: SeedOption = 0,
     log: LogOption = None,
+    render: RenderOption = False,
+    speed: SpeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Play one episode and print its metrics.
+    """Play one episode and print its metrics; with --render, watch it first. Drawing never changes a run.
 
-    Example: slipstream run edge/heavy --policy edf-fit --seed 7 --log run.parquet
+    Example: slipstream run edge/heavy --policy edf-fit --seed 7 --log run.parquet --render
     """
     import numpy as np
 
     from slipstream.core.eventlog import LogWriter, digest
     from slipstream.core.family import family_of
     from slipstream.core.simulator import Simulator
+    from slipstream.errors import InputError
     from slipstream.policies import find
     from slipstream.scenario import load
 
+    if render and as_json:
+        raise InputError("--render with --json: both write to standard output: expected one of them")
+    if speed is not None and not render:
+        raise InputError("--speed without --render: expected both, or neither")
     loaded: Any = load(scenario)
     family = family_of(loaded)
     player = find(policy, family.name)
@@ -45,7 +66,10 @@ def run(
             writer.write(events)
 
     try:
-        Simulator(loaded).play(player, seed, sink=keep)
+        if render:
+            keep(_watch(scenario, loaded, player, seed, speed))
+        else:
+            Simulator(loaded).play(player, seed, sink=keep)
     except BaseException:
         if writer is not None:
             writer.abandon()
@@ -64,3 +88,26 @@ def run(
     console.print(metrics_table(f"{scenario} under {player.name}, seed {seed}", figures))
     if log is not None:
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})")
+
+
+def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | None) -> Any:
+    """Play an episode and draw it; return its event log."""
+    import numpy as np
+
+    from slipstream.core.family import family_of
+    from slipstream.core.simulator import Simulator
+    from slipstream.render.live import LiveView
+
+    cast = family_of(scenario).cast(scenario)
+    pace = None if speed is None else speed * cast.nanoseconds_per_unit
+    pieces: list[np.ndarray] = []
+    with LiveView(cast, f"{source} under {player.name}, seed {seed}", console, pace) as view:
+
+        def take(events: np.ndarray) -> None:
+            pieces.append(events)
+            view.show(events)
+
+        Simulator(scenario, LIVE_ROWS).play(player, seed, sink=take)
+    if view.stopped:
+        console.print("Drawing stopped; the rest of the run was played without it.")
+    return np.concatenate(pieces)

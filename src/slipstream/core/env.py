@@ -12,7 +12,14 @@ from slipstream.core.family import FAMILIES, Family
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import check_seed, namespace_code
 from slipstream.core.spaces import action_space, observation_space
-from slipstream.errors import ScenarioError
+from slipstream.errors import InputError, ScenarioError
+from slipstream.render.scene import Scene
+
+RENDER_MODES = ("rgb_array", "ansi")
+RENDER_FPS = 15
+RENDER_LOG_ROWS = 1024
+"""Rows of the event log that fit between two looks at it; an environment without a render mode keeps no log."""
+TEXT_COLUMNS = 100
 
 Observation = dict[str, Any]
 """Arrays by name; typed as Gymnasium types its dictionary spaces."""
@@ -28,6 +35,23 @@ def load_for(family: Family, scenario: Any) -> Any:
     return loaded
 
 
+def _rendering(family: Family, scenario: Any, mode: str | None) -> tuple[Scene | None, Any]:
+    """Return what an environment needs to draw in a mode: a scene, and for pictures a painter."""
+    if mode is None:
+        return None, None
+    if mode not in RENDER_MODES:
+        raise InputError(f"render_mode '{mode}': expected one of {', '.join(RENDER_MODES)}, or None")
+    cast = family.cast(scenario)
+    if mode == "ansi":
+        return Scene(cast), None
+    try:
+        from slipstream.render.picture import Painter
+    except ImportError as error:
+        text = "render_mode 'rgb_array' needs Pillow: run `pip install pillow`"
+        raise gymnasium.error.DependencyNotInstalled(text) from error
+    return Scene(cast), Painter(cast)
+
+
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     """A scheduling environment: at every step a resource is free, and one of the candidate rows is chosen.
 
@@ -36,9 +60,12 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     Reward: the scenario's named terms times their weights; the terms of the step are in `info["rewards"]`.
     Episode: truncated at the horizon, terminated when a finite trace has been worked off.
     Info: `action_mask`, `illegal_action`, `elapsed` (time since the last choice) and `time`, in the family's unit.
+    Rendering: `rgb_array` gives a picture (H, W, 3) of what runs, what ran lately and what waits; `ansi` the same as
+    text. The pictures need Pillow, from the extra `render`.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  Gymnasium's own declaration
+    # Declared as Gymnasium declares it.
+    metadata: dict[str, Any] = {"render_modes": [*RENDER_MODES], "render_fps": RENDER_FPS}  # noqa: RUF012
 
     def __init__(
         self,
@@ -51,11 +78,12 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.family = FAMILIES[family]
         self.scenario = load_for(self.family, scenario)
         self.render_mode = render_mode
+        self._scene, self._painter = _rendering(self.family, self.scenario, render_mode)
         self.action_space = action_space(self.family, self.scenario)
         self.observation_space = observation_space(self.family, self.scenario, mask_in_observation)
         self._mask_in_observation = mask_in_observation
         self._namespace = namespace_code(namespace)
-        self._arrays = self.family.state_arrays(self.scenario, 1, 0)
+        self._arrays = self.family.state_arrays(self.scenario, 1, RENDER_LOG_ROWS if render_mode else 0)
         self._terms = self._arrays["terms"][0]
         rows = int(self.action_space.n)
         self._shown = sheet_arrays(1, rows, self.family.global_features, self.family.candidate_features, raw=False)
@@ -79,6 +107,9 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._seeded = True
         seeds = np.array([-1 if seed is None else check_seed(seed)], np.int64)
         lanes.reset_lanes(*self._structs, np.ones(1, np.bool_), seeds, namespace)
+        if self._scene is not None:
+            self._scene = Scene(self._scene.cast)
+            self._look(self._scene, stepped=False)
         return self._observation(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -87,9 +118,34 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
             raise gymnasium.error.ResetNeeded("step was called before reset: expected a reset first")
         self._actions[0] = action
         lanes.step_lanes(*self._structs, self._actions, False)
+        if self._scene is not None:
+            self._look(self._scene, stepped=True)
         shown = self._shown
         reward, terminated, truncated = (shown[name][0].item() for name in ("reward", "terminated", "truncated"))
         return self._observation(), reward, terminated, truncated, self._info()
+
+    def render(self) -> Any:
+        """Return the scene as the render mode says: an array of pixels, or text; nothing without a render mode."""
+        if self._scene is None:
+            gymnasium.logger.warn("render was called without a render mode: expected gymnasium.make(..., render_mode=)")
+            return None
+        if self._painter is not None:
+            return self._painter.paint(self._scene)
+        from slipstream.render.terminal import frame
+
+        return frame(self._scene, self._scene.cast.scenario, TEXT_COLUMNS).plain
+
+    def _look(self, scene: Scene, stepped: bool) -> None:
+        """Show the scene what happened since the last look, and go on where the log had no room for all of it."""
+        header, log = self._arrays["lanes"][0], self._arrays["log"][0]
+        while True:
+            full = header["status"] == lanes.LOG_FULL
+            scene.see(log[: header["log_rows"]])
+            header["log_rows"] = 0
+            if not full:
+                break
+            lanes.resume_lanes(*self._structs, stepped)
+        scene.move_to(int(header["now"]))
 
     def action_masks(self) -> np.ndarray:
         """Return the mask of the present choice as booleans, as sb3-contrib asks for it."""

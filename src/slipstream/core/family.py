@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from slipstream.core.bracket import Bracket
+from slipstream.core.cast import Cast
 from slipstream.core.features import FeatureTable
 from slipstream.core.timeline import Timeline
 
@@ -85,6 +86,10 @@ class Family(ABC):
     @abstractmethod
     def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
         """Return the jobs of one episode and where they ran, from its event log, for pictures."""
+
+    @abstractmethod
+    def cast(self, scenario: Any) -> Cast:
+        """Return the names and expectations that a picture of a run under way starts from."""
 
     @property
     def generator(self) -> Generator | None:

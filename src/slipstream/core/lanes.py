@@ -174,6 +174,16 @@ def step_lanes(spec, state, sheet, actions, autoreset):
 
 
 @entry
+def resume_lanes(spec, state, sheet, stepped):
+    """Go on in every lane whose log was full and is flushed now; `stepped` says whether a step or a reset filled it."""
+    for lane in range(state.lanes.shape[0]):
+        if state.lanes[lane].status == LOG_FULL:
+            resume(spec, state, lane)
+            report(state, lane, sheet, stepped)
+            observe(spec, state, lane, sheet, lane, False)
+
+
+@entry
 def prepare_sheet(spec, state, sheet):
     """Write the unchanging columns of a new sheet."""
     prepare(spec, state, sheet)

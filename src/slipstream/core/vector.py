@@ -45,6 +45,8 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     ) -> None:
         if num_envs < 1 or threads < 1:
             raise InputError(f"num_envs {num_envs}, threads {threads}: expected at least 1 of each")
+        if render_mode is not None:
+            raise InputError(f"render_mode '{render_mode}': the vector environment draws nothing: expected None")
         self.family = FAMILIES[family]
         self.scenario = load_for(self.family, scenario)
         self.num_envs = num_envs

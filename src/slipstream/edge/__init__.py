@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstream.core.bracket import Bracket
+from slipstream.core.cast import Cast
 from slipstream.core.family import Family
 from slipstream.core.features import FeatureTable
 from slipstream.core.timeline import Timeline
@@ -91,6 +92,11 @@ class EdgeFamily(Family):
         from slipstream.edge.generate import GENERATOR
 
         return GENERATOR
+
+    def cast(self, scenario: EdgeScenario) -> Cast:
+        from slipstream.edge.cast import cast
+
+        return cast(scenario)
 
 
 FAMILY = EdgeFamily()

@@ -1,7 +1,8 @@
-"""Figures as plotly.js reads them: plain data, computed from timelines and metrics.
+"""What the page draws: plain data, computed from timelines and metrics.
 
-Colours are left to the page, which knows whether it is light or dark: a trace says in `meta` which of the palette's
-colours is its own. Names are escaped, because plotly.js understands a little HTML.
+Charts over time (`gantt`, `waiting`) are columns for the page's own `charts.js`; the others are figures as plotly.js
+reads them. Colours are left to the page, which knows whether it is light or dark: a trace says in `meta` which of the
+palette's colours is its own. Names in figures are escaped, because plotly.js understands a little HTML.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def gantt(run: Run) -> dict[str, Any]:
     job = line.slice_job
     idle = np.setdiff1d(np.arange(len(line.task)), job)
     return {
-        "resources": [escape(name) for name in line.resources],
-        "tasks": [escape(name) for name in line.tasks],
-        "variants": [[escape(name) for name in names] for names in line.variants],
+        "resources": line.resources,
+        "tasks": line.tasks,
+        "variants": line.variants,
         "ran": {
             "resource": line.slice_resource.tolist(),
             "start": run.times(line.slice_start),
@@ -61,15 +62,13 @@ def first_window(runs: Sequence[Run]) -> float:
     return min((max(times) for times in ends if times), default=1.0)
 
 
-def waiting(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
-    """Return the number of waiting jobs over time, a line per run."""
-    traces = []
-    for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
+def waiting(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return when the number of waiting jobs changed, and what it was from then on, for each run."""
+    lines = []
+    for run, label in zip(runs, labels, strict=True):
         times, counts = run.timeline.waiting(np.arange(len(run.timeline.task)))
-        x, y = [*run.times(times), run.times(np.array([run.timeline.end]))[0]], [*counts.tolist(), int(counts[-1])]
-        traces.append(_line(x, y, label, index, line={"shape": "hv"}))
-    layout = {"xaxis": _axis(f"time ({_unit(runs)})"), "yaxis": _axis("jobs", rangemode="tozero", fixedrange=True)}
-    return {"data": traces, "layout": {**layout, "showlegend": len(runs) > 1, "height": 240}}
+        lines.append({"label": label, "times": run.times(times), "counts": counts.tolist()})
+    return lines
 
 
 def queues(run: Run) -> Figure:

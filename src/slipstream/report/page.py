@@ -53,7 +53,8 @@ def _document(title: str, body: str, data: dict[str, Any]) -> str:
     from plotly.offline import get_plotlyjs
 
     assets = resources.files("slipstream.report").joinpath("assets")
-    style, script = (assets.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    names = ("page.css", "charts.js", "page.js")
+    style, charts, script = (assets.joinpath(name).read_text(encoding="utf-8") for name in names)
     # "<" may not appear as itself: a name such as "</script>" would end the element.
     content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return f"""<!doctype html>
@@ -73,9 +74,12 @@ def _document(title: str, body: str, data: dict[str, Any]) -> str:
 {body}
 </main>
 <noscript><p>The tables are complete; the pictures need JavaScript.</p></noscript>
+<div id="tip" role="status" hidden></div>
 <footer>Made by Slipstream. This file needs no network.</footer>
 <script id="data" type="application/json">{content}</script>
 <script>{get_plotlyjs()}</script>
+<script>
+{charts}</script>
 <script>
 {script}</script>
 </body>
@@ -209,7 +213,10 @@ def _gantts(runs: Sequence[Run], labels: Sequence[str]) -> str:
         _figure(f"gantt-{index}", "", label if len(runs) > 1 else "Streams over time")
         for index, label in enumerate(labels)
     )
-    caption = "The line counts the jobs that were released and had not started yet, at the times shown above."
+    caption = "The line counts the jobs that were released and wait for their start, at the times shown above."
+    pause = ""
+    if any(len(np.unique(run.timeline.slice_job)) < len(run.timeline.slice_job) for run in runs):
+        pause = '\n<li><i class="sign">❙❙</i>interrupted, goes on later: point at it to see all its parts</li>'
     return f"""<section aria-labelledby="gantt"><h2 id="gantt">Who ran when</h2>
 <p>Each row is a {escape(runs[0].timeline.resources[0].split()[0])}; a bar is one job; red bars missed their deadline.
 Drag a chart sideways or use the slider to move through the run; point at a bar to read about its job.</p>
@@ -218,13 +225,15 @@ Drag a chart sideways or use the slider to move through the run; point at a bar 
 <li><i style="background:var(--missed)"></i>missed its deadline</li>
 <li><i style="background:var(--open)"></i>still running at the end, deadline ahead</li>
 <li><i class="sign">▾</i>deadline of a job that ran here, red if missed</li>
-<li><i class="sign" style="color:var(--missed)">✕</i>left the queue without running</li>
+<li><i class="sign" style="color:var(--missed)">✕</i>left the queue without running</li>{pause}
 </ul>
 <div class="controls"><label for="position">Move</label>
-<input id="position" type="range" min="0" max="1000" value="0" step="1">
+<input id="position" type="range" min="0" max="1000" value="0" step="any">
 <button type="button" id="closer">Zoom in</button> <button type="button" id="wider">Zoom out</button>
 <button type="button" id="whole">Whole run</button></div>
-<p class="note">In sight: <output id="window" for="position"></output></p>
+<p class="note">In sight: <output id="window" for="position"></output><span id="shares" hidden>. Too many jobs to draw
+one by one: the height of a colour is the share of the time spent on such jobs; what is empty is idle. The line of
+waiting jobs is their mean, with the fewest and the most behind it.</span></p>
 {charts}
 {_figure("waiting", caption, "Jobs waiting")}
 </section>"""

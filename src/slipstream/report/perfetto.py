@@ -1,11 +1,13 @@
 """A run as Chrome trace-event JSON, which https://ui.perfetto.dev and chrome://tracing open.
 
 The format is described in "Trace Event Format" (Google, 2016). Every run is a process, every resource a thread;
-a job is a complete event ("X") and the number of waiting jobs of a task a counter ("C"). Times are microseconds.
+a stretch of work on a job is a complete event ("X") and the number of waiting jobs of a task a counter ("C"). Times
+are microseconds, in ascending order. Numbers of threads start at 1, because viewers keep 0 for themselves.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,18 +21,19 @@ NANOSECONDS_PER_US = 1000
 
 def trace(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the runs as JSON-ready data."""
+    names: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     for process, (run, label) in enumerate(zip(runs, labels_of(runs), strict=True), start=1):
-        events += _names(run, label, process)
-        events += _slices(run, process)
-        events += _counters(run, process)
+        names += _names(run, label, process)
+        events += _slices(run, process) + _counters(run, process)
+    events.sort(key=lambda event: float(event["ts"]))
     about = [{"digest": run.digest, **run.about} for run in runs]
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"runs": about}}
+    return {"traceEvents": names + events, "displayTimeUnit": "ms", "otherData": {"runs": about}}
 
 
 def _names(run: Run, label: str, process: int) -> list[dict[str, Any]]:
     names = [{"name": "process_name", "ph": "M", "pid": process, "args": {"name": f"{run.title}: {label}"}}]
-    for thread, resource in enumerate(run.timeline.resources):
+    for thread, resource in enumerate(run.timeline.resources, start=1):
         place = {"ph": "M", "pid": process, "tid": thread}
         names.append({"name": "thread_name", **place, "args": {"name": resource}})
         names.append({"name": "thread_sort_index", **place, "args": {"sort_index": thread}})
@@ -39,6 +42,8 @@ def _names(run: Run, label: str, process: int) -> list[dict[str, Any]]:
 
 def _slices(run: Run, process: int) -> list[dict[str, Any]]:
     line = run.timeline
+    parts = np.bincount(line.slice_job, minlength=len(line.task))
+    begun: Counter[int] = Counter()
     slices = []
     for index, job in enumerate(line.slice_job.tolist()):
         task, start, end = int(line.task[job]), int(line.slice_start[index]), int(line.slice_end[index])
@@ -50,13 +55,16 @@ def _slices(run: Run, process: int) -> list[dict[str, Any]]:
             "on_time": bool(line.fate[job] == ON_TIME),
             "fate": FATES[int(line.fate[job])],
         }
+        if parts[job] > 1:
+            begun[job] += 1
+            about["part"] = f"{begun[job]} of {parts[job]}"
         slices.append(
             {
                 "name": f"{line.tasks[task]} · {variant}",
                 "cat": line.tasks[task],
                 "ph": "X",
                 "pid": process,
-                "tid": int(line.slice_resource[index]),
+                "tid": int(line.slice_resource[index]) + 1,
                 "ts": start / NANOSECONDS_PER_US,
                 "dur": (end - start) / NANOSECONDS_PER_US,
                 "args": about,

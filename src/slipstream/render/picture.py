@@ -1,0 +1,176 @@
+"""A scene as an array of pixels, for `render_mode="rgb_array"` and the videos that wrappers make of it.
+
+Pillow draws; it comes with the extra `render`, and is imported when the first picture is asked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from slipstream.core.cast import Cast
+from slipstream.render.look import MISSED, task_colour, told
+from slipstream.render.scene import Scene, Slice
+
+WIDTH = 960
+PAD, LABEL = 16, 104
+LANE, LANE_GAP = 38, 22
+"""Height of a resource's lane, and of the room above it, where deadlines are marked."""
+LANES_TOP = 66
+ROW = 24
+MOST_TASKS = 14
+"""Tasks in the table below; where there are more, those with the longest queues."""
+AHEAD = 0.25
+"""Time after now that is in sight, for deadlines to come, as a share of the window."""
+PAPER, INK, FAINT, LINE, IDLE_LANE = "#ffffff", "#1d2330", "#5a6475", "#c9ced8", "#eef0f4"
+
+
+def column(scene: Scene, time: float) -> float:
+    """Return the x of a time."""
+    left, right = PAD + LABEL, WIDTH - PAD
+    return left + (right - left) * (time - scene.now + scene.window) / (scene.window * (1 + AHEAD))
+
+
+def lane_top(resource: int) -> int:
+    """Return the y of the upper edge of a resource's lane."""
+    return LANES_TOP + LANE_GAP + resource * (LANE + LANE_GAP)
+
+
+class Painter:
+    """Draws scenes of one cast, all in the same size."""
+
+    def __init__(self, cast: Cast) -> None:
+        self.cast = cast
+        self._large, self._normal, self._small = (ImageFont.load_default(size) for size in (18, 14, 12))
+        self._dropped = lane_top(len(cast.resources))
+        self._axis = self._dropped + 14
+        self._table = self._axis + 62
+        rows = min(len(cast.tasks), MOST_TASKS) + (len(cast.tasks) > MOST_TASKS)
+        height = self._table + (rows + 1) * ROW + PAD
+        self.size = (WIDTH, height + height % 2)  # video encoders want even numbers
+
+    def paint(self, scene: Scene) -> np.ndarray:
+        """Return the scene as (height, width, 3) uint8."""
+        image = Image.new("RGB", self.size, PAPER)
+        draw = ImageDraw.Draw(image)
+        self._head(draw, scene)
+        self._time_axis(draw, scene)
+        for resource in range(len(self.cast.resources)):
+            self._lane(draw, scene, resource)
+        self._losses(draw, scene)
+        now = column(scene, scene.now)
+        draw.line((now, LANES_TOP, now, self._axis), INK, 2)
+        self._tasks(draw, scene)
+        return np.asarray(image, np.uint8)
+
+    def _head(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
+        cast = self.cast
+        end = "ended at" if scene.over else "now"
+        clock = f"{end} {told(cast, scene.now)} of {told(cast, cast.end, 0)} {cast.unit}"
+        draw.text((PAD, 12), cast.scenario, INK, self._large)
+        draw.text((WIDTH - PAD, 12), clock, INK, self._large, anchor="ra")
+        parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,} jobs"]
+        if scene.judged:
+            missed = sum(scene.missed)
+            parts.append(f"missed {missed:,} ({missed / scene.judged:.1%})")
+        if scene.judged and scene.accuracy is not None:
+            parts.append(f"effective accuracy {scene.accuracy:.3f}")
+        draw.text((PAD, 40), "     ".join(parts), INK, self._normal)
+
+    def _time_axis(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
+        unit = self.cast.nanoseconds_per_unit
+        for share in (-1.0, -0.75, -0.5, -0.25, 0.0, AHEAD):
+            x = column(scene, scene.now + share * scene.window)
+            draw.line((x, LANES_TOP + LANE_GAP - 12, x, self._axis), LINE)
+            text = f"{share * scene.window / unit:+g} {self.cast.unit}" if share else "now"
+            anchor = "ra" if share == AHEAD else "ma"
+            draw.text((x, self._axis + 4), text, INK if not share else FAINT, self._small, anchor=anchor)
+
+    def _lane(self, draw: ImageDraw.ImageDraw, scene: Scene, resource: int) -> None:
+        top = lane_top(resource)
+        left, now = column(scene, scene.now - scene.window), column(scene, scene.now)
+        draw.text((PAD, top + LANE / 2), self._fit(self.cast.resources[resource], LABEL - 8), INK, self._normal, "lm")
+        draw.rectangle((left, top, now, top + LANE - 1), IDLE_LANE)
+        for piece in scene.slices(resource):
+            self._slice(draw, scene, piece, top)
+        for piece in scene.slices(resource):
+            due = piece.job.deadline
+            if due is not None and left <= column(scene, due) <= WIDTH - PAD:
+                _triangle(draw, column(scene, due), top - 2, MISSED if piece.job.missed(scene.now) else FAINT)
+
+    def _slice(self, draw: ImageDraw.ImageDraw, scene: Scene, piece: Slice, top: int) -> None:
+        begin = max(column(scene, piece.start), column(scene, scene.now - scene.window))
+        end = column(scene, scene.now if piece.end is None else piece.end)
+        if end - begin < 1:
+            return
+        bottom = top + LANE - 1
+        draw.rectangle((begin, top, end, bottom), task_colour(piece.job.task))
+        draw.line((begin, top, begin, bottom), PAPER)  # tells two jobs of one task apart
+        if piece.job.missed(scene.now):
+            draw.rectangle((begin, bottom - 7, end, bottom), MISSED)
+        name = self.cast.tasks[piece.job.task]
+        for text in (f"{name} {piece.job.number}", name):
+            if draw.textlength(text, self._small) + 6 <= end - begin:
+                draw.text(((begin + end) / 2, top + LANE / 2 - 3), text, INK, self._small, anchor="mm")
+                break
+
+    def _losses(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
+        y = self._dropped
+        draw.text((PAD, y), "dropped", INK, self._normal, "lm")
+        for time, _ in scene.lost():
+            _cross(draw, column(scene, time), y)
+
+    def _tasks(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
+        """Draw the table of tasks, which is the key to the colours too."""
+        cast, y = self.cast, self._table
+        self._key(draw)
+        name_x, queue_x, missed_x = PAD + 22, PAD + LABEL + 90, WIDTH - PAD - 160
+        for x, text in ((name_x, "task"), (queue_x, "jobs waiting"), (missed_x, "missed")):
+            draw.text((x, y), text, FAINT, self._small, "lm")
+        tasks = list(range(len(cast.tasks)))
+        if len(tasks) > MOST_TASKS:
+            busiest = sorted(tasks, key=lambda task: (-scene.waiting[task], -scene.missed[task], task))
+            tasks = sorted(busiest[:MOST_TASKS])
+            text = f"and {len(cast.tasks) - MOST_TASKS} more tasks with shorter queues"
+            draw.text((name_x, y + (MOST_TASKS + 1) * ROW), text, FAINT, self._small, "lm")
+        for task in tasks:
+            y += ROW
+            draw.rectangle((PAD, y - 7, PAD + 14, y + 7), task_colour(task))
+            draw.text((name_x, y), self._fit(cast.tasks[task], queue_x - name_x - 8), INK, self._normal, "lm")
+            most = (missed_x - queue_x - 50) // 14
+            for square in range(min(scene.waiting[task], most)):
+                x = queue_x + 30 + 14 * square
+                draw.rectangle((x, y - 6, x + 11, y + 6), task_colour(task))
+            draw.text((queue_x, y), f"{scene.waiting[task]}", INK, self._normal, "lm")
+            judged = scene.on_time[task] + scene.missed[task]
+            colour = MISSED if scene.missed[task] else FAINT
+            draw.text((missed_x, y), f"{scene.missed[task]:,} of {judged:,}", colour, self._normal, "lm")
+
+    def _key(self, draw: ImageDraw.ImageDraw) -> None:
+        """Explain the signs; the font has none of them, so they are drawn."""
+        y, x = self._axis + 34, float(PAD)
+        _triangle(draw, x + 5, y + 5, FAINT)
+        x = self._explain(draw, x + 16, y, "deadline of a job that runs or ran here; red: missed")
+        draw.rectangle((x, y - 7, x + 20, y + 7), task_colour(0))
+        draw.rectangle((x, y + 3, x + 20, y + 7), MISSED)
+        x = self._explain(draw, x + 26, y, "a job that missed its deadline")
+        _cross(draw, x + 5, y)
+        self._explain(draw, x + 16, y, "left the queue without running to its end")
+
+    def _explain(self, draw: ImageDraw.ImageDraw, x: float, y: float, text: str) -> float:
+        draw.text((x, y), text, FAINT, self._small, "lm")
+        return x + float(draw.textlength(text, self._small)) + 24
+
+    def _fit(self, text: str, room: float) -> str:
+        while len(text) > 1 and self._normal.getlength(text) > room:
+            text = text[:-2] + "…"
+        return text
+
+
+def _triangle(draw: ImageDraw.ImageDraw, x: float, tip: float, colour: str) -> None:
+    draw.polygon([(x - 5, tip - 9), (x + 5, tip - 9), (x, tip)], colour)
+
+
+def _cross(draw: ImageDraw.ImageDraw, x: float, y: float) -> None:
+    draw.line((x - 4, y - 4, x + 4, y + 4), MISSED, 2)
+    draw.line((x - 4, y + 4, x + 4, y - 4), MISSED, 2)

@@ -1,0 +1,184 @@
+"""The scene: what a machine does now and did lately, kept up to date from the rows of its event log.
+
+The terminal and the pictures of `render_mode="rgb_array"` draw the same scene. It remembers one window of time, so a
+run may be of any length; kinds of events that it does not know are none of its business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstream.core.cast import Cast
+from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, REJECT, START
+from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE
+
+PREEMPT = 7
+"""A running job leaves its resource and waits again."""
+
+WINDOW_JOBS = 12
+"""How many jobs of mean length fit into the window, one after the other."""
+
+
+@dataclass
+class Job:
+    """A job that was released; times in ns."""
+
+    task: int
+    number: int
+    """Counts within the task."""
+    release: int
+    deadline: int | None
+    fate: int = OPEN
+    served: int = 0
+    """Time it ran before it was last interrupted."""
+
+    def missed(self, now: int) -> bool:
+        """Return whether its deadline is lost by now."""
+        return self.fate in (LATE, DROPPED, OVERDUE) or (
+            self.fate == OPEN and self.deadline is not None and now > self.deadline
+        )
+
+
+@dataclass
+class Slice:
+    """A stretch of time in which a resource works on a job; `end` is None as long as it does."""
+
+    job: Job
+    variant: int
+    start: int
+    end: int | None = None
+
+
+class Scene:
+    """The machine at the moment `now`, and the window of time before it."""
+
+    def __init__(self, cast: Cast, window: int | None = None) -> None:
+        self.cast = cast
+        self.window = window or default_window(cast)
+        self.now = 0
+        self.over = False
+        self.running: list[Slice | None] = [None] * len(cast.resources)
+        self.waiting, self.released, self.finished, self.on_time, self.missed = (
+            [0] * len(cast.tasks) for _ in range(5)
+        )
+        """Counts by task; what was dropped, was late, or was overdue at the end is missed."""
+        self._accuracy = 0.0
+        self._ended: list[deque[Slice]] = [deque() for _ in cast.resources]
+        self._lost: deque[tuple[int, Job]] = deque()
+        self._jobs: dict[tuple[int, int], Job] = {}
+
+    @property
+    def judged(self) -> int:
+        """Jobs whose fate is known."""
+        return sum(self.on_time) + sum(self.missed)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean accuracy of the judged jobs, a missed one counting as 0; None where the family knows none."""
+        return None if self.cast.accuracy is None else self._accuracy / max(self.judged, 1)
+
+    def slices(self, resource: int) -> Iterator[Slice]:
+        """Yield what a resource did inside the window, in order of time."""
+        yield from self._ended[resource]
+        current = self.running[resource]
+        if current is not None:
+            yield current
+
+    def lost(self) -> Iterator[tuple[int, Job]]:
+        """Yield the jobs that left the queue for good inside the window, and when."""
+        yield from self._lost
+
+    def open_jobs(self) -> Iterator[Job]:
+        """Yield the jobs that wait or run."""
+        yield from self._jobs.values()
+
+    def see(self, events: np.ndarray) -> None:
+        """Take in further rows of the log."""
+        for time, number, task, resource, variant, kind in events.tolist():
+            self.now = time
+            if kind == ARRIVAL:
+                self._arrive(task, number)
+            elif kind == START:
+                self.waiting[task] -= 1
+                self.running[resource] = Slice(self._jobs[task, number], variant, time)
+            elif kind == FINISH:
+                self._finish(resource)
+            elif kind == PREEMPT:
+                self._close(resource)
+                self.waiting[task] += 1
+            elif kind in (EXPIRE, REJECT, DROP):
+                self._lose(task, number)
+            elif kind == END:
+                self._end()
+        self._forget()
+
+    def move_to(self, now: int) -> None:
+        """Let time pass without an event."""
+        self.now = max(self.now, now)
+        self._forget()
+
+    def _arrive(self, task: int, number: int) -> None:
+        relative = self.cast.deadline[task]
+        deadline = None if relative is None else self.now + relative
+        self._jobs[task, number] = Job(task, number, self.now, deadline)
+        self.released[task] += 1
+        self.waiting[task] += 1
+
+    def _finish(self, resource: int) -> None:
+        ended = self._close(resource)
+        job = self._jobs.pop((ended.job.task, ended.job.number))
+        self.finished[job.task] += 1
+        if job.deadline is None or self.now <= job.deadline:
+            job.fate = ON_TIME
+            self.on_time[job.task] += 1
+            if self.cast.accuracy is not None:
+                self._accuracy += self.cast.accuracy[job.task][ended.variant]
+        else:
+            self._miss(job, LATE)
+
+    def _close(self, resource: int) -> Slice:
+        current = self.running[resource]
+        assert current is not None, "the log ends a slice on an idle resource"
+        current.end = self.now
+        current.job.served += self.now - current.start
+        self._ended[resource].append(current)
+        self.running[resource] = None
+        return current
+
+    def _lose(self, task: int, number: int) -> None:
+        job = self._jobs.pop((task, number))
+        self.waiting[task] -= 1
+        self._lost.append((self.now, job))
+        self._miss(job, DROPPED)
+
+    def _end(self) -> None:
+        self.over = True
+        for job in self._jobs.values():
+            if job.deadline is not None and job.deadline <= self.now:
+                self._miss(job, OVERDUE)
+
+    def _miss(self, job: Job, fate: int) -> None:
+        job.fate = fate
+        self.missed[job.task] += 1
+
+    def _forget(self) -> None:
+        """Drop what the window has left behind."""
+        oldest = self.now - self.window
+        for ended in self._ended:
+            while ended and (ended[0].end or 0) < oldest:
+                ended.popleft()
+        while self._lost and self._lost[0][0] < oldest:
+            self._lost.popleft()
+
+
+def default_window(cast: Cast) -> int:
+    """Return a round span of time that a few jobs after one another fill."""
+    lengths = [length for ladder in cast.expected for length in ladder]
+    wanted = WINDOW_JOBS * sum(lengths) / len(lengths)
+    size = 10 ** math.floor(math.log10(wanted))
+    return int(max(step * size for step in (1, 2, 5) if step * size <= wanted))

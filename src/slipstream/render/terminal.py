@@ -1,0 +1,192 @@
+"""A scene as lines of text: what runs, what ran lately, who waits, and how it goes so far."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from rich.style import Style
+from rich.text import Text
+
+from slipstream.render.look import GOOD, MISSED, TIGHT, task_colour, told
+from slipstream.render.scene import Scene, Slice
+
+NARROWEST = 40
+"""Columns below which nothing sensible can be drawn; a smaller terminal sees the left part."""
+BAR = 12
+"""Columns of a bar."""
+IDLE, GOES_ON = "·", "─"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SHORT_KEY = ("a letter begins a job; red: missed", f"{IDLE} idle")
+TO_ASCII = str.maketrans({"█": "#", "░": "-", "■": "#", IDLE: ".", GOES_ON: "-", "…": "~"})
+
+DIM = Style(dim=True)
+BOLD = Style(bold=True)
+ON_MISSED = Style(color="#ffffff", bgcolor=MISSED, bold=True)
+
+
+def frame(scene: Scene, title: str, width: int, height: int | None = None, ascii_only: bool = False) -> Text:
+    """Return the scene in at most `height` lines of at most `width` columns."""
+    width = max(width, NARROWEST)
+    top = [*_head(scene, title, width), Text()]
+    for resource in range(len(scene.cast.resources)):
+        top += [_present(scene, resource, width), _recent(scene, resource, width)]
+    top += [_axis(scene, width), Text()]
+    key = [Text(), *_key(width)]
+    if height is not None and len(top) + 1 + len(scene.cast.tasks) + len(key) > height:
+        key = []
+    tasks = _tasks(scene, width, None if height is None else height - len(top))
+    lines = [*top, *tasks, *key][:height]
+    for line in lines:
+        line.truncate(width, overflow="crop")
+    text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
+    if ascii_only:
+        text.plain = text.plain.translate(TO_ASCII)  # one for one, so the colours stay where they are
+    return text
+
+
+def letter(task: int) -> str:
+    """Return the sign of a task."""
+    return LETTERS[task % len(LETTERS)]
+
+
+def _head(scene: Scene, title: str, width: int) -> list[Text]:
+    cast = scene.cast
+    clock = f"{told(cast, scene.now)} of {told(cast, cast.end, 0)} {cast.unit}"
+    if scene.over:
+        clock = f"ended at {told(cast, scene.now)} {cast.unit}"
+    room = max(width - len(clock) - 2, 8)
+    first = Text().append(_short(title, room).ljust(room) + "  ", BOLD).append(clock)
+    missed = sum(scene.missed)
+    parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,}", f"missed {missed:,}"]
+    if scene.judged:
+        parts[-1] += f" ({missed / scene.judged:.1%})"
+    parts.append(f"waiting {sum(scene.waiting):,}")
+    endings = [""]
+    if scene.accuracy is not None and scene.judged:
+        endings = [f"   {name} {scene.accuracy:.3f}" for name in ("effective accuracy", "accuracy")] + endings
+    texts = ["   ".join(parts) + ending for ending in endings]
+    return [first, Text(next((text for text in texts if len(text) <= width), texts[-1]))]
+
+
+def _present(scene: Scene, resource: int, width: int) -> Text:
+    """Return the line that says what a resource does now."""
+    line = Text().append(_label(scene, resource), BOLD)
+    current = scene.running[resource]
+    if current is None:
+        return line.append("idle", DIM)
+    cast, job = scene.cast, current.job
+    expected = cast.expected[job.task][current.variant]
+    served = job.served + scene.now - current.start
+    name = f"{cast.tasks[job.task]}, {cast.variants[job.task][current.variant]}, job {job.number}"
+    work = f" {told(cast, served)} of {told(cast, expected)} {cast.unit}"
+    due, colour = _due(scene, current, expected - served)
+    room = width - len(line.plain) - len(work) - len(due) - 5
+    if room < len(name):  # a narrow terminal: the name matters more than how long the job takes
+        work, room = "", room + len(work)
+    bar = BAR if room >= BAR + len(name) else 0
+    room = max(room - bar, 8)
+    line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
+    line.append(_short(name, room).ljust(room) + " ")
+    if bar:
+        done = round(bar * min(served / max(expected, 1), 1.0))
+        line.append("█" * done, Style(color=task_colour(job.task))).append("░" * (bar - done), DIM)
+    return line.append(f"{work}  ").append(due, Style(color=colour))
+
+
+def _due(scene: Scene, current: Slice, left: int) -> tuple[str, str]:
+    """Return how far away the deadline is, and the colour that says whether it can be met."""
+    if current.job.deadline is None:
+        return "", GOOD
+    slack = current.job.deadline - scene.now
+    if slack < 0:
+        return f"late by {told(scene.cast, -slack)} {scene.cast.unit}", MISSED
+    return f"due in {told(scene.cast, slack)} {scene.cast.unit}", GOOD if slack >= left else TIGHT
+
+
+def _recent(scene: Scene, resource: int, width: int) -> Text:
+    """Return the window as one column per stretch of time, for the job that had most of it; its letter comes first."""
+    label = len(_label(scene, resource))
+    columns = width - label
+    step = scene.window / columns
+    begin = scene.now - scene.window
+    most: list[tuple[float, Slice | None]] = [(0.0, None)] * columns
+    idle = [step] * columns
+    for piece in scene.slices(resource):
+        start, end = piece.start - begin, (scene.now if piece.end is None else piece.end) - begin
+        for column in range(max(int(start / step), 0), min(int(end / step) + 1, columns)):
+            used = min(end, (column + 1) * step) - max(start, column * step)
+            idle[column] -= used
+            if used > most[column][0]:
+                most[column] = (used, piece)
+    line = Text(" " * label)
+    before = None
+    for (used, shown), unused in zip(most, idle, strict=True):
+        if shown is None or unused > used:
+            before = None
+            line.append(IDLE, DIM)
+            continue
+        missed = shown.job.missed(scene.now)
+        style = ON_MISSED if missed else Style(color="#10141c", bgcolor=task_colour(shown.job.task))
+        sign = letter(shown.job.task)
+        line.append(GOES_ON if shown is before else sign.lower() if missed else sign, style)
+        before = shown
+    return line
+
+
+def _axis(scene: Scene, width: int) -> Text:
+    label = max(len(_label(scene, resource)) for resource in range(len(scene.cast.resources)))
+    room = width - label
+    marks = {
+        0: f"{_span(scene, scene.window)} ago",
+        room // 2: f"{_span(scene, scene.window / 2)} ago",
+        room - 3: "now",
+    }
+    line = ""
+    for (place, mark), (following, _) in pairwise([*marks.items(), (room + 1, "")]):
+        line = line.ljust(place) + mark if len(line) + len(mark) < following else line
+    return Text(" " * label + line, DIM)
+
+
+def _span(scene: Scene, time: float) -> str:
+    return f"{time / scene.cast.nanoseconds_per_unit:g} {scene.cast.unit}"
+
+
+def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
+    """Return a line per task; where there is no room for all, the tasks with the longest queues."""
+    cast = scene.cast
+    shown = list(range(len(cast.tasks)))
+    room = len(shown) if height is None else max(height - 1, 1)
+    if room < len(shown):
+        busiest = sorted(shown, key=lambda task: (-scene.waiting[task], -scene.missed[task], task))
+        shown = sorted(busiest[: max(room - 1, 1)])
+    names = min(max(len(name) for name in ("task", *cast.tasks)), max(width // 4, 8))
+    queue = min(max(width - names - 26, 12), 40)
+    lines = [Text(f"  {'task'.ljust(names)}  {'jobs waiting'.ljust(queue)}  missed", DIM)]
+    for task in shown:
+        line = Text().append(f"{letter(task)} ", Style(color=task_colour(task), bold=True))
+        line.append(_short(cast.tasks[task], names).ljust(names) + "  ")
+        count = scene.waiting[task]
+        squares = "■" * min(count, queue - 4)
+        line.append(f"{count:>3} ").append(squares.ljust(queue - 4) + "  ", Style(color=task_colour(task)))
+        judged = scene.on_time[task] + scene.missed[task]
+        style = Style(color=MISSED) if scene.missed[task] else DIM
+        line.append(f"{scene.missed[task]:,} of {judged:,}", style)
+        lines.append(line)
+    if len(shown) < len(cast.tasks):
+        lines.append(Text(f"  … and {len(cast.tasks) - len(shown)} more tasks with shorter queues", DIM))
+    return lines
+
+
+def _key(width: int) -> list[Text]:
+    lines = ["A letter begins a job of that task. Red, in lower case: it missed its deadline.", f"{IDLE} idle    "]
+    lines[1] += "Bar: how long the job has run, of what it takes alone."
+    return [Text(line if len(line) <= width else short, DIM) for line, short in zip(lines, SHORT_KEY, strict=True)]
+
+
+def _label(scene: Scene, resource: int) -> str:
+    longest = min(max(len(name) for name in scene.cast.resources), 16)
+    return _short(scene.cast.resources[resource], longest).ljust(longest) + "  "
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"

@@ -1,0 +1,333 @@
+"use strict";
+// Charts over the time of a run, drawn on canvas: fast enough to redraw while a hand drags them.
+// A chart is an object with `draw(view, look, printing)` and `find(x, y)`, which says what lies under the pointer.
+const charts = (() => {
+  const [OPEN, ON_TIME] = [0, 1];
+  const KINDS = ["missed", "on-time", "open"]; // from the bottom up, where they are drawn as shares
+  const ROW = 48, BAR = 28, ABOVE = 16, AXIS = 40, RIGHT = 16;
+  const FEWEST_PIXELS = 4; // mean pixels per job below which jobs are drawn as shares
+  const COLUMN = 5; // pixels over which shares and means are taken
+  const ON_BAR = "#10141c";
+  const NEVER = "never ran";
+
+  const kindOf = (fate) => (fate === ON_TIME ? "on-time" : fate === OPEN ? "open" : "missed");
+
+  // Returns the first index from 0 to `count` for which `test` holds; it must hold for all later ones too.
+  function first(count, test) {
+    let low = 0, high = count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (test(middle)) high = middle; else low = middle + 1;
+    }
+    return low;
+  }
+
+  function ticks(from, to, most) {
+    const rough = (to - from) / Math.max(most, 1), size = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((factor) => factor * size).find((candidate) => candidate >= rough);
+    const found = [];
+    for (let n = Math.ceil(from / step); n * step <= to * (1 + 1e-12); n++) found.push(Number((n * step).toPrecision(12)));
+    return found;
+  }
+
+  const written = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
+
+  const rowsOf = (run) => (run.idle.left.length ? [...run.resources, NEVER] : run.resources);
+
+  // What all charts share: a canvas, a column for labels that is as wide everywhere, a time axis.
+  function sheet(holder, page) {
+    const canvas = holder.appendChild(document.createElement("canvas"));
+    const pen = canvas.getContext("2d");
+    const labels = page.runs.flatMap(rowsOf);
+    return {
+      canvas, pen,
+      // Prepares a fresh sheet of a height; returns where the plot lies and how to turn times into pixels.
+      begin(view, look, printing, height) {
+        const width = printing ? 660 : Math.max(holder.clientWidth, 200);
+        const scale = printing ? 3 : Math.max(window.devicePixelRatio || 1, 1);
+        canvas.width = Math.round(width * scale);
+        canvas.height = Math.round(height * scale);
+        canvas.style.width = width + "px";
+        canvas.style.height = height + "px";
+        pen.setTransform(scale, 0, 0, scale, 0, 0);
+        pen.clearRect(0, 0, width, height);
+        pen.font = (width < 520 ? 11 : 13) + "px system-ui, sans-serif";
+        pen.lineWidth = 1;
+        const left = Math.ceil(Math.min(Math.max(...labels.map((text) => pen.measureText(text).width)) + 16, 150)), right = width - RIGHT, per = (right - left) / (view.to - view.from);
+        const plot = { left, right, bottom: height - AXIS, x: (time) => left + (time - view.from) * per, time: (x) => view.from + (x - left) / per };
+        Object.assign(holder.dataset, { from: view.from, to: view.to, left, right });
+        pen.textBaseline = "alphabetic";
+        pen.textAlign = "center";
+        for (const tick of ticks(view.from, view.to, (right - left) / 90)) {
+          const x = Math.round(plot.x(tick)) + 0.5;
+          pen.strokeStyle = look.line;
+          pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, plot.bottom + 4); pen.stroke();
+          pen.fillStyle = look.muted;
+          const half = pen.measureText(written(tick)).width / 2;
+          pen.fillText(written(tick), Math.min(x, width - half), plot.bottom + 18);
+        }
+        pen.fillText(`time (${page.unit})`, (left + right) / 2, plot.bottom + 35);
+        return plot;
+      },
+      inside(plot, work) {
+        pen.save();
+        pen.beginPath(); pen.rect(plot.left, 0, plot.right - plot.left, plot.bottom); pen.clip();
+        work();
+        pen.restore();
+      },
+    };
+  }
+
+  function shortened(pen, text, room) {
+    if (pen.measureText(text).width <= room) return text;
+    while (text.length > 1 && pen.measureText(text + "…").width > room) text = text.slice(0, -1);
+    return text + "…";
+  }
+
+  // Who ran when ------------------------------------------------------------------------------------------------
+
+  function gantt(holder, run, page) {
+    const jobs = run.ran, rows = rowsOf(run);
+    const lanes = run.resources.map(() => []); // slices of each resource; they follow one another
+    jobs.start.forEach((_, i) => lanes[jobs.resource[i]].push(i));
+    const lost = run.idle.left.map((_, i) => i).sort((a, b) => run.idle.left[a] - run.idle.left[b]);
+    const parts = new Map(); // slices of each job, in order of time
+    jobs.task.forEach((task, i) => {
+      const key = `${task}/${jobs.number[i]}`;
+      if (parts.has(key)) parts.get(key).push(i); else parts.set(key, [i]);
+    });
+    const partsOf = (i) => parts.get(`${jobs.task[i]}/${jobs.number[i]}`);
+    const paper = sheet(holder, page);
+    const pen = paper.pen;
+    const middle = (row) => row * ROW + ABOVE + BAR / 2;
+    let plot = null, detailed = true, sight = [], marked = null;
+
+    function draw(view, look, printing) {
+      plot = paper.begin(view, look, printing, rows.length * ROW + AXIS + 6);
+      sight = lanes.map((lane) => [first(lane.length, (n) => jobs.end[lane[n]] > view.from), first(lane.length, (n) => jobs.start[lane[n]] >= view.to)]);
+      const room = (plot.right - plot.left) / FEWEST_PIXELS;
+      detailed = sight.every(([begin, end]) => end - begin <= room);
+      Object.assign(holder.dataset, { mode: detailed ? "jobs" : "shares", lanes: rows.map((_, row) => middle(row)).join(), bar: BAR, column: COLUMN });
+      pen.textAlign = "right"; pen.textBaseline = "middle"; pen.fillStyle = look.text;
+      rows.forEach((name, row) => pen.fillText(shortened(pen, name, plot.left - 12), plot.left - 8, middle(row)));
+      paper.inside(plot, () => {
+        lanes.forEach((lane, row) => (detailed ? drawJobs : drawShares)(lane, row, look));
+        if (rows.length > lanes.length) drawLost(view, look);
+        if (marked !== null && detailed) outline(partsOf(marked), look);
+      });
+    }
+
+    function drawJobs(lane, row, look) {
+      const top = middle(row) - BAR / 2, [begin, end] = sight[row];
+      pen.textAlign = "center"; pen.textBaseline = "middle";
+      for (let n = begin; n < end; n++) {
+        const i = lane[n], x = plot.x(jobs.start[i]), width = plot.x(jobs.end[i]) - x;
+        pen.fillStyle = look[kindOf(jobs.fate[i])];
+        pen.fillRect(x, top, width > 3 ? width - 1 : width, BAR); // a gap tells neighbours apart
+        const paused = partsOf(i).at(-1) !== i && width > 9;
+        if (paused) drawPause(x + width - 8, top, look);
+        const seen = Math.max(x, plot.left), name = run.tasks[jobs.task[i]];
+        const room = Math.min(x + width - (paused ? 8 : 0), plot.right) - seen - 6;
+        if (room > 14 && pen.measureText(name).width <= room) {
+          pen.fillStyle = ON_BAR;
+          pen.fillText(name, seen + 3 + room / 2, top + BAR / 2);
+        }
+      }
+      for (let n = begin; n < end; n++) {
+        const i = lane[n], x = plot.x(jobs.deadline[i]);
+        pen.fillStyle = kindOf(jobs.fate[i]) === "missed" ? look.missed : look.muted;
+        pen.beginPath(); pen.moveTo(x - 5, top - 11); pen.lineTo(x + 5, top - 11); pen.lineTo(x, top - 2); pen.fill();
+      }
+    }
+
+    // Two upright strokes at the end of a slice: the job was interrupted and goes on elsewhere or later.
+    function drawPause(x, top, look) {
+      pen.fillStyle = look.page;
+      pen.fillRect(x, top + 4, 2, BAR - 8);
+      pen.fillRect(x + 4, top + 4, 2, BAR - 8);
+    }
+
+    // In each column of some pixels the height of a colour is the share of time that such jobs had the resource.
+    function drawShares(lane, row, look) {
+      const bottom = middle(row) + BAR / 2, shares = sharesOf(lane, row);
+      KINDS.forEach((kind, level) => {
+        pen.fillStyle = look[kind];
+        for (let c = 0; 3 * c < shares.length; c++) {
+          const share = shares[3 * c + level];
+          if (!share) continue;
+          let below = 0;
+          for (let k = 0; k < level; k++) below += shares[3 * c + k];
+          pen.fillRect(plot.left + COLUMN * c, bottom - BAR * (below + share), COLUMN, BAR * share);
+        }
+      });
+    }
+
+    function sharesOf(lane, row) {
+      const width = plot.right - plot.left, columns = Math.ceil(width / COLUMN);
+      const shares = new Float64Array(3 * columns), [begin, end] = sight[row];
+      for (let n = begin; n < end; n++) {
+        const i = lane[n], level = KINDS.indexOf(kindOf(jobs.fate[i]));
+        const from = Math.max(plot.x(jobs.start[i]) - plot.left, 0) / COLUMN, to = Math.min(plot.x(jobs.end[i]) - plot.left, width) / COLUMN;
+        for (let c = Math.floor(from); c < to; c++) shares[3 * c + level] += Math.min(to, c + 1) - Math.max(from, c);
+      }
+      const last = width / COLUMN - (columns - 1); // how much of the last column is in sight
+      for (let level = 0; level < 3; level++) shares[3 * (columns - 1) + level] /= last;
+      return shares;
+    }
+
+    // Crosses, or from far away bars: the highest is the column in which most jobs were lost.
+    function drawLost(view, look) {
+      const y = middle(lanes.length), inSight = lostIn(view.from, view.to);
+      if (detailed) {
+        pen.lineWidth = 2;
+        for (const i of inSight) {
+          const x = plot.x(run.idle.left[i]);
+          pen.strokeStyle = look[kindOf(run.idle.fate[i])];
+          pen.beginPath(); pen.moveTo(x - 4, y - 4); pen.lineTo(x + 4, y + 4); pen.moveTo(x - 4, y + 4); pen.lineTo(x + 4, y - 4); pen.stroke();
+        }
+        pen.lineWidth = 1;
+        return;
+      }
+      const counts = new Float64Array(Math.ceil((plot.right - plot.left) / COLUMN) + 1);
+      for (const i of inSight) counts[Math.floor((plot.x(run.idle.left[i]) - plot.left) / COLUMN)]++;
+      const most = Math.max(...counts, 1);
+      pen.fillStyle = look.missed;
+      counts.forEach((count, c) => count && pen.fillRect(plot.left + COLUMN * c, y + BAR / 2 - (BAR * count) / most, COLUMN - 1, (BAR * count) / most));
+    }
+
+    function lostIn(from, to) {
+      const left = run.idle.left;
+      return lost.slice(first(lost.length, (n) => left[lost[n]] >= from), first(lost.length, (n) => left[lost[n]] > to));
+    }
+
+    function outline(slices, look) {
+      pen.strokeStyle = look.text;
+      pen.lineWidth = 2;
+      for (const i of slices) {
+        const x = plot.x(jobs.start[i]), top = middle(jobs.resource[i]) - BAR / 2;
+        pen.strokeRect(x, top, plot.x(jobs.end[i]) - x - 1, BAR);
+      }
+      pen.lineWidth = 1;
+    }
+
+    // What the pointer is at: { lines, job }, or null.
+    function find(x, y) {
+      const row = Math.floor(y / ROW), time = plot.time(x);
+      if (x < plot.left || x > plot.right) return null;
+      if (row < lanes.length) return detailed ? findJob(lanes[row], row, x, y, time) : findShares(row, x);
+      const near = lostIn(plot.time(x - 5), plot.time(x + 5));
+      if (row > lanes.length || !near.length) return null;
+      return { lines: near.length > 3 ? [`${near.length} jobs never ran around here`] : near.flatMap((i) => told(run.idle, i)) };
+    }
+
+    function findJob(lane, row, x, y, time) {
+      const [begin, end] = sight[row];
+      if (y < middle(row) - BAR / 2) {
+        for (let n = begin; n < end; n++) if (Math.abs(plot.x(jobs.deadline[lane[n]]) - x) <= 5) return { lines: ["deadline of", ...told(jobs, lane[n])], job: lane[n] };
+        return null;
+      }
+      const n = first(lane.length, (place) => jobs.end[lane[place]] > time), i = lane[n];
+      return n < lane.length && jobs.start[i] <= time ? { lines: told(jobs, i), job: i } : null;
+    }
+
+    function findShares(row, x) {
+      const c = Math.floor((x - plot.left) / COLUMN), shares = sharesOf(lanes[row], row).slice(3 * c, 3 * c + 3);
+      const percent = (share) => `${Math.round(100 * share)}%`;
+      return { lines: [`around ${written(Number(plot.time(x).toPrecision(5)))} ${page.unit}, of the time:`, `${percent(shares[1])} on jobs that were on time`,
+        `${percent(shares[0])} on jobs that missed`, `${percent(Math.max(1 - shares[0] - shares[1] - shares[2], 0))} idle`, "zoom in to see the jobs"] };
+    }
+
+    function told(list, i) {
+      const lines = [`${run.tasks[list.task[i]]}, job ${list.number[i]}`];
+      if (list === jobs) {
+        const slices = partsOf(i);
+        const part = slices.length > 1 ? ` (part ${slices.indexOf(i) + 1} of ${slices.length})` : "";
+        lines.push(run.variants[list.task[i]][list.variant[i]], `ran ${written(list.start[i])} to ${written(list.end[i])} ${page.unit}${part}`);
+      }
+      return [...lines, `released ${written(list.release[i])}, deadline ${written(list.deadline[i])} ${page.unit}`, page.fates[list.fate[i]]];
+    }
+
+    return { canvas: paper.canvas, draw, find, mark: (job) => { const changed = marked !== job; marked = job; return changed; }, shares: () => !detailed };
+  }
+
+  // How many jobs waited ----------------------------------------------------------------------------------------
+
+  function waiting(holder, lines, page, colours) {
+    const HEIGHT = 190, TOP = lines.length > 1 ? 30 : 10;
+    const most = Math.max(1, ...lines.map((line) => line.counts.reduce((a, b) => Math.max(a, b), 0)));
+    const paper = sheet(holder, page);
+    const pen = paper.pen;
+    let plot = null;
+
+    function draw(view, look, printing) {
+      plot = paper.begin(view, look, printing, HEIGHT);
+      const y = (count) => plot.bottom - (count / most) * (plot.bottom - TOP);
+      pen.textAlign = "right"; pen.textBaseline = "middle";
+      for (const tick of ticks(0, most, 4).filter(Number.isInteger)) {
+        pen.strokeStyle = look.line; pen.fillStyle = look.muted;
+        pen.beginPath(); pen.moveTo(plot.left, y(tick)); pen.lineTo(plot.right, y(tick)); pen.stroke();
+        pen.fillText(written(tick), plot.left - 8, y(tick));
+      }
+      paper.inside(plot, () => lines.forEach((line, index) => drawLine(line, colours[index % colours.length], view, y)));
+      if (lines.length > 1) drawKey(look);
+    }
+
+    // A step line; from far away the mean of each column of pixels, with the lowest and highest value behind it.
+    function drawLine({ times, counts }, colour, view, y) {
+      const begin = Math.max(first(times.length, (n) => times[n] > view.from) - 1, 0), end = first(times.length, (n) => times[n] > view.to);
+      pen.strokeStyle = pen.fillStyle = colour;
+      pen.lineWidth = 2;
+      pen.beginPath();
+      if (end - begin > (plot.right - plot.left) / FEWEST_PIXELS) traceMeans(times, counts, begin, end, y);
+      else {
+        pen.moveTo(plot.x(times[begin]), y(counts[begin]));
+        for (let n = begin + 1; n < end; n++) {
+          pen.lineTo(plot.x(times[n]), y(counts[n - 1]));
+          pen.lineTo(plot.x(times[n]), y(counts[n]));
+        }
+        pen.lineTo(plot.right, y(counts[end - 1]));
+      }
+      pen.stroke();
+      pen.lineWidth = 1;
+    }
+
+    function traceMeans(times, counts, begin, end, y) {
+      let n = begin + 1, now = counts[begin];
+      for (let x = plot.left; x < plot.right; x += COLUMN) {
+        let low = now, high = now, sum = 0, from = x;
+        for (; n < end && plot.x(times[n]) < x + COLUMN; n++) {
+          const change = Math.max(plot.x(times[n]), x);
+          sum += now * (change - from);
+          from = change;
+          now = counts[n];
+          low = Math.min(low, now); high = Math.max(high, now);
+        }
+        sum += now * (x + COLUMN - from);
+        pen.globalAlpha = 0.25;
+        pen.fillRect(x, y(high), COLUMN, y(low) - y(high));
+        pen.globalAlpha = 1;
+        pen.lineTo(x + COLUMN / 2, y(sum / COLUMN));
+      }
+    }
+
+    function drawKey(look) {
+      let x = plot.left;
+      pen.textAlign = "left";
+      lines.forEach((line, index) => {
+        pen.fillStyle = colours[index % colours.length]; pen.fillRect(x, 9, 18, 3);
+        pen.fillStyle = look.text; pen.fillText(line.label, x + 24, 11);
+        x += 24 + pen.measureText(line.label).width + 18;
+      });
+    }
+
+    function find(x) {
+      if (x < plot.left || x > plot.right) return null;
+      const time = plot.time(x), at = ({ times, counts }) => counts[Math.max(first(times.length, (n) => times[n] > time) - 1, 0)];
+      return { lines: [`at ${written(Number(time.toPrecision(7)))} ${page.unit}`, ...lines.map((line) => (lines.length > 1 ? `${line.label}: ` : "") + `${at(line)} waiting`)] };
+    }
+
+    return { canvas: paper.canvas, draw, find, mark: () => false, shares: () => false };
+  }
+
+  return { gantt, waiting };
+})();
