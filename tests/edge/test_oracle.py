@@ -49,31 +49,40 @@ def small_instance(seed: int) -> EdgeScenario:
 
 
 def best_by_search(scenario: EdgeScenario, seed: int) -> float:
-    """Return the best reward over every sequence of legal actions."""
+    """Return the best reward over every sequence of legal actions; nothing is cut, but no state is looked at twice."""
     simulator = Simulator(scenario, log_rows=0)
     simulator.reset(seed)
-    known: dict[bytes, float] = {}
+    known: dict[tuple[object, ...], float] = {}
+
+    def state() -> tuple[object, ...]:
+        """Return the clock, what the streams do and which jobs wait: without interference all else follows."""
+        header, tasks, queue = simulator.header, simulator.arrays["tasks"][0], simulator.arrays["queue"][0]
+        streams = [
+            (row["task"].item(), row["job"].item(), row["variant"].item(), row["updated"].item())
+            if row["task"] >= 0
+            else bool(row["parked"] == header["events"])
+            for row in simulator.arrays["streams"][0]
+        ]
+        waiting = [
+            (task, ring["index"][(row["head"] + place) % len(ring)].item())
+            for task, (row, ring) in enumerate(zip(tasks, queue, strict=True))
+            for place in range(row["length"])
+        ]
+        return (header["now"].item(), tuple(streams), tuple(waiting))
 
     def best_from_here() -> float:
         if not simulator.asking:
             return 0.0
-        before = {name: array.copy() for name, array in simulator.arrays.items()}
-        for past in ("reward", "elapsed", "choices", "illegal", "step_began", "step_busy_time", "chosen_events"):
-            simulator.header[past] = 2
-        key = b"".join(simulator.arrays[name].tobytes() for name in ("lanes", "tasks", "streams", "queue", "heap"))
-        restore(before)
-        if key not in known:
-            legal = np.flatnonzero(simulator.observe()[2])
-            known[key] = -np.inf
-            for action in legal:
-                simulator.step(int(action))
-                known[key] = max(known[key], float(simulator.header["reward"]) + best_from_here())
-                restore(before)
-        return known[key]
-
-    def restore(before: dict[str, np.ndarray]) -> None:
-        for name, array in before.items():
-            simulator.arrays[name][...] = array
+        here = state()
+        if here not in known:
+            before = {name: array.copy() for name, array in simulator.arrays.items()}
+            known[here] = -np.inf
+            for action in np.flatnonzero(simulator.observe()[2]).tolist():
+                simulator.step(action)
+                known[here] = max(known[here], float(simulator.header["reward"]) + best_from_here())
+                for name, array in before.items():
+                    simulator.arrays[name][...] = array
+        return known[here]
 
     return best_from_here()
 
