@@ -43,11 +43,15 @@ def relaxation(scenario: EdgeScenario, jobs: list[Job]) -> float:
     objective = solver.Objective()
     objective.SetMaximization()
     constant = best_utilisation(scenario, horizon)
+    certain_rates = [
+        min(worst_rate(scenario, number, variant) for variant in range(task.num_variants))
+        for number, task in enumerate(scenario.tasks)
+    ]
     for job in jobs:
         if expires(scenario, job):
             constant -= drop_cost(scenario, job)
         once = solver.Constraint(0.0, 1.0)
-        for fate in _fates(scenario, job, horizon):
+        for fate in _fates(scenario, job, horizon, certain_rates[job.task]):
             share = solver.NumVar(0.0, 1.0, "")
             objective.SetCoefficient(share, fate.value)
             once.SetCoefficient(share, 1.0)
@@ -62,31 +66,25 @@ def relaxation(scenario: EdgeScenario, jobs: list[Job]) -> float:
     return float(constant + objective.Value() + ROUNDING)
 
 
-def _fates(scenario: EdgeScenario, job: Job, horizon: int) -> list[_Fate]:
+def _fates(scenario: EdgeScenario, job: Job, horizon: int, certain_rate: float) -> list[_Fate]:
     """Return how the job can be worth more than if it never starts."""
     saved = drop_cost(scenario, job) if expires(scenario, job) else 0.0
     last = min(job.deadline, horizon)
-    fates = []
-    for variant, run in enumerate(job.runs):
-        time = math.floor(run / best_rate(scenario, job.task, variant))
-        if job.release + time <= last:
-            fates.append(_Fate(time, last, on_time_value(scenario, job, variant) + saved))
-    if saved > 0.0:
-        fates.append(_started_only(scenario, job, saved))
+    rates = [best_rate(scenario, job.task, variant) for variant in range(len(job.runs))]
+    times = [math.floor(run / rate) for run, rate in zip(job.runs, rates, strict=True)]
+    fates = [
+        _Fate(time, last, on_time_value(scenario, job, variant) + saved)
+        for variant, time in enumerate(times)
+        if job.release + time <= last
+    ]
+    # To start just before the deadline saves the cost of expiry, and being late may cost next to nothing. How much
+    # stream time that takes, and by when, is known only where a run that started keeps a certain rate.
+    if certain_rate > 0.0:
+        least = min(times)
+        fates.append(_Fate(least, job.deadline + math.ceil(least * max(rates) / certain_rate), saved))
+    else:
+        fates.append(_Fate(0, job.deadline, saved))
     return fates
-
-
-def _started_only(scenario: EdgeScenario, job: Job, saved: float) -> _Fate:
-    """Return the fate of starting just before the deadline: it saves the cost of expiry, and may cost next to nothing.
-
-    What it takes is certain only where a run that started keeps a certain rate.
-    """
-    variants = range(len(job.runs))
-    slowest = min(worst_rate(scenario, job.task, variant) for variant in variants)
-    if slowest == 0.0:
-        return _Fate(0, job.deadline, saved)
-    fastest = max(best_rate(scenario, job.task, variant) for variant in variants)
-    return _Fate(math.floor(min(job.runs) / fastest), job.deadline + math.ceil(min(job.runs) / slowest), saved)
 
 
 def _throughput(scenario: EdgeScenario) -> float:
