@@ -62,7 +62,7 @@ def _latency_factor(scenario: EdgeScenario, key: Any, index: int) -> float:
 
 
 def plain(scenario: EdgeScenario) -> bool:
-    """Return whether every run takes its solo time from its start on, on whichever stream: nothing else slows it."""
+    """Return whether every run takes just its solo time from its start on, on whichever stream: CP-SAT plans these."""
     return isinstance(scenario.device.interference, NoInterference)
 
 
@@ -72,7 +72,7 @@ def best_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
 
 
 def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
-    """Return a rate that every run has from its start to its end, whatever runs beside it; 0 if none is certain."""
+    """Return a rate that every run keeps to its end without a pause, whatever runs beside it; 0 if none is certain."""
     device = scenario.device
     if isinstance(device.interference, NoInterference):
         return 1.0

@@ -111,7 +111,7 @@ class Schedule:
         model.add(run.end <= self.horizon).only_enforce_if(ended)
         model.add(run.end > self.horizon).only_enforce_if([run.begun, ended.negated()])
         if reward.lateness > 0.0:
-            relative = max(1, job.deadline - job.release)
+            relative = job.deadline - job.release
             step = -(-relative // STEPS)
             late = model.new_int_var(0, relative // step, "")
             whole = model.new_bool_var("")

@@ -31,7 +31,11 @@ PAST_OF_LANE = (
     *("chosen_task", "chosen_variant", "chosen_job", "chosen_stream", "chosen_events"),
 )
 PAST_OF_TASK = ("finished", "stale", "head")
+PAST_OF_STREAM = ("parked",)
+PAST_OF_IDLE_STREAM = (*PAST_OF_STREAM, "variant", "job", "release", "work", "expected", "demand", "rate", "updated")
 """Fields that say how a state came about but not what can follow. Any other field tells states apart."""
+TAKEN_APART = ("lanes", "tasks", "queue", "streams", "heap")
+"""Arrays of which only a part tells states apart. Of any other the whole does, but for the terms of the last step."""
 
 State = list[bytes]
 
@@ -89,7 +93,9 @@ class _Snapshots:
         self._alike = plain(simulator.scenario)
         self._lane_mask = _mask(arrays["lanes"].dtype, (*PAST_OF_LANE, "asked") if self._alike else PAST_OF_LANE)
         self._task_mask = np.tile(_mask(arrays["tasks"].dtype, PAST_OF_TASK), len(self._tasks))
-        self._stream_mask = _mask(arrays["streams"].dtype, ("parked",))
+        self._busy_mask = _mask(arrays["streams"].dtype, PAST_OF_STREAM)
+        self._idle_mask = _mask(arrays["streams"].dtype, PAST_OF_IDLE_STREAM)
+        self._others = [array for name, array in self._bytes.items() if name not in (*TAKEN_APART, "terms")]
 
     def save(self) -> State:
         """Return the present state."""
@@ -110,7 +116,7 @@ class _Snapshots:
         ]
         parked = (self._streams["parked"] == self._lane["events"]).tolist()
         streams = [
-            b"%d %d " % (finish, rests) + ((row & self._stream_mask).tobytes() if task >= 0 else b"")
+            b"%d %d " % (finish, rests) + (row & (self._busy_mask if task >= 0 else self._idle_mask)).tobytes()
             for row, task, rests, finish in zip(
                 self._stream_rows, self._streams["task"].tolist(), parked, self._finish_times.tolist(), strict=True
             )
@@ -121,6 +127,7 @@ class _Snapshots:
             *queues,
             *(sorted(streams) if self._alike else streams),
             self._other_times.tobytes(),
+            *(array.tobytes() for array in self._others),
         ]
         return blake2b(b"".join(parts), digest_size=16).digest()
 
@@ -139,7 +146,7 @@ class _Hope:
         self._finish_times = _event_times(simulator)[: len(self._streams)]
         self._jobs = [[job for job in jobs if job.task == task] for task in range(len(self._tasks))]
         self._to_come = [
-            [sum(self._from(job, job.release) for job in own[released:]) for released in range(len(own) + 1)]
+            [sum(self._of_whole_run(job, job.release) for job in own[released:]) for released in range(len(own) + 1)]
             for own in self._jobs
         ]
 
@@ -152,29 +159,38 @@ class _Hope:
             hope += self._to_come[task][queue["released"]]
             head, ring = int(queue["head"]), self._waiting[task]
             for place in range(head, head + int(queue["length"])):
-                hope += self._from(own[ring[place % len(ring)]], now)
+                hope += self._of_waiting(own[ring[place % len(ring)]], now)
         for stream in np.flatnonzero(self._streams["task"] >= 0).tolist():
-            hope += self._running(stream, now)
+            hope += self._of_running(stream, now)
         return hope
 
-    def _from(self, job: Job, time: int) -> float:
-        """Return the most a job can earn if it can be chosen from `time` on."""
+    def _of_whole_run(self, job: Job, time: int) -> float:
+        """Return the most a job can earn that can be chosen from `time` on and has all of its work to do."""
         left = min(job.deadline, self._horizon) - time - self._decision_time
-        hope = 0.0
-        for variant, run in enumerate(job.runs):
-            if run <= left * best_rate(self._scenario, job.task, variant):
-                hope = max(hope, on_time_value(self._scenario, job, variant))
-        return hope
+        return max(
+            on_time_value(self._scenario, job, variant)
+            if run <= left * best_rate(self._scenario, job.task, variant)
+            else 0.0
+            for variant, run in enumerate(job.runs)
+        )
 
-    def _running(self, stream: int, now: int) -> float:
-        """Return the most that the job on a stream can earn."""
+    def _of_waiting(self, job: Job, now: int) -> float:
+        # Only on a plain machine is it certain that a waiting job has not run before.
+        return self._of_whole_run(job, now) if self._plain else self._of_any(job, now)
+
+    def _of_running(self, stream: int, now: int) -> float:
         running = self._streams[stream]
-        job, variant = self._jobs[running["task"]][running["job"]], int(running["variant"])
-        if self._plain:
-            on_time = self._finish_times[stream] <= min(job.deadline, self._horizon)
-            return on_time_value(self._scenario, job, variant) if on_time else 0.0
-        hopes = [on_time_value(self._scenario, job, variant) for variant in range(len(job.runs))]
-        return max(hopes) if now <= job.deadline else 0.0
+        job = self._jobs[running["task"]][running["job"]]
+        if not self._plain:
+            return self._of_any(job, now)
+        on_time = self._finish_times[stream] <= min(job.deadline, self._horizon)
+        return on_time_value(self._scenario, job, int(running["variant"])) if on_time else 0.0
+
+    def _of_any(self, job: Job, now: int) -> float:
+        """Return the most a job can earn of which nothing is known but its deadline."""
+        if now > job.deadline:
+            return 0.0
+        return max(on_time_value(self._scenario, job, variant) for variant in range(len(job.runs)))
 
 
 def _event_times(simulator: Simulator) -> np.ndarray:
