@@ -31,10 +31,13 @@ def oracle(
         print_json({"scenario": scenario, "seed": seed, **found.to_dict()})
         return
     if found.exact:
-        console.print(f"{scenario}, seed {seed}: the optimum is {found.bound:,.4f}, reached by {found.source}.")
+        console.print(
+            f"{scenario}, seed {seed}: the optimum is {found.bound:,.4f}, reached by {found.source} "
+            f"(proven by {found.method})."
+        )
     else:
         console.print(
             f"{scenario}, seed {seed}: the optimum lies between {found.best_known:,.2f}, reached by {found.source}, "
-            f"and {found.bound:,.2f}, which no policy can exceed ({found.method})."
+            f"and {found.bound:,.2f}, which no policy can exceed (proven by {found.method})."
         )
     console.print(f"It took {found.seconds:.1f} s.")

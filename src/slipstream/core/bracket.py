@@ -17,9 +17,9 @@ class Bracket:
     exact: bool
     """Whether the two meet."""
     source: str
-    """What reached `best_known`: the name of a policy, or 'schedule' for a solved one."""
+    """What reached `best_known`: the name of a policy, or what solved it, such as 'schedule' or 'search'."""
     method: str
-    """How the bound was proven."""
+    """What proved the bound, such as 'relaxation', 'schedule' or 'search'."""
     seconds: float
     """Time it took."""
 
