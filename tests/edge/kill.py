@@ -10,7 +10,7 @@ import sys
 import warnings
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase
 from hypothesis import strategies as st
 
 from slipstream.core import rng
@@ -21,7 +21,7 @@ from slipstream.policies.base import Heuristic, find
 from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows, smallest_log
 from tests.edge.cases import CASES, check
 from tests.reference import edge as reference
-from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
+from tests.strategies import action_scripts, edge_scenarios, episode_seeds, in_short_runs, scripted_action
 
 LONGEST_S = 10
 """A comparison takes well under a second; one that does not come to an end has found a difference."""
@@ -53,16 +53,6 @@ def compare_policy(device: EdgeScenario, seed: int, policy: Heuristic) -> None:
     assert log_rows(Simulator(device, smallest_log(device)).play(policy, seed)) == edge.log
 
 
-# One and the same list of examples for every mutant; what is found need not be made small.
-@settings(
-    max_examples=int(sys.argv[1]) if len(sys.argv) > 1 else 150,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
-@given(edge_scenarios(), episode_seeds(), action_scripts(), st.integers(0, 3))
 def compare_random(device: EdgeScenario, seed: int, script: int, lot: int) -> None:
     """Assert that nothing tells kernel and reference apart, also in a lane that was used before."""
     signal.alarm(LONGEST_S)
@@ -91,7 +81,10 @@ def main() -> None:
     for case in CASES:
         signal.alarm(LONGEST_S)
         check(case, lambda scenario: KernelEdge(scenario, seed=7, log_rows=smallest_log(scenario)))
-    compare_random()
+    examples = int(sys.argv[1]) if len(sys.argv) > 1 else 150
+    drawn = (edge_scenarios(), episode_seeds(), action_scripts(), st.integers(0, 3))
+    # What is found need not be made small.
+    in_short_runs(compare_random, examples, *drawn, phases=[Phase.generate])
 
 
 if __name__ == "__main__":

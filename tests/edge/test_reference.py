@@ -27,7 +27,7 @@ from tests.reference.edge import (
 )
 from tests.reference.interference import LEAST_RATE
 from tests.reference.machine import Choice, Job
-from tests.strategies import action_scripts, edge_scenarios, episode_seeds, scripted_action
+from tests.strategies import action_scripts, edge_scenarios, episode_seeds, in_short_runs, scripted_action
 
 MOST_CHOICES = 20_000
 
@@ -356,10 +356,6 @@ def test_the_drawn_scenarios_use_the_whole_machine() -> None:
     seen_in: Counter[str] = Counter()
     played = 0
 
-    @settings(
-        max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
-    )
-    @given(edge_scenarios(), episode_seeds(), action_scripts())
     def play(device: EdgeScenario, seed: int, script: int) -> None:
         nonlocal played
         played += 1
@@ -369,6 +365,6 @@ def test_the_drawn_scenarios_use_the_whole_machine() -> None:
         seen_in.update({name for name, count in edge.seen.items() if count})
         seen_in.update({f"log {Log(row[1]).name}" for row in edge.log})
 
-    play()
+    in_short_runs(play, 300, edge_scenarios(), episode_seeds(), action_scripts())
     too_rare = {name: seen_in[name] for name, share in LEAST_SHARES.items() if seen_in[name] < share * played}
     assert too_rare == {}, f"of {played} scenarios"
