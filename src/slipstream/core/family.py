@@ -72,6 +72,10 @@ class Family(ABC):
         """Build the compiled state."""
 
     @abstractmethod
+    def log_margin(self, scenario: Any) -> int:
+        """Return how many rows of the event log one event, with the choice before it, may fill."""
+
+    @abstractmethod
     def register_policies(self) -> None:
         """Import the family's policies."""
 

@@ -43,6 +43,9 @@ class Simulator:
     def __init__(self, scenario: Any, log_rows: int = LOG_ROWS) -> None:
         self.scenario = scenario
         self.family = family_of(scenario)
+        margin = self.family.log_margin(scenario)
+        if 0 < log_rows <= margin:
+            raise InputError(f"log_rows {log_rows}: expected 0, or more than the {margin} that one event may fill")
         self.arrays = self.family.state_arrays(scenario, 1, log_rows)
         self.header = self.arrays["lanes"][0]
         self.raw = sheet_arrays(

@@ -26,9 +26,12 @@ class Timeline:
     number: np.ndarray  # (jobs) counts within the task
     release: np.ndarray  # (jobs)
     deadline: np.ndarray  # (jobs)
-    left: np.ndarray  # (jobs) when it stopped waiting: its first start, its drop, or the end
     finish: np.ndarray  # (jobs) -1 where it never did
     fate: np.ndarray  # (jobs) index into FATES
+
+    wait_job: np.ndarray  # (waits) index into the jobs, ascending
+    wait_start: np.ndarray  # (waits) its release, or when it was interrupted
+    wait_end: np.ndarray  # (waits) when it stopped waiting: a start, its drop, or the end
 
     slice_job: np.ndarray  # (slices) index into the jobs
     slice_resource: np.ndarray  # (slices)
@@ -38,8 +41,10 @@ class Timeline:
 
     def waiting(self, jobs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return when the number of waiting jobs among `jobs` changed, and what it was from then on."""
-        times = np.concatenate(([0], self.release[jobs], self.left[jobs]))
-        steps = np.concatenate(([0], np.ones(jobs.size, np.int64), -np.ones(jobs.size, np.int64)))
+        chosen = np.isin(self.wait_job, jobs)
+        begins, ends = self.wait_start[chosen], self.wait_end[chosen]
+        times = np.concatenate(([0], begins, ends))
+        steps = np.concatenate(([0], np.ones(begins.size, np.int64), -np.ones(ends.size, np.int64)))
         moments, place = np.unique(times, return_inverse=True)
         counts = np.cumsum(np.bincount(place, weights=steps)).astype(np.int64)
         changed = np.concatenate(([True], counts[1:] != counts[:-1]))

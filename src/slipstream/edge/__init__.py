@@ -69,6 +69,11 @@ class EdgeFamily(Family):
 
         return build.make_state(arrays)
 
+    def log_margin(self, scenario: EdgeScenario) -> int:
+        from slipstream.edge import build
+
+        return build.log_margin(scenario)
+
     def register_policies(self) -> None:
         from slipstream.edge import policies  # noqa: F401  importing registers them
 

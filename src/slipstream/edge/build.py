@@ -46,6 +46,12 @@ def candidate_rows(scenario: EdgeScenario) -> int:
     return _first_drop(scenario) + len(scenario.tasks) + 1
 
 
+def log_margin(scenario: EdgeScenario) -> int:
+    """Return how many rows of the log one event, with the choice before it, may fill: evictions can be many."""
+    evictions = sum(task.num_variants for task in scenario.tasks) if scenario.device.memory_mb is not None else 0
+    return LOG_MARGIN + evictions
+
+
 def _first_drop(scenario: EdgeScenario) -> int:
     starts = len(scenario.tasks) * max(task.num_variants for task in scenario.tasks)
     return starts * (1 + (scenario.device.streams if scenario.device.preemption.kind != "none" else 0))
@@ -174,7 +180,7 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
     row["loads"] = _loads(scenario)
     row["memory"] = kilobytes(device.memory_mb) if device.memory_mb is not None else NEVER
     row["first_drop"] = _first_drop(scenario)
-    row["log_margin"] = LOG_MARGIN + (variants.size if device.memory_mb is not None else 0)
+    row["log_margin"] = log_margin(scenario)
     row["idle_power"] = device.idle_w
     row["simple"] = (
         row["interference"] in (k.NO_INTERFERENCE, k.SHARE)

@@ -11,7 +11,7 @@ import numpy as np
 from slipstream.core.eventlog import ARRIVAL
 from slipstream.core.parts import nanoseconds
 from slipstream.core.rng import NAMESPACES, episode_key, exponential, normal, stream_key
-from slipstream.edge.scenario import EdgeScenario, ExponentialLatency, LognormalLatency, NoInterference, Share
+from slipstream.edge.scenario import EdgeScenario, ExponentialLatency, LognormalLatency, Matrix, NoInterference, Share
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,36 @@ def _latency_factor(scenario: EdgeScenario, key: Any, index: int) -> float:
 
 def plain(scenario: EdgeScenario) -> bool:
     """Return whether every run takes just its solo time from its start on, on whichever stream: CP-SAT plans these."""
-    return isinstance(scenario.device.interference, NoInterference)
+    device = scenario.device
+    loads = device.memory_mb is not None or any(v.load_ms > 0.0 for task in scenario.tasks for v in task.ladder)
+    return (
+        isinstance(device.interference, NoInterference)
+        and device.preemption.kind == "none"
+        and not loads
+        and scenario.reward.energy == 0.0
+    )
 
 
 def best_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
-    """Return the best rate that any co-runner allows a run."""
-    return 1.0
+    """Return the best rate that any co-runner allows a run; measured slowdowns below 1 make it more than 1."""
+    interference = scenario.device.interference
+    if not isinstance(interference, Matrix):
+        return 1.0
+    # Either a row for each task or one for each variant, those of the tasks before it first.
+    by_task = len(interference.slowdowns) == len(scenario.tasks)
+    row = task if by_task else sum(before.num_variants for before in scenario.tasks[:task]) + variant
+    return float(max(1.0, 1.0 / min(interference.slowdowns[row])) ** (scenario.device.streams - 1))
 
 
 def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
     """Return a rate that every run keeps to its end without a pause, whatever runs beside it; 0 if none is certain."""
     device = scenario.device
+    if device.preemption.kind != "none":
+        return 0.0
     if isinstance(device.interference, NoInterference):
         return 1.0
+    if isinstance(device.interference, Share) and device.stream_priorities is not None:
+        return 0.0
     if isinstance(device.interference, Share):
         demand = scenario.tasks[task].ladder[variant].demand
         most = max(variant.demand for task in scenario.tasks for variant in task.ladder)

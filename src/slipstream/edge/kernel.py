@@ -159,11 +159,11 @@ def count_waiting(spec, state, lane, task, change):
     """Count a job that joins its task's queue (1) or leaves it (-1); plan the expiry of the head that is left."""
     header = state.lanes[lane]
     queue = state.tasks[lane, task]
-    before = queue.length
     queue.length += change
     queue.stale = 1
     header.waiting += change
-    header.waiting_tasks += (queue.length > 0) - (before > 0)
+    if queue.length == (1 if change > 0 else 0):
+        header.waiting_tasks += change
     header.backlog += change * spec.tasks[task].fastest
 
 

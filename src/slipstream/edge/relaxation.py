@@ -16,6 +16,7 @@ from ortools.linear_solver import pywraplp
 
 from slipstream.core.parts import nanoseconds
 from slipstream.edge.hindsight import Job, best_rate, best_utilisation, drop_cost, expires, on_time_value, worst_rate
+from slipstream.edge.rates import LEAST_RATE
 from slipstream.edge.scenario import EdgeScenario, Share
 from slipstream.errors import InputError
 
@@ -91,7 +92,9 @@ def _throughput(scenario: EdgeScenario) -> float:
     """Return how many streams at their best rate do as much as all streams together ever can."""
     interference = scenario.device.interference
     if isinstance(interference, Share):
-        return max(1.0, min(interference.total_throughput, float(scenario.device.streams)))
+        # A job on a low level gets a little even where the levels above have left nothing.
+        least = LEAST_RATE * scenario.device.streams if scenario.device.stream_priorities is not None else 0.0
+        return max(1.0, min(interference.total_throughput + least, float(scenario.device.streams)))
     return float(scenario.device.streams)
 
 

@@ -26,13 +26,19 @@ LEAST_GAIN = 1e-9
 
 PAST_OF_LANE = (
     *("choices", "events", "step_began", "elapsed", "reward", "illegal", "mistakes", "log_rows"),
-    *("finished", "missed", "busy_time", "step_busy_time"),
+    *("finished", "missed", "busy_time", "step_busy_time", "joules", "step_joules"),
+    *("taken_job", "taken_release", "taken_variant", "taken_stage", "taken_work", "taken_expected"),
     # Nothing is in flight while a choice is due.
     *("chosen_task", "chosen_variant", "chosen_job", "chosen_stream", "chosen_events"),
+    *("victim_task", "victim_job"),
 )
 PAST_OF_TASK = ("finished", "stale", "head")
-PAST_OF_STREAM = ("parked",)
-PAST_OF_IDLE_STREAM = (*PAST_OF_STREAM, "variant", "job", "release", "work", "expected", "demand", "rate", "updated")
+PAST_OF_STREAM = ("parked", "fair_rate")
+PAST_OF_IDLE_STREAM = (
+    *PAST_OF_STREAM,
+    *("variant", "job", "release", "work", "expected", "stop", "demand", "rate", "updated"),
+    *("began", "border", "stage", "total", "compute", "bandwidth", "power"),
+)
 """Fields that say how a state came about but not what can follow. Any other field tells states apart."""
 TAKEN_APART = ("lanes", "tasks", "queue", "streams", "heap")
 """Arrays of which only a part tells states apart. Of any other the whole does, but for the terms of the last step."""
@@ -82,7 +88,7 @@ class _Snapshots:
     def __init__(self, simulator: Simulator) -> None:
         arrays = simulator.arrays
         self._bytes = {
-            name: array.reshape(-1).view(np.uint8) for name, array in arrays.items() if name not in ("log", "probe")
+            name: array.reshape(-1).view(np.uint8) for name, array in arrays.items() if name not in ("log", "crew")
         }
         self._memory = [array.data for array in self._bytes.values()]
         self._lane, self._tasks, self._streams = arrays["lanes"][0], arrays["tasks"][0], arrays["streams"][0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.core import laws
-from slipstream.core.eventlog import DROP, EXPIRE, REJECT
+from slipstream.core.eventlog import ARRIVAL, DROP, EXPIRE, PREEMPT, REJECT, START
 from slipstream.core.timeline import Timeline
+from slipstream.edge.cast import cast
 from slipstream.edge.metrics import jobs_of
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import LawError
@@ -19,21 +20,28 @@ def timeline(scenario: EdgeScenario, events: np.ndarray) -> Timeline:
         raise LawError(f"task {events['task'].max()}: expected numbers below {len(scenario.tasks)}, as in the scenario")
     jobs = jobs_of(scenario, events)
     first = np.searchsorted(jobs.task, np.arange(len(scenario.tasks)))
-    left = np.where(jobs.start >= 0, jobs.start, jobs.end)
-    drops = events[np.isin(events["kind"], (EXPIRE, REJECT, DROP))]
-    left[first[drops["task"]] + drops["job"]] = drops["time"]
+    # A job waits from its release, and again from each interruption, until it starts, is dropped, or all ends.
+    begins = events[np.isin(events["kind"], (ARRIVAL, PREEMPT))]
+    ends = events[np.isin(events["kind"], (START, EXPIRE, REJECT, DROP))]
+    wait_job, wait_start = _by_job(begins, first)
+    end_job, wait_end = _by_job(ends, first)
+    # Of every job the begins and ends alternate, so that at most the last wait has no end.
+    still = np.bincount(wait_job, minlength=len(jobs.task)) > np.bincount(end_job, minlength=len(jobs.task))
+    order = np.argsort(np.concatenate((end_job, np.flatnonzero(still))), kind="stable")
+    wait_end = np.concatenate((wait_end, np.full(int(still.sum()), jobs.end)))[order]
+    names = cast(scenario)
     return Timeline(
-        tasks=tuple(task.name for task in scenario.tasks),
-        variants=tuple(
-            tuple(v.name or f"variant {rank}" for rank, v in enumerate(task.ladder)) for task in scenario.tasks
-        ),
-        resources=tuple(f"stream {stream}" for stream in range(scenario.device.streams)),
+        tasks=names.tasks,
+        variants=names.variants,
+        resources=names.resources,
         end=jobs.end,
         task=jobs.task,
         number=np.arange(len(jobs.task)) - first[jobs.task],
         release=jobs.release,
         deadline=jobs.deadline,
-        left=left,
+        wait_job=wait_job,
+        wait_start=wait_start,
+        wait_end=wait_end,
         finish=jobs.finish,
         fate=jobs.fate,
         slice_job=jobs.slices.job,
@@ -42,3 +50,10 @@ def timeline(scenario: EdgeScenario, events: np.ndarray) -> Timeline:
         slice_start=jobs.slices.start,
         slice_end=jobs.slices.end,
     )
+
+
+def _by_job(rows: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the index of each row's job and its time, by job and then by time."""
+    job = first[rows["task"]] + rows["job"]
+    order = np.argsort(job, kind="stable")
+    return np.asarray(job[order]), np.asarray(rows["time"][order])

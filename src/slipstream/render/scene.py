@@ -14,11 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.core.cast import Cast
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, REJECT, START
+from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, PREEMPT, REJECT, START
 from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE
-
-PREEMPT = 7
-"""A running job leaves its resource and waits again."""
 
 WINDOW_JOBS = 12
 """How many jobs of mean length fit into the window, one after the other."""

@@ -41,7 +41,8 @@ def gantt(run: Run) -> dict[str, Any]:
             "variant": line.slice_variant.tolist(),
             **_jobs(run, job),
         },
-        "idle": {"left": run.times(line.left[idle]), **_jobs(run, idle)},
+        # What never ran waited once.
+        "idle": {"left": run.times(line.wait_end[np.searchsorted(line.wait_job, idle)]), **_jobs(run, idle)},
     }
 
 
