@@ -104,13 +104,14 @@ def state_arrays(scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str,
         "lanes": np.zeros(lanes, k.LANE),
         "tasks": np.zeros((lanes, tasks), k.TASK_STATE),
         "streams": np.zeros((lanes, streams), k.STREAM_STATE),
+        "courses": np.zeros((lanes, streams), k.COURSE),
         "queue": np.zeros((lanes, tasks, places), k.JOB),
         "kept": np.zeros((lanes, tasks, places if preemptive else 0), k.KEPT),
         "weights": np.zeros((lanes, tasks, longest if _loads(scenario) else 0), k.WEIGHTS),
         "heap": empty_heap(lanes, streams + 2 * tasks + 2),
         "terms": np.zeros((lanes, 5)),
         "log": np.zeros((lanes, log_rows), EVENT),
-        "crew": np.zeros((lanes, streams), k.STREAM_STATE),
+        "crew": np.zeros((lanes, streams), k.CREW),
     }
 
 

@@ -42,8 +42,6 @@ CANDIDATE = FeatureTable(
         Feature("accuracy", "share", "accuracy of the variant", 0, 1),
         Feature("variant_rank", "rank / 10", "place of the variant in its ladder, 0 the fastest", 0, 10, 0.1),
         Feature("demand", "relative", "weight with which the variant claims the device from co-runners", 0, 10),
-        Feature("compute_share", "share", "arithmetic that a run keeps busy", 0, 1),
-        Feature("bandwidth_share", "share", "memory bandwidth that a run keeps busy", 0, 1),
         Feature("memory", "GB", "memory that the variant's weights take", 0, 100, 1e-3),
         Feature("energy", "100 mJ", "energy of a run alone on the device, beyond the idle device's", 0, 100, 10.0),
         Feature("deadline", TIME_UNIT, "time from release to deadline", 0, 100, PER_NS),
@@ -54,6 +52,9 @@ CANDIDATE = FeatureTable(
         Feature("num_variants", "variants / 10", "length of the task's ladder", 0, 10, 0.1),
         Feature("model_code", "code", "stable number in [0, 1) made from the model address", 0, 1),
         Feature("dataset_code", "code", "stable number in [0, 1) made from the dataset type", 0, 1),
+        # What these two do to a start, `corun_latency` and `corun_margin` say; without them a row is two cache lines.
+        Feature("compute_share", "share", "arithmetic that a run keeps busy", 0, 1, observed=False),
+        Feature("bandwidth_share", "share", "memory bandwidth that a run keeps busy", 0, 1, observed=False),
     )
 )
 """One row per (task, variant), one per task to drop its oldest waiting job, and one to wait.
@@ -95,8 +96,8 @@ GLOBAL = FeatureTable(
 SLACK, CORUN_LATENCY, CORUN_MARGIN, NEXT_ARRIVAL, QUEUE_LENGTH, RUNNING, COMPLETED = range(7)
 SETUP, PROGRESS, RESIDENT, STREAM_PRIORITY, VICTIM_SLACK, VICTIM_LEFT, VICTIM_WEIGHT = range(7, 14)
 DISPATCH, PREEMPT, DROP, WAIT, LATENCY, ACCURACY, VARIANT_RANK, DEMAND = range(14, 22)
-COMPUTE_SHARE, BANDWIDTH_SHARE, MEMORY, ENERGY = range(22, 26)
-DEADLINE, PERIOD, FASTEST_LATENCY, WEIGHT, CRITICALITY, NUM_VARIANTS, MODEL_CODE, DATASET_CODE = range(26, 34)
+MEMORY, ENERGY, DEADLINE, PERIOD, FASTEST_LATENCY, WEIGHT, CRITICALITY, NUM_VARIANTS = range(22, 30)
+MODEL_CODE, DATASET_CODE, COMPUTE_SHARE, BANDWIDTH_SHARE = range(30, 34)
 (
     TIME,
     REMAINING,

@@ -16,7 +16,7 @@ from slipstream.core.jit import kernel
 from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, TRUNCATED, record
 from slipstream.core.rng import episode_key, exponential, normal, stream_key, uniform
 from slipstream.edge.memory import fit, leave_weights, loading_time, take_weights
-from slipstream.edge.rates import share_out
+from slipstream.edge.rates import join_crew, share_out
 from slipstream.edge.state import (
     BURSTY,
     CLOSED,
@@ -34,6 +34,7 @@ from slipstream.edge.state import (
     POISSON,
     PREEMPTING,
     RESTART,
+    SHARE,
     STAGE,
     TRACE,
     UTILISATION,
@@ -207,8 +208,9 @@ def dequeue(spec, state, lane, task):
 
 
 @kernel
-def requeue(spec, state, lane, running):
+def requeue(spec, state, lane, stream):
     """Let an interrupted job wait again, in its place in the order of release, with what it keeps of its run."""
+    running = state.streams[lane, stream]
     task = running.task
     queue = state.tasks[lane, task]
     ring = state.queue.shape[2]
@@ -226,7 +228,7 @@ def requeue(spec, state, lane, running):
     state.queue[lane, task, place].release = running.release
     kept = state.kept[lane, task, place]
     kept.variant = -1 if spec.device[0].preemption == RESTART else running.variant
-    kept.stage = running.stage
+    kept.stage = state.courses[lane, stream].stage
     kept.work = running.work
     kept.expected = running.expected
     count_waiting(spec, state, lane, task, 1)
@@ -274,24 +276,56 @@ def bring_up_to_date(running, now):
 
 
 @kernel
-def plan_next(state, lane, stream):
+def plan_next(spec, state, lane, stream):
     """Plan the border or finish that the stream's job comes to next."""
     running = state.streams[lane, stream]
-    left = min(np.ceil(max(0.0, running.work - running.stop) / running.rate), LONGEST_RUN)
+    work = running.work
+    if not spec.device[0].simple:
+        work = max(0.0, work - state.courses[lane, stream].stop)
+    left = min(np.ceil(work / running.rate), LONGEST_RUN)
     schedule(state.heap, lane, stream, state.lanes[lane].now + int(left))
 
 
 @kernel
+def set_rate(spec, state, lane, stream, rate):
+    """Give a running job a rate, and a new time for its event if that is another than before."""
+    running = state.streams[lane, stream]
+    if rate != running.rate:
+        bring_up_to_date(running, state.lanes[lane].now)
+        running.rate = rate
+        plan_next(spec, state, lane, stream)
+
+
+@kernel
 def update_rates(spec, state, lane):
-    """Give every running job the rate its co-runners leave it, and a new time for its event where that changed."""
-    now = state.lanes[lane].now
-    share_out(spec, state.streams[lane])
+    """Give every running job the rate its co-runners leave it."""
+    if spec.device[0].simple:
+        update_simple_rates(spec, state, lane)
+        return
+    crew = state.crew[lane]
     for stream in range(spec.device[0].streams):
+        join_crew(spec, crew[stream], state.streams[lane, stream].task, state.streams[lane, stream].variant)
+        crew[stream].runs = state.courses[lane, stream].runs
+    share_out(spec, crew)
+    for stream in range(spec.device[0].streams):
+        if crew[stream].runs:
+            set_rate(spec, state, lane, stream, crew[stream].rate)
+
+
+@kernel
+def update_simple_rates(spec, state, lane):
+    """Do the same where `share_out` could only share among all streams, or need not; most devices are like that."""
+    device = spec.device[0]
+    shared = device.interference == SHARE and state.lanes[lane].busy > 1
+    total = 0.0
+    if shared:
+        for stream in range(device.streams):
+            if state.streams[lane, stream].task >= 0:
+                total += state.streams[lane, stream].demand
+    for stream in range(device.streams):
         running = state.streams[lane, stream]
-        if running.runs and running.fair_rate != running.rate:
-            bring_up_to_date(running, now)
-            running.rate = running.fair_rate
-            plan_next(state, lane, stream)
+        if running.task >= 0:
+            set_rate(spec, state, lane, stream, min(1.0, device.throughput * running.demand / total) if shared else 1.0)
 
 
 @kernel
@@ -300,16 +334,16 @@ def update_power(spec, state, lane):
     power = spec.device[0].idle_power
     for stream in range(spec.device[0].streams):
         if state.streams[lane, stream].task >= 0:
-            power += state.streams[lane, stream].power
+            power += state.courses[lane, stream].power
     state.lanes[lane].power = power
 
 
 @kernel
-def work_at_border(running, stages):
+def work_at_border(course, stages):
     """Return the work left at the run's next border, 0 if none is to come."""
-    if running.stage + 1 >= stages:
+    if course.stage + 1 >= stages:
         return 0.0
-    return running.total * (stages - running.stage - 1) / stages
+    return course.total * (stages - course.stage - 1) / stages
 
 
 @kernel
@@ -323,52 +357,49 @@ def start(spec, state, lane, stream, task, variant, switch_cost):
     running.variant = variant
     running.job = header.taken_job
     running.release = header.taken_release
-    running.total = chosen.latency * latency_factor(spec, state.tasks[lane, task], running.job)
-    running.work = running.total
+    running.work = chosen.latency * latency_factor(spec, state.tasks[lane, task], running.job)
     running.expected = chosen.latency
-    running.stop = 0.0
     running.demand = chosen.demand
-    running.runs = 1
     running.rate = 0.0
     running.updated = header.now
-    setup = switch_cost
     if not device.simple:
-        setup += prepare_run(spec, state, lane, running, switch_cost)
+        prepare_run(spec, state, lane, stream, switch_cost)
     state.tasks[lane, task].running += 1
     header.busy += 1
     record(state, lane, START, task, running.job, variant, stream)
-    if setup > 0:
-        running.runs = 0
-        schedule(state.heap, lane, stream, header.now + setup)
     update_rates(spec, state, lane)
-    if not spec.device[0].simple:
+    if not device.simple:
         update_power(spec, state, lane)
 
 
 @kernel
-def prepare_run(spec, state, lane, running, switch_cost):
-    """Bring the weights, go on where an interrupted run stopped; return the time that loading takes."""
+def prepare_run(spec, state, lane, stream, switch_cost):
+    """Do what only some devices need at a start: bring weights, go on where an interrupted run stopped, set up."""
     device = spec.device[0]
     header = state.lanes[lane]
+    running, course = state.streams[lane, stream], state.courses[lane, stream]
     task, variant = running.task, running.variant
     chosen = spec.variants[task, variant]
-    running.compute = chosen.compute
-    running.bandwidth = chosen.bandwidth
-    running.power = chosen.power
-    running.stage = 0
-    running.border = -1
+    course.power = chosen.power
+    course.total = running.work
+    course.stop = 0.0
+    course.stage = 0
+    course.border = -1
     if device.preemption != NO_PREEMPTION and header.taken_variant == variant:
         running.work = header.taken_work
         running.expected = header.taken_expected
-        running.stage = header.taken_stage
+        course.stage = header.taken_stage
     if device.preemption == STAGE:
-        running.stop = work_at_border(running, chosen.stages)
-    loading = 0
+        course.stop = work_at_border(course, chosen.stages)
+    setup = switch_cost
     if device.loads:
         loading = loading_time(spec, state, lane, task, variant)
         take_weights(spec, state, lane, task, variant, header.now + loading)
-    running.began = header.now + switch_cost + loading
-    return loading
+        setup += loading
+    course.began = header.now + setup
+    course.runs = 1 if setup == 0 else 0
+    if setup > 0:
+        schedule(state.heap, lane, stream, course.began)
 
 
 @kernel
@@ -380,10 +411,11 @@ def vacate(spec, state, lane, stream):
     counts.running -= 1
     counts.stale = 1
     header.busy -= 1
-    if spec.device[0].loads:
-        leave_weights(spec, state, lane, running.task, running.variant)
+    if not spec.device[0].simple:
+        state.courses[lane, stream].runs = 0
+        if spec.device[0].loads:
+            leave_weights(spec, state, lane, running.task, running.variant)
     running.task = -1
-    running.runs = 0
     schedule(state.heap, lane, stream, NEVER)
 
 
@@ -392,7 +424,7 @@ def get_ready(spec, state, lane, stream):
     """Let a job that has ended its set-up run."""
     running = state.streams[lane, stream]
     record(state, lane, READY, running.task, running.job, running.variant, stream)
-    running.runs = 1
+    state.courses[lane, stream].runs = 1
     running.updated = state.lanes[lane].now
     update_rates(spec, state, lane)
 
@@ -401,15 +433,15 @@ def get_ready(spec, state, lane, stream):
 def reach_border(spec, state, lane, stream):
     """Note that the stream's job has one more stage behind it; here it may be interrupted."""
     header = state.lanes[lane]
-    running = state.streams[lane, stream]
+    running, course = state.streams[lane, stream], state.courses[lane, stream]
     chosen = spec.variants[running.task, running.variant]
-    running.stage += 1
-    running.work = running.stop
-    running.expected = chosen.latency * (chosen.stages - running.stage) / chosen.stages
+    course.stage += 1
+    course.border = header.now
+    running.work = course.stop
+    running.expected = chosen.latency * (chosen.stages - course.stage) / chosen.stages
     running.updated = header.now
-    running.border = header.now
-    running.stop = work_at_border(running, chosen.stages)
-    plan_next(state, lane, stream)
+    course.stop = work_at_border(course, chosen.stages)
+    plan_next(spec, state, lane, stream)
     header.alert = 1
 
 
@@ -442,29 +474,30 @@ def interrupt(spec, state, lane, stream):
     running = state.streams[lane, stream]
     bring_up_to_date(running, state.lanes[lane].now)
     record(state, lane, PREEMPT, running.task, running.job, running.variant, stream)
-    requeue(spec, state, lane, running)
+    requeue(spec, state, lane, stream)
     vacate(spec, state, lane, stream)
 
 
 @kernel
 def can_be_interrupted(spec, state, lane, stream):
     """Return whether the stream holds a job that another may displace at this instant."""
-    running = state.streams[lane, stream]
+    course = state.courses[lane, stream]
     now = state.lanes[lane].now
-    if running.task < 0:
+    if state.streams[lane, stream].task < 0:
         return False
     if spec.device[0].preemption == STAGE:
-        return running.border == now
-    return running.runs == 1 and running.began < now
+        return course.border == now
+    return course.runs == 1 and course.began < now
 
 
 @kernel
 def move_on(spec, state, lane, stream):
     """Let the stream's job come to what was planned: the end of its set-up, a border, or its finish."""
-    running = state.streams[lane, stream]
-    if running.runs == 0:
+    if spec.device[0].simple:
+        finish(spec, state, lane, stream)
+    elif state.courses[lane, stream].runs == 0:
         get_ready(spec, state, lane, stream)
-    elif running.stop > 0.0:
+    elif state.courses[lane, stream].stop > 0.0:
         reach_border(spec, state, lane, stream)
     else:
         finish(spec, state, lane, stream)
@@ -510,7 +543,8 @@ def apply(spec, state, lane, slot, time):
     device = spec.device[0]
     header = state.lanes[lane]
     header.busy_time += header.busy * (time - header.now)
-    header.joules += header.power * ((time - header.now) * 1e-9)
+    if header.power > 0.0:
+        header.joules += header.power * ((time - header.now) * 1e-9)
     header.now = time
     if slot == effect_slot(spec):
         take_effect_if_fresh(spec, state, lane)
@@ -765,7 +799,7 @@ def reset(spec, state, lane, seed, namespace):
         state.terms[lane, term] = 0.0
     for stream in range(spec.device[0].streams):
         state.streams[lane, stream].task = -1
-        state.streams[lane, stream].runs = 0
+        state.courses[lane, stream].runs = 0
         state.streams[lane, stream].parked = -1
     clear(state.heap, lane)
     schedule(state.heap, lane, horizon_slot(spec), spec.device[0].horizon)

@@ -15,7 +15,15 @@ from slipstream.core.sheets import put
 from slipstream.edge import features as f
 from slipstream.edge.kernel import advance, can_be_interrupted, may_dispatch, may_preempt, reset, resume
 from slipstream.edge.memory import loading_time
-from slipstream.edge.outlook import clear_outlook, expected_work, note_crew, put_group, put_outlook
+from slipstream.edge.outlook import (
+    clear_outlook,
+    expected_left,
+    expected_work,
+    note_crew,
+    put_due,
+    put_group,
+    put_outlook,
+)
 from slipstream.edge.state import BURSTY, CLOSED, NO_PREEMPTION, PERIODIC, POISSON, SHARE, EdgeStateType
 
 
@@ -24,10 +32,12 @@ def prepare(spec, state, sheet):
     """Write the columns that never change, once, into every slot of the sheet."""
     device = spec.device[0]
     throughput = min(device.throughput, device.streams) if device.interference == SHARE else device.streams
-    rows, columns = spec.static_rows.shape
+    rows, columns = spec.static_rows.shape[0], sheet.rows.shape[2]
     for slot in range(sheet.rows.shape[0]):
         put(sheet.globals[slot], sheet.global_image, f.STREAMS, device.streams)
         put(sheet.globals[slot], sheet.global_image, f.THROUGHPUT, throughput)
+        put(sheet.globals[slot], sheet.global_image, f.FREE_MEMORY, 1.0)
+        put(sheet.globals[slot], sheet.global_image, f.POWER, device.idle_power)
         for row in range(rows):
             for column in range(columns):
                 put(sheet.rows[slot, row], sheet.row_image, column, spec.static_rows[row, column])
@@ -62,20 +72,14 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     if counts.length > 0:
         slack = state.queue[lane, task, counts.head].release + spec.tasks[task].deadline - state.lanes[lane].now
         next_arrival = expected_next_arrival(spec, state, lane, task)
-        for place in range(first, last):
-            put(rows[place], image, f.SLACK, slack)
-            put(rows[place], image, f.NEXT_ARRIVAL, next_arrival)
-        put_outlook(spec, state, lane, task, rows, image)
+        put_outlook(spec, state, lane, task, slack, next_arrival, rows, image)
         if not dispatch_only:
-            put(drop, image, f.SLACK, slack)
-            put(drop, image, f.NEXT_ARRIVAL, next_arrival)
+            put_due(drop, image, slack, next_arrival)
     else:
         for place in range(first, last):
-            rows[place, f.SLACK] = 0.0
-            rows[place, f.NEXT_ARRIVAL] = 0.0
+            put_due(rows[place], image, 0, 0)
             clear_outlook(rows[place])
-        drop[f.SLACK] = 0.0
-        drop[f.NEXT_ARRIVAL] = 0.0
+        put_due(drop, image, 0, 0)
     if not spec.device[0].simple:
         write_starts(spec, state, lane, task, sheet, slot)
         if spec.device[0].preemption != NO_PREEMPTION and not dispatch_only:
@@ -140,7 +144,7 @@ def put_victim(spec, state, lane, task, variant, stream, row, image):
     """Write whom the row interrupts and what its start would mean then."""
     victim = state.streams[lane, stream]
     put(row, image, f.VICTIM_SLACK, victim.release + spec.tasks[victim.task].deadline - state.lanes[lane].now)
-    put(row, image, f.VICTIM_LEFT, state.crew[lane, stream].expected)
+    put(row, image, f.VICTIM_LEFT, expected_left(spec, state, lane, stream))
     put(row, image, f.VICTIM_WEIGHT, spec.tasks[victim.task].weight)
     put_group(spec, state, lane, task, variant, stream, spec.device[0].switch_cost, row, image)
 
@@ -154,7 +158,7 @@ def clear_victim(row):
 
 
 @kernel
-def write_counts(spec, state, lane, task, sheet, slot):
+def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
     """Write what changes only when a job of the task comes, starts or goes: its counts and whether it may be chosen."""
     rows, image, mask = sheet.rows[slot], sheet.row_image, sheet.mask[slot]
     device = spec.device[0]
@@ -165,8 +169,10 @@ def write_counts(spec, state, lane, task, sheet, slot):
     legal = 1 if length > 0 else 0
     for place in range(task * variants, task * variants + spec.tasks[task].variants):
         put_counts(rows[place], image, length, running, completed)
-        if device.simple:
+        if device.simple and not dispatch_only:
             mask[place] = legal
+    if dispatch_only:
+        return
     if device.preemption != NO_PREEMPTION:
         first = tasks * variants + task * variants * device.streams
         for place in range(first, first + spec.tasks[task].variants * device.streams):
@@ -212,7 +218,8 @@ def write_globals(spec, state, lane, sheet, slot):
     for stream in range(device.streams):
         running = state.streams[lane, stream]
         if running.task >= 0:
-            left = state.crew[lane, stream].expected / (running.rate if running.runs else 1.0)
+            left = expected_left(spec, state, lane, stream)
+            left /= running.rate if device.simple or state.courses[lane, stream].runs else 1.0
             first = min(first, left)
             last = max(last, left)
     put(row, image, f.TIME, now)
@@ -227,9 +234,10 @@ def write_globals(spec, state, lane, sheet, slot):
     put(row, image, f.FINISHED, header.finished / released if released > 0 else 0.0)
     put(row, image, f.MISSED, header.missed / released if released > 0 else 0.0)
     put(row, image, f.UTILISATION, header.busy_time / (device.streams * now) if now > 0 else 0.0)
-    free = (device.memory - header.memory_taken) / device.memory if device.memory < NEVER else 1.0
-    put(row, image, f.FREE_MEMORY, free)
-    put(row, image, f.POWER, header.power)
+    if device.memory < NEVER:
+        put(row, image, f.FREE_MEMORY, (device.memory - header.memory_taken) / device.memory)
+    if not device.simple:
+        put(row, image, f.POWER, header.power)
     if sheet.globals.shape[1] > f.COIN:
         put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
 
@@ -245,7 +253,7 @@ def observe(spec, state, lane, sheet, slot, afresh):
         if afresh or counts.stale or counts.length > 0:
             write_task(spec, state, lane, task, sheet, slot, False)
         if afresh or counts.stale:
-            write_counts(spec, state, lane, task, sheet, slot)
+            write_counts(spec, state, lane, task, sheet, slot, False)
         if not afresh:
             counts.stale = 0
 
@@ -260,31 +268,28 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     for task in range(tasks):
         if state.tasks[lane, task].length > 0:
             write_task(spec, state, lane, task, sheet, slot, dispatch_only)
-            write_counts(spec, state, lane, task, sheet, slot)
+            write_counts(spec, state, lane, task, sheet, slot, dispatch_only)
             for place in range(task * variants, task * variants + spec.tasks[task].variants):
-                listed = list_row(sheet, slot, place, listed)
+                if device.simple or sheet.mask[slot, place]:
+                    sheet.legal[slot, listed] = place
+                    listed += 1
     sheet.counts[slot, 0] = listed
     if not dispatch_only:
         for task in range(tasks):
             if device.preemption != NO_PREEMPTION and state.tasks[lane, task].length > 0:
                 first = tasks * variants + task * variants * device.streams
                 for place in range(first, first + spec.tasks[task].variants * device.streams):
-                    listed = list_row(sheet, slot, place, listed)
+                    if sheet.mask[slot, place]:
+                        sheet.legal[slot, listed] = place
+                        listed += 1
         for task in range(tasks):
             if state.tasks[lane, task].length > 0:
-                listed = list_row(sheet, slot, device.first_drop + task, listed)
+                sheet.legal[slot, listed] = device.first_drop + task
+                listed += 1
         write_wait(spec, state, lane, sheet, slot)
-        listed = list_row(sheet, slot, device.first_drop + tasks, listed)
+        sheet.legal[slot, listed] = device.first_drop + tasks
+        listed += 1
     sheet.counts[slot, 1] = listed
-
-
-@kernel
-def list_row(sheet, slot, place, listed):
-    """Add a row to the list if it is allowed; return the length of the list."""
-    if sheet.mask[slot, place]:
-        sheet.legal[slot, listed] = place
-        return listed + 1
-    return listed
 
 
 implement(core.reset, EdgeStateType, reset)

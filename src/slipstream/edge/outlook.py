@@ -13,33 +13,34 @@ from slipstream.core.jit import kernel
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
 from slipstream.edge.memory import loading_time
-from slipstream.edge.rates import share_out
+from slipstream.edge.rates import join_crew, share_out
 from slipstream.edge.state import NO_INTERFERENCE, NO_PREEMPTION, SHARE
 
 
 @kernel
-def note_crew(spec, state, lane):
-    """Note on every stream whom a start would meet there."""
-    for stream in range(spec.device[0].streams):
-        note_stream(state, lane, stream)
+def expected_left(spec, state, lane, stream):
+    """Return the work that the stream's job is expected to have left, its set-up included."""
+    running = state.streams[lane, stream]
+    now = state.lanes[lane].now
+    if spec.device[0].simple or state.courses[lane, stream].runs:
+        return max(0.0, running.expected - (now - running.updated) * running.rate)
+    return (state.courses[lane, stream].began - now) + running.expected
 
 
 @kernel
-def note_stream(state, lane, stream):
+def note_crew(spec, state, lane):
+    """Note on every stream whom a start would meet there, if a look ahead may need it."""
+    if not spec.device[0].simple or state.lanes[lane].busy > 1:
+        for stream in range(spec.device[0].streams):
+            note_stream(spec, state, lane, stream)
+
+
+@kernel
+def note_stream(spec, state, lane, stream):
     """Note the stream's job and the work that it is expected to have left."""
-    running, noted = state.streams[lane, stream], state.crew[lane, stream]
-    noted.task = running.task
-    if running.task < 0:
-        return
-    noted.variant = running.variant
-    noted.demand = running.demand
-    noted.compute = running.compute
-    noted.bandwidth = running.bandwidth
-    now = state.lanes[lane].now
-    if running.runs:
-        noted.expected = max(0.0, running.expected - (now - running.updated) * running.rate)
-    else:
-        noted.expected = (running.began - now) + running.expected
+    join_crew(spec, state.crew[lane, stream], state.streams[lane, stream].task, state.streams[lane, stream].variant)
+    if state.streams[lane, stream].task >= 0:
+        state.crew[lane, stream].expected = expected_left(spec, state, lane, stream)
 
 
 @kernel
@@ -60,18 +61,25 @@ def expected_work(spec, state, lane, task, variant):
 
 
 @kernel
-def put_outlook(spec, state, lane, task, rows, image):
-    """Write what starting each variant now would mean, nothing else starting."""
+def put_due(row, image, slack, next_arrival):
+    """Write when a task's oldest waiting job is due, and its next one expected."""
+    put(row, image, f.SLACK, slack)
+    put(row, image, f.NEXT_ARRIVAL, next_arrival)
+
+
+@kernel
+def put_outlook(spec, state, lane, task, slack, next_arrival, rows, image):
+    """Write into the row of each variant when the job is due and what starting it now, and nothing else, would mean."""
     device = spec.device[0]
     co_runners = state.lanes[lane].busy
     if not device.simple:
-        put_on_asked(spec, state, lane, task, rows, image)
+        put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image)
     elif device.interference == NO_INTERFERENCE or co_runners == 0:
-        put_undisturbed(spec, state, lane, task, rows, image)
+        put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image)
     elif co_runners == 1 and device.interference == SHARE:
-        put_pairs(spec, state, lane, task, rows, image)
+        put_pairs(spec, state, lane, task, slack, next_arrival, rows, image)
     else:
-        put_on_asked(spec, state, lane, task, rows, image)
+        put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image)
 
 
 @kernel
@@ -82,11 +90,12 @@ def clear_outlook(row):
 
 
 @kernel
-def put_undisturbed(spec, state, lane, task, rows, image):
+def put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image):
     """Beside nobody, or nobody who matters: every job runs at rate 1."""
     margin = least_margin(spec, state, lane, np.int64(-1))
     for variant in range(spec.tasks[task].variants):
         row = rows[task * spec.variants.shape[1] + variant]
+        put_due(row, image, slack, next_arrival)
         put(row, image, f.CORUN_LATENCY, spec.variants[task, variant].latency)
         put(row, image, f.CORUN_MARGIN, margin)
 
@@ -96,20 +105,21 @@ def least_margin(spec, state, lane, but):
     """Return the least slack of the jobs on streams at their ends if all run at rate 1, 0 if there is none."""
     margin = math.inf
     for stream in range(spec.device[0].streams):
-        if stream != but and state.crew[lane, stream].task >= 0:
-            margin = min(margin, slack_of(spec, state, lane, stream) - np.ceil(state.crew[lane, stream].expected))
+        if stream != but and state.streams[lane, stream].task >= 0:
+            left = np.ceil(expected_left(spec, state, lane, stream))
+            margin = min(margin, slack_of(spec, state, lane, stream) - left)
     return margin if margin < math.inf else 0.0
 
 
 @kernel
-def put_pairs(spec, state, lane, task, rows, image):
+def put_pairs(spec, state, lane, task, slack, next_arrival, rows, image):
     """Beside one co-runner: both run together until one of them ends, then the other alone."""
     throughput = spec.device[0].throughput
     other = 0
-    while state.crew[lane, other].task < 0:
+    while state.streams[lane, other].task < 0:
         other += 1
-    slack = slack_of(spec, state, lane, other)
-    work, their_demand = state.crew[lane, other].expected, state.crew[lane, other].demand
+    their_slack = slack_of(spec, state, lane, other)
+    work, their_demand = expected_left(spec, state, lane, other), state.streams[lane, other].demand
     demand, my_rate, their_rate, their_time = -1.0, 1.0, 1.0, 0.0
     for variant in range(spec.tasks[task].variants):
         chosen = spec.variants[task, variant]
@@ -126,16 +136,18 @@ def put_pairs(spec, state, lane, task, rows, image):
         else:
             mine = theirs + (chosen.latency - theirs * my_rate)
         row = rows[task * spec.variants.shape[1] + variant]
+        put_due(row, image, slack, next_arrival)
         put(row, image, f.CORUN_LATENCY, np.ceil(mine))
-        put(row, image, f.CORUN_MARGIN, slack - np.ceil(theirs))
+        put(row, image, f.CORUN_MARGIN, their_slack - np.ceil(theirs))
 
 
 @kernel
-def put_on_asked(spec, state, lane, task, rows, image):
+def put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image):
     """On the stream that is asked, beside any number of jobs; nothing can start there if no stream is."""
     asked = state.lanes[lane].asked
     for variant in range(spec.tasks[task].variants):
         row = rows[task * spec.variants.shape[1] + variant]
+        put_due(row, image, slack, next_arrival)
         if 0 <= asked < spec.device[0].streams:
             put_group(spec, state, lane, task, variant, asked, 0, row, image)
         else:
@@ -159,16 +171,11 @@ def put_group(spec, state, lane, task, variant, stream, switch_cost, row, image)
         put(row, image, f.CORUN_LATENCY, setup + np.ceil(work))
         put(row, image, f.CORUN_MARGIN, least_margin(spec, state, lane, stream))
         return
-    chosen, mine = spec.variants[task, variant], crew[stream]
-    mine.task = task
-    mine.variant = variant
-    mine.demand = chosen.demand
-    mine.compute = chosen.compute
-    mine.bandwidth = chosen.bandwidth
-    mine.work = work
-    mine.runs = 1
+    join_crew(spec, crew[stream], task, variant)
+    crew[stream].work = work
+    crew[stream].runs = 1
     end, margin = run_out(spec, state, lane, stream, others)
-    note_stream(state, lane, stream)
+    note_stream(spec, state, lane, stream)
     put(row, image, f.CORUN_LATENCY, setup + np.ceil(end))
     put(row, image, f.CORUN_MARGIN, margin)
 
@@ -183,16 +190,16 @@ def run_out(spec, state, lane, stream, others):
         share_out(spec, crew)
         first, first_time = -1, math.inf
         for other in range(spec.device[0].streams):
-            if other != stream and crew[other].runs and crew[other].work / crew[other].fair_rate < first_time:
-                first, first_time = other, crew[other].work / crew[other].fair_rate
-        my_turn = mine.runs == 1 and mine.work / mine.fair_rate <= first_time
+            if other != stream and crew[other].runs and crew[other].work / crew[other].rate < first_time:
+                first, first_time = other, crew[other].work / crew[other].rate
+        my_turn = mine.runs == 1 and mine.work / mine.rate <= first_time
         if my_turn:
-            first_time = mine.work / mine.fair_rate
+            first_time = mine.work / mine.rate
         elapsed += first_time
-        mine.work -= first_time * mine.fair_rate
+        mine.work -= first_time * mine.rate
         for other in range(spec.device[0].streams):
             if other != stream and crew[other].runs:
-                crew[other].work = max(0.0, crew[other].work - first_time * crew[other].fair_rate)
+                crew[other].work = max(0.0, crew[other].work - first_time * crew[other].rate)
         if my_turn:
             end = elapsed
             mine.runs = 0

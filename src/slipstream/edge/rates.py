@@ -1,6 +1,6 @@
 """How jobs that run side by side slow each other down, compiled: `share_out` gives each its rate.
 
-A crew is one record per stream (`state.STREAM_STATE`): the streams as they are, or as a look ahead sees them.
+A crew has one record per stream (`state.CREW`): the jobs as they run now, or as a look ahead sees them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,25 @@ LEAST_RATE = 0.01
 
 
 @kernel
+def join_crew(spec, member, task, variant):
+    """Let a job of a variant stand on a stream, or nobody (-1)."""
+    member.task = task
+    if task >= 0:
+        chosen = spec.variants[task, variant]
+        member.variant = variant
+        member.demand = chosen.demand
+        member.compute = chosen.compute
+        member.bandwidth = chosen.bandwidth
+
+
+@kernel
 def share_out(spec, crew):
-    """Write the rate that each running job gets beside the others."""
+    """Write the rate that each job of a crew gets beside the others that run."""
     device = spec.device[0]
     running = 0
     for stream in range(device.streams):
         running += crew[stream].runs
-        crew[stream].fair_rate = 1.0
+        crew[stream].rate = 1.0
     if running < 2 or device.interference == NO_INTERFERENCE:
         return
     if device.interference == SHARE:
@@ -43,8 +55,8 @@ def share_throughput(spec, crew):
         least = LEAST_RATE if level > 0 else 0.0
         for stream in range(device.streams):
             if crew[stream].runs and spec.streams[stream].level == level:
-                crew[stream].fair_rate = max(least, min(1.0, left * crew[stream].demand / total))
-                taken += crew[stream].fair_rate
+                crew[stream].rate = max(least, min(1.0, left * crew[stream].demand / total))
+                taken += crew[stream].rate
         left = max(0.0, left - taken)
 
 
@@ -68,7 +80,7 @@ def share_rooflines(spec, crew):
             rate = max(LEAST_RATE, rate)
         for stream in range(device.streams):
             if crew[stream].runs and spec.streams[stream].level == level:
-                crew[stream].fair_rate = rate
+                crew[stream].rate = rate
         compute_left = max(0.0, compute_left - rate * compute)
         bandwidth_left = max(0.0, bandwidth_left - rate * bandwidth)
 
@@ -84,4 +96,4 @@ def multiply_slowdowns(spec, crew):
             for other in range(spec.device[0].streams):
                 if other != stream and crew[other].runs:
                     rate /= spec.slowdowns[row, crew[other].task * variants + crew[other].variant]
-            crew[stream].fair_rate = rate
+            crew[stream].rate = rate

@@ -33,12 +33,8 @@ PAST_OF_LANE = (
     *("victim_task", "victim_job"),
 )
 PAST_OF_TASK = ("finished", "stale", "head")
-PAST_OF_STREAM = ("parked", "fair_rate")
-PAST_OF_IDLE_STREAM = (
-    *PAST_OF_STREAM,
-    *("variant", "job", "release", "work", "expected", "stop", "demand", "rate", "updated"),
-    *("began", "border", "stage", "total", "compute", "bandwidth", "power"),
-)
+PAST_OF_STREAM = ("parked",)
+PAST_OF_IDLE_STREAM = (*PAST_OF_STREAM, "variant", "job", "release", "work", "expected", "demand", "rate", "updated")
 """Fields that say how a state came about but not what can follow. Any other field tells states apart."""
 TAKEN_APART = ("lanes", "tasks", "queue", "streams", "heap")
 """Arrays of which only a part tells states apart. Of any other the whole does, but for the terms of the last step."""

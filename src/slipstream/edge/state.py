@@ -107,18 +107,19 @@ LANE = np.dtype(
         ("chosen_job", "i8"),
         ("chosen_stream", "i8"),
         ("chosen_events", "i8"),  # events applied when the choice was made
-        ("victim_task", "i8"),  # the job that the choice interrupts
-        ("victim_job", "i8"),
         ("alert", "i8"),  # 1 if something came that may be worth an interruption
-        ("memory_taken", "i8"),  # kB of all weights on the device
-        ("memory_in_use", "i8"),  # kB of the weights of jobs on streams
-        ("uses", "i8"),  # how often weights were taken into use or left
-        ("taken_job", "i8"),  # the job that left its queue last, and what it kept of an interrupted run
+        ("taken_job", "i8"),  # the job that left its queue last
         ("taken_release", "i8"),
-        ("taken_variant", "i8"),  # -1 if it kept nothing
+        # What follows a simple device never uses, so it stays out of the processor's cache.
+        ("taken_variant", "i8"),  # the run that this job kept, -1 if none
         ("taken_stage", "i8"),
         ("taken_work", "f8"),
         ("taken_expected", "f8"),
+        ("victim_task", "i8"),  # the job that the choice interrupts
+        ("victim_job", "i8"),
+        ("memory_taken", "i8"),  # kB of all weights on the device
+        ("memory_in_use", "i8"),  # kB of the weights of jobs on streams
+        ("uses", "i8"),  # how often weights were taken into use or left
     ],
     align=True,
 )
@@ -145,25 +146,43 @@ STREAM_STATE = np.dtype(
         ("variant", "i8"),
         ("job", "i8"),
         ("release", "i8"),
-        ("runs", "i8"),  # 1 if its job runs; 0 when idle or in a set-up
         ("work", "f8"),  # ns of solo work left when last updated
         ("expected", "f8"),  # the same by the profile, which is all a policy may know
-        ("stop", "f8"),  # work left at the next border, 0 if none is to come
         ("demand", "f8"),
         ("rate", "f8"),
-        ("fair_rate", "f8"),  # what its co-runners leave it
         ("updated", "i8"),
         ("parked", "i8"),  # number of events applied when it was parked
+    ],
+    align=True,
+)
+COURSE = np.dtype(
+    [
+        ("runs", "i8"),  # 1 if the stream's job runs; 0 when idle or in a set-up
         ("began", "i8"),  # when the job began or will begin to run, its set-up over
         ("border", "i8"),  # when the job last reached a border, -1 if never
         ("stage", "i8"),  # stages behind it
+        ("stop", "f8"),  # work left at the next border, 0 if none is to come
         ("total", "f8"),  # ns of solo work of the whole run
-        ("compute", "f8"),
-        ("bandwidth", "f8"),
         ("power", "f8"),
     ],
     align=True,
 )
+"""What there is to know of a run on a device that is not simple."""
+CREW = np.dtype(
+    [
+        ("task", "i8"),
+        ("variant", "i8"),
+        ("runs", "i8"),
+        ("work", "f8"),
+        ("expected", "f8"),
+        ("demand", "f8"),
+        ("compute", "f8"),
+        ("bandwidth", "f8"),
+        ("rate", "f8"),  # what the others leave it
+    ],
+    align=True,
+)
+"""Jobs side by side, one record per stream: as they run now, or as a look ahead sees them."""
 JOB = np.dtype([("index", "i8"), ("release", "i8")], align=True)
 KEPT = np.dtype([("variant", "i8"), ("stage", "i8"), ("work", "f8"), ("expected", "f8")], align=True)
 """What a waiting job kept of an interrupted run; variant -1 if nothing."""
@@ -189,8 +208,8 @@ class EdgeStateType(types.StructRef):
 class EdgeState(structref.StructRefProxy):
     """What changes.
 
-    lanes (L), tasks (L, T), streams (L, S), queue (L, T, Q), kept (L, T, Q), weights (L, T, V), heap (L, H),
-    terms (L, 5), log (L, C). crew (L, S) is scratch space for one look ahead.
+    lanes (L), tasks (L, T), streams (L, S), courses (L, S), queue (L, T, Q), kept (L, T, Q), weights (L, T, V),
+    heap (L, H), terms (L, 5), log (L, C). crew (L, S) is scratch space.
     """
 
 
@@ -198,7 +217,7 @@ struct(EdgeSpecType, EdgeSpec, ["device", "streams", "tasks", "variants", "slowd
 struct(
     EdgeStateType,
     EdgeState,
-    ["lanes", "tasks", "streams", "queue", "kept", "weights", "heap", "terms", "log", "crew"],
+    ["lanes", "tasks", "streams", "courses", "queue", "kept", "weights", "heap", "terms", "log", "crew"],
 )
 
 
@@ -208,5 +227,5 @@ def make_spec(device, streams, tasks, variants, slowdowns, trace, static_rows):
 
 
 @entry
-def make_state(lanes, tasks, streams, queue, kept, weights, heap, terms, log, crew):
-    return EdgeState(lanes, tasks, streams, queue, kept, weights, heap, terms, log, crew)
+def make_state(lanes, tasks, streams, courses, queue, kept, weights, heap, terms, log, crew):
+    return EdgeState(lanes, tasks, streams, courses, queue, kept, weights, heap, terms, log, crew)
