@@ -93,6 +93,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _decorate(njit, function, nogil=True, **INNER)
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a kernel into its callers: a call that hands over views of arrays costs more than a small body."""
+    return _decorate(njit, function, nogil=True, forceinline=True, **INNER)
+
+
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: it takes structs, and releases the GIL while running."""
     return _decorate(njit, function, nogil=True, error_model="numpy")

@@ -183,12 +183,13 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
     row["first_drop"] = _first_drop(scenario)
     row["log_margin"] = log_margin(scenario)
     row["idle_power"] = device.idle_w
+    row["metered"] = variants["power"].any()
     row["simple"] = (
         row["interference"] in (k.NO_INTERFERENCE, k.SHARE)
         and row["levels"] == 1
         and row["preemption"] == k.NO_PREEMPTION
         and not row["loads"]
-        and not variants["power"].any()
+        and not row["metered"]
     )
     for term in ("on_time_accuracy", "lateness", "drops", "utilisation", "energy"):
         row[term] = getattr(scenario.reward, term)

@@ -27,6 +27,7 @@ from slipstream.edge.state import (
     EXPONENTIAL,
     LATENESS,
     LOGNORMAL,
+    NO_INTERFERENCE,
     NO_PREEMPTION,
     NOTHING,
     ON_TIME_ACCURACY,
@@ -302,6 +303,11 @@ def update_rates(spec, state, lane):
     if spec.device[0].simple:
         update_simple_rates(spec, state, lane)
         return
+    if spec.device[0].interference == NO_INTERFERENCE:
+        for stream in range(spec.device[0].streams):
+            if state.courses[lane, stream].runs:
+                set_rate(spec, state, lane, stream, 1.0)
+        return
     crew = state.crew[lane]
     for stream in range(spec.device[0].streams):
         join_crew(spec, crew[stream], state.streams[lane, stream].task, state.streams[lane, stream].variant)
@@ -331,6 +337,8 @@ def update_simple_rates(spec, state, lane):
 @kernel
 def update_power(spec, state, lane):
     """Add up what the device draws from now on."""
+    if not spec.device[0].metered:
+        return
     power = spec.device[0].idle_power
     for stream in range(spec.device[0].streams):
         if state.streams[lane, stream].task >= 0:

@@ -9,12 +9,12 @@ import math
 
 from slipstream.core import lanes as core
 from slipstream.core.heap import NEVER
-from slipstream.core.jit import implement, kernel
+from slipstream.core.jit import implement, inlined, kernel
 from slipstream.core.rng import stream_key, uniform
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
-from slipstream.edge.kernel import advance, can_be_interrupted, may_dispatch, may_preempt, reset, resume
-from slipstream.edge.memory import loading_time
+from slipstream.edge.kernel import advance, may_dispatch, may_preempt, reset, resume
+from slipstream.edge.memory import fit, loading_time
 from slipstream.edge.outlook import (
     clear_outlook,
     expected_left,
@@ -60,6 +60,13 @@ def expected_next_arrival(spec, state, lane, task):
     return min(max(gap, 0), spec.device[0].horizon - now)
 
 
+@inlined
+def slack_of_head(spec, state, lane, task):
+    """Return the time left to the deadline of the task's oldest waiting job."""
+    head = state.tasks[lane, task].head
+    return state.queue[lane, task, head].release + spec.tasks[task].deadline - state.lanes[lane].now
+
+
 @kernel
 def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     """Write the changing columns of the task's rows: its variants and, unless only those are wanted, all others."""
@@ -68,9 +75,9 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     variants = spec.variants.shape[1]
     first, last = task * variants, task * variants + spec.tasks[task].variants
     drop = rows[spec.device[0].first_drop + task]
-    counts = state.tasks[lane, task]
-    if counts.length > 0:
-        slack = state.queue[lane, task, counts.head].release + spec.tasks[task].deadline - state.lanes[lane].now
+    slack, next_arrival = 0, 0
+    if state.tasks[lane, task].length > 0:
+        slack = slack_of_head(spec, state, lane, task)
         next_arrival = expected_next_arrival(spec, state, lane, task)
         put_outlook(spec, state, lane, task, slack, next_arrival, rows, image)
         if not dispatch_only:
@@ -83,7 +90,11 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     if not spec.device[0].simple:
         write_starts(spec, state, lane, task, sheet, slot)
         if spec.device[0].preemption != NO_PREEMPTION and not dispatch_only:
-            write_preemptions(spec, state, lane, task, sheet, slot)
+            for variant in range(spec.tasks[task].variants):
+                for stream in range(spec.device[0].streams):
+                    place = preempt_row(spec, task, variant, stream)
+                    put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, rows[place], image)
+                    sheet.mask[slot, place] = may_preempt(spec, state, lane, task, variant, stream)
 
 
 @kernel
@@ -99,7 +110,7 @@ def write_starts(spec, state, lane, task, sheet, slot):
         sheet.mask[slot, place] = may_dispatch(spec, state, lane, task, variant)
 
 
-@kernel
+@inlined
 def put_run(spec, state, lane, task, variant, switch_cost, row, image):
     """Write what the run of a variant would find: its set-up, its weights, and work that is done already."""
     counts = state.tasks[lane, task]
@@ -107,7 +118,9 @@ def put_run(spec, state, lane, task, variant, switch_cost, row, image):
     if counts.length > 0:
         setup = switch_cost
         latency = spec.variants[task, variant].latency
-        progress = 1.0 - expected_work(spec, state, lane, task, variant) / latency
+        expected = expected_work(spec, state, lane, task, variant)
+        if expected < latency:
+            progress = 1.0 - expected / latency
         if spec.device[0].loads:
             setup += loading_time(spec, state, lane, task, variant)
             resident = state.weights[lane, task, variant].resident
@@ -117,39 +130,35 @@ def put_run(spec, state, lane, task, variant, switch_cost, row, image):
         put(row, image, f.RESIDENT, resident)
 
 
-@kernel
-def write_preemptions(spec, state, lane, task, sheet, slot):
-    """Write the task's preempt rows: those of its dispatch rows, beside the jobs that would be left."""
-    streams = spec.device[0].streams
-    rows, image = sheet.rows[slot], sheet.row_image
-    waits = state.tasks[lane, task].length > 0
+@inlined
+def preempt_row(spec, task, variant, stream):
+    """Return the row that starts a variant of a task in place of a stream's job."""
     tasks, variants = spec.variants.shape
-    for variant in range(spec.tasks[task].variants):
-        pair = task * variants + variant
-        for stream in range(streams):
-            place = tasks * variants + pair * streams + stream
-            row = rows[place]
-            row[f.SLACK] = rows[pair, f.SLACK]
-            row[f.NEXT_ARRIVAL] = rows[pair, f.NEXT_ARRIVAL]
-            put_run(spec, state, lane, task, variant, spec.device[0].switch_cost, row, image)
-            if waits and can_be_interrupted(spec, state, lane, stream):
-                put_victim(spec, state, lane, task, variant, stream, row, image)
-            else:
-                clear_victim(row)
-            sheet.mask[slot, place] = may_preempt(spec, state, lane, task, variant, stream)
+    return tasks * variants + (task * variants + variant) * spec.device[0].streams + stream
 
 
-@kernel
+@inlined
+def put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, row, image):
+    """Write a preempt row: what its dispatch row says, beside the jobs that would be left, and whom it interrupts."""
+    put_due(row, image, slack, next_arrival)
+    put_run(spec, state, lane, task, variant, spec.device[0].switch_cost, row, image)
+    if state.tasks[lane, task].length > 0 and state.crew[lane, stream].victim:
+        put_victim(spec, state, lane, task, variant, stream, row, image)
+    else:
+        clear_victim(row)
+
+
+@inlined
 def put_victim(spec, state, lane, task, variant, stream, row, image):
     """Write whom the row interrupts and what its start would mean then."""
-    victim = state.streams[lane, stream]
-    put(row, image, f.VICTIM_SLACK, victim.release + spec.tasks[victim.task].deadline - state.lanes[lane].now)
-    put(row, image, f.VICTIM_LEFT, expected_left(spec, state, lane, stream))
+    victim = state.crew[lane, stream]
+    put(row, image, f.VICTIM_SLACK, victim.slack)
+    put(row, image, f.VICTIM_LEFT, victim.expected)
     put(row, image, f.VICTIM_WEIGHT, spec.tasks[victim.task].weight)
     put_group(spec, state, lane, task, variant, stream, spec.device[0].switch_cost, row, image)
 
 
-@kernel
+@inlined
 def clear_victim(row):
     row[f.VICTIM_SLACK] = 0.0
     row[f.VICTIM_LEFT] = 0.0
@@ -162,7 +171,7 @@ def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
     """Write what changes only when a job of the task comes, starts or goes: its counts and whether it may be chosen."""
     rows, image, mask = sheet.rows[slot], sheet.row_image, sheet.mask[slot]
     device = spec.device[0]
-    tasks, variants = spec.variants.shape
+    variants = spec.variants.shape[1]
     counts = state.tasks[lane, task]
     length, running = counts.length, counts.running
     completed = counts.finished / counts.released if counts.released > 0 else 0.0
@@ -174,7 +183,7 @@ def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
     if dispatch_only:
         return
     if device.preemption != NO_PREEMPTION:
-        first = tasks * variants + task * variants * device.streams
+        first = preempt_row(spec, task, 0, 0)
         for place in range(first, first + spec.tasks[task].variants * device.streams):
             put_counts(rows[place], image, length, running, completed)
     drop = device.first_drop + task
@@ -182,7 +191,7 @@ def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
     mask[drop] = legal
 
 
-@kernel
+@inlined
 def put_counts(row, image, length, running, completed):
     """Write how many jobs of a task wait, run and have finished."""
     put(row, image, f.QUEUE_LENGTH, length)
@@ -190,7 +199,7 @@ def put_counts(row, image, length, running, completed):
     put(row, image, f.COMPLETED, completed)
 
 
-@kernel
+@inlined
 def write_wait(spec, state, lane, sheet, slot):
     """Write the wait row: the release it would most likely wait for."""
     soonest, task = expected_next_arrival(spec, state, lane, 0), 0
@@ -265,23 +274,20 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     tasks, variants = spec.variants.shape
     note_crew(spec, state, lane)
     listed = 0
-    for task in range(tasks):
-        if state.tasks[lane, task].length > 0:
-            write_task(spec, state, lane, task, sheet, slot, dispatch_only)
-            write_counts(spec, state, lane, task, sheet, slot, dispatch_only)
-            for place in range(task * variants, task * variants + spec.tasks[task].variants):
-                if device.simple or sheet.mask[slot, place]:
-                    sheet.legal[slot, listed] = place
-                    listed += 1
+    if state.lanes[lane].asked < device.streams:
+        for task in range(tasks):
+            if state.tasks[lane, task].length > 0:
+                write_task(spec, state, lane, task, sheet, slot, True)
+                write_counts(spec, state, lane, task, sheet, slot, True)
+                for place in range(task * variants, task * variants + spec.tasks[task].variants):
+                    if device.simple or sheet.mask[slot, place]:
+                        sheet.legal[slot, listed] = place
+                        listed += 1
     sheet.counts[slot, 0] = listed
     if not dispatch_only:
         for task in range(tasks):
-            if device.preemption != NO_PREEMPTION and state.tasks[lane, task].length > 0:
-                first = tasks * variants + task * variants * device.streams
-                for place in range(first, first + spec.tasks[task].variants * device.streams):
-                    if sheet.mask[slot, place]:
-                        sheet.legal[slot, listed] = place
-                        listed += 1
+            if state.tasks[lane, task].length > 0:
+                listed = list_preemptions(spec, state, lane, task, sheet, slot, listed)
         for task in range(tasks):
             if state.tasks[lane, task].length > 0:
                 sheet.legal[slot, listed] = device.first_drop + task
@@ -290,6 +296,29 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
         sheet.legal[slot, listed] = device.first_drop + tasks
         listed += 1
     sheet.counts[slot, 1] = listed
+
+
+@inlined
+def list_preemptions(spec, state, lane, task, sheet, slot, listed):
+    """Write the task's drop row; write and list its preempt rows, if allowed; return the length of the list."""
+    device = spec.device[0]
+    rows, image = sheet.rows[slot], sheet.row_image
+    counts = state.tasks[lane, task]
+    slack = slack_of_head(spec, state, lane, task)
+    next_arrival = expected_next_arrival(spec, state, lane, task)
+    completed = counts.finished / counts.released
+    put_due(rows[device.first_drop + task], image, slack, next_arrival)
+    put_counts(rows[device.first_drop + task], image, counts.length, counts.running, completed)
+    if device.preemption != NO_PREEMPTION:
+        for variant in range(spec.tasks[task].variants):
+            for stream in range(device.streams):
+                if state.crew[lane, stream].victim and fit(spec, state, lane, task, variant, stream):
+                    place = preempt_row(spec, task, variant, stream)
+                    put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, rows[place], image)
+                    put_counts(rows[place], image, counts.length, counts.running, completed)
+                    sheet.legal[slot, listed] = place
+                    listed += 1
+    return listed
 
 
 implement(core.reset, EdgeStateType, reset)

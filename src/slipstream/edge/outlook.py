@@ -9,9 +9,10 @@ import math
 
 import numpy as np
 
-from slipstream.core.jit import kernel
+from slipstream.core.jit import inlined, kernel
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
+from slipstream.edge.kernel import can_be_interrupted
 from slipstream.edge.memory import loading_time
 from slipstream.edge.rates import join_crew, share_out
 from slipstream.edge.state import NO_INTERFERENCE, NO_PREEMPTION, SHARE
@@ -35,12 +36,15 @@ def note_crew(spec, state, lane):
             note_stream(spec, state, lane, stream)
 
 
-@kernel
+@inlined
 def note_stream(spec, state, lane, stream):
     """Note the stream's job and the work that it is expected to have left."""
     join_crew(spec, state.crew[lane, stream], state.streams[lane, stream].task, state.streams[lane, stream].variant)
-    if state.streams[lane, stream].task >= 0:
-        state.crew[lane, stream].expected = expected_left(spec, state, lane, stream)
+    noted = state.crew[lane, stream]
+    noted.victim = can_be_interrupted(spec, state, lane, stream)
+    if noted.task >= 0:
+        noted.slack = slack_of(spec, state, lane, stream)
+        noted.expected = expected_left(spec, state, lane, stream)
 
 
 @kernel
@@ -50,7 +54,7 @@ def slack_of(spec, state, lane, stream):
     return running.release + spec.tasks[running.task].deadline - state.lanes[lane].now
 
 
-@kernel
+@inlined
 def expected_work(spec, state, lane, task, variant):
     """Return the work that the task's oldest waiting job is expected to have before it in a variant."""
     if spec.device[0].preemption != NO_PREEMPTION:
@@ -60,7 +64,7 @@ def expected_work(spec, state, lane, task, variant):
     return float(spec.variants[task, variant].latency)
 
 
-@kernel
+@inlined
 def put_due(row, image, slack, next_arrival):
     """Write when a task's oldest waiting job is due, and its next one expected."""
     put(row, image, f.SLACK, slack)
@@ -82,7 +86,7 @@ def put_outlook(spec, state, lane, task, slack, next_arrival, rows, image):
         put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image)
 
 
-@kernel
+@inlined
 def clear_outlook(row):
     """Write that nothing can start in the row."""
     row[f.CORUN_LATENCY] = 0.0
@@ -92,7 +96,12 @@ def clear_outlook(row):
 @kernel
 def put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image):
     """Beside nobody, or nobody who matters: every job runs at rate 1."""
-    margin = least_margin(spec, state, lane, np.int64(-1))
+    margin = math.inf
+    for stream in range(spec.device[0].streams):
+        if state.streams[lane, stream].task >= 0:
+            left = np.ceil(expected_left(spec, state, lane, stream))
+            margin = min(margin, slack_of(spec, state, lane, stream) - left)
+    margin = margin if margin < math.inf else 0.0
     for variant in range(spec.tasks[task].variants):
         row = rows[task * spec.variants.shape[1] + variant]
         put_due(row, image, slack, next_arrival)
@@ -100,14 +109,14 @@ def put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image):
         put(row, image, f.CORUN_MARGIN, margin)
 
 
-@kernel
+@inlined
 def least_margin(spec, state, lane, but):
-    """Return the least slack of the jobs on streams at their ends if all run at rate 1, 0 if there is none."""
+    """Return the least slack of the crew, but for one stream, if all run at rate 1, 0 if nobody is left."""
     margin = math.inf
     for stream in range(spec.device[0].streams):
-        if stream != but and state.streams[lane, stream].task >= 0:
-            left = np.ceil(expected_left(spec, state, lane, stream))
-            margin = min(margin, slack_of(spec, state, lane, stream) - left)
+        noted = state.crew[lane, stream]
+        if stream != but and noted.task >= 0:
+            margin = min(margin, noted.slack - np.ceil(noted.expected))
     return margin if margin < math.inf else 0.0
 
 
@@ -154,23 +163,22 @@ def put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image):
             clear_outlook(row)
 
 
-@kernel
+@inlined
 def put_group(spec, state, lane, task, variant, stream, switch_cost, row, image):
     """Write what a start on a stream would mean, in place of the job there if one is."""
     work = expected_work(spec, state, lane, task, variant)
     setup = switch_cost
     if spec.device[0].loads:
         setup += loading_time(spec, state, lane, task, variant)
-    crew = state.crew[lane]
-    others = 0
-    for other in range(spec.device[0].streams):
-        crew[other].runs = 1 if crew[other].task >= 0 and other != stream else 0
-        crew[other].work = crew[other].expected
-        others += crew[other].runs
+    others = state.lanes[lane].busy - (1 if state.streams[lane, stream].task >= 0 else 0)
     if others == 0 or spec.device[0].interference == NO_INTERFERENCE:
         put(row, image, f.CORUN_LATENCY, setup + np.ceil(work))
         put(row, image, f.CORUN_MARGIN, least_margin(spec, state, lane, stream))
         return
+    crew = state.crew[lane]
+    for other in range(spec.device[0].streams):
+        crew[other].runs = 1 if crew[other].task >= 0 and other != stream else 0
+        crew[other].work = crew[other].expected
     join_crew(spec, crew[stream], task, variant)
     crew[stream].work = work
     crew[stream].runs = 1
@@ -204,7 +212,7 @@ def run_out(spec, state, lane, stream, others):
             end = elapsed
             mine.runs = 0
         else:
-            margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))
+            margin = min(margin, crew[first].slack - np.ceil(elapsed))
             crew[first].runs = 0
             others -= 1
     if mine.runs == 1:

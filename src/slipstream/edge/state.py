@@ -39,6 +39,7 @@ DEVICE = np.dtype(
         ("first_drop", "i8"),  # the first row that drops a job
         ("log_margin", "i8"),  # rows of the log that one event, with the choice before it, may fill
         ("idle_power", "f8"),
+        ("metered", "i8"),  # 1 if runs add to it
         ("on_time_accuracy", "f8"),
         ("lateness", "f8"),
         ("drops", "f8"),
@@ -179,6 +180,8 @@ CREW = np.dtype(
         ("compute", "f8"),
         ("bandwidth", "f8"),
         ("rate", "f8"),  # what the others leave it
+        ("victim", "i8"),  # 1 if it can be interrupted
+        ("slack", "f8"),  # time left to its deadline
     ],
     align=True,
 )
