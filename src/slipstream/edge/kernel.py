@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, PREEMPT, READY, REJECT, START
 from slipstream.core.heap import NEVER, clear, earliest_slot, earliest_time, schedule
-from slipstream.core.jit import kernel
+from slipstream.core.jit import inlined, kernel
 from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, TRUNCATED, record
 from slipstream.core.rng import episode_key, exponential, normal, stream_key, uniform
 from slipstream.edge.memory import fit, leave_weights, loading_time, take_weights
@@ -72,7 +72,7 @@ def effect_slot(spec):
 # Releases
 
 
-@kernel
+@inlined
 def draw_gap(task_state, mean):
     """Return an exponential gap of at least 1 ns from the task's own stream of numbers."""
     gap = exponential(task_state.arrival_key, task_state.draws, mean)
@@ -120,7 +120,7 @@ def next_release(spec, task, task_state):
     return task.phase if task_state.released == 0 else NEVER
 
 
-@kernel
+@inlined
 def schedule_release(spec, state, lane, task, time):
     """Plan the task's next release; one at or after the horizon never happens."""
     if time < spec.device[0].horizon:
@@ -143,7 +143,7 @@ def release_after(spec, state, lane, task, dropped):
 # Queues
 
 
-@kernel
+@inlined
 def schedule_expiry(spec, state, lane, task):
     """Plan the expiry of the task's oldest waiting job."""
     if spec.device[0].drop_late:
@@ -156,7 +156,7 @@ def schedule_expiry(spec, state, lane, task):
         schedule(state.heap, lane, expiry_slot(spec, task), time)
 
 
-@kernel
+@inlined
 def count_waiting(spec, state, lane, task, change):
     """Count a job that joins its task's queue (1) or leaves it (-1); plan the expiry of the head that is left."""
     header = state.lanes[lane]
@@ -169,7 +169,7 @@ def count_waiting(spec, state, lane, task, change):
     header.backlog += change * spec.tasks[task].fastest
 
 
-@kernel
+@inlined
 def enqueue(spec, state, lane, task, job):
     """Let a released job wait at the end of its task's queue."""
     queue = state.tasks[lane, task]
@@ -186,7 +186,7 @@ def enqueue(spec, state, lane, task, job):
         schedule_expiry(spec, state, lane, task)
 
 
-@kernel
+@inlined
 def dequeue(spec, state, lane, task):
     """Take the oldest waiting job out of its task's queue; the lane's `taken` fields show it."""
     header = state.lanes[lane]
@@ -267,7 +267,7 @@ def latency_factor(spec, task_state, job):
     return 1.0
 
 
-@kernel
+@inlined
 def bring_up_to_date(running, now):
     """Account for the work done since the last time."""
     done = (now - running.updated) * running.rate
@@ -276,7 +276,7 @@ def bring_up_to_date(running, now):
     running.updated = now
 
 
-@kernel
+@inlined
 def plan_next(spec, state, lane, stream):
     """Plan the border or finish that the stream's job comes to next."""
     running = state.streams[lane, stream]
@@ -287,7 +287,7 @@ def plan_next(spec, state, lane, stream):
     schedule(state.heap, lane, stream, state.lanes[lane].now + int(left))
 
 
-@kernel
+@inlined
 def set_rate(spec, state, lane, stream, rate):
     """Give a running job a rate, and a new time for its event if that is another than before."""
     running = state.streams[lane, stream]
@@ -318,7 +318,7 @@ def update_rates(spec, state, lane):
             set_rate(spec, state, lane, stream, crew[stream].rate)
 
 
-@kernel
+@inlined
 def update_simple_rates(spec, state, lane):
     """Do the same where `share_out` could only share among all streams, or need not; most devices are like that."""
     device = spec.device[0]
@@ -410,7 +410,7 @@ def prepare_run(spec, state, lane, stream, switch_cost):
         schedule(state.heap, lane, stream, course.began)
 
 
-@kernel
+@inlined
 def vacate(spec, state, lane, stream):
     """Take the job off its stream."""
     header = state.lanes[lane]
@@ -620,7 +620,7 @@ def take_effect_if_fresh(spec, state, lane):
         header.in_flight = NOTHING
 
 
-@kernel
+@inlined
 def may_dispatch(spec, state, lane, task, variant):
     """Return whether the task's oldest waiting job may start on the stream that is asked."""
     device = spec.device[0]
@@ -642,7 +642,7 @@ def may_preempt(spec, state, lane, task, variant, stream):
     )
 
 
-@kernel
+@inlined
 def read_action(spec, state, lane, action):
     """Turn an action into a choice; what is not allowed counts as wait."""
     device = spec.device[0]
@@ -693,7 +693,7 @@ def decide(spec, state, lane, action):
         schedule(state.heap, lane, effect_slot(spec), header.now + spec.device[0].decision_time)
 
 
-@kernel
+@inlined
 def whom_to_ask(spec, state, lane):
     """Return the first stream that is idle and not parked, the device if a job could be interrupted, else -1."""
     device = spec.device[0]

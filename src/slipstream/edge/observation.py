@@ -67,7 +67,7 @@ def slack_of_head(spec, state, lane, task):
     return state.queue[lane, task, head].release + spec.tasks[task].deadline - state.lanes[lane].now
 
 
-@kernel
+@inlined
 def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     """Write the changing columns of the task's rows: its variants and, unless only those are wanted, all others."""
     # Local views of the arrays: the compiler keeps them in registers, where it would reload the fields of a struct.
@@ -166,7 +166,7 @@ def clear_victim(row):
     clear_outlook(row)
 
 
-@kernel
+@inlined
 def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
     """Write what changes only when a job of the task comes, starts or goes: its counts and whether it may be chosen."""
     rows, image, mask = sheet.rows[slot], sheet.row_image, sheet.mask[slot]

@@ -71,7 +71,7 @@ def put_due(row, image, slack, next_arrival):
     put(row, image, f.NEXT_ARRIVAL, next_arrival)
 
 
-@kernel
+@inlined
 def put_outlook(spec, state, lane, task, slack, next_arrival, rows, image):
     """Write into the row of each variant when the job is due and what starting it now, and nothing else, would mean."""
     device = spec.device[0]
@@ -93,7 +93,7 @@ def clear_outlook(row):
     row[f.CORUN_MARGIN] = 0.0
 
 
-@kernel
+@inlined
 def put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image):
     """Beside nobody, or nobody who matters: every job runs at rate 1."""
     margin = math.inf
@@ -120,7 +120,7 @@ def least_margin(spec, state, lane, but):
     return margin if margin < math.inf else 0.0
 
 
-@kernel
+@inlined
 def put_pairs(spec, state, lane, task, slack, next_arrival, rows, image):
     """Beside one co-runner: both run together until one of them ends, then the other alone."""
     throughput = spec.device[0].throughput
