@@ -92,7 +92,7 @@ def _fields(part: type[BaseModel]) -> str:
     described = json_schema()["$defs"][part.__name__]["properties"]
     rows = []
     for key, field in part.model_fields.items():
-        meaning = field.description or described[key]["description"]
+        meaning = " ".join((field.description or described[key]["description"]).split())
         rows.append([f"`{key}`", _type(field.annotation), _range(field), _default(field), meaning])
     return _rows(["key", "type", "range", "default", "meaning"], rows)
 
@@ -105,12 +105,17 @@ def _type(annotation: Any) -> str:
     if origin in (Union, UnionType):
         return " or ".join(_type(one) for one in inner if one is not NoneType)
     if origin is list:
-        return f"list of {_type(inner[0])}".replace("of number", "of numbers")
+        return f"list of {_several(inner[0])}"
     if origin is Literal:
         return " or ".join(f'`"{value}"`' for value in inner)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return f"[{annotation.__name__}](edge.md#{annotation.__name__.lower()})"
     return WORDS[annotation]
+
+
+def _several(annotation: Any) -> str:
+    """Return a type in words, for several of it."""
+    return re.sub(r"^(whole number|number|list|text)\b", r"\1s", _type(annotation))
 
 
 def _range(field: Any) -> str:

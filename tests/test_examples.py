@@ -14,6 +14,7 @@ PROMISES = {
     "own_choice.py": ["edf-fit", "calm-or-busy", "effective accuracy 0."],
     "own_heuristic.py": ["edf ", "bargain earns +", "95% interval +"],
     "own_scenario.py": ["edf-fit", "miss rate 0.", "same work: True"],
+    "preemption.py": ["alarms missed", "edf-fit ", "edf-preempt ", "0.1%"],
     "vector_env.py": ["random legal rows", "edf-degrade", "reward per choice +"],
 }
 LONGEST = 40

@@ -42,7 +42,7 @@ class Heuristic:
     function: Callable[..., Any]
     is_rule: bool
     scores_all_rows: bool = False
-    """Whether a rule also scores the drop and wait rows."""
+    """Whether a rule also scores the rows that preempt, drop or wait."""
 
     @property
     def description(self) -> str:
