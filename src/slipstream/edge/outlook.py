@@ -12,10 +12,10 @@ import numpy as np
 from slipstream.core.jit import inlined, kernel
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
-from slipstream.edge.kernel import can_be_interrupted
 from slipstream.edge.memory import loading_time
 from slipstream.edge.rates import join_crew, share_out
 from slipstream.edge.state import NO_INTERFERENCE, NO_PREEMPTION, SHARE
+from slipstream.edge.streams import can_be_interrupted
 
 
 @kernel
