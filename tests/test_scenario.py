@@ -355,6 +355,101 @@ def test_bad_content_gets_one_line_with_its_place(data: Any, line: str | None) -
         assert said == f"scenario: {line}"
 
 
+def ladder(*variants: dict[str, Any]) -> dict[str, Any]:
+    """The valid scenario with variants of its own in the second task, each of 5 ms."""
+    data = edited("tasks.1.variants", [{"latency_ms": 5, "accuracy": 0.5, **variant} for variant in variants])
+    data["tasks"][1]["num_variants"] = len(variants)
+    del data["tasks"][1]["profile"]
+    return data
+
+
+def matrix(*rows: list[Any]) -> dict[str, Any]:
+    """The valid scenario of two tasks and ten variants with measured slowdowns."""
+    return edited("device", {"interference": {"kind": "matrix", "slowdowns": list(rows)}})
+
+
+def with_memory(megabytes: float) -> dict[str, Any]:
+    return ladder({"memory_mb": 2}, {"memory_mb": 3.5}) | {"device": {"memory_mb": megabytes}}
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (
+            edited("device", {"stream_priorities": [1]}),
+            "device: stream_priorities lists 1 but streams is 2: expected one for each stream",
+        ),
+        (
+            edited("device", {"streams": 1, "stream_priorities": []}),
+            "device: stream_priorities lists 0 but streams is 1: expected one for each stream",
+        ),
+        (
+            edited("device", {"stream_priorities": [1, 0], "interference": {"kind": "none"}}),
+            "device: stream_priorities say how interference is shared out: expected interference 'share' or 'roofline'",
+        ),
+        (
+            matrix([1, 1], [1, 1]) | {"device": {"stream_priorities": [1, 0], **matrix([1, 1], [1, 1])["device"]}},
+            "device: stream_priorities say how interference is shared out: expected interference 'share' or 'roofline'",
+        ),
+        (
+            edited("device", {"stream_priorities": [1, 11]}),
+            "device.stream_priorities[1]: must be at most 10, got 11",
+        ),
+        (
+            edited("device", {"preemption": {"kind": "stage"}, "decision_time_ms": 0.5}),
+            "device: decision_time_ms is 0.5 but a run does not wait at the end of a stage: expected 0 with 'stage'",
+        ),
+        (
+            edited("device", {"preemption": {"cost_ms": 2}}),
+            "device.preemption: cost_ms is 2.0 but kind is 'none': expected 0",
+        ),
+        (
+            edited("device", {"preemption": {"kind": "resume", "cost_ms": -1}}),
+            "device.preemption.cost_ms: must be at least 0, got -1",
+        ),
+        (
+            edited("device", {"preemption": {"kind": "pause"}}),
+            "device.preemption.kind: expected 'none', 'stage', 'restart' or 'resume', got 'pause'",
+        ),
+        (matrix([1]), "slowdowns is 1 x 1: expected 2 x 2 (tasks) or 10 x 10 (variants)"),
+        (matrix([1, 2], [1]), "slowdowns is 2 x 1: expected 2 x 2 (tasks) or 10 x 10 (variants)"),
+        (matrix([1, 2], [1, 2, 3]), "slowdowns is 2 x 3: expected 2 x 2 (tasks) or 10 x 10 (variants)"),
+        (matrix([1] * 10, [1] * 10), "slowdowns is 2 x 10: expected 2 x 2 (tasks) or 10 x 10 (variants)"),
+        (matrix(), "device.interference.slowdowns: must have at least 1 item, got 0"),
+        (matrix([1, 0], [1, 1]), "device.interference.slowdowns[0][1]: must be at least 0.01, got 0"),
+        (
+            with_memory(3),
+            "variant 1 of tasks[1] needs 3.5 MB: expected at most device.memory_mb, 3.0",
+        ),
+        (with_memory(0), "device.memory_mb: must be more than 0, got 0"),
+        (ladder({"memory_mb": -1}), "tasks[1].variants[0].memory_mb: must be at least 0, got -1"),
+        (ladder({"load_ms": -1}), "tasks[1].variants[0].load_ms: must be at least 0, got -1"),
+        (ladder({"stages": 0}), "tasks[1].variants[0].stages: must be at least 1, got 0"),
+        (ladder({"compute_share": 1.5}), "tasks[1].variants[0].compute_share: must be at most 1, got 1.5"),
+        (ladder({"power_w": -0.5}), "tasks[1].variants[0].power_w: must be at least 0, got -0.5"),
+        (edited("device", {"idle_w": -1}), "device.idle_w: must be at least 0, got -1"),
+        (edited("device", {"busy_w": -1}), "device.busy_w: must be at least 0, got -1"),
+        (edited("reward", {"energy": -1}), "reward.energy: must be at least 0, got -1"),
+    ],
+)
+def test_bad_parts_of_the_machine_get_one_line_with_their_place(data: Any, line: str) -> None:
+    assert complaint(data) == f"scenario: {line}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_memory(3.5),
+        matrix([1, 0.5], [100, 1]),
+        matrix(*[[1.5] * 10] * 10),
+        edited("device", {"stream_priorities": [0, 10], "interference": {"kind": "roofline"}}),
+        edited("device", {"preemption": {"kind": "resume", "cost_ms": 2}, "decision_time_ms": 0.5}),
+    ],
+)
+def test_what_is_just_allowed_is(data: Any) -> None:
+    scenarios.load(data)
+
+
 def test_the_file_is_named_before_the_place(here: Path) -> None:
     Path("my.json").write_text(json.dumps(edited("tasks.1.arrival.mean_gap_ms", -5)))
     assert complaint("my.json") == "my.json: tasks[1].arrival.mean_gap_ms: must be at least 1e-06, got -5"
@@ -387,6 +482,44 @@ def test_digest_ignores_names_and_spelled_out_defaults() -> None:
 @pytest.mark.parametrize("path", ["horizon_ms", "tasks.0.arrival.period_ms", "tasks.1.weight"])
 def test_digest_changes_with_the_work(path: str) -> None:
     assert scenarios.digest(scenarios.load(edited(path, 19.5))) != scenarios.digest(scenarios.load(valid()))
+
+
+MACHINE_KEYS: dict[str, tuple[str, Any, Any]] = {
+    # key: (where it is, its default, another value)
+    "stream_priorities": ("device", None, [1, 0]),
+    "memory_mb": ("device", None, 100),
+    "preemption": ("device", {"kind": "none", "cost_ms": 0}, {"kind": "resume"}),
+    "idle_w": ("device", 0, 5),
+    "busy_w": ("device", 0, 5),
+    "energy": ("reward", 0, 1),
+    "variant.compute_share": ("variant", 1, 0.5),
+    "variant.bandwidth_share": ("variant", 1, 0.5),
+    "variant.stages": ("variant", 1, 2),
+    "variant.memory_mb": ("variant", 0, 1),
+    "variant.load_ms": ("variant", 0, 1),
+    "variant.power_w": ("variant", None, 1),
+}
+
+
+@pytest.mark.parametrize("name", MACHINE_KEYS)
+def test_digest_changes_with_a_later_key_only_where_it_is_not_the_default(name: str) -> None:
+    place, default, other = MACHINE_KEYS[name]
+    key = name.rpartition(".")[2]
+
+    def with_value(**cells: Any) -> str:
+        data = ladder(cells if place == "variant" else {})
+        return scenarios.digest(scenarios.load(data if place == "variant" else data | {place: cells}))
+
+    # Scenarios from before the key was there must keep their digest.
+    assert with_value(**{key: default}) == with_value()
+    assert with_value(**{key: other}) != with_value()
+
+
+def test_every_kind_of_preemption_has_its_digest() -> None:
+    costly = [{"kind": "resume", "cost_ms": cost} for cost in (0, 1)]
+    kinds = [{"kind": kind} for kind in ("none", "stage", "restart")]
+    loaded = [scenarios.load(edited("device", {"preemption": each})) for each in kinds + costly]
+    assert len({scenarios.digest(each) for each in loaded}) == 5
 
 
 def test_digest_uses_what_the_family_resolves() -> None:

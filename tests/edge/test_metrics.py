@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 
 from slipstream.core.env import SchedulingEnv
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EVENT, EXPIRE, FINISH, REJECT, START
+from slipstream.core.eventlog import ARRIVAL, DROP, END, EVENT, EVICT, EXPIRE, FINISH, PREEMPT, READY, REJECT, START
 from slipstream.core.simulator import Simulator
-from slipstream.edge.metrics import metrics
+from slipstream.edge.metrics import LATE, ON_TIME, OVERDUE, jobs_of, metrics
 from slipstream.policies import find, names
 from slipstream.scenario import load
+from tests.strategies import action_scripts, edge_scenarios, episode_seeds, in_short_runs, scripted_action
 
 
-def task(name, deadline, accuracies, **more):
+def task(name, deadline, accuracies, watts=None, **more):
+    """Return a task with variants of 2 ms, 4 ms and so on; the last one may have a power of its own."""
     variants = [{"latency_ms": 2.0 * (rank + 1), "accuracy": value} for rank, value in enumerate(accuracies)]
+    variants[-1]["power_w"] = watts
     base = {"name": name, "model": "m", "dataset": "d", "num_variants": len(variants), "deadline_ms": deadline}
     return {**base, "arrival": {"kind": "trace", "times_ms": []}, "variants": variants, **more}
 
@@ -106,6 +109,115 @@ def test_a_job_overdue_at_the_end_is_a_miss():
 def test_an_episode_without_jobs_has_finite_metrics():
     figures = metrics(SCENARIO, log((0, END, -1, -1, -1, -1)))
     assert np.isfinite(list(figures.values())).all()
+
+
+POWERED = load(
+    {
+        "family": "edge",
+        "horizon_ms": 20,
+        "device": {
+            "streams": 2,
+            "interference": {"kind": "none"},
+            "latency": {"kind": "fixed"},
+            "preemption": {"kind": "resume", "cost_ms": 1},
+            "idle_w": 5,
+            "busy_w": 10,
+        },
+        "reward": {"on_time_accuracy": 1.0, "lateness": 0.5, "utilisation": 2.0, "energy": 3.0},
+        "tasks": [task("a", 10, [0.5, 1.0], watts=30, weight=2.0), task("b", 4, [0.8], criticality=1)],
+    }
+)
+
+# a0 runs in its slow variant from 0 to 1 on stream 0, makes way for b0, goes on from 3 to 6 on stream 1: 4 in all. a1
+# starts fast at 4, is interrupted at 5 by b1, which needs a set-up of 1, and starts slow at 18, still running at the
+# end; its deadline, 14, has passed.
+INTERRUPTED = log(
+    (0, ARRIVAL, 0, 0, -1, -1),
+    (0, START, 0, 0, 1, 0),
+    (1, ARRIVAL, 1, 0, -1, -1),
+    (1, PREEMPT, 0, 0, 1, 0),
+    (1, START, 1, 0, 0, 0),
+    (2, READY, 1, 0, 0, 0),
+    (3, START, 0, 0, 1, 1),
+    (4, FINISH, 1, 0, 0, 0),
+    (4, ARRIVAL, 0, 1, -1, -1),
+    (4, START, 0, 1, 0, 0),
+    (5, ARRIVAL, 1, 1, -1, -1),
+    (5, PREEMPT, 0, 1, 0, 0),
+    (5, EVICT, 0, -1, 0, -1),
+    (5, START, 1, 1, 0, 0),
+    (6, READY, 1, 1, 0, 0),
+    (6, FINISH, 0, 0, 1, 1),
+    (10, FINISH, 1, 1, 0, 0),
+    (18, START, 0, 1, 1, 1),
+    (20, END, -1, -1, -1, -1),
+)
+SLICES = [
+    # job (in the order a0, a1, b0, b1), variant, stream, start, end
+    (0, 1, 0, 0, 1),
+    (2, 0, 0, 1, 4),
+    (0, 1, 1, 3, 6),
+    (1, 0, 0, 4, 5),
+    (3, 0, 0, 5, 10),
+    (1, 1, 1, 18, 20),
+]
+# 5 W for 20 ms; a in its slow variant 30 W for 1 + 3 + 2 ms; a in its fast one and b 10 W for 1 + 3 + 5 ms.
+MILLIJOULES = 5 * 20 + 30 * 6 + 10 * 9
+INTERRUPTED_BY_HAND = {
+    "preemptions": 2,
+    "energy_j": MILLIJOULES / 1e3,
+    "energy_per_job_j": MILLIJOULES / 1e3 / 3,
+    "power_mean_w": MILLIJOULES / 20,
+    # Streams were held for 1 + 3 + 3 + 1 + 5 + 2 of 2 * 20 ms.
+    "utilisation": 15 / 40,
+    # a0 held streams for 4 of 4 ms, b0 for 3 of 2, b1 for 5 of 2.
+    "latency_increase": (4 / 4 + 3 / 2 + 5 / 2) / 3,
+    # They took 6, 3 and 5 from their release on.
+    "antt": (6 / 4 + 3 / 2 + 5 / 2) / 3,
+    "executed_accuracy": (1.0 + 0.8 + 0.8) / 3,
+    # a1 is overdue, b1 a quarter of its deadline late.
+    "miss_rate": 2 / 4,
+    # At least one stream was held from 0 to 10 and from 18 to 20; solo times 4, 2 and 2 were done in that time.
+    "stp": 8 / 12,
+    "reward": (2.0 + 0.8) - 0.5 * 0.25 + 2.0 * 0.015 / 2 - 3.0 * MILLIJOULES / 1e3,
+}
+
+
+def test_slices_of_interrupted_jobs_by_hand():
+    jobs = jobs_of(POWERED, INTERRUPTED)
+    slices = jobs.slices
+    columns = (slices.job, slices.variant, slices.resource, slices.start, slices.end)
+    expected = [(job, variant, stream, start * 10**6, end * 10**6) for job, variant, stream, start, end in SLICES]
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
+    # The first start of each job, and the variant that it was in last.
+    assert (jobs.start / 1e6).tolist() == [0, 4, 1, 5]
+    assert jobs.variant.tolist() == [1, 1, 0, 0]
+    assert jobs.fate.tolist() == [ON_TIME, OVERDUE, ON_TIME, LATE]
+
+
+@pytest.mark.parametrize("metric", INTERRUPTED_BY_HAND)
+def test_metric_of_interrupted_jobs_by_hand(metric):
+    assert metrics(POWERED, INTERRUPTED)[metric] == pytest.approx(INTERRUPTED_BY_HAND[metric])
+
+
+def test_the_reward_metric_is_what_any_machine_paid_for_any_choices():
+    energies = []
+
+    def agrees(device, seed, script):
+        simulator, pieces = Simulator(device, 64), []
+        simulator.reset(seed, sink=pieces.append)
+        paid = 0.0
+        while simulator.asking:
+            action = scripted_action(script, int(simulator.header["choices"]), simulator.observe()[2])
+            simulator.step(action, pieces.append)
+            paid += float(simulator.header["reward"])
+        figures = metrics(device, np.concatenate([*pieces, simulator.log()]))
+        if simulator.header["choices"]:
+            assert paid == pytest.approx(figures["reward"], rel=1e-9, abs=1e-9)
+        energies.append(device.reward.energy * figures["energy_j"])
+
+    in_short_runs(agrees, 150, edge_scenarios(), episode_seeds(), action_scripts())
+    assert sum(energy > 0.0 for energy in energies) > 10
 
 
 @pytest.mark.parametrize("name", ["edge/heavy", "edge/overload", "edge/tiny"])

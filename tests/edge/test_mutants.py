@@ -15,8 +15,8 @@ from tests.edge.mutants import MUTANTS, Mutant
 
 PACKAGE = Path(slipstream.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
-TIMEOUT_S = 90
-"""The kernel as it is takes some twelve seconds; a mutant that hangs is dead."""
+TIMEOUT_S = 900
+"""The kernel as it is takes some two minutes, more on a busy machine; a mutant that hangs is dead."""
 EXAMPLES, FEW_EXAMPLES = 150, 30
 
 
@@ -66,7 +66,8 @@ def check_death(folder: Path, mutant: Mutant, examples: int) -> None:
     outcome = run_killer(folder, mutant, examples)
     assert outcome is None or outcome.returncode == 1, outcome.stderr or "no difference was found"
     # A mutant that cannot even be loaded shows nothing about the comparison.
-    assert outcome is None or not any(kind in outcome.stderr for kind in ("SyntaxError", "ImportError", "NameError"))
+    unloadable = ("SyntaxError", "IndentationError", "ImportError", "NameError")
+    assert outcome is None or not any(kind in outcome.stderr for kind in unloadable)
 
 
 def test_the_kernel_as_it_is_survives_a_few_examples(tmp_path: Path) -> None:

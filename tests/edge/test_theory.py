@@ -111,10 +111,10 @@ def test_mean_wait_is_that_of_the_formula(name: str) -> None:
 
 @dataclass(frozen=True)
 class Periodic:
-    """A task in whole milliseconds."""
+    """A task: its period in whole milliseconds, its cost in whole milliseconds or, written as such, nanoseconds."""
 
     period: int
-    cost: int
+    cost: float
 
 
 TaskSet = list[Periodic]
@@ -126,6 +126,13 @@ HYPERPERIOD = 120
 
 def utilisation(tasks: TaskSet) -> float:
     return sum(HYPERPERIOD // one.period * one.cost for one in tasks) / HYPERPERIOD
+
+
+def idle_ns(tasks: TaskSet) -> int:
+    """Return the nanoseconds of a hyperperiod that the tasks leave; negative if they need more than there are."""
+    return round(HYPERPERIOD * NS_PER_MS) - sum(
+        HYPERPERIOD // one.period * round(one.cost * NS_PER_MS) for one in tasks
+    )
 
 
 def overrun(tasks: TaskSet) -> tuple[int, int] | None:
@@ -155,13 +162,15 @@ def random_sets(seed: int, count: int) -> list[TaskSet]:
     return found
 
 
-def misses(tasks: TaskSet, phases: list[int], policy: str = "edf") -> int:
+def misses(tasks: TaskSet, phases: list[int], policy: str = "edf", preemption: str = "none") -> int:
     """Play the tasks over a few hyperperiods and return how many jobs missed their deadline."""
     sources = [
         task({"kind": "periodic", "period_ms": float(one.period), "phase_ms": float(phase)}, [float(one.cost)], None)
         for one, phase in zip(tasks, phases, strict=True)
     ]
-    device = EdgeScenario.model_validate(scenario(max(phases) + 3.0 * HYPERPERIOD, sources))
+    device = EdgeScenario.model_validate(
+        scenario(max(phases) + 3.0 * HYPERPERIOD, sources, preemption={"kind": preemption})
+    )
     figures = metrics(device, Simulator(device).play(find(policy, "edge"), seed=0))
     assert figures["judged"] > 0
     return round(figures["miss_rate"] * figures["judged"])
@@ -215,3 +224,59 @@ def test_more_work_than_time_misses() -> None:
         tasks = [Periodic(int(period), math.ceil(period * 0.4)) for period in sorted(periods)]
         assert utilisation(tasks) > 1.0
         assert misses(tasks, [0, 0, 0]) > 0, tasks
+
+
+# Deadlines under preemption at no cost: Liu and Layland's condition for EDF, utilisation at most 1, is exact.
+# C. L. Liu, J. W. Layland: Scheduling algorithms for multiprogramming in a hard-real-time environment, J. ACM 20(1).
+
+
+def full_sets(seed: int, count: int) -> list[TaskSet]:
+    """Return task sets that leave no nanosecond of a hyperperiod.
+
+    The shares are drawn by UUniFast (E. Bini, G. Buttazzo: Measuring the performance of schedulability tests, 2005);
+    the last task has the hyperperiod as its period and takes what rounding leaves.
+    """
+    random = np.random.default_rng(seed)
+    found: list[TaskSet] = []
+    for _ in range(count):
+        left, tasks = 1.0, []
+        periods = sorted(int(period) for period in random.choice(PERIODS, random.integers(1, 6)))
+        for others, period in zip(range(len(periods), 0, -1), periods, strict=True):
+            after = left * random.random() ** (1.0 / others)
+            tasks.append(Periodic(period, max(1, int((left - after) * period * NS_PER_MS)) / NS_PER_MS))
+            left = after
+        last = idle_ns(tasks)
+        assert last > 0
+        found.append([*tasks, Periodic(HYPERPERIOD, last / NS_PER_MS)])
+    return found
+
+
+def longer(tasks: TaskSet) -> TaskSet:
+    """Return the set with one nanosecond more work per hyperperiod."""
+    last = tasks[-1]
+    return [*tasks[:-1], Periodic(last.period, (round(last.cost * NS_PER_MS) + 1) / NS_PER_MS)]
+
+
+def test_edf_with_preemption_meets_every_deadline_of_a_fully_loaded_stream() -> None:
+    random = np.random.default_rng(11)
+    for tasks in full_sets(seed=5, count=60):
+        assert idle_ns(tasks) == 0
+        assert misses(tasks, [0] * len(tasks), "edf-preempt", "resume") == 0, tasks
+        phases = [int(phase) for phase in random.integers(0, HYPERPERIOD, len(tasks))]
+        assert misses(tasks, phases, "edf-preempt", "resume") == 0, (tasks, phases)
+
+
+def test_one_nanosecond_more_than_a_hyperperiod_has_makes_it_miss() -> None:
+    for tasks in full_sets(seed=6, count=60):
+        assert idle_ns(longer(tasks)) == -1
+        assert misses(longer(tasks), [0] * len(tasks), "edf-preempt", "resume") > 0, tasks
+
+
+def test_without_preemption_most_of_these_sets_miss() -> None:
+    sets = full_sets(seed=5, count=60)
+    assert sum(misses(tasks, [0] * len(tasks), "edf-preempt", "none") > 0 for tasks in sets) > 30
+
+
+def test_with_a_restart_in_place_of_a_resume_work_is_lost_and_some_miss() -> None:
+    sets = full_sets(seed=5, count=60)
+    assert sum(misses(tasks, [0] * len(tasks), "edf-preempt", "restart") > 0 for tasks in sets) > 30

@@ -64,13 +64,18 @@ def _latency_factor(scenario: EdgeScenario, key: Any, index: int) -> float:
 def plain(scenario: EdgeScenario) -> bool:
     """Return whether every run takes just its solo time from its start on, on whichever stream: CP-SAT plans these."""
     device = scenario.device
-    loads = device.memory_mb is not None or any(v.load_ms > 0.0 for task in scenario.tasks for v in task.ladder)
     return (
         isinstance(device.interference, NoInterference)
         and device.preemption.kind == "none"
-        and not loads
+        and device.memory_mb is None
+        and not loads(scenario)
         and scenario.reward.energy == 0.0
     )
+
+
+def loads(scenario: EdgeScenario) -> bool:
+    """Return whether some run has to wait for its weights."""
+    return any(variant.load_ms > 0.0 for task in scenario.tasks for variant in task.ladder)
 
 
 def best_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
@@ -91,9 +96,8 @@ def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
         return 0.0
     if isinstance(device.interference, NoInterference):
         return 1.0
-    if isinstance(device.interference, Share) and device.stream_priorities is not None:
-        return 0.0
-    if isinstance(device.interference, Share):
+    # While a job loads its weights it holds a stream but takes nothing of a shared throughput.
+    if isinstance(device.interference, Share) and device.stream_priorities is None and not loads(scenario):
         demand = scenario.tasks[task].ladder[variant].demand
         most = max(variant.demand for task in scenario.tasks for variant in task.ladder)
         total = demand + (device.streams - 1) * most
