@@ -185,7 +185,7 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
     row["idle_power"] = device.idle_w
     row["simple"] = (
         row["interference"] in (k.NO_INTERFERENCE, k.SHARE)
-        and row["levels"] == 1
+        and not any(device.stream_priorities or [])
         and row["preemption"] == k.NO_PREEMPTION
         and not row["loads"]
         and not variants["power"].any()
