@@ -186,7 +186,7 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
     row["metered"] = variants["power"].any()
     row["simple"] = (
         row["interference"] in (k.NO_INTERFERENCE, k.SHARE)
-        and row["levels"] == 1
+        and not any(device.stream_priorities or [])
         and row["preemption"] == k.NO_PREEMPTION
         and not row["loads"]
         and not row["metered"]
