@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KERNEL = "edge/kernel.py"
+QUEUES = "edge/queues.py"
+SLOTS = "edge/slots.py"
+STREAMS = "edge/streams.py"
 MEMORY = "edge/memory.py"
 OBSERVATION = "edge/observation.py"
 OUTLOOK = "edge/outlook.py"
@@ -59,50 +62,51 @@ MUTANTS = [
     # Order of events
     Mutant(
         "an effect comes before the horizon",
-        KERNEL,
-        "2 * spec.tasks.shape[0]\n\n\n@kernel\ndef effect_slot(spec):\n    return horizon_slot(spec) + 1",
+        SLOTS,
+        "2 * spec.tasks.shape[0]\n\n\n@kernel\ndef effect_slot(spec):\n"
+        '    """Effect of a choice after the decision time."""\n    return horizon_slot(spec) + 1',
         "2 * spec.tasks.shape[0] + 1\n\n\n@kernel\ndef effect_slot(spec):\n    return horizon_slot(spec) - 1",
     ),
     Mutant(
         "a choice before the events of its instant", KERNEL, "if time > header.now:", "if time >= header.now:", True
     ),
     # Releases
-    Mutant("gaps are rounded down", KERNEL, "int(math.ceil(gap))", "int(math.floor(gap))"),
-    Mutant("first spell by the other share", KERNEL, "share = task.burst_spell /", "share = task.calm_spell /"),
-    Mutant("spells do not alternate", KERNEL, "task_state.burst = 1 - task_state.burst", "task_state.burst = 1"),
-    Mutant("a spell ends as if begun at 0", KERNEL, "spell_end = time + draw_gap(", "spell_end = draw_gap("),
-    Mutant("a silent source is sought for ever", KERNEL, " or time >= horizon:", ":"),
+    Mutant("gaps are rounded down", QUEUES, "int(math.ceil(gap))", "int(math.floor(gap))"),
+    Mutant("first spell by the other share", QUEUES, "share = task.burst_spell /", "share = task.calm_spell /"),
+    Mutant("spells do not alternate", QUEUES, "task_state.burst = 1 - task_state.burst", "task_state.burst = 1"),
+    Mutant("a spell ends as if begun at 0", QUEUES, "spell_end = time + draw_gap(", "spell_end = draw_gap("),
+    Mutant("a silent source is sought for ever", QUEUES, " or time >= horizon:", ":"),
     Mutant(
         "the first period is skipped",
-        KERNEL,
+        QUEUES,
         "release = task.phase + task_state.released * task.period",
         "release = task.phase + (task_state.released + 1) * task.period",
     ),
     Mutant(
         "jitter is drawn once",
-        KERNEL,
+        QUEUES,
         "            task_state.draws += 1\n        return release",
         "        return release",
     ),
-    Mutant("a trace is read past its end", KERNEL, "place < task.trace_end", "place <= task.trace_end"),
+    Mutant("a trace is read past its end", QUEUES, "place < task.trace_end", "place <= task.trace_end"),
     Mutant(
-        "a release at the horizon", KERNEL, "if time < spec.device[0].horizon:", "if time <= spec.device[0].horizon:"
+        "a release at the horizon", QUEUES, "if time < spec.device[0].horizon:", "if time <= spec.device[0].horizon:"
     ),
-    Mutant("silent sources are not counted", KERNEL, "state.lanes[lane].silent += 1", "state.lanes[lane].silent += 0"),
-    Mutant("retry replaces think time", KERNEL, "max(closed.think, closed.retry)", "closed.retry"),
+    Mutant("silent sources are not counted", QUEUES, "state.lanes[lane].silent += 1", "state.lanes[lane].silent += 0"),
+    Mutant("retry replaces think time", QUEUES, "max(closed.think, closed.retry)", "closed.retry"),
     Mutant(
         "a finish counts as a drop in a closed loop",
-        KERNEL,
+        STREAMS,
         "release_after(spec, state, lane, task, False)",
         "release_after(spec, state, lane, task, True)",
     ),
     Mutant("the last release is forgotten", KERNEL, "    counts.last_release = state.lanes[lane].now\n", ""),
     # Queues
-    Mutant("a full ring wraps to its start", KERNEL, "place -= state.queue.shape[2]", "place = 0"),
+    Mutant("a full ring wraps to its start", QUEUES, "place -= state.queue.shape[2]", "place = 0"),
     Mutant(
-        "the ring has one place more", KERNEL, "if place >= state.queue.shape[2]:", "if place > state.queue.shape[2]:"
+        "the ring has one place more", QUEUES, "if place >= state.queue.shape[2]:", "if place > state.queue.shape[2]:"
     ),
-    Mutant("the head runs out of the ring", KERNEL, " if place + 1 < state.queue.shape[2] else 0", ""),
+    Mutant("the head runs out of the ring", QUEUES, " if place + 1 < state.queue.shape[2] else 0", ""),
     Mutant(
         "one job more may wait",
         KERNEL,
@@ -111,39 +115,39 @@ MUTANTS = [
     ),
     Mutant(
         "expiry one nanosecond late",
-        KERNEL,
+        QUEUES,
         "queue.head].release + spec.tasks[task].deadline",
         "queue.head].release + spec.tasks[task].deadline + 1",
     ),
-    Mutant("the first job of a queue never expires", KERNEL, "if queue.length == 1:", "if queue.length == 2:"),
+    Mutant("the first job of a queue never expires", QUEUES, "if queue.length == 1:", "if queue.length == 2:"),
     Mutant(
         "the next job's expiry is not planned",
-        KERNEL,
+        QUEUES,
         "        queue.head = 0\n    schedule_expiry(spec, state, lane, task)\n",
         "        queue.head = 0\n",
     ),
     Mutant(
         "dropped jobs weigh the same",
-        KERNEL,
+        QUEUES,
         "state.terms[lane, DROPS] += spec.tasks[task].weight",
         "state.terms[lane, DROPS] += 1.0",
     ),
     Mutant(
         "dropped jobs are not missed",
-        KERNEL,
+        QUEUES,
         "state.lanes[lane].missed += 1",
         "state.lanes[lane].missed += 0",
     ),
     # Runs and rates
     Mutant(
         "latency from the stream of arrivals",
-        KERNEL,
+        STREAMS,
         "normal(task_state.latency_key, job)",
         "normal(task_state.arrival_key, job)",
     ),
     Mutant(
         "the factor of the next job",
-        KERNEL,
+        STREAMS,
         "exponential(task_state.latency_key, job, 1.0)",
         "exponential(task_state.latency_key, job + 1, 1.0)",
     ),
@@ -153,46 +157,46 @@ MUTANTS = [
         "stream_key(header.key, 2 + 2 * task)",
         "stream_key(header.key, 1 + 2 * task)",
     ),
-    Mutant("two co-runners do not share", KERNEL, "state.lanes[lane].busy > 1", "state.lanes[lane].busy > 2"),
-    Mutant("demands are counted, not added", KERNEL, "total += state.streams[lane, stream].demand", "total += 1.0"),
+    Mutant("two co-runners do not share", STREAMS, "state.lanes[lane].busy > 1", "state.lanes[lane].busy > 2"),
+    Mutant("demands are counted, not added", STREAMS, "total += state.streams[lane, stream].demand", "total += 1.0"),
     Mutant(
         "rates above 1",
-        KERNEL,
+        STREAMS,
         "min(1.0, device.throughput * running.demand / total)",
         "device.throughput * running.demand / total",
     ),
-    Mutant("finishes are never priced again", KERNEL, "if rate != running.rate:", "if running.rate == 0.0:", True),
+    Mutant("finishes are never priced again", STREAMS, "if rate != running.rate:", "if running.rate == 0.0:", True),
     Mutant(
         "work done is not subtracted",
-        KERNEL,
+        STREAMS,
         "running.work = max(0.0, running.work - done)",
         "running.work = max(0.0, running.work)",
     ),
     Mutant(
         "expected work is not brought up to date",
-        KERNEL,
+        STREAMS,
         "running.expected = max(0.0, running.expected - done)",
         "running.expected = running.expected + 0.0 * done",
     ),
-    Mutant("the time of the update is forgotten", KERNEL, "    running.updated = now\n", ""),
-    Mutant("a run starts with the rate before it", KERNEL, "    running.rate = 0.0\n", ""),
+    Mutant("the time of the update is forgotten", STREAMS, "    running.updated = now\n", ""),
+    Mutant("a run starts with the rate before it", STREAMS, "    running.rate = 0.0\n", ""),
     Mutant(
         "deadlines count from the start",
-        KERNEL,
+        STREAMS,
         "running.release = header.taken_release",
         "running.release = header.now",
     ),
     Mutant(
         "rates are not changed by a finish",
-        KERNEL,
+        STREAMS,
         "    vacate(spec, state, lane, stream)\n    update_rates(spec, state, lane)\n",
         "    vacate(spec, state, lane, stream)\n",
     ),
-    Mutant("a finish at the deadline is late", KERNEL, "if tardiness <= 0:", "if tardiness < 0:", True),
-    Mutant("lateness has no cap", KERNEL, "min(1.0, tardiness / deadline)", "(tardiness / deadline)"),
-    Mutant("finished jobs are not counted", KERNEL, "    state.tasks[lane, task].finished += 1\n", ""),
-    Mutant("finished jobs still run", KERNEL, "    counts.running -= 1\n", ""),
-    Mutant("late jobs are not missed", KERNEL, "        header.missed += 1\n", ""),
+    Mutant("a finish at the deadline is late", STREAMS, "if tardiness <= 0:", "if tardiness < 0:", True),
+    Mutant("lateness has no cap", STREAMS, "min(1.0, tardiness / deadline)", "(tardiness / deadline)"),
+    Mutant("finished jobs are not counted", STREAMS, "    state.tasks[lane, task].finished += 1\n", ""),
+    Mutant("finished jobs still run", STREAMS, "    counts.running -= 1\n", ""),
+    Mutant("late jobs are not missed", STREAMS, "        header.missed += 1\n", ""),
     # Choices
     Mutant(
         "idle streams count as busy",
@@ -292,13 +296,13 @@ MUTANTS = [
     ),
     Mutant(
         "a task stops waiting with its first job",
-        KERNEL,
+        QUEUES,
         "if queue.length == (1 if change > 0 else 0):",
         "if change < 0 or queue.length == 1:",
     ),
     Mutant(
         "the backlog keeps what left it",
-        KERNEL,
+        QUEUES,
         "header.backlog += change * spec",
         "header.backlog += max(0, change) * spec",
     ),
@@ -306,9 +310,9 @@ MUTANTS = [
     Mutant(
         "slower variants first",
         OBSERVATION,
-        "listed] = place\n                    listed += 1\n    sheet",
+        "listed] = place\n                        listed += 1\n    sheet",
         "listed] = (2 * task * variants + spec.tasks[task].variants - 1) - place\n"
-        "                    listed += 1\n    sheet",
+        "                        listed += 1\n    sheet",
     ),
     Mutant(
         "drop rows in reverse",
@@ -333,8 +337,8 @@ MUTANTS = [
     Mutant(
         "the margin of a group is its last",
         OUTLOOK,
-        "margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))",
-        "margin = slack_of(spec, state, lane, first) - np.ceil(elapsed)",
+        "margin = min(margin, crew[first].slack - np.ceil(elapsed))",
+        "margin = crew[first].slack - np.ceil(elapsed)",
     ),
     Mutant("a finished newcomer still claims its share", OUTLOOK, "            mine.runs = 0\n", ""),
     Mutant("the last of a group is not alone", RATES, "if running < 2 or", "if running < 1 or"),
@@ -357,11 +361,11 @@ MUTANTS = [
         "    counts.released += 1\n",
     ),
     Mutant(
-        "a finish goes unseen", KERNEL, "    counts.running -= 1\n    counts.stale = 1\n", "    counts.running -= 1\n"
+        "a finish goes unseen", STREAMS, "    counts.running -= 1\n    counts.stale = 1\n", "    counts.running -= 1\n"
     ),
     Mutant(
         "a departure goes unseen",
-        KERNEL,
+        QUEUES,
         "    queue.length += change\n    queue.stale = 1\n",
         "    queue.length += change\n",
     ),
@@ -421,7 +425,7 @@ MUTANTS = [
     Mutant("the last co-runner decides", RATES, "rate /= spec.slowdowns[", "rate = 1.0 / spec.slowdowns["),
     Mutant(
         "jobs in their set-up claim a share",
-        KERNEL,
+        STREAMS,
         "crew[stream].runs = state.courses[lane, stream].runs",
         "crew[stream].runs = 1 if state.streams[lane, stream].task >= 0 else 0",
     ),
@@ -432,12 +436,12 @@ MUTANTS = [
         "header.chosen_variant, spec.device[0].switch_cost)",
         "header.chosen_variant, 0)",
     ),
-    Mutant("loading takes no time", KERNEL, "        setup += loading\n", ""),
-    Mutant("weights come after the switch", KERNEL, "header.now + loading)", "header.now + switch_cost + loading)"),
-    Mutant("a job runs from its start", KERNEL, "course.runs = 1 if setup == 0 else 0", "course.runs = 1"),
+    Mutant("loading takes no time", STREAMS, "        setup += loading\n", ""),
+    Mutant("weights come after the switch", STREAMS, "header.now + loading)", "header.now + switch_cost + loading)"),
+    Mutant("a job runs from its start", STREAMS, "course.runs = 1 if setup == 0 else 0", "course.runs = 1"),
     Mutant(
         "a job that is ready changes no rates",
-        KERNEL,
+        STREAMS,
         "    running.updated = state.lanes[lane].now\n    update_rates(spec, state, lane)\n",
         "    running.updated = state.lanes[lane].now\n    set_rate(spec, state, lane, stream, 1.0)\n",
     ),
@@ -530,79 +534,82 @@ MUTANTS = [
     Mutant("weights outlive a reset", KERNEL, "            state.weights[lane, task, variant].resident = 0\n", ""),
     Mutant("memory outlives a reset", KERNEL, "    header.memory_taken = 0\n", ""),
     # Preemption
-    Mutant("an interrupted job goes to the head", KERNEL, "after].index > running.job:", "after].index >= 0:"),
+    Mutant("an interrupted job goes to the head", QUEUES, "after].index > running.job:", "after].index >= 0:"),
     Mutant(
         "what older jobs kept is left behind",
-        KERNEL,
+        QUEUES,
         "        copy_kept(state.kept[lane, task, after], state.kept[lane, task, place])\n",
         "",
     ),
     Mutant(
         "a restart keeps its run",
-        KERNEL,
+        QUEUES,
         "kept.variant = -1 if spec.device[0].preemption == RESTART else running.variant",
         "kept.variant = running.variant",
     ),
     Mutant(
-        "the stages behind are forgotten", KERNEL, "kept.stage = state.courses[lane, stream].stage", "kept.stage = 0"
+        "the stages behind are forgotten", QUEUES, "kept.stage = state.courses[lane, stream].stage", "kept.stage = 0"
     ),
     Mutant(
         "an interrupted run has all its work left",
-        KERNEL,
+        QUEUES,
         "kept.work = running.work",
         "kept.work = state.courses[lane, stream].total",
     ),
     Mutant(
         "an interrupted run is expected whole",
-        KERNEL,
+        QUEUES,
         "kept.expected = running.expected",
         "kept.expected = float(spec.variants[task, running.variant].latency)",
     ),
     Mutant(
         "the last stretch before an interruption is lost",
-        KERNEL,
+        STREAMS,
         "    bring_up_to_date(running, state.lanes[lane].now)\n    record(",
         "    record(",
     ),
     Mutant(
         "a new job finds what another kept",
-        KERNEL,
+        QUEUES,
         "        state.kept[lane, task, place].variant = -1\n",
         "        pass\n",
     ),
     Mutant(
-        "another variant goes on with the run", KERNEL, "header.taken_variant == variant:", "header.taken_variant >= 0:"
+        "another variant goes on with the run",
+        STREAMS,
+        "header.taken_variant == variant:",
+        "header.taken_variant >= 0:",
     ),
-    Mutant("a run that goes on begins with stage 0", KERNEL, "        course.stage = header.taken_stage\n", ""),
+    Mutant("a run that goes on begins with stage 0", STREAMS, "        course.stage = header.taken_stage\n", ""),
     Mutant(
         "stages are parts of what is left",
-        KERNEL,
+        STREAMS,
         "        course.stage = header.taken_stage\n",
         "        course.stage = header.taken_stage\n        course.total = running.work\n",
     ),
     Mutant(
         "a job can be interrupted where it begins",
-        KERNEL,
+        STREAMS,
         "course.runs == 1 and course.began < now",
         "course.runs == 1 and course.began <= now",
     ),
-    Mutant("every border stays open", KERNEL, "return course.border == now", "return course.border >= 0"),
-    Mutant("a border outlives its run", KERNEL, "    course.border = -1\n", ""),
+    Mutant("every border stays open", STREAMS, "return course.border == now", "return course.border >= 0"),
+    Mutant("a border outlives its run", STREAMS, "    course.border = -1\n", ""),
     Mutant(
         "borders lie where the work done is",
-        KERNEL,
+        STREAMS,
         "course.total * (stages - course.stage - 1) / stages",
         "course.total * (course.stage + 1) / stages",
     ),
-    Mutant("a border leaves the work as it was", KERNEL, "    running.work = course.stop\n", "", True),
+    Mutant("a border leaves the work as it was", STREAMS, "    running.work = course.stop\n", "", True),
     Mutant(
         "a border leaves the expected work of the stage",
-        KERNEL,
+        STREAMS,
         "chosen.latency * (chosen.stages - course.stage) / chosen.stages",
         "chosen.latency * (chosen.stages - course.stage + 1) / chosen.stages",
     ),
     Mutant("an arrival raises no alert", KERNEL, "    state.lanes[lane].alert = 1\n", "", True),
-    Mutant("a border raises no alert", KERNEL, "    header.alert = 1\n", ""),
+    Mutant("a border raises no alert", STREAMS, "    header.alert = 1\n", ""),
     Mutant("a wait leaves the alert up", KERNEL, "        header.alert = 0\n        if stream", "        if stream"),
     Mutant(
         "an alert that finds nobody stays up",
@@ -640,7 +647,7 @@ MUTANTS = [
         "        dequeue(spec, state, lane, task)\n        interrupt(spec, state, lane, stream)\n",
         "        interrupt(spec, state, lane, stream)\n        dequeue(spec, state, lane, task)\n",
     ),
-    Mutant("an expiry in the past", KERNEL, "time = max(deadline, state.lanes[lane].now)", "time = deadline"),
+    Mutant("an expiry in the past", QUEUES, "time = max(deadline, state.lanes[lane].now)", "time = deadline"),
     Mutant("the device dispatches", KERNEL, "state.lanes[lane].asked < device.streams and fit(", "fit("),
     Mutant("a dispatch need not fit", KERNEL, " and fit(spec, state, lane, task, variant, np.int64(-1))", ""),
     Mutant("a preemption need not fit", KERNEL, "        and fit(spec, state, lane, task, variant, stream)\n", ""),
@@ -659,19 +666,19 @@ MUTANTS = [
     # Power
     Mutant(
         "the device draws nothing for itself",
-        KERNEL,
+        STREAMS,
         "    power = spec.device[0].idle_power\n    for",
         "    power = 0.0\n    for",
     ),
     Mutant(
         "a start leaves the power as it was",
-        KERNEL,
+        STREAMS,
         "    if not device.simple:\n        update_power(spec, state, lane)\n",
         "",
     ),
     Mutant(
         "a finish leaves the power as it was",
-        KERNEL,
+        STREAMS,
         "    if not spec.device[0].simple:\n        update_power(spec, state, lane)\n",
         "",
     ),
@@ -693,16 +700,16 @@ MUTANTS = [
         "range(first, first + device.streams):\n            put_counts",
     ),
     Mutant(
-        "a victim's slack by the deadline of the other",
+        "a victim's slack is what it has left to do",
         OBSERVATION,
-        "victim.release + spec.tasks[victim.task].deadline",
-        "victim.release + spec.tasks[task].deadline",
+        "f.VICTIM_SLACK, victim.slack)",
+        "f.VICTIM_SLACK, victim.expected)",
     ),
     Mutant(
         "a victim is as it was when last updated",
         OBSERVATION,
-        "f.VICTIM_LEFT, expected_left(spec, state, lane, stream))",
         "f.VICTIM_LEFT, victim.expected)",
+        "f.VICTIM_LEFT, state.streams[lane, stream].expected)",
     ),
     Mutant(
         "a victim weighs what the other does", OBSERVATION, "spec.tasks[victim.task].weight", "spec.tasks[task].weight"
@@ -710,10 +717,12 @@ MUTANTS = [
     Mutant(
         "victims are still shown when gone",
         OBSERVATION,
-        "                clear_victim(row)\n",
-        "                pass\n",
+        "        clear_victim(row)\n",
+        "        pass\n",
     ),
-    Mutant("progress is what is left", OBSERVATION, "progress = 1.0 - expected_work(", "progress = expected_work("),
+    Mutant(
+        "progress is what is left", OBSERVATION, "progress = 1.0 - expected / latency", "progress = expected / latency"
+    ),
     Mutant(
         "the cost of a preemption is not shown",
         OBSERVATION,
@@ -760,8 +769,8 @@ MUTANTS = [
     Mutant(
         "preempt rows that are not allowed are listed",
         OBSERVATION,
-        "                    if sheet.mask[slot, place]:\n",
-        "                    if True:\n",
+        "if state.crew[lane, stream].victim and fit(spec, state, lane, task, variant, stream):",
+        "if state.crew[lane, stream].victim:",
     ),
     Mutant(
         "dispatch rows that are not allowed are listed",
@@ -776,7 +785,7 @@ MUTANTS = [
         "crew[other].task >= 0 else 0",
         True,
     ),
-    Mutant("a victim counts in the margin", OUTLOOK, "if stream != but and state", "if state"),
+    Mutant("a victim counts in the margin", OUTLOOK, "if stream != but and noted.task >= 0:", "if noted.task >= 0:"),
     Mutant("a run that goes on is foreseen whole", OUTLOOK, "            return kept.expected\n", "            pass\n"),
     Mutant(
         "set-ups are foreseen as over",
