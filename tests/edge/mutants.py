@@ -624,12 +624,6 @@ MUTANTS = [
         "            header.alert = 0\n",
     ),
     Mutant(
-        "the device is asked beside an idle stream",
-        KERNEL,
-        " and header.alert and header.busy == device.streams:",
-        " and header.alert:",
-    ),
-    Mutant(
         "the device is asked for ever",
         KERNEL,
         " and header.alert and header.busy == device.streams:",
@@ -792,12 +786,6 @@ MUTANTS = [
         OUTLOOK,
         "return (state.courses[lane, stream].began - now) + running.expected",
         "return running.expected",
-    ),
-    Mutant(
-        "others leave before the candidate on ties",
-        OUTLOOK,
-        "mine.work / mine.rate <= first_time",
-        "mine.work / mine.rate < first_time",
     ),
     Mutant("the end of a run alone is not rounded", OUTLOOK, "setup + np.ceil(work)", "setup + work"),
     Mutant("the end in a group is not rounded", OUTLOOK, "setup + np.ceil(end)", "setup + end"),

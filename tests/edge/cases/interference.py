@@ -404,3 +404,32 @@ CASES.append(
         "terminated",
     )
 )
+
+# Equal priorities are one level, the highest, which knows no least rate: B gets 1/256, below 0.01. A ends at 256, when
+# B has done 1 of its 2. The priority that both streams have is shown.
+CASES.append(
+    Case(
+        "priorities with share: no least rate on the highest level",
+        scenario(
+            1000,
+            [task(trace(0), [255], demand=255.0), task(trace(0), [2])],
+            streams=2,
+            interference=share(1.0),
+            stream_priorities=[3, 3],
+        ),
+        [
+            Step(0, 0, 0, {(0, "stream_priority"): 3.0, (1, "stream_priority"): 3.0}),
+            Step(0, 1, 1, {(0, "stream_priority"): 0.0, (1, "stream_priority"): 3.0, (1, "corun_latency"): 257e6}),
+        ],
+        [
+            (0, ARRIVAL, 0, 0, -1, -1),
+            (0, ARRIVAL, 1, 0, -1, -1),
+            (0, START, 0, 0, 0, 0),
+            (0, START, 1, 0, 0, 1),
+            (256, FINISH, 0, 0, 0, 0),
+            (257, FINISH, 1, 0, 0, 1),
+            (257, END, -1, -1, -1, -1),
+        ],
+        "terminated",
+    )
+)
