@@ -258,12 +258,6 @@ MUTANTS = [
         "chosen.latency * my_rate, their_time",
     ),
     Mutant("full rate beside a group", OUTLOOK, "mine.work -= first_time * mine.rate", "mine.work -= first_time"),
-    Mutant(
-        "less than nothing left",
-        OUTLOOK,
-        "max(0.0, crew[other].work - first_time * crew[other].rate)",
-        "crew[other].work - first_time * crew[other].rate",
-    ),
     Mutant("the first to finish stays", OUTLOOK, "            crew[first].runs = 0\n", ""),
     Mutant(
         "a look ahead leaves its traces", OUTLOOK, "    note_stream(spec, state, lane, stream)\n    put(", "    put("

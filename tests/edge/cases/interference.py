@@ -433,3 +433,36 @@ CASES.append(
         "terminated",
     )
 )
+
+# The two on the high level want 2 of the arithmetic and all of the bandwidth: at rate 0.5 they take half of the latter.
+# So C below, which needs no arithmetic, runs at 0.5 as well. A and B end at 8, when C has 2 of 6 left.
+CASES.append(
+    Case(
+        "priorities with roofline: slow jobs take less of the bandwidth too",
+        scenario(
+            100,
+            [
+                task(trace(0), [4], ladder={"compute_share": 1.0, "bandwidth_share": 0.5}),
+                task(trace(0), [4], ladder={"compute_share": 1.0, "bandwidth_share": 0.5}),
+                task(trace(0), [6], ladder={"compute_share": 0.0, "bandwidth_share": 1.0}),
+            ],
+            streams=3,
+            interference={"kind": "roofline"},
+            stream_priorities=[1, 1, 0],
+        ),
+        [Step(0, 0, 0), Step(0, 1, 1), Step(0, 2, 2, {(2, "corun_latency"): 10e6, (2, "corun_margin"): 992e6})],
+        [
+            (0, ARRIVAL, 0, 0, -1, -1),
+            (0, ARRIVAL, 1, 0, -1, -1),
+            (0, ARRIVAL, 2, 0, -1, -1),
+            (0, START, 0, 0, 0, 0),
+            (0, START, 1, 0, 0, 1),
+            (0, START, 2, 0, 0, 2),
+            (8, FINISH, 0, 0, 0, 0),
+            (8, FINISH, 1, 0, 0, 1),
+            (10, FINISH, 2, 0, 0, 2),
+            (10, END, -1, -1, -1, -1),
+        ],
+        "terminated",
+    )
+)
