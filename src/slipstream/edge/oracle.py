@@ -19,7 +19,7 @@ from slipstream.edge.relaxation import relaxation
 from slipstream.edge.scenario import Closed, EdgeScenario
 from slipstream.edge.schedule import Schedule, play
 from slipstream.edge.search import search
-from slipstream.errors import InputError
+from slipstream.errors import InputError, LawError
 from slipstream.policies.base import find, names
 
 SHORT = 60
@@ -54,6 +54,8 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
             source, best = "search", found
         if searched < bound:
             bound, method = searched, "search"
+    if best > bound + TOLERANCE * max(1.0, abs(bound)):
+        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE
     return Bracket(best, best if exact else bound, exact, source, method, perf_counter() - began)
 
