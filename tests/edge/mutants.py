@@ -769,8 +769,8 @@ MUTANTS = [
     Mutant(
         "a victim runs beside the job",
         OUTLOOK,
-        "crew[other].task >= 0 and other != stream else 0",
-        "crew[other].task >= 0 else 0",
+        "busy - (1 if state.streams[lane, stream].task >= 0 else 0)",
+        "busy",
         True,
     ),
     Mutant("a victim counts in the margin", OUTLOOK, "if stream != but and noted.task >= 0:", "if noted.task >= 0:"),

@@ -177,7 +177,7 @@ def put_group(spec, state, lane, task, variant, stream, switch_cost, row, image)
         return
     crew = state.crew[lane]
     for other in range(spec.device[0].streams):
-        crew[other].runs = 1 if crew[other].task >= 0 and other != stream else 0
+        crew[other].runs = 1 if crew[other].task >= 0 else 0
         crew[other].work = crew[other].expected
     join_crew(spec, crew[stream], task, variant)
     crew[stream].work = work
