@@ -38,7 +38,7 @@ def demo(seed: SeedOption = 10_000, as_json: JsonOption = False) -> None:
         writable(PAGE)
         console.print(f"Scenario [bold]{SCENARIO}[/bold]: {scenario.description}")
         if not any(cache_folder().iterdir()):
-            console.print("Compiling the simulator; this happens once on a machine and takes about 20 seconds.")
+            console.print("Compiling the simulator; this happens once on a machine and takes less than a minute.")
     with progress_bar("playing episodes") as progress:
         comparison = compare(SCENARIO, "all", EPISODES, seed, progress=progress)
     if as_json:
