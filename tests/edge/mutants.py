@@ -331,8 +331,8 @@ MUTANTS = [
     Mutant(
         "the margin of a group is its last",
         OUTLOOK,
-        "margin = min(margin, crew[first].slack - np.ceil(elapsed))",
-        "margin = crew[first].slack - np.ceil(elapsed)",
+        "margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))",
+        "margin = slack_of(spec, state, lane, first) - np.ceil(elapsed)",
     ),
     Mutant("a finished newcomer still claims its share", OUTLOOK, "            mine.runs = 0\n", ""),
     Mutant("the last of a group is not alone", RATES, "if running < 2 or", "if running < 1 or"),
@@ -690,17 +690,20 @@ MUTANTS = [
     Mutant(
         "a victim's slack is what it has left to do",
         OBSERVATION,
-        "f.VICTIM_SLACK, victim.slack)",
-        "f.VICTIM_SLACK, victim.expected)",
+        "f.VICTIM_SLACK, slack_of(spec, state, lane, stream))",
+        "f.VICTIM_SLACK, expected_left(spec, state, lane, stream))",
     ),
     Mutant(
         "a victim is as it was when last updated",
         OBSERVATION,
-        "f.VICTIM_LEFT, victim.expected)",
+        "f.VICTIM_LEFT, expected_left(spec, state, lane, stream))",
         "f.VICTIM_LEFT, state.streams[lane, stream].expected)",
     ),
     Mutant(
-        "a victim weighs what the other does", OBSERVATION, "spec.tasks[victim.task].weight", "spec.tasks[task].weight"
+        "a victim weighs what the other does",
+        OBSERVATION,
+        "spec.tasks[state.streams[lane, stream].task].weight",
+        "spec.tasks[task].weight",
     ),
     Mutant(
         "victims are still shown when gone",
@@ -757,8 +760,8 @@ MUTANTS = [
     Mutant(
         "preempt rows that are not allowed are listed",
         OBSERVATION,
-        "if state.crew[lane, stream].victim and fit(spec, state, lane, task, variant, stream):",
-        "if state.crew[lane, stream].victim:",
+        "                if may_preempt(spec, state, lane, task, variant, stream):",
+        "                if can_be_interrupted(spec, state, lane, stream):",
     ),
     Mutant(
         "dispatch rows that are not allowed are listed",
@@ -773,7 +776,7 @@ MUTANTS = [
         "busy",
         True,
     ),
-    Mutant("a victim counts in the margin", OUTLOOK, "if stream != but and noted.task >= 0:", "if noted.task >= 0:"),
+    Mutant("a victim counts in the margin", OUTLOOK, "if stream != but and state", "if state"),
     Mutant("a run that goes on is foreseen whole", OUTLOOK, "            return kept.expected\n", "            pass\n"),
     Mutant(
         "set-ups are foreseen as over",

@@ -100,7 +100,7 @@ class Simulator:
             warnings.warn(
                 f"policy '{policy.name}' made {count} choices that were not allowed: each counted as wait", stacklevel=2
             )
-        return np.concatenate(kept) if kept else self.arrays["log"][0, :0]
+        return kept[0] if len(kept) == 1 else np.concatenate([*kept, self.arrays["log"][0, :0]])
 
     def _play_compiled(self, policy: Heuristic, sink: Sink) -> None:
         form, address = policy.form, policy.address

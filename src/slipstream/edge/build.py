@@ -71,7 +71,7 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
                 variant.demand,
                 variant.compute_share,
                 variant.bandwidth_share,
-                variant.power_w if variant.power_w is not None else scenario.device.busy_w,
+                scenario.device.power_of(variant),
                 variant.stages,
                 nanoseconds(variant.load_ms),
                 kilobytes(variant.memory_mb),
@@ -122,8 +122,7 @@ def make_state(arrays: dict[str, np.ndarray]) -> Any:
 
 def _loads(scenario: EdgeScenario) -> bool:
     """Return whether it matters which weights are on the device."""
-    limited = scenario.device.memory_mb is not None
-    return limited or any(variant.load_ms > 0.0 for task in scenario.tasks for variant in task.ladder)
+    return scenario.device.memory_mb is not None or scenario.has_load_times
 
 
 def _streams(scenario: EdgeScenario) -> np.ndarray:

@@ -68,14 +68,9 @@ def plain(scenario: EdgeScenario) -> bool:
         isinstance(device.interference, NoInterference)
         and device.preemption.kind == "none"
         and device.memory_mb is None
-        and not loads(scenario)
+        and not scenario.has_load_times
         and scenario.reward.energy == 0.0
     )
-
-
-def loads(scenario: EdgeScenario) -> bool:
-    """Return whether some run has to wait for its weights."""
-    return any(variant.load_ms > 0.0 for task in scenario.tasks for variant in task.ladder)
 
 
 def best_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
@@ -97,7 +92,7 @@ def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
     if isinstance(device.interference, NoInterference):
         return 1.0
     # While a job loads its weights it holds a stream but takes nothing of a shared throughput.
-    if isinstance(device.interference, Share) and device.stream_priorities is None and not loads(scenario):
+    if isinstance(device.interference, Share) and device.stream_priorities is None and not scenario.has_load_times:
         demand = scenario.tasks[task].ladder[variant].demand
         most = max(variant.demand for task in scenario.tasks for variant in task.ladder)
         total = demand + (device.streams - 1) * most

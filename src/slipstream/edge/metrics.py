@@ -193,7 +193,7 @@ def _lateness(jobs: Jobs) -> np.ndarray:
 def _energy(scenario: EdgeScenario, jobs: Jobs) -> float:
     """Return the joules that the device took: idle all the time, and for every job while it held a stream."""
     device = scenario.device
-    watts = [[v.power_w if v.power_w is not None else device.busy_w for v in task.ladder] for task in scenario.tasks]
+    watts = [[device.power_of(variant) for variant in task.ladder] for task in scenario.tasks]
     longest = max(len(row) for row in watts)
     table = np.array([row + [0.0] * (longest - len(row)) for row in watts])
     slices = jobs.slices

@@ -14,7 +14,7 @@ from slipstream.core.rng import stream_key, uniform
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
 from slipstream.edge.kernel import advance, may_dispatch, may_preempt, reset, resume
-from slipstream.edge.memory import fit, loading_time
+from slipstream.edge.memory import loading_time
 from slipstream.edge.outlook import (
     clear_outlook,
     expected_left,
@@ -23,8 +23,10 @@ from slipstream.edge.outlook import (
     put_due,
     put_group,
     put_outlook,
+    slack_of,
 )
 from slipstream.edge.state import BURSTY, CLOSED, NO_PREEMPTION, PERIODIC, POISSON, SHARE, EdgeStateType
+from slipstream.edge.streams import can_be_interrupted
 
 
 @kernel
@@ -142,7 +144,7 @@ def put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival
     """Write a preempt row: what its dispatch row says, beside the jobs that would be left, and whom it interrupts."""
     put_due(row, image, slack, next_arrival)
     put_run(spec, state, lane, task, variant, spec.device[0].switch_cost, row, image)
-    if state.tasks[lane, task].length > 0 and state.crew[lane, stream].victim:
+    if state.tasks[lane, task].length > 0 and can_be_interrupted(spec, state, lane, stream):
         put_victim(spec, state, lane, task, variant, stream, row, image)
     else:
         clear_victim(row)
@@ -151,10 +153,9 @@ def put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival
 @inlined
 def put_victim(spec, state, lane, task, variant, stream, row, image):
     """Write whom the row interrupts and what its start would mean then."""
-    victim = state.crew[lane, stream]
-    put(row, image, f.VICTIM_SLACK, victim.slack)
-    put(row, image, f.VICTIM_LEFT, victim.expected)
-    put(row, image, f.VICTIM_WEIGHT, spec.tasks[victim.task].weight)
+    put(row, image, f.VICTIM_SLACK, slack_of(spec, state, lane, stream))
+    put(row, image, f.VICTIM_LEFT, expected_left(spec, state, lane, stream))
+    put(row, image, f.VICTIM_WEIGHT, spec.tasks[state.streams[lane, stream].task].weight)
     put_group(spec, state, lane, task, variant, stream, spec.device[0].switch_cost, row, image)
 
 
@@ -312,7 +313,7 @@ def list_preemptions(spec, state, lane, task, sheet, slot, listed):
     if device.preemption != NO_PREEMPTION:
         for variant in range(spec.tasks[task].variants):
             for stream in range(device.streams):
-                if state.crew[lane, stream].victim and fit(spec, state, lane, task, variant, stream):
+                if may_preempt(spec, state, lane, task, variant, stream):
                     place = preempt_row(spec, task, variant, stream)
                     put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, rows[place], image)
                     put_counts(rows[place], image, counts.length, counts.running, completed)

@@ -14,8 +14,7 @@ from slipstream.core.sheets import put
 from slipstream.edge import features as f
 from slipstream.edge.memory import loading_time
 from slipstream.edge.rates import join_crew, share_out
-from slipstream.edge.state import NO_INTERFERENCE, NO_PREEMPTION, SHARE
-from slipstream.edge.streams import can_be_interrupted
+from slipstream.edge.state import NO_INTERFERENCE, NO_PREEMPTION
 
 
 @kernel
@@ -40,11 +39,8 @@ def note_crew(spec, state, lane):
 def note_stream(spec, state, lane, stream):
     """Note the stream's job and the work that it is expected to have left."""
     join_crew(spec, state.crew[lane, stream], state.streams[lane, stream].task, state.streams[lane, stream].variant)
-    noted = state.crew[lane, stream]
-    noted.victim = can_be_interrupted(spec, state, lane, stream)
-    if noted.task >= 0:
-        noted.slack = slack_of(spec, state, lane, stream)
-        noted.expected = expected_left(spec, state, lane, stream)
+    if state.streams[lane, stream].task >= 0:
+        state.crew[lane, stream].expected = expected_left(spec, state, lane, stream)
 
 
 @kernel
@@ -76,11 +72,9 @@ def put_outlook(spec, state, lane, task, slack, next_arrival, rows, image):
     """Write into the row of each variant when the job is due and what starting it now, and nothing else, would mean."""
     device = spec.device[0]
     co_runners = state.lanes[lane].busy
-    if not device.simple:
-        put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image)
-    elif device.interference == NO_INTERFERENCE or co_runners == 0:
+    if device.simple and (device.interference == NO_INTERFERENCE or co_runners == 0):
         put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image)
-    elif co_runners == 1 and device.interference == SHARE:
+    elif device.simple and co_runners == 1:
         put_pairs(spec, state, lane, task, slack, next_arrival, rows, image)
     else:
         put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image)
@@ -96,12 +90,7 @@ def clear_outlook(row):
 @inlined
 def put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image):
     """Beside nobody, or nobody who matters: every job runs at rate 1."""
-    margin = math.inf
-    for stream in range(spec.device[0].streams):
-        if state.streams[lane, stream].task >= 0:
-            left = np.ceil(expected_left(spec, state, lane, stream))
-            margin = min(margin, slack_of(spec, state, lane, stream) - left)
-    margin = margin if margin < math.inf else 0.0
+    margin = least_margin(spec, state, lane, np.int64(-1))
     for variant in range(spec.tasks[task].variants):
         row = rows[task * spec.variants.shape[1] + variant]
         put_due(row, image, slack, next_arrival)
@@ -111,12 +100,12 @@ def put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image):
 
 @inlined
 def least_margin(spec, state, lane, but):
-    """Return the least slack of the crew, but for one stream, if all run at rate 1, 0 if nobody is left."""
+    """Return the least slack of the jobs, but for one stream's, if all run at rate 1, 0 if nobody is left."""
     margin = math.inf
     for stream in range(spec.device[0].streams):
-        noted = state.crew[lane, stream]
-        if stream != but and noted.task >= 0:
-            margin = min(margin, noted.slack - np.ceil(noted.expected))
+        if stream != but and state.streams[lane, stream].task >= 0:
+            left = np.ceil(expected_left(spec, state, lane, stream))
+            margin = min(margin, slack_of(spec, state, lane, stream) - left)
     return margin if margin < math.inf else 0.0
 
 
@@ -212,7 +201,7 @@ def run_out(spec, state, lane, stream, others):
             end = elapsed
             mine.runs = 0
         else:
-            margin = min(margin, crew[first].slack - np.ceil(elapsed))
+            margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))
             crew[first].runs = 0
             others -= 1
     if mine.runs == 1:

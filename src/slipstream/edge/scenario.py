@@ -192,6 +192,10 @@ class Device(Part):
 
     newer_keys: ClassVar[tuple[str, ...]] = ("stream_priorities", "memory_mb", "preemption", "idle_w", "busy_w")
 
+    def power_of(self, variant: Variant) -> float:
+        """Return the watts that a run of the variant adds."""
+        return variant.power_w if variant.power_w is not None else self.busy_w
+
     @model_validator(mode="after")
     def _parts_agree(self) -> Device:
         if self.stream_priorities is not None:
@@ -305,6 +309,11 @@ class EdgeScenario(Part):
     tasks: Annotated[list[Task], Field(min_length=1, max_length=1000)]
 
     _folder: Path = PrivateAttr(default_factory=Path)
+
+    @property
+    def has_load_times(self) -> bool:
+        """Whether some run has to wait for its weights."""
+        return any(variant.load_ms > 0.0 for task in self.tasks for variant in task.ladder)
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults filled in, ladders and traces written out."""

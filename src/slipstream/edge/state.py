@@ -180,8 +180,6 @@ CREW = np.dtype(
         ("compute", "f8"),
         ("bandwidth", "f8"),
         ("rate", "f8"),  # what the others leave it
-        ("victim", "i8"),  # 1 if it can be interrupted
-        ("slack", "f8"),  # time left to its deadline
     ],
     align=True,
 )
