@@ -98,6 +98,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _decorate(njit, function, nogil=True, forceinline=True, **INNER)
 
 
+def algebra(function: Callable[..., Any]) -> Any:
+    """Compile a function that calls matrix products, which count references and so need Numba's run-time."""
+    return _decorate(njit, function, nogil=True, error_model="numpy", fastmath={"contract"})
+
+
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: it takes structs, and releases the GIL while running."""
     return _decorate(njit, function, nogil=True, error_model="numpy")

@@ -70,6 +70,11 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     """Write only the legal rows (or the dispatch rows among them), their packed indices and their counts."""
 
 
+@family_function
+def summarise(spec, state, lane, sheet, slot):
+    """Write only the globals."""
+
+
 @kernel
 def record(state, lane, kind, task, job, variant, resource):
     """Append a row to the lane's event log, if it keeps one."""

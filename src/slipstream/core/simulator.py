@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from slipstream.core.family import family_of
 from slipstream.core.rng import NAMESPACES, SEED_LIMIT
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.errors import InputError
-from slipstream.policies.base import Heuristic, Policy
+from slipstream.policies.base import Policy, WholeEpisodes
 
 LOG_ROWS = 1 << 16
 """Rows kept before they are handed on, so memory does not grow with the length of an episode."""
@@ -55,10 +56,19 @@ class Simulator:
             self.family.candidate_features,
             raw=True,
         )
-        self._spec = self.family.make_spec(self.family.spec_arrays(scenario))
-        self._state = self.family.make_state(self.arrays)
-        self._sheet = make_sheet(self.raw)
-        lanes.prepare_sheet(self._spec, self._state, self._sheet)
+        self.spec = self.family.make_spec(self.family.spec_arrays(scenario))
+        self.state = self.family.make_state(self.arrays)
+        self.sheet = make_sheet(self.raw)
+        lanes.prepare_sheet(self.spec, self.state, self.sheet)
+
+    @cached_property
+    def observed(self) -> Any:
+        """A sheet that shows what agents see, for networks."""
+        rows = self.family.candidate_rows(self.scenario)
+        features = (self.family.global_features, self.family.candidate_features)
+        sheet = make_sheet(sheet_arrays(1, rows, *features, raw=False))
+        lanes.prepare_sheet(self.spec, self.state, sheet)
+        return sheet
 
     @property
     def asking(self) -> bool:
@@ -67,17 +77,17 @@ class Simulator:
 
     def reset(self, seed: int, namespace: str = "test", sink: Sink | None = None) -> None:
         """Start an episode and run to its first choice."""
-        lanes.start_lane(self._spec, self._state, 0, check_seed(seed), namespace_code(namespace))
+        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
         self._flush_while_full(sink)
 
     def step(self, action: int, sink: Sink | None = None) -> None:
         """Apply a choice and run to the next one."""
-        lanes.step_lane(self._spec, self._state, 0, int(action))
+        lanes.step_lane(self.spec, self.state, 0, int(action))
         self._flush_while_full(sink)
 
     def observe(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the raw globals, rows and mask of the present choice; the arrays are overwritten by the next."""
-        lanes.observe_lane(self._spec, self._state, 0, self._sheet, 0)
+        lanes.observe_lane(self.spec, self.state, 0, self.sheet, 0)
         return self.raw["globals"][0], self.raw["rows"][0], self.raw["mask"][0]
 
     def log(self) -> np.ndarray:
@@ -89,8 +99,9 @@ class Simulator:
         kept: list[np.ndarray] = []
         take = sink or kept.append
         self.reset(seed, namespace, take)
-        if isinstance(policy, Heuristic):
-            self._play_compiled(policy, take)
+        if isinstance(policy, WholeEpisodes):
+            while policy.run(self, FOREVER) == lanes.LOG_FULL:
+                self._flush(take)
         else:
             while self.asking:
                 self.step(policy.choose(*self.observe()), take)
@@ -102,11 +113,6 @@ class Simulator:
             )
         return kept[0] if len(kept) == 1 else np.concatenate([*kept, self.arrays["log"][0, :0]])
 
-    def _play_compiled(self, policy: Heuristic, sink: Sink) -> None:
-        form, address = policy.form, policy.address
-        while lanes.run(self._spec, self._state, 0, self._sheet, form, address, FOREVER) == lanes.LOG_FULL:
-            self._flush(sink)
-
     def _flush(self, sink: Sink) -> None:
         sink(self.log())
         self.header["log_rows"] = 0
@@ -116,4 +122,4 @@ class Simulator:
             if sink is None:
                 raise InputError("the event log is full: pass a sink, or a larger log_rows")
             self._flush(sink)
-            lanes.resume_lane(self._spec, self._state, 0)
+            lanes.resume_lane(self.spec, self.state, 0)

@@ -13,12 +13,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from slipstream.core.family import FAMILIES
 from slipstream.errors import PolicyError
+
+if TYPE_CHECKING:
+    from slipstream.core.simulator import Simulator
 
 
 @runtime_checkable
@@ -31,6 +34,14 @@ class Policy(Protocol):
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""
+
+
+@runtime_checkable
+class WholeEpisodes(Protocol):
+    """A policy that decides inside compiled code, many choices at a time."""
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane, at most so many choices; return why it stopped, a status of `core.lanes`."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,13 @@ class Heuristic:
         if not self.is_rule:
             return lanes.CHOICE
         return lanes.RULE_ON_ALL if self.scores_all_rows else lanes.RULE_ON_DISPATCH
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane; return why it stopped."""
+        from slipstream.core import lanes
+
+        structs = (simulator.spec, simulator.state, 0, simulator.sheet)
+        return int(lanes.run(*structs, self.form, self.address, choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take, in plain Python."""

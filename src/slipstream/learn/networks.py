@@ -1,0 +1,210 @@
+"""Networks that score candidates: shared weights over rows, so one network serves scenarios of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from slipstream.errors import PolicyError
+from slipstream.policies.operations import GLOBALS, LOGITS, ROWS, VALUE, Operation
+
+Summary = Literal["pool", "attention"]
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """How a CandidateScorer is built."""
+
+    width: int = 32
+    """Numbers in every hidden vector."""
+    summary: Summary = "pool"
+    """How all candidates are summed up: their mean and their maximum, or a weighted mean per head."""
+    heads: int = 4
+    """Heads of the attention."""
+    activation: Literal["relu", "tanh"] = "relu"
+    layer_norm: bool = False
+    """Whether hidden vectors of candidates are normalised."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> NetworkSettings:
+        """Return the settings that a file gives, or say what is wrong with them."""
+        unknown = sorted(set(data) - {field.name for field in fields(cls)})
+        if unknown:
+            raise PolicyError(f"network settings: unknown keys {', '.join(unknown)}")
+        return cls(**data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as JSON-ready data."""
+        return asdict(self)
+
+
+class CandidateScorer(nn.Module):
+    """A logit for every candidate and a value for the choice.
+
+    Every candidate becomes a hidden vector, with the globals in it; all of them are summed up as the context; the
+    logit comes from the hidden vector and the context, the value from the context alone. Inputs are normalised by
+    `center` and `scale`, which training measures once; a scale of 0 hides a column.
+    """
+
+    center: Tensor
+    scale: Tensor
+    global_center: Tensor
+    global_scale: Tensor
+    value_center: Tensor
+    value_scale: Tensor
+
+    def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None = None) -> None:
+        super().__init__()
+        settings = settings or NetworkSettings()
+        self.settings = settings
+        width = settings.width
+        self.row = nn.Linear(columns, width)
+        self.row_globals = nn.Linear(global_columns, width)
+        if settings.layer_norm:
+            self.norm = nn.LayerNorm(width)
+        if settings.summary == "attention":
+            self.attention = nn.Linear(width, settings.heads)
+        else:
+            self.peak = nn.Linear(width, width)
+        self.mean = nn.Linear(width, width)
+        self.context_globals = nn.Linear(global_columns, width)
+        self.second = nn.Linear(width, width)
+        self.second_context = nn.Linear(width, width)
+        self.logit = nn.Linear(width, 1)
+        self.value_hidden = nn.Linear(width, width)
+        self.value = nn.Linear(width, 1)
+        for name, size, start in (
+            ("center", columns, 0.0),
+            ("scale", columns, 1.0),
+            ("global_center", global_columns, 0.0),
+            ("global_scale", global_columns, 1.0),
+            ("value_center", 1, 0.0),
+            ("value_scale", 1, 1.0),
+        ):
+            self.register_buffer(name, torch.full((size,), start))
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Start with orthogonal layers, and with logits near zero: every candidate is about as likely."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.orthogonal_(module.weight, gain=2**0.5)
+                nn.init.zeros_(module.bias)
+        nn.init.orthogonal_(self.logit.weight, gain=0.01)
+        nn.init.orthogonal_(self.value.weight, gain=1.0)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the network as operations for compiled code."""
+        act = self.settings.activation
+        steps = [
+            _linear("row", ROWS, "hidden"),
+            _linear("row_globals", GLOBALS, "hidden_globals"),
+            Operation("add", "hidden_globals", "hidden"),
+        ]
+        hidden = "hidden"
+        if self.settings.layer_norm:
+            hidden = "normal"
+            steps.append(Operation("normalise", "hidden", hidden, "norm.weight", "norm.bias"))
+        steps.append(Operation(act, hidden, hidden))
+        if self.settings.summary == "attention":
+            steps += [_linear("attention", hidden, "scores"), Operation("attend", hidden, "summary", scores="scores")]
+        else:
+            steps += [Operation("mean", hidden, "summary"), Operation("max", hidden, "summit")]
+        steps.append(_linear("mean", "summary", "context"))
+        if self.settings.summary != "attention":
+            steps += [_linear("peak", "summit", "context_peak"), Operation("add", "context_peak", "context")]
+        return (
+            *steps,
+            _linear("context_globals", GLOBALS, "context_now"),
+            Operation("add", "context_now", "context"),
+            Operation(act, "context", "context"),
+            _linear("second", hidden, "deep"),
+            _linear("second_context", "context", "deep_context"),
+            Operation("add", "deep_context", "deep"),
+            Operation(act, "deep", "deep"),
+            _linear("logit", "deep", LOGITS),
+            _linear("value_hidden", "context", "outlook"),
+            Operation(act, "outlook", "outlook"),
+            _linear("value", "outlook", VALUE),
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the parameters of the operations; what normalises inputs and value is part of their layers."""
+        found = dict(self.named_parameters())
+        for layer, center, scale in (
+            ("row", self.center, self.scale),
+            ("row_globals", self.global_center, self.global_scale),
+            ("context_globals", self.global_center, self.global_scale),
+        ):
+            weight = found[f"{layer}.weight"] * scale
+            found[f"{layer}.weight"] = weight
+            found[f"{layer}.bias"] = found[f"{layer}.bias"] - weight @ center
+        found["value.weight"] = found["value.weight"] * self.value_scale
+        found["value.bias"] = found["value.bias"] * self.value_scale + self.value_center
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the parameters of the operations as arrays."""
+        with torch.no_grad():
+            return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.tensors().items()}
+
+    def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
+
+        This is the definition; training runs the same operations in compiled code (`learn.scoring`).
+        """
+        act = torch.relu if self.settings.activation == "relu" else torch.tanh
+        choice_of = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
+        globals_in = (global_rows - self.global_center) * self.global_scale
+        hidden = self.row((rows - self.center) * self.scale) + self.row_globals(globals_in)[choice_of]
+        if self.settings.layer_norm:
+            hidden = self.norm(hidden)
+        hidden = act(hidden)
+        context = self.context_globals(globals_in)
+        if self.settings.summary == "attention":
+            weights = packed_softmax(self.attention(hidden), choice_of, len(counts))
+            parts = hidden.view(len(hidden), self.settings.heads, -1) * weights.unsqueeze(-1)
+            context = context + self.mean(_sum(parts.flatten(1), choice_of, len(counts)))
+        else:
+            mean = _sum(hidden, choice_of, len(counts)) / counts.unsqueeze(1)
+            peak = _highest(hidden, choice_of, len(counts))
+            context = context + self.mean(mean) + self.peak(peak)
+        context = act(context)
+        logits = self.logit(act(self.second(hidden) + self.second_context(context)[choice_of])).squeeze(1)
+        values = self.value(act(self.value_hidden(context))).squeeze(1)
+        return logits, values * self.value_scale + self.value_center
+
+
+def _linear(layer: str, source: str, target: str) -> Operation:
+    return Operation("linear", source, target, f"{layer}.weight", f"{layer}.bias")
+
+
+def _sum(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    return values.new_zeros((choices, *values.shape[1:])).index_add(0, choice_of, values)
+
+
+def _highest(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    start = values.new_full((choices, *values.shape[1:]), -torch.inf)
+    places = choice_of.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+    return start.scatter_reduce(0, places, values, "amax")
+
+
+def packed_log_softmax(logits: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    """Return the log-probability of every packed candidate among those of its choice."""
+    shifted = logits - _highest(logits.detach(), choice_of, choices)[choice_of]
+    return shifted - _sum(shifted.exp(), choice_of, choices).log()[choice_of]
+
+
+def packed_softmax(logits: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    """Return the probability of every packed candidate among those of its choice."""
+    return packed_log_softmax(logits, choice_of, choices).exp()
+
+
+def packed_entropy(log_chances: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    """Return the entropy of every choice from the log-probabilities of its candidates."""
+    return -_sum(log_chances * log_chances.exp(), choice_of, choices)

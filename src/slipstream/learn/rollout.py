@@ -1,0 +1,120 @@
+"""Many lanes that play by a network side by side, and what they bring home."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstream.core import lanes
+from slipstream.core.family import family_of
+from slipstream.core.sheets import make_sheet, sheet_arrays
+from slipstream.core.simulator import namespace_code
+from slipstream.learn.collect import NO_EXPERT, begin_lanes, collect, make_rollout, rollout_arrays, rollout_key
+from slipstream.learn.scoring import Choices
+from slipstream.policies.base import Heuristic
+from slipstream.policies.inference import make_network
+from slipstream.policies.operations import Layout
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What the lanes saw and did, (lanes, steps) each; `learn.collect.Rollout` says what the arrays hold."""
+
+    arrays: dict[str, np.ndarray]
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    @property
+    def made(self) -> np.ndarray:
+        """Whether a choice was made there: lanes that stop at the end of an episode are shorter than others."""
+        steps = self.arrays["begin"].shape[1]
+        made: np.ndarray = np.arange(steps) < self.arrays["length"][:, None]
+        return made
+
+    def choices(self) -> Choices:
+        """Return the choices that were made, one lane behind the other."""
+        made = self.made
+        seen = {name: self.arrays[name][made] for name in ("globals", "begin", "count")}
+        return Choices(self.arrays["rows"], seen["globals"], seen["begin"], seen["count"])
+
+
+class Group:
+    """Lanes of one scenario with their structs; a thread runs one group at a time."""
+
+    def __init__(self, scenario: Any, first_lane: int, count: int) -> None:
+        family = family_of(scenario)
+        self.scenario, self.first_lane, self.count = scenario, first_lane, count
+        self.candidates = family.candidate_rows(scenario)
+        self.arrays = family.state_arrays(scenario, count, 0)
+        self.spec = family.make_spec(family.spec_arrays(scenario))
+        self.state = family.make_state(self.arrays)
+        features = (family.global_features, family.candidate_features)
+        self.sheet, self.raw = (
+            make_sheet(sheet_arrays(1, self.candidates, *features, raw=raw)) for raw in (False, True)
+        )
+        for sheet in (self.sheet, self.raw):
+            lanes.prepare_sheet(self.spec, self.state, sheet)
+
+
+class LanePool:
+    """Groups of lanes, one per scenario given, that share the work of a rollout among threads."""
+
+    def __init__(self, scenarios: Sequence[Any], lane_count: int, threads: int) -> None:
+        borders = np.linspace(0, lane_count, len(scenarios) + 1).astype(int)
+        self.lane_count = lane_count
+        self.groups = [
+            Group(scenario, int(first), int(end - first))
+            for scenario, first, end in zip(scenarios, borders[:-1], borders[1:], strict=True)
+        ]
+        self.candidates = max(group.candidates for group in self.groups)
+        self._pool = ThreadPoolExecutor(threads)
+        self._room: dict[int, dict[str, np.ndarray]] = {}
+
+    def start(self, seeds: np.ndarray, namespace: str = "train") -> None:
+        """Start an episode in every lane."""
+        code = namespace_code(namespace)
+        for group in self.groups:
+            part = slice(group.first_lane, group.first_lane + group.count)
+            begin_lanes(group.spec, group.state, seeds[part].astype(np.int64), code)
+
+    def collect(
+        self,
+        layout: Layout,
+        weights: np.ndarray,
+        steps: int,
+        key: tuple[int, int],
+        expert: Heuristic | None = None,
+        loyalty: float = 0.0,
+        until_end: bool = False,
+    ) -> Rollout:
+        """Let every lane make so many choices by the network; the arrays are reused by the next call.
+
+        `key` is the seed and the number of the update: together they decide all draws.
+        """
+        arrays = self._arrays(layout, steps)
+        draws = np.uint64(rollout_key(*key))
+        form, address = (NO_EXPERT, 0) if expert is None else (expert.form, expert.address)
+
+        def run(group: Group) -> None:
+            part = slice(group.first_lane, group.first_lane + group.count)
+            own = {name: array if name == "rows" else array[part] for name, array in arrays.items() if name != "free"}
+            # Every group packs into a stretch of its own; what no group reaches never takes memory.
+            own["free"] = np.array([group.first_lane * steps * self.candidates])
+            network = make_network(layout, weights)
+            structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
+            collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)
+
+        for future in [self._pool.submit(run, group) for group in self.groups]:
+            future.result()
+        return Rollout(arrays)
+
+    def _arrays(self, layout: Layout, steps: int) -> dict[str, np.ndarray]:
+        if steps not in self._room:
+            widths = (int(layout.ports[4]), int(layout.ports[5]))
+            self._room = {steps: rollout_arrays(self.lane_count, steps, self.candidates, widths)}
+        return self._room[steps]

@@ -1,0 +1,98 @@
+"""Policies that are a network of operations: decided in compiled code, whole episodes at a time, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slipstream.core.family import FAMILIES
+from slipstream.core.jit import algebra, entry
+from slipstream.core.lanes import ASKING, LOG_FULL, advance, list_legal, resume, summarise
+from slipstream.policies.inference import best_candidate, infer, load_candidates, make_network
+from slipstream.policies.operations import Layout, Operation, lay_out
+
+if TYPE_CHECKING:
+    from slipstream.core.simulator import Simulator
+
+
+@algebra
+def look(spec, state, lane, sheet, network):
+    """Put the legal candidates of the present choice before the network; return how many they are."""
+    summarise(spec, state, lane, sheet, 0)
+    list_legal(spec, state, lane, sheet, 0, False)
+    count = np.int64(sheet.counts[0, 1])
+    load_candidates(network, sheet.rows[0], sheet.legal[0], count, sheet.globals[0])
+    return count
+
+
+@entry
+def run_network(spec, state, lane, sheet, network, choices):
+    """Play by the network's best candidates until the episode ends, the log is full, or `choices` were made."""
+    header = state.lanes[lane]
+    if header.status == LOG_FULL:
+        resume(spec, state, lane)
+    while header.status == ASKING and choices > 0:
+        count = look(spec, state, lane, sheet, network)
+        infer(network, 1)
+        advance(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, count)]))
+        choices -= 1
+    return header.status
+
+
+@entry
+def decide(network, rows, legal, count, global_row):
+    """Return the row of the network's best candidate."""
+    load_candidates(network, rows, legal, count, global_row)
+    infer(network, 1)
+    return legal[best_candidate(network, count)]
+
+
+class CompiledPolicy:
+    """A network that picks the legal candidate with the greatest logit."""
+
+    def __init__(
+        self, name: str, family: str, operations: Sequence[Operation], tensors: Mapping[str, np.ndarray]
+    ) -> None:
+        self.name = name
+        self.family = family
+        self.operations = tuple(operations)
+        self.tensors = {key: np.asarray(value, np.float32) for key, value in tensors.items()}
+        self._networks: dict[int, Any] = {}
+        self.layout(1)
+
+    def layout(self, capacity: int) -> Layout:
+        """Return the network's plan for up to so many candidates."""
+        shapes = {name: tensor.shape for name, tensor in self.tensors.items()}
+        return lay_out(self.operations, shapes, self._widths, capacity)
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane; return why it stopped."""
+        network = self._network(len(simulator.raw["mask"][0]))
+        return int(run_network(simulator.spec, simulator.state, 0, simulator.observed, network, choices))
+
+    def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+        """Return the index of the row to take; raw values, times in ns."""
+        (scale, low, high), (global_scale, global_low, global_high) = self._images
+        shown = np.clip(rows[:, : len(scale)] * scale, low, high).astype(np.float32)
+        summary = np.clip(global_row[: len(global_scale)] * global_scale, global_low, global_high).astype(np.float32)
+        legal = np.flatnonzero(mask).astype(np.int32)
+        return int(decide(self._network(len(mask)), shown, legal, len(legal), summary))
+
+    @cached_property
+    def _images(self) -> tuple[np.ndarray, np.ndarray]:
+        family = FAMILIES[self.family]
+        return family.candidate_features.observed.image(), family.global_features.observed.image()
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        family = FAMILIES[self.family]
+        return len(family.candidate_features.observed), len(family.global_features.observed)
+
+    def _network(self, capacity: int) -> Any:
+        if capacity not in self._networks:
+            layout = self.layout(capacity)
+            self._networks[capacity] = make_network(layout, layout.flat(self.tensors))
+        return self._networks[capacity]

@@ -1,0 +1,197 @@
+"""Networks as lists of operations: what compiled code can run, and nothing else.
+
+A network reads two inputs, `rows` (a vector per candidate) and `globals` (a vector per choice), and writes registers.
+A register holds a vector per candidate if what it is made from does, else one per choice. The list is closed, so
+loading a network never runs anybody's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstream.errors import PolicyError
+
+LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND = range(8)
+KINDS = {
+    "linear": LINEAR,  # target = source @ weight.T + bias
+    "add": ADD,  # target += source, for every candidate if the source is a single vector
+    "relu": RELU,  # in place
+    "tanh": TANH,  # in place
+    "normalise": NORMALISE,  # target = layer norm of the source, times weight, plus bias
+    "mean": MEAN,  # target = mean of the source over the candidates
+    "max": MAX,  # target = greatest value of each column over the candidates
+    "attend": ATTEND,  # target = mean of the source over the candidates, weighted by the softmax of `scores` per head
+}
+"""The closed list, by the names that files use."""
+
+OP, SOURCE, TARGET, PER_ROW, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_PER_ROW = range(10)
+COLUMNS = 10
+"""Columns of a laid-out operation. Places are offsets into the registers and the weights, -1 where there is none."""
+
+ROWS, GLOBALS = "rows", "globals"
+LOGITS, VALUE = "logits", "value"
+"""The registers that every network must read from and write to."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One step of a network."""
+
+    kind: str
+    source: str
+    target: str
+    weight: str | None = None
+    bias: str | None = None
+    scores: str | None = None
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the operation as JSON-ready data."""
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Register:
+    """Where vectors are kept: `place` of the first, their `width`, and whether there is one per candidate."""
+
+    place: int
+    width: int
+    per_row: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A network as compiled code reads it, for some choices at a time with so many candidates in all."""
+
+    candidates: int
+    choices: int
+    code: np.ndarray
+    """(operations, COLUMNS) int64."""
+    ports: np.ndarray
+    """Places of rows, globals, logits and value, then the widths of rows and globals."""
+    size: int
+    """Numbers in all registers."""
+    parameters: tuple[tuple[str, int, tuple[int, ...]], ...]
+    """Name, place in the flat weights and shape of every parameter; matrices lie transposed, inputs first."""
+    weights: int
+    """Numbers in the flat weights."""
+
+    def flat(self, tensors: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the parameters as one vector."""
+        flat = np.zeros(self.weights, np.float32)
+        for name, place, shape in self.parameters:
+            flat[place : place + int(np.prod(shape))] = np.ascontiguousarray(tensors[name].T).reshape(-1)
+        return flat
+
+
+def parse_operations(data: Any, place: str) -> tuple[Operation, ...]:
+    """Return the operations of a file, or say what is wrong with them."""
+    if not isinstance(data, list):
+        raise PolicyError(f"{place}: expected a list of operations, got {type(data).__name__}")
+    operations = []
+    for index, item in enumerate(data):
+        if not isinstance(item, dict) or not all(isinstance(value, str) for value in item.values()):
+            raise PolicyError(f"{place}[{index}]: expected an object of texts")
+        unknown = sorted(set(item) - set(Operation.__dataclass_fields__))
+        missing = [key for key in ("kind", "source", "target") if key not in item]
+        if unknown or missing:
+            raise PolicyError(f"{place}[{index}]: unknown keys {unknown}, missing keys {missing}")
+        operations.append(Operation(**item))
+    return tuple(operations)
+
+
+def lay_out(
+    operations: Sequence[Operation],
+    shapes: Mapping[str, tuple[int, ...]],
+    columns: tuple[int, int],
+    candidates: int,
+    choices: int = 1,
+) -> Layout:
+    """Give every register and parameter its place; refuse what is not in the closed list or does not fit together.
+
+    `shapes` are those of the parameters, `columns` the widths of a row and of the globals.
+    """
+    registers: dict[str, Register] = {}
+    parameters: dict[str, tuple[int, tuple[int, ...]]] = {}
+    size = weights = 0
+
+    def reserve(name: str, width: int, per_row: bool) -> Register:
+        nonlocal size
+        registers[name] = Register(size, width, per_row)
+        size += width * (candidates if per_row else choices)
+        return registers[name]
+
+    def parameter(name: str | None, shape: tuple[int, ...], where: str) -> int:
+        nonlocal weights
+        if name is None:
+            return -1
+        if shapes.get(name) != shape:
+            raise PolicyError(f"{where}: parameter '{name}' has shape {shapes.get(name)}: expected {shape}")
+        if name not in parameters:
+            parameters[name] = (weights, shape)
+            weights += int(np.prod(shape))
+        return parameters[name][0]
+
+    reserve(ROWS, columns[0], True)
+    reserve(GLOBALS, columns[1], False)
+    code = []
+    for index, operation in enumerate(operations):
+        where = f"operation {index} ({operation.kind})"
+        if operation.kind not in KINDS:
+            raise PolicyError(f"{where}: not among those that can be compiled: expected one of {', '.join(KINDS)}")
+        for name in filter(None, (operation.source, operation.scores)):
+            if name not in registers:
+                raise PolicyError(f"{where}: register '{name}' is read before it is written")
+        kind, source = KINDS[operation.kind], registers[operation.source]
+        width, per_row, extra = source.width, source.per_row, -1
+        if kind == LINEAR:
+            width = (shapes.get(operation.weight or "") or (0,))[0]
+        if kind in (MEAN, MAX, ATTEND):
+            if not source.per_row:
+                raise PolicyError(f"{where}: '{operation.source}' is a single vector: expected one per candidate")
+            per_row = False
+        if kind == ATTEND:
+            scores = registers[operation.scores or ""] if operation.scores in registers else source
+            if operation.scores is None or not scores.per_row or source.width % scores.width:
+                raise PolicyError(f"{where}: expected scores per candidate, one per head, heads dividing the width")
+            extra = scores.place
+        if kind in (ADD, RELU, TANH):
+            target = registers.get(operation.target, source)
+            in_place = kind == ADD or operation.target == operation.source
+            fits = target.width == source.width and (target.per_row or not source.per_row)
+            if operation.target not in registers or not in_place or not fits:
+                raise PolicyError(f"{where}: '{operation.source}' does not fit into '{operation.target}'")
+        elif operation.target in registers:
+            raise PolicyError(f"{where}: register '{operation.target}' is written twice")
+        else:
+            target = reserve(operation.target, width, per_row)
+            if kind == NORMALISE:
+                extra = reserve(f"{operation.target}, 1 / deviation", 1, per_row).place
+        shape = (width, source.width) if kind == LINEAR else (width,)
+        weight = parameter(operation.weight, shape, where)
+        bias = parameter(operation.bias, (width,), where)
+        if kind in (LINEAR, NORMALISE) and min(weight, bias) < 0:
+            raise PolicyError(f"{where}: expected a weight and a bias")
+        if kind == ATTEND:
+            weight = registers[str(operation.scores)].width
+        code.append(
+            (kind, source.place, target.place, int(source.per_row), source.width, target.width)
+            + (weight, bias, extra, int(target.per_row))
+        )
+    for name, expected in ((LOGITS, True), (VALUE, False)):
+        if name not in registers or registers[name].width != 1 or registers[name].per_row != expected:
+            kind_of = "one number per candidate" if expected else "a single number"
+            raise PolicyError(f"the network does not write '{name}': expected {kind_of}")
+    ports = [registers[name].place for name in (ROWS, GLOBALS, LOGITS, VALUE)]
+    return Layout(
+        candidates,
+        choices,
+        np.array(code, np.int64).reshape(-1, COLUMNS),
+        np.array([*ports, *columns], np.int64),
+        size,
+        tuple((name, place, shape) for name, (place, shape) in parameters.items()),
+        weights,
+    )
