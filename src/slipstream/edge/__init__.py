@@ -98,6 +98,11 @@ class EdgeFamily(Family):
 
         return GENERATOR
 
+    def timescale(self, scenario: EdgeScenario) -> int:
+        from slipstream.edge import build
+
+        return build.timescale(scenario)
+
     def cast(self, scenario: EdgeScenario) -> Cast:
         from slipstream.edge.cast import cast
 
