@@ -74,6 +74,7 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
         for rank, variant in enumerate(task.ladder):
             variants[index, rank] = (
                 nanoseconds(variant.latency_ms),
+                nanoseconds(variant.solo_ms),
                 variant.accuracy,
                 variant.demand,
                 variant.compute_share,
