@@ -31,5 +31,5 @@ def test_a_load_out_of_range_is_refused(value: float) -> None:
 
 
 def test_a_family_without_variation_says_so() -> None:
-    with pytest.raises(InputError, match="scenarios of the family 'edge' cannot be varied: expected one of"):
+    with pytest.raises(InputError, match="scenarios of the family 'edge' cannot be varied: expected one of 'edge'"):
         Family.vary(FAMILIES["edge"], None, Variation(), 0)

@@ -15,11 +15,11 @@ from slipstream.core.bracket import Bracket
 from slipstream.core.cast import Cast
 from slipstream.core.features import FeatureTable
 from slipstream.core.timeline import Timeline
-from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
+    from slipstream.core.variation import Variation
 
 
 class Family(ABC):
