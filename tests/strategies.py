@@ -96,6 +96,8 @@ _LATENCIES = st.one_of(
 _SHARES = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0.0, 1.0))
 _SLOWDOWNS = st.one_of(st.sampled_from([1.0, 1.25, 2.0, 0.5, 0.5]), st.floats(0.2, 5.0))
 _SIZES = st.one_of(st.sampled_from([1.0, 2.0, 2.5, 3.0, 4.0, 0.0]), st.floats(0.0, 5.0))
+_TRUTHS = st.one_of(st.sampled_from([1.0, 0.5, 1.5, 2.0, 3.0]), st.floats(0.2, 5.0))
+"""What runs really take, in multiples of the profile."""
 _WATTS = st.one_of(st.sampled_from([0.0, 1.0, 2.5, 10.0]), st.floats(0.0, 60.0))
 
 
@@ -126,6 +128,7 @@ def _plain(draw: st.DrawFn, duration: Duration) -> Json:
     # Up to five tasks as a rule; with more, the event heap has more than one block.
     count = draw(st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), st.integers(6, 9)))
     tasks = [_task(draw, duration, index, kinds) for index in range(count)]
+    _mistake_profiles(draw, tasks)
     streams = draw(st.integers(1, 4))
     return {
         "family": "edge",
@@ -188,6 +191,14 @@ def _ladder(draw: st.DrawFn, duration: Duration) -> list[Json]:
         {"latency_ms": latency, "accuracy": draw(st.sampled_from([0.0, 0.5, 0.7, 0.9, 1.0])), "demand": draw(_DEMANDS)}
         for latency in latencies
     ]
+
+
+def _mistake_profiles(draw: st.DrawFn, tasks: list[Json]) -> None:
+    """Let one scenario in three have wrong profiles; some of its variants are as profiled all the same."""
+    if draw(st.integers(0, 2)) == 0:
+        variants = [variant for task in tasks for variant in task["variants"]]
+        for variant, truth in zip(variants, _scattered(draw, _TRUTHS, len(variants)), strict=True):
+            variant["actual_ms"] = truth * variant["latency_ms"] if truth != 1.0 else None
 
 
 def _arrival(draw: st.DrawFn, duration: Duration, kind: str) -> Json:

@@ -13,7 +13,7 @@ from slipstream.core.jit import kernel_sources
 PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
     ("errors",),
-    ("core.parts", "core.bracket", "core.cast", "core.features", "core.timeline", "core.family"),
+    ("core.parts", "core.bracket", "core.cast", "core.features", "core.timeline", "core.variation", "core.family"),
     ("core.jit", "core.structs"),
     ("core.generator", "core.tables"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.laws"),

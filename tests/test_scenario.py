@@ -427,6 +427,7 @@ def with_memory(megabytes: float) -> dict[str, Any]:
         (ladder({"stages": 0}), "tasks[1].variants[0].stages: must be at least 1, got 0"),
         (ladder({"compute_share": 1.5}), "tasks[1].variants[0].compute_share: must be at most 1, got 1.5"),
         (ladder({"power_w": -0.5}), "tasks[1].variants[0].power_w: must be at least 0, got -0.5"),
+        (ladder({"actual_ms": 0}), "tasks[1].variants[0].actual_ms: must be at least 1e-06, got 0"),
         (edited("device", {"idle_w": -1}), "device.idle_w: must be at least 0, got -1"),
         (edited("device", {"busy_w": -1}), "device.busy_w: must be at least 0, got -1"),
         (edited("reward", {"energy": -1}), "reward.energy: must be at least 0, got -1"),
@@ -498,6 +499,7 @@ MACHINE_KEYS: dict[str, tuple[str, Any, Any]] = {
     "variant.memory_mb": ("variant", 0, 1),
     "variant.load_ms": ("variant", 0, 1),
     "variant.power_w": ("variant", None, 1),
+    "variant.actual_ms": ("variant", None, 1),
 }
 
 

@@ -602,6 +602,21 @@ MUTANTS = [
         "chosen.latency * (chosen.stages - course.stage) / chosen.stages",
         "chosen.latency * (chosen.stages - course.stage + 1) / chosen.stages",
     ),
+    Mutant(
+        "a run takes as long as profiled", STREAMS, "chosen.actual * latency_factor", "chosen.latency * latency_factor"
+    ),
+    Mutant(
+        "what is expected of a run is what it really takes",
+        STREAMS,
+        "    running.expected = chosen.latency\n",
+        "    running.expected = chosen.actual\n",
+    ),
+    Mutant(
+        "a border shows what the stages to come really take",
+        STREAMS,
+        "    running.expected = chosen.latency * (",
+        "    running.expected = chosen.actual * (",
+    ),
     Mutant("an arrival raises no alert", KERNEL, "    state.lanes[lane].alert = 1\n", "", True),
     Mutant("a border raises no alert", STREAMS, "    header.alert = 1\n", ""),
     Mutant("a wait leaves the alert up", KERNEL, "        header.alert = 0\n        if stream", "        if stream"),

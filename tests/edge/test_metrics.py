@@ -237,6 +237,17 @@ def test_the_reward_metric_is_what_the_environment_paid(name):
     assert total == pytest.approx(expected)
 
 
+def test_slowdowns_are_against_what_a_run_really_takes_alone():
+    tasks = [task("a", 10, [0.5, 1.0], weight=2.0), task("b", 4, [0.8], criticality=1)]
+    # Profiled at 4 and 2.
+    tasks[0]["variants"][1]["actual_ms"], tasks[1]["variants"][0]["actual_ms"] = 8.0, 1.0
+    figures = metrics(load({"family": "edge", "horizon_ms": 40, "tasks": tasks}), EVENTS)
+    # a0 and a1 held streams for 4 each and took 4 and 13, b0 held one for 2 and took 2, all in 9.
+    assert figures["latency_increase"] == pytest.approx((4 / 8 + 4 / 8 + 2 / 1) / 3)
+    assert figures["antt"] == pytest.approx((4 / 8 + 13 / 8 + 2 / 1) / 3)
+    assert figures["stp"] == pytest.approx((8 + 8 + 1) / 9)
+
+
 def test_every_policy_has_every_metric():
     events = {name: Simulator(load("edge/tiny")).play(find(name, "edge"), 0) for name in names("edge")}
     keys = {name: list(metrics(load("edge/tiny"), rows)) for name, rows in events.items()}

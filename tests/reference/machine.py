@@ -138,6 +138,9 @@ class TaskState:
 
     spec: Task
     latencies: list[int]
+    """By the profile."""
+    lengths: list[int]
+    """What runs really take, before chance."""
     load_times: list[int]
     powers: list[float]
     deadline: int
@@ -223,6 +226,9 @@ class Machine:
         return TaskState(
             spec=spec,
             latencies=latencies,
+            lengths=[
+                ns(variant.latency_ms if variant.actual_ms is None else variant.actual_ms) for variant in spec.ladder
+            ],
             load_times=[ns(variant.load_ms) for variant in spec.ladder],
             powers=[busy_w if variant.power_w is None else variant.power_w for variant in spec.ladder],
             deadline=ns(spec.relative_deadline_ms),
@@ -423,7 +429,7 @@ class Machine:
     def _new_run(self, job: Job, variant: int, ready_at: int) -> Run:
         task = self.tasks[job.task]
         latency = float(task.latencies[variant])
-        total_work = latency * self._factor(job)
+        total_work = float(task.lengths[variant]) * self._factor(job)
         stages = task.spec.ladder[variant].stages if self.preemption == "stage" else 1
         kept = self.kept.pop(job, None)
         if kept is None or kept.variant != variant:
@@ -442,7 +448,7 @@ class Machine:
         )
 
     def _factor(self, job: Job) -> float:
-        """Return by how much the job takes longer than profiled, whichever variant runs and whenever it starts."""
+        """Return by how much the job takes longer than on average, whichever variant runs and whenever it starts."""
         key = self.tasks[job.task].latency_key
         latency = self.scenario.device.latency
         if isinstance(latency, LognormalLatency):

@@ -15,9 +15,11 @@ from slipstream.core.bracket import Bracket
 from slipstream.core.cast import Cast
 from slipstream.core.features import FeatureTable
 from slipstream.core.timeline import Timeline
+from slipstream.errors import InputError
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
+    from slipstream.core.variation import Variation
 
 
 class Family(ABC):
@@ -99,6 +101,19 @@ class Family(ABC):
     def generator(self) -> Generator | None:
         """The source of random scenarios; None where a family has none."""
         return None
+
+    def vary(self, scenario: Any, variation: Variation, seed: int) -> Any:
+        """Return another scenario of the same shape, drawn from around a scenario by a seed; itself if nothing varies.
+
+        Raises:
+            InputError: The family's scenarios cannot be varied.
+        """
+        known = [f"'{name}'" for name, family in FAMILIES.items() if type(family).vary is not Family.vary]
+        raise InputError(f"scenarios of the family '{self.name}' cannot be varied: expected one of {', '.join(known)}")
+
+    @abstractmethod
+    def timescale(self, scenario: Any) -> int:
+        """Return for how long the effects of a choice last, in ns: the unit of time in which returns are discounted."""
 
     @property
     @abstractmethod

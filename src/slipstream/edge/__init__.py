@@ -15,6 +15,7 @@ from slipstream.edge import features
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
+    from slipstream.core.variation import Variation
     from slipstream.edge.scenario import EdgeScenario
 
 
@@ -97,6 +98,16 @@ class EdgeFamily(Family):
         from slipstream.edge.generate import GENERATOR
 
         return GENERATOR
+
+    def vary(self, scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenario:
+        from slipstream.edge.vary import vary
+
+        return vary(scenario, variation, seed)
+
+    def timescale(self, scenario: EdgeScenario) -> int:
+        from slipstream.edge import build
+
+        return build.timescale(scenario)
 
     def cast(self, scenario: EdgeScenario) -> Cast:
         from slipstream.edge.cast import cast

@@ -52,6 +52,13 @@ def log_margin(scenario: EdgeScenario) -> int:
     return LOG_MARGIN + evictions
 
 
+def timescale(scenario: EdgeScenario) -> int:
+    """Return the mean relative deadline of a job, in ns: tasks count by how often they release."""
+    tasks = spec_arrays(scenario)["tasks"]
+    # A trace may hold more releases than nanoseconds; its mean gap is then rounded to 0.
+    return round(float(np.average(tasks["deadline"], weights=1.0 / np.maximum(tasks["period"], 1))))
+
+
 def _first_drop(scenario: EdgeScenario) -> int:
     starts = len(scenario.tasks) * max(task.num_variants for task in scenario.tasks)
     return starts * (1 + (scenario.device.streams if scenario.device.preemption.kind != "none" else 0))
@@ -67,6 +74,7 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
         for rank, variant in enumerate(task.ladder):
             variants[index, rank] = (
                 nanoseconds(variant.latency_ms),
+                nanoseconds(variant.solo_ms),
                 variant.accuracy,
                 variant.demand,
                 variant.compute_share,

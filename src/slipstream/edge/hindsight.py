@@ -44,7 +44,7 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray, seed: int, namespace: st
                 release,
                 release + nanoseconds(task.relative_deadline_ms),
                 task.weight,
-                tuple(math.ceil(nanoseconds(variant.latency_ms) * factor) for variant in task.ladder),
+                tuple(math.ceil(nanoseconds(variant.solo_ms) * factor) for variant in task.ladder),
                 tuple(variant.accuracy for variant in task.ladder),
             )
         )

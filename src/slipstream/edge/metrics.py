@@ -112,7 +112,7 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode by name."""
     jobs = jobs_of(scenario, events)
     weight = np.array([task.weight for task in scenario.tasks])[jobs.task]
-    ladders = [[(v.accuracy, v.latency_ms) for v in task.ladder] for task in scenario.tasks]
+    ladders = [[(v.accuracy, v.solo_ms) for v in task.ladder] for task in scenario.tasks]
     longest = max(len(ladder) for ladder in ladders)
     table = np.array([ladder + [(0.0, 0.0)] * (longest - len(ladder)) for ladder in ladders])
     accuracy = table[jobs.task, np.maximum(jobs.variant, 0), 0]

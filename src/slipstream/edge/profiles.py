@@ -19,7 +19,7 @@ class Variant(Part):
     name: str = ""
     """For people only."""
     latency_ms: PositiveMs
-    """Mean time of one run alone on the device."""
+    """Mean time of one run alone on the device, as profiled: what policies expect."""
     accuracy: float = Field(ge=0.0, le=1.0)
     """Share of right answers (or mAP), between 0 and 1."""
     demand: float = Field(default=1.0, ge=1e-3, le=1e3)
@@ -36,6 +36,8 @@ class Variant(Part):
     """Time to bring the weights onto the device, before a run that does not find them there."""
     power_w: float | None = Field(default=None, ge=0.0, le=1e6)
     """Power that a run adds to the idle device; the device's busy_w if absent."""
+    actual_ms: PositiveMs | None = None
+    """Mean time that a run really takes alone on the device, where the profile is wrong; latency_ms if absent."""
 
     newer_keys: ClassVar[tuple[str, ...]] = (
         "compute_share",
@@ -44,7 +46,13 @@ class Variant(Part):
         "memory_mb",
         "load_ms",
         "power_w",
+        "actual_ms",
     )
+
+    @property
+    def solo_ms(self) -> float:
+        """Mean time that a run really takes alone on the device, whatever the profile says."""
+        return self.latency_ms if self.actual_ms is None else self.actual_ms
 
 
 @dataclass(frozen=True)

@@ -140,13 +140,13 @@ class Preemption(Part):
 
 
 class FixedLatency(Part):
-    """Every run takes exactly the profiled latency."""
+    """Every run takes exactly the latency of its variant."""
 
     kind: Literal["fixed"]
 
 
 class LognormalLatency(Part):
-    """Every job's latency is the profiled one times a lognormal factor of mean 1."""
+    """Every job's latency is that of its variant times a lognormal factor of mean 1."""
 
     kind: Literal["lognormal"]
     cv: float = Field(default=0.05, gt=0.0, le=10.0)
@@ -154,7 +154,7 @@ class LognormalLatency(Part):
 
 
 class ExponentialLatency(Part):
-    """Every job's latency is exponential with the profiled mean: for queueing theory."""
+    """Every job's latency is exponential with the mean of its variant: for queueing theory."""
 
     kind: Literal["exponential"]
 

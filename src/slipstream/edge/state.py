@@ -73,7 +73,8 @@ TASK = np.dtype(
 )
 VARIANT = np.dtype(
     [
-        ("latency", "i8"),
+        ("latency", "i8"),  # by the profile
+        ("actual", "i8"),  # what a run really takes alone, before chance
         ("accuracy", "f8"),
         ("demand", "f8"),
         ("compute", "f8"),

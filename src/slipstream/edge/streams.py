@@ -31,7 +31,7 @@ LONGEST_RUN = 2.0**60
 
 @kernel
 def latency_factor(spec, task_state, job):
-    """Return how much longer than profiled the job runs; it depends on the job alone, not on the policy."""
+    """Return how much longer than on average the job runs; it depends on the job alone, not on the policy."""
     device = spec.device[0]
     if device.latency_kind == LOGNORMAL:
         return math.exp(device.sigma * normal(task_state.latency_key, job) - device.half_variance)
@@ -138,7 +138,7 @@ def start(spec, state, lane, stream, task, variant, switch_cost):
     running.variant = variant
     running.job = header.taken_job
     running.release = header.taken_release
-    running.work = chosen.latency * latency_factor(spec, state.tasks[lane, task], running.job)
+    running.work = chosen.actual * latency_factor(spec, state.tasks[lane, task], running.job)
     running.expected = chosen.latency
     running.demand = chosen.demand
     running.rate = 0.0
