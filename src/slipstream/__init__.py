@@ -18,6 +18,7 @@ from slipstream.edge import FAMILY as _EDGE
 
 if TYPE_CHECKING:
     from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
+    from slipstream.learn.training import train
     from slipstream.policies import Policy, choice, rule
     from slipstream.scenario import load
 
@@ -32,10 +33,22 @@ _HOMES = {
     "evaluate": "slipstream.evaluation",
     "load": "slipstream.scenario",
     "rule": "slipstream.policies",
+    "train": "slipstream.learn.training",
 }
 """Where the public names live; they are imported on first use, so that `import slipstream` stays quick."""
 
-__all__ = ["Comparison", "Evaluation", "Policy", "__version__", "choice", "compare", "evaluate", "load", "rule"]
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "Policy",
+    "__version__",
+    "choice",
+    "compare",
+    "evaluate",
+    "load",
+    "rule",
+    "train",
+]
 
 register_family(_EDGE)
 

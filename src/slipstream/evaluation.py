@@ -14,6 +14,7 @@ from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator, check_seed
 from slipstream.errors import InputError
 from slipstream.policies.base import Policy, find, names
+from slipstream.policies.learned import shipped
 from slipstream.scenario import load
 
 RESAMPLES = 2000
@@ -140,9 +141,10 @@ def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]
     listed = policies.split(",") if isinstance(policies, str) else policies
     chosen: dict[str, Policy] = {}
     for policy in listed:
-        whole_family = isinstance(policy, str) and policy.strip() == "all"
-        for one in names(family) if whole_family else [policy]:
-            found = find(one.strip() if isinstance(one, str) else one, family)
+        groups: dict[Any, list[str]] = {"all": names(family), "learned": list(shipped(family))}
+        name = policy.strip() if isinstance(policy, str) else policy
+        for one in groups[name] if isinstance(name, str) and name in groups else [name]:
+            found = find(one, family)
             chosen.setdefault(found.name, found)
     return list(chosen.values())
 
@@ -158,8 +160,9 @@ def compare(
 ) -> Comparison:
     """Play several policies on the same arrivals: objects, or names, also in one string separated by commas.
 
-    "all" stands for every policy of the family; what is named twice is played once. With `oracle_seconds`, the best
-    possible reward of every episode is bracketed too, solving each for about so long.
+    "all" stands for every heuristic of the family, "learned" for the trained policies that come with it; what is named
+    twice is played once. With `oracle_seconds`, the best possible reward of every episode is bracketed too, solving
+    each for about so long.
     """
     loaded: Any = load(scenario)
     family = family_of(loaded).name

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 import slipstream
-from slipstream.cli import bench, compare, demo, generate, importing, oracle, policies, report, run, scenarios, schema
+from slipstream.cli import (
+    bench,
+    compare,
+    demo,
+    generate,
+    importing,
+    oracle,
+    policies,
+    report,
+    run,
+    scenarios,
+    schema,
+    train,
+)
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.errors import InputError
 
@@ -34,7 +47,7 @@ def _options(
     """Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers."""
 
 
-for _module in (demo, run, compare, oracle, report, scenarios, policies, schema, bench):
+for _module in (demo, run, compare, train, oracle, report, scenarios, policies, schema, bench):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
 app.add_typer(generate.app, name="generate")
 app.add_typer(importing.app, name="import")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.learn.collect import CUT_OFF, ENDED
+from slipstream.learn.collect import ENDED
 
 
 def discounts(elapsed: np.ndarray, horizon: float) -> np.ndarray:
@@ -53,6 +53,3 @@ def returns_to_go(
     """Return the discounted sum of what every step and those after it brought; a cut-off counts what was expected."""
     nothing = np.zeros_like(after)
     return generalised_advantages(reward, nothing, after, ended, discount, 1.0, length)
-
-
-__all__ = ["CUT_OFF", "ENDED", "discounts", "generalised_advantages", "returns_to_go"]

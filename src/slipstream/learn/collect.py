@@ -178,7 +178,8 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, k
     """Let every lane make choices by the network, as many as the rollout has room for, and keep them.
 
     With an expert (`form` is not NO_EXPERT), note what it would choose, and follow it with probability `loyalty`.
-    Random numbers come from `key`, the number of the lane and the step. With `until_end`, a lane stops at the end of its episode.
+    Random numbers come from `key`, the number of the lane and the step. With `until_end`, a lane stops at the end of
+    its episode.
     """
     lanes, steps = rollout.begin.shape
     for lane in range(lanes):

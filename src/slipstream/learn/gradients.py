@@ -58,6 +58,12 @@ def add_product(target, a, b, room):
 
 
 @algebra
+def is_input(network, step):
+    """Return whether a step reads what was observed: no gradient need reach that."""
+    return step[o.SOURCE] == network.ports[0] or step[o.SOURCE] == network.ports[1]
+
+
+@algebra
 def linear_slopes(network, slopes, step, count):
     n_in, n_out = step[o.N_IN], step[o.N_OUT]
     slope = matrix(slopes.registers, step[o.TARGET], count, n_out)
@@ -66,7 +72,7 @@ def linear_slopes(network, slopes, step, count):
     for row in range(count):
         for j in range(n_out):
             slopes.weights[step[o.BIAS] + j] += slope[row, j]
-    if step[o.SOURCE] != network.ports[0] and step[o.SOURCE] != network.ports[1]:
+    if not is_input(network, step):
         weight = matrix(network.weights, step[o.WEIGHT], n_in, n_out)
         add_product(matrix(slopes.registers, step[o.SOURCE], count, n_in), slope, weight.T, slopes.product)
 
@@ -98,6 +104,17 @@ def activate_slopes(registers, slopes, step, count):
     else:
         for place in range(size):
             slope[place] *= ONE - reached[place] * reached[place]
+
+
+@algebra
+def scale_slopes(network, slopes, step, count):
+    width = step[o.N_IN]
+    factor = network.weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
+    slope = matrix(slopes, step[o.TARGET], count, width)
+    goal = matrix(slopes, step[o.SOURCE], count, width)
+    for row in range(count):
+        for j in range(width):
+            goal[row, j] += slope[row, j] * factor[j]
 
 
 @algebra
@@ -192,6 +209,9 @@ def backpropagate(network, slopes, choices):
             linear_slopes(network, slopes, step, count)
         elif step[o.OP] == o.ADD:
             add_slopes(slopes.registers, step, starts, choices)
+        elif step[o.OP] == o.SCALE:
+            if not is_input(network, step):
+                scale_slopes(network, slopes.registers, step, count)
         elif step[o.OP] == o.NORMALISE:
             normalise_slopes(network, slopes, step, count)
         elif step[o.OP] == o.ATTEND:

@@ -47,16 +47,16 @@ class CandidateScorer(nn.Module):
     """A logit for every candidate and a value for the choice.
 
     Every candidate becomes a hidden vector, with the globals in it; all of them are summed up as the context; the
-    logit comes from the hidden vector and the context, the value from the context alone. Inputs are normalised by
-    `center` and `scale`, which training measures once; a scale of 0 hides a column.
+    logit comes from the hidden vector and the context, the value from the context alone. Training measures once
+    how to scale inputs and value (x * scale + shift); a scale of 0 hides a column.
     """
 
-    center: Tensor
-    scale: Tensor
-    global_center: Tensor
+    row_scale: Tensor
+    row_shift: Tensor
     global_scale: Tensor
-    value_center: Tensor
+    global_shift: Tensor
     value_scale: Tensor
+    value_shift: Tensor
 
     def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None = None) -> None:
         super().__init__()
@@ -78,15 +78,9 @@ class CandidateScorer(nn.Module):
         self.logit = nn.Linear(width, 1)
         self.value_hidden = nn.Linear(width, width)
         self.value = nn.Linear(width, 1)
-        for name, size, start in (
-            ("center", columns, 0.0),
-            ("scale", columns, 1.0),
-            ("global_center", global_columns, 0.0),
-            ("global_scale", global_columns, 1.0),
-            ("value_center", 1, 0.0),
-            ("value_scale", 1, 1.0),
-        ):
-            self.register_buffer(name, torch.full((size,), start))
+        for name, size in (("row", columns), ("global", global_columns), ("value", 1)):
+            self.register_buffer(f"{name}_scale", torch.ones(size))
+            self.register_buffer(f"{name}_shift", torch.zeros(size))
         self._initialise()
 
     def _initialise(self) -> None:
@@ -102,8 +96,10 @@ class CandidateScorer(nn.Module):
         """Return the network as operations for compiled code."""
         act = self.settings.activation
         steps = [
-            _linear("row", ROWS, "hidden"),
-            _linear("row_globals", GLOBALS, "hidden_globals"),
+            _scale("row", ROWS, "row_in"),
+            _scale("global", GLOBALS, "global_in"),
+            _linear("row", "row_in", "hidden"),
+            _linear("row_globals", "global_in", "hidden_globals"),
             Operation("add", "hidden_globals", "hidden"),
         ]
         hidden = "hidden"
@@ -120,7 +116,7 @@ class CandidateScorer(nn.Module):
             steps += [_linear("peak", "summit", "context_peak"), Operation("add", "context_peak", "context")]
         return (
             *steps,
-            _linear("context_globals", GLOBALS, "context_now"),
+            _linear("context_globals", "global_in", "context_now"),
             Operation("add", "context_now", "context"),
             Operation(act, "context", "context"),
             _linear("second", hidden, "deep"),
@@ -130,28 +126,17 @@ class CandidateScorer(nn.Module):
             _linear("logit", "deep", LOGITS),
             _linear("value_hidden", "context", "outlook"),
             Operation(act, "outlook", "outlook"),
-            _linear("value", "outlook", VALUE),
+            _linear("value", "outlook", "value_out"),
+            _scale("value", "value_out", VALUE),
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the parameters of the operations; what normalises inputs and value is part of their layers."""
-        found = dict(self.named_parameters())
-        for layer, center, scale in (
-            ("row", self.center, self.scale),
-            ("row_globals", self.global_center, self.global_scale),
-            ("context_globals", self.global_center, self.global_scale),
-        ):
-            weight = found[f"{layer}.weight"] * scale
-            found[f"{layer}.weight"] = weight
-            found[f"{layer}.bias"] = found[f"{layer}.bias"] - weight @ center
-        found["value.weight"] = found["value.weight"] * self.value_scale
-        found["value.bias"] = found["value.bias"] * self.value_scale + self.value_center
-        return found
+        """Return what the operations read: the parameters, and the measured constants that scale inputs and value."""
+        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the parameters of the operations as arrays."""
-        with torch.no_grad():
-            return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.tensors().items()}
+        """Return the tensors as arrays of their own."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.tensors().items()}
 
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
@@ -160,8 +145,8 @@ class CandidateScorer(nn.Module):
         """
         act = torch.relu if self.settings.activation == "relu" else torch.tanh
         choice_of = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
-        globals_in = (global_rows - self.global_center) * self.global_scale
-        hidden = self.row((rows - self.center) * self.scale) + self.row_globals(globals_in)[choice_of]
+        globals_in = global_rows * self.global_scale + self.global_shift
+        hidden = self.row(rows * self.row_scale + self.row_shift) + self.row_globals(globals_in)[choice_of]
         if self.settings.layer_norm:
             hidden = self.norm(hidden)
         hidden = act(hidden)
@@ -177,11 +162,15 @@ class CandidateScorer(nn.Module):
         context = act(context)
         logits = self.logit(act(self.second(hidden) + self.second_context(context)[choice_of])).squeeze(1)
         values = self.value(act(self.value_hidden(context))).squeeze(1)
-        return logits, values * self.value_scale + self.value_center
+        return logits, values * self.value_scale + self.value_shift
 
 
 def _linear(layer: str, source: str, target: str) -> Operation:
     return Operation("linear", source, target, f"{layer}.weight", f"{layer}.bias")
+
+
+def _scale(name: str, source: str, target: str) -> Operation:
+    return Operation("scale", source, target, f"{name}_scale", f"{name}_shift")
 
 
 def _sum(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:

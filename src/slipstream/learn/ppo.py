@@ -10,7 +10,7 @@ import torch
 from slipstream.learn.advantages import discounts, generalised_advantages
 from slipstream.learn.networks import packed_entropy, packed_log_softmax
 from slipstream.learn.rollout import Rollout
-from slipstream.learn.scoring import Scorer
+from slipstream.learn.scoring import Scorer, minibatches
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PPO:
         value_scale = self.scorer.network.value_scale
         told: dict[str, list[float]] = {name: [] for name in ("policy", "value", "entropy", "kl", "clipped")}
         for _ in range(settings.epochs):
-            for picks in _minibatches(rng.permutation(len(choices)), settings.minibatch):
+            for picks in minibatches(rng.permutation(len(choices)), settings.minibatch):
                 scored = self.scorer.score(choices, picks)
                 log_chances = packed_log_softmax(scored.logits, scored.choice_of, len(picks))
                 change = log_chances[scored.first + taken[picks]] - before[picks]
@@ -81,16 +81,11 @@ class PPO:
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(self.parameters, settings.gradient_norm)
                 self.optimizer.step()
-                with torch.no_grad():
-                    kl = float((ratio - 1.0 - change).mean())
-                    clipped = float((ratio != limited).float().mean())
-                for name, value in zip(told, (policy_loss, value_loss, entropy, kl, clipped), strict=True):
-                    told[name].append(float(value))
+                kl = (ratio - 1.0 - change).mean().item()
+                clipped = (ratio != limited).float().mean().item()
+                figures = (policy_loss.item(), value_loss.item(), entropy.item(), kl, clipped)
+                for name, figure in zip(told, figures, strict=True):
+                    told[name].append(figure)
             if 0.0 < settings.target_kl < kl:
                 break
         return {name: float(np.mean(values)) for name, values in told.items()}
-
-
-def _minibatches(order: np.ndarray, size: int) -> list[np.ndarray]:
-    """Return the choices in minibatches of about the same size."""
-    return np.array_split(order, max(1, round(len(order) / size)))

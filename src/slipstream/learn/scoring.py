@@ -49,6 +49,11 @@ class Scored:
     """Where the logits of a choice begin."""
 
 
+def minibatches(order: np.ndarray, size: int) -> list[np.ndarray]:
+    """Return the choices of an order in minibatches of about the same size."""
+    return np.array_split(order, max(1, round(len(order) / size)))
+
+
 class Scorer:
     """Runs a network on packed choices of at most `most_candidates`, in several threads; torch gets the gradients."""
 
@@ -56,7 +61,7 @@ class Scorer:
         self.network = network
         self.threads = threads
         shapes = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
-        widths = (len(network.center), len(network.global_center))
+        widths = (len(network.row_scale), len(network.global_scale))
         widest = max(int(np.prod(shape)) for shape in shapes.values())
         candidates = max(most_candidates, SERIAL_PRODUCT // widest)
         self.layout = lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK)
@@ -114,7 +119,7 @@ class _Score(torch.autograd.Function):
         return torch.from_numpy(logits), torch.from_numpy(values)
 
     @staticmethod
-    def backward(context: Any, d_logits: Tensor, d_values: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(context: Any, d_logits: Tensor, d_values: Tensor) -> tuple[Tensor, None]:
         layout = context.work.scorer.layout
         gradients = np.zeros((len(context.networks), layout.weights), np.float32)
         slopes = [make_slopes(layout, gradient) for gradient in gradients]

@@ -156,11 +156,17 @@ def describe(family: str) -> dict[str, str]:
 def find(policy: str | Policy, family: str) -> Policy:
     """Return the policy of that name, or the object itself."""
     if not isinstance(policy, str):
-        if isinstance(policy, Heuristic) and policy.family != family:
-            raise PolicyError(f"policy '{policy.name}' is for family '{policy.family}': expected one for '{family}'")
+        if getattr(policy, "family", family) != family:
+            raise PolicyError(f"policy '{policy.name}' is for another family: expected one for '{family}'")
         return policy
     known = names(family)
     if policy not in known:
+        from slipstream.policies.learned import is_policy_folder, load_policy, shipped
+
+        learned = shipped(family)
+        if policy in learned or is_policy_folder(policy):
+            return find(load_policy(learned.get(policy, policy)), family)
+        known = [*known, *learned]
         near = difflib.get_close_matches(policy, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(known)}"
         raise PolicyError(f"unknown policy '{policy}' of family '{family}': {hint}")

@@ -96,6 +96,18 @@ def activate(registers, step, count):
 
 
 @algebra
+def scale(registers, weights, step, count):
+    width = step[o.N_IN]
+    factor = weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
+    bias = weights[step[o.BIAS] : step[o.BIAS] + width]
+    source = matrix(registers, step[o.SOURCE], count, width)
+    target = matrix(registers, step[o.TARGET], count, width)
+    for row in range(count):
+        for j in range(width):
+            target[row, j] = source[row, j] * factor[j] + bias[j]
+
+
+@algebra
 def normalise(registers, weights, step, count):
     """Write the layer norm of every vector, and the inverse of what it was divided by."""
     width = step[o.N_IN]
@@ -175,6 +187,8 @@ def infer(network, choices):
             linear(registers, weights, step, count)
         elif step[o.OP] == o.ADD:
             add(registers, step, starts, choices)
+        elif step[o.OP] == o.SCALE:
+            scale(registers, weights, step, count)
         elif step[o.OP] == o.NORMALISE:
             normalise(registers, weights, step, count)
         elif step[o.OP] == o.ATTEND:

@@ -15,12 +15,13 @@ import numpy as np
 
 from slipstream.errors import PolicyError
 
-LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND = range(8)
+LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE = range(9)
 KINDS = {
     "linear": LINEAR,  # target = source @ weight.T + bias
     "add": ADD,  # target += source, for every candidate if the source is a single vector
     "relu": RELU,  # in place
     "tanh": TANH,  # in place
+    "scale": SCALE,  # target = source * weight + bias, column by column: measured constants, which are not learned
     "normalise": NORMALISE,  # target = layer norm of the source, times weight, plus bias
     "mean": MEAN,  # target = mean of the source over the candidates
     "max": MAX,  # target = greatest value of each column over the candidates
@@ -114,84 +115,97 @@ def lay_out(
 
     `shapes` are those of the parameters, `columns` the widths of a row and of the globals.
     """
-    registers: dict[str, Register] = {}
-    parameters: dict[str, tuple[int, tuple[int, ...]]] = {}
-    size = weights = 0
-
-    def reserve(name: str, width: int, per_row: bool) -> Register:
-        nonlocal size
-        registers[name] = Register(size, width, per_row)
-        size += width * (candidates if per_row else choices)
-        return registers[name]
-
-    def parameter(name: str | None, shape: tuple[int, ...], where: str) -> int:
-        nonlocal weights
-        if name is None:
-            return -1
-        if shapes.get(name) != shape:
-            raise PolicyError(f"{where}: parameter '{name}' has shape {shapes.get(name)}: expected {shape}")
-        if name not in parameters:
-            parameters[name] = (weights, shape)
-            weights += int(np.prod(shape))
-        return parameters[name][0]
-
-    reserve(ROWS, columns[0], True)
-    reserve(GLOBALS, columns[1], False)
-    code = []
-    for index, operation in enumerate(operations):
-        where = f"operation {index} ({operation.kind})"
-        if operation.kind not in KINDS:
-            raise PolicyError(f"{where}: not among those that can be compiled: expected one of {', '.join(KINDS)}")
-        for name in filter(None, (operation.source, operation.scores)):
-            if name not in registers:
-                raise PolicyError(f"{where}: register '{name}' is read before it is written")
-        kind, source = KINDS[operation.kind], registers[operation.source]
-        width, per_row, extra = source.width, source.per_row, -1
-        if kind == LINEAR:
-            width = (shapes.get(operation.weight or "") or (0,))[0]
-        if kind in (MEAN, MAX, ATTEND):
-            if not source.per_row:
-                raise PolicyError(f"{where}: '{operation.source}' is a single vector: expected one per candidate")
-            per_row = False
-        if kind == ATTEND:
-            scores = registers[operation.scores or ""] if operation.scores in registers else source
-            if operation.scores is None or not scores.per_row or source.width % scores.width:
-                raise PolicyError(f"{where}: expected scores per candidate, one per head, heads dividing the width")
-            extra = scores.place
-        if kind in (ADD, RELU, TANH):
-            target = registers.get(operation.target, source)
-            in_place = kind == ADD or operation.target == operation.source
-            fits = target.width == source.width and (target.per_row or not source.per_row)
-            if operation.target not in registers or not in_place or not fits:
-                raise PolicyError(f"{where}: '{operation.source}' does not fit into '{operation.target}'")
-        elif operation.target in registers:
-            raise PolicyError(f"{where}: register '{operation.target}' is written twice")
-        else:
-            target = reserve(operation.target, width, per_row)
-            if kind == NORMALISE:
-                extra = reserve(f"{operation.target}, 1 / deviation", 1, per_row).place
-        shape = (width, source.width) if kind == LINEAR else (width,)
-        weight = parameter(operation.weight, shape, where)
-        bias = parameter(operation.bias, (width,), where)
-        if kind in (LINEAR, NORMALISE) and min(weight, bias) < 0:
-            raise PolicyError(f"{where}: expected a weight and a bias")
-        if kind == ATTEND:
-            weight = registers[str(operation.scores)].width
-        code.append(
-            (kind, source.place, target.place, int(source.per_row), source.width, target.width)
-            + (weight, bias, extra, int(target.per_row))
-        )
+    plan = _Plan(shapes, candidates, choices)
+    plan.reserve(ROWS, columns[0], True)
+    plan.reserve(GLOBALS, columns[1], False)
+    code = [
+        plan.place(operation, f"operation {index} ({operation.kind})") for index, operation in enumerate(operations)
+    ]
     for name, expected in ((LOGITS, True), (VALUE, False)):
-        if name not in registers or registers[name].width != 1 or registers[name].per_row != expected:
+        found = plan.registers.get(name)
+        if found is None or found.width != 1 or found.per_row != expected:
             kind_of = "one number per candidate" if expected else "a single number"
             raise PolicyError(f"the network does not write '{name}': expected {kind_of}")
-    ports = [registers[name].place for name in (ROWS, GLOBALS, LOGITS, VALUE)]
+    ports = [plan.registers[name].place for name in (ROWS, GLOBALS, LOGITS, VALUE)]
     return Layout(
         candidates,
         choices,
         np.array(code, np.int64).reshape(-1, COLUMNS),
         np.array([*ports, *columns], np.int64),
-        size,
-        tuple((name, place, shape) for name, (place, shape) in parameters.items()),
-        weights,
+        plan.size,
+        tuple((name, place, shape) for name, (place, shape) in plan.parameters.items()),
+        plan.weights,
     )
+
+
+class _Plan:
+    """Registers and parameters that have their places already."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], candidates: int, choices: int) -> None:
+        self.shapes, self.candidates, self.choices = shapes, candidates, choices
+        self.registers: dict[str, Register] = {}
+        self.parameters: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self.size = self.weights = 0
+
+    def reserve(self, name: str, width: int, per_row: bool) -> Register:
+        """Give a new register its place."""
+        self.registers[name] = Register(self.size, width, per_row)
+        self.size += width * (self.candidates if per_row else self.choices)
+        return self.registers[name]
+
+    def place(self, operation: Operation, where: str) -> tuple[int, ...]:
+        """Return a laid-out operation."""
+        if operation.kind not in KINDS:
+            raise PolicyError(f"{where}: not among those that can be compiled: expected one of {', '.join(KINDS)}")
+        for name in filter(None, (operation.source, operation.scores)):
+            if name not in self.registers:
+                raise PolicyError(f"{where}: register '{name}' is read before it is written")
+        kind, source = KINDS[operation.kind], self.registers[operation.source]
+        if kind in (MEAN, MAX, ATTEND) and not source.per_row:
+            raise PolicyError(f"{where}: '{operation.source}' is one vector per choice: expected one per candidate")
+        target = self._target(operation, kind, source, where)
+        weight, bias = self._weights(operation, kind, source, target, where)
+        extra = -1
+        if kind == NORMALISE:
+            extra = self.reserve(f"{operation.target}, 1 / deviation", 1, source.per_row).place
+        if kind == ATTEND:
+            scores = self.registers.get(operation.scores or "")
+            if scores is None or not scores.per_row or source.width % scores.width:
+                raise PolicyError(f"{where}: expected scores per candidate, one per head, heads dividing the width")
+            extra, weight = scores.place, scores.width
+        places = (kind, source.place, target.place, int(source.per_row), source.width, target.width)
+        return (*places, weight, bias, extra, int(target.per_row))
+
+    def _target(self, operation: Operation, kind: int, source: Register, where: str) -> Register:
+        """Return the register that is written: a new one, but for the operations that change one in place."""
+        target = self.registers.get(operation.target)
+        if kind in (ADD, RELU, TANH):
+            in_place = kind == ADD or operation.target == operation.source
+            if target is None or not in_place or target.width != source.width or source.per_row > target.per_row:
+                raise PolicyError(f"{where}: '{operation.source}' does not fit into '{operation.target}'")
+            return target
+        if target is not None:
+            raise PolicyError(f"{where}: register '{operation.target}' is written twice")
+        width = source.width
+        if kind == LINEAR:
+            width = (self.shapes.get(operation.weight or "") or (0,))[0]
+        return self.reserve(operation.target, width, source.per_row and kind not in (MEAN, MAX, ATTEND))
+
+    def _weights(
+        self, operation: Operation, kind: int, source: Register, target: Register, where: str
+    ) -> tuple[int, int]:
+        """Return the places of weight and bias, -1 where there is none."""
+        if kind not in (LINEAR, NORMALISE, SCALE):
+            return -1, -1
+        if operation.weight is None or operation.bias is None:
+            raise PolicyError(f"{where}: expected a weight and a bias")
+        shape = (target.width, source.width) if kind == LINEAR else (target.width,)
+        return self._parameter(operation.weight, shape, where), self._parameter(operation.bias, (target.width,), where)
+
+    def _parameter(self, name: str, shape: tuple[int, ...], where: str) -> int:
+        if self.shapes.get(name) != shape:
+            raise PolicyError(f"{where}: parameter '{name}' has shape {self.shapes.get(name)}: expected {shape}")
+        if name not in self.parameters:
+            self.parameters[name] = (self.weights, shape)
+            self.weights += int(np.prod(shape))
+        return self.parameters[name][0]

@@ -1,0 +1,101 @@
+"""The folder of a training: what was asked for, how it went, the best and the last policy, and the state to go on from.
+
+run.json            settings, scenario, version, command
+history.jsonl       one line per evaluation
+best/, last/        policies (`policies.learned`)
+state/              what `--resume` goes on from
+tensorboard/        scalars
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from slipstream.errors import InputError
+from slipstream.learn.trainer import Trainer
+from slipstream.policies.learned import load_tensors, read_card, replace_file, save_policy, save_tensors, write_card
+
+RUN, HISTORY, STATE = "run.json", "history.jsonl", "state.json"
+
+
+class RunFolder:
+    """Files of one training; each appears whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def exists(self) -> bool:
+        """Whether a training was begun here."""
+        return (self.folder / RUN).exists()
+
+    def create(self, about: dict[str, Any]) -> None:
+        """Begin a training here."""
+        if self.exists:
+            raise InputError(f"{self.folder}: holds a training already: expected a new folder, or --resume")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder}: is a file: expected the name of a folder")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.rewrite(about)
+        except OSError as error:
+            reason = (error.strerror or "unknown reason").lower()
+            raise InputError(f"{self.folder}: cannot be written ({reason}): expected a writable place") from None
+
+    def rewrite(self, about: dict[str, Any]) -> None:
+        """Replace what was asked for."""
+        replace_file(self.folder / RUN, (json.dumps(about, indent=2) + "\n").encode())
+
+    def about(self) -> dict[str, Any]:
+        """Return what was asked for."""
+        if not self.exists:
+            raise InputError(f"{self.folder}: holds no training: expected a folder made by `slipstream train --out`")
+        return read_card(self.folder / RUN)
+
+    def save_policy(self, which: str, trainer: Trainer, about: dict[str, Any]) -> None:
+        """Write the network as it is now, as `best` or `last`."""
+        network = {"network": {"type": "candidate-scorer", **trainer.network.settings.to_dict()}}
+        operations, tensors = trainer.network.operations(), trainer.network.arrays()
+        save_policy(self.folder / which, trainer.family.name, operations, tensors, {**about, **network})
+
+    def save_state(self, trainer: Trainer, notes: dict[str, Any]) -> None:
+        """Write all that going on from here needs."""
+        folder = self.folder / "state"
+        arrays, numbers = trainer.state()
+        entry = save_tensors(folder, "state", arrays)
+        write_card(folder, STATE, "state", {"numbers": numbers, "notes": notes, "arrays": entry}, "arrays")
+
+    def restore(self, trainer: Trainer) -> dict[str, Any]:
+        """Let a trainer go on from the last state, if there is one; return the notes made with it."""
+        folder = self.folder / "state"
+        if not (folder / STATE).exists():
+            return {}
+        card = read_card(folder / STATE)
+        arrays = load_tensors(folder, card["arrays"], f"{folder / STATE}: arrays")
+        trainer.restore(arrays, card["numbers"])
+        self._forget_after(trainer.update_number)
+        notes: dict[str, Any] = card["notes"]
+        return notes
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Add an evaluation to the history."""
+        with (self.folder / HISTORY).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return all evaluations; a last line that was cut off does not count."""
+        path = self.folder / HISTORY
+        found = []
+        for text in path.read_text().splitlines() if path.exists() else []:
+            try:
+                found.append(json.loads(text))
+            except ValueError:
+                break
+        return found
+
+    def _forget_after(self, update: int) -> None:
+        """Drop evaluations that the state to go on from does not know of."""
+        lines = [json.dumps(line) + "\n" for line in self.history() if line["update"] <= update]
+        replace_file(self.folder / HISTORY, "".join(lines).encode())

@@ -1,0 +1,147 @@
+"""Everything that decides how a training goes, in one place that a file can hold."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal
+
+from slipstream.core.variation import Variation
+from slipstream.errors import InputError
+from slipstream.learn.imitation import ImitationSettings
+from slipstream.learn.networks import NetworkSettings
+from slipstream.learn.ppo import PPOSettings
+from slipstream.learn.reinforce import ReinforceSettings
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How a policy is trained."""
+
+    algo: Literal["ppo", "reinforce"] = "ppo"
+    steps: int = 6_000_000
+    """Choices to learn from, warm start included; schedules run over these."""
+    seed: int = 0
+    """Decides initial weights, arrivals and draws."""
+    lanes: int = 256
+    """Simulated machines side by side."""
+    rollout: int = 128
+    """Choices of every lane between two updates (PPO); REINFORCE plays whole episodes."""
+    episode_choices: int = 4096
+    """Most choices of an episode that REINFORCE learns from."""
+    groups: int = 8
+    """Groups of lanes; with a variation, every group plays a scenario of its own."""
+    threads: int = 2
+    warm_start: str | None = None
+    """Policy to imitate first, by name; none starts from random weights."""
+    variation: Variation = field(default_factory=Variation)
+    """How far the scenarios of training are varied from the one given (domain randomisation)."""
+    start_load: float = 1.0
+    """Multiple of the arrival rates at which a curriculum begins; by a third of the steps it reaches 1."""
+    redraw: int = 10
+    """Updates after which groups get new scenarios, if they vary."""
+    evaluate_every: int = 20
+    """Updates between two evaluations on held-out seeds, each followed by a checkpoint."""
+    evaluation_episodes: int = 32
+    hidden: tuple[str, ...] = (
+        "time",
+        "remaining",
+        "finished",
+        "missed",
+        "utilisation",
+        "completed",
+        "model_code",
+        "dataset_code",
+    )
+    """Columns that the network does not get: they tell where in an episode it is, or which one, not what is best."""
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    ppo: PPOSettings = field(default_factory=PPOSettings)
+    reinforce: ReinforceSettings = field(default_factory=ReinforceSettings)
+    imitation: ImitationSettings = field(default_factory=ImitationSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "lanes", "rollout", "groups", "threads", "redraw", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"training: {name} is {getattr(self, name)}: expected at least 1")
+        if self.algo not in ("ppo", "reinforce"):
+            raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
+        if self.groups > self.lanes:
+            raise InputError(f"training: {self.groups} groups of {self.lanes} lanes: expected at least a lane in each")
+        if self.algo == "reinforce" and self.lanes % (self.groups * self.reinforce.same_arrivals):
+            each = self.groups * self.reinforce.same_arrivals
+            raise InputError(f"training: {self.lanes} lanes with reinforce: expected a multiple of {each}")
+
+    @property
+    def algorithm(self) -> PPOSettings | ReinforceSettings:
+        """The settings of the chosen algorithm."""
+        return self.ppo if self.algo == "ppo" else self.reinforce
+
+    @property
+    def varies(self) -> bool:
+        """Whether groups play scenarios other than the one given."""
+        return not self.variation.nothing or self.start_load != 1.0
+
+    def load_at(self, progress: float) -> float:
+        """Return the multiple of the arrival rates at a point of the training."""
+        return min(1.0, self.start_load + (1.0 - self.start_load) * 3.0 * progress)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as JSON-ready data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TrainSettings:
+        """Return the settings of a file."""
+        settings: TrainSettings = _parse(cls, data, "settings")
+        return settings
+
+    def with_changes(self, changes: Mapping[str, Any]) -> TrainSettings:
+        """Return the settings with some changed; 'ppo.clip' names a setting within a part."""
+        changed = self
+        for key, value in changes.items():
+            part, _, name = key.rpartition(".")
+            if part and hasattr(changed, part):
+                changed = replace(changed, **{part: _changed(getattr(changed, part), name, value, key)})
+            else:
+                changed = _changed(changed, key, value, key)
+        return changed
+
+
+def _changed(settings: Any, name: str, value: Any, key: str) -> Any:
+    known = [one.name for one in fields(settings)] if is_dataclass(settings) else []
+    if name not in known:
+        raise InputError(f"training: unknown setting '{key}': expected one of {', '.join(known)}")
+    before = getattr(settings, name)
+    if isinstance(before, bool) and isinstance(value, str):
+        value = value.lower() in ("1", "true", "yes")
+    elif isinstance(before, int | float) and not isinstance(before, bool):
+        try:
+            value = type(before)(value)
+        except ValueError:
+            raise InputError(f"training: {key} is '{value}': expected a number") from None
+    return replace(settings, **{name: value})
+
+
+def _parse(kind: Any, data: Any, place: str) -> Any:
+    """Return a settings object from JSON-ready data, or say where it is wrong."""
+    if not is_dataclass(kind):
+        origin = typing.get_origin(kind)
+        return tuple(data) if origin is tuple and isinstance(data, list) else data
+    if not isinstance(data, Mapping):
+        raise InputError(f"{place}: expected an object")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(data) - set(hints))
+    if unknown:
+        raise InputError(f"{place}: unknown keys {', '.join(unknown)}: expected {', '.join(hints)}")
+    parsed = {key: _parse(_bare(hints[key]), value, f"{place}.{key}") for key, value in data.items()}
+    assert isinstance(kind, type)
+    return kind(**parsed)
+
+
+def _bare(hint: Any) -> Any:
+    """Return a type without `| None`."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return next(one for one in typing.get_args(hint) if one is not type(None))
+    return hint

@@ -1,0 +1,219 @@
+"""One training: lanes, network and algorithm, advanced update by update, with a state that can be written down.
+
+Everything random is drawn from the seed and the number of the update, so a training that goes on from its written
+state does exactly what it would have done without the interruption.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from slipstream.core.family import family_of
+from slipstream.core.variation import Variation
+from slipstream.errors import InputError
+from slipstream.learn.advantages import discounts, returns_to_go
+from slipstream.learn.imitation import Imitation
+from slipstream.learn.networks import CandidateScorer
+from slipstream.learn.ppo import PPO
+from slipstream.learn.reinforce import Reinforce
+from slipstream.learn.rollout import LanePool, Rollout
+from slipstream.learn.scoring import Scorer
+from slipstream.learn.settings import TrainSettings
+from slipstream.policies.base import Heuristic, find
+from slipstream.policies.compiled import CompiledPolicy
+
+MEASURED_CHOICES = 20_000
+"""Choices from which the scales of inputs are measured."""
+LEAST_DEVIATION = 0.02
+"""Columns that vary less than this are not blown up further."""
+
+
+class Trainer:
+    """A network in training on one scenario and its variations."""
+
+    def __init__(self, scenario: Any, settings: TrainSettings) -> None:
+        self.scenario, self.settings = scenario, settings
+        self.family = family_of(scenario)
+        self.expert = self._find_expert()
+        torch.manual_seed(settings.seed)
+        widths = (len(self.family.candidate_features.observed), len(self.family.global_features.observed))
+        self.network = CandidateScorer(*widths, settings.network)
+        horizon = settings.algorithm.discount_horizon * self.family.timescale(scenario)
+        self.horizon = horizon
+        self.update_number = 0
+        self.steps = 0
+        self.drawn_at = (0, 0)
+        """Update and steps at which the present scenarios were drawn."""
+        self.pool = self._draw_pool()
+        self.scorer = Scorer(self.network, self.pool.candidates, settings.threads)
+        self.imitation = Imitation(self.scorer, settings.imitation, horizon)
+        self.algorithm: PPO | Reinforce = (
+            PPO(self.scorer, settings.ppo, horizon)
+            if settings.algo == "ppo"
+            else Reinforce(self.scorer, settings.reinforce, horizon)
+        )
+
+    def _find_expert(self) -> Heuristic | None:
+        if self.settings.warm_start is None:
+            return None
+        expert = find(self.settings.warm_start, self.family.name)
+        if not isinstance(expert, Heuristic):
+            raise InputError(f"warm start: '{self.settings.warm_start}' is no heuristic: expected the name of one")
+        return expert
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next update imitates the expert."""
+        return self.expert is not None and self.update_number < self.settings.imitation.rollouts
+
+    @property
+    def progress(self) -> float:
+        """How much of the planned steps is behind, from 0 to 1."""
+        return min(1.0, self.steps / self.settings.steps)
+
+    def _draw_pool(self) -> LanePool:
+        """Return lanes for the present round: every group with its scenario, every lane at the start of an episode."""
+        settings = self.settings
+        self.drawn_at = (self.update_number, self.steps)
+        round_number = self.update_number // settings.redraw if settings.varies else 0
+        scenarios = [self.scenario] * settings.groups
+        if settings.varies:
+            variation = Variation(**{**vars(settings.variation), "load": self._load()})
+            draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=settings.groups)
+            scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
+        pool = LanePool(scenarios, settings.lanes, settings.threads)
+        pool.start(self._seeds(round_number))
+        return pool
+
+    def _load(self) -> float:
+        return self.settings.variation.load * self.settings.load_at(self.progress)
+
+    def _seeds(self, round_number: int) -> np.ndarray:
+        """Return the lanes' seeds; with REINFORCE, neighbours share theirs, and so their arrivals."""
+        settings = self.settings
+        same = settings.reinforce.same_arrivals if settings.algo == "reinforce" else 1
+        seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(2**61, size=settings.lanes // same)
+        return np.repeat(seeds, same)
+
+    def weights(self) -> np.ndarray:
+        """Return the network's weights as compiled code reads them."""
+        with torch.no_grad():
+            weights: np.ndarray = self.scorer.flat_weights().numpy()
+        return weights
+
+    def collect(self) -> Rollout:
+        """Play the rollout of the next update."""
+        settings = self.settings
+        key = (settings.seed, self.update_number)
+        if self.warming_up:
+            loyalty = settings.imitation.loyalty(self.update_number)
+            return self.pool.collect(self.scorer.layout, self.weights(), settings.rollout, key, self.expert, loyalty)
+        if settings.algo == "reinforce":
+            if not settings.varies:
+                self.pool.start(self._seeds(self.update_number))
+            most = settings.episode_choices
+            return self.pool.collect(self.scorer.layout, self.weights(), most, key, until_end=True)
+        return self.pool.collect(self.scorer.layout, self.weights(), settings.rollout, key)
+
+    def update(self) -> dict[str, float]:
+        """Play one rollout and learn from it; return figures about it."""
+        settings = self.settings
+        if settings.varies and self.update_number and self.update_number % settings.redraw == 0:
+            self.pool = self._draw_pool()
+        if self.update_number == 0:
+            self._measure_scales()
+        rollout = self.collect()
+        rng = np.random.default_rng([settings.seed, 2, self.update_number])
+        if self.warming_up:
+            share = self.update_number / settings.imitation.rollouts
+            figures = self.imitation.update(rollout, share, rng)
+        else:
+            figures = self.algorithm.update(rollout, self.progress, rng)
+        made = int(rollout.length.sum())
+        self.steps += made
+        self.update_number += 1
+        spent = float(rollout.elapsed[rollout.made].sum()) / self.family.nanoseconds_per_unit
+        reward = float(rollout.reward[rollout.made].sum())
+        return {
+            **figures,
+            "reward_rate": reward / spent if spent > 0 else 0.0,
+            "candidates": float(rollout.count[rollout.made].mean()),
+        }
+
+    def _measure_scales(self) -> None:
+        """Let the expert, or the network as it is, play; scale inputs and value by what it met."""
+        settings, network = self.settings, self.network
+        loyalty = 0.0 if self.expert is None else 1.0
+        rollout = self.pool.collect(
+            self.scorer.layout, self.weights(), settings.rollout, (settings.seed, 2**31), self.expert, loyalty
+        )
+        begin, count = rollout.begin[rollout.made][:MEASURED_CHOICES], rollout.count[rollout.made][:MEASURED_CHOICES]
+        rows = np.concatenate([rollout.rows[first : first + size] for first, size in zip(begin, count, strict=True)])
+        names = self.family.candidate_features.observed.names
+        global_names = self.family.global_features.observed.names
+        _set_scale(network.row_scale, network.row_shift, rows, names, settings.hidden)
+        global_rows = rollout.globals[rollout.made]
+        _set_scale(network.global_scale, network.global_shift, global_rows, global_names, settings.hidden)
+        discount = discounts(rollout.elapsed, self.horizon)
+        returns = returns_to_go(rollout.reward, np.zeros_like(rollout.reward), rollout.ended, discount, rollout.length)[
+            rollout.made
+        ]
+        rate = rollout.reward[rollout.made].sum() / max(1.0, float(rollout.elapsed[rollout.made].sum()))
+        network.value_scale[:] = max(float(returns.std()), 1e-3)
+        network.value_shift[:] = float(rate * self.horizon)
+
+    def policy(self, name: str = "learned") -> CompiledPolicy:
+        """Return the network as it is now, as a policy."""
+        return CompiledPolicy(name, self.family.name, self.network.operations(), self.network.arrays())
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return all that a training which goes on from here needs: arrays, and numbers."""
+        arrays = {f"network/{name}": array for name, array in self.network.arrays().items()}
+        for name, optimizer in self._optimizers().items():
+            for index, values in optimizer.state_dict()["state"].items():
+                for key, value in values.items():
+                    arrays[f"{name}/{index}/{key}"] = torch.as_tensor(value).numpy().copy()
+        for number, group in enumerate(self.pool.groups):
+            for name, array in group.arrays.items():
+                arrays[f"lanes/{number}/{name}"] = np.frombuffer(array.tobytes(), np.uint8)
+        return arrays, {"update": self.update_number, "steps": self.steps, "drawn_at": list(self.drawn_at)}
+
+    def restore(self, arrays: dict[str, np.ndarray], numbers: dict[str, Any]) -> None:
+        """Go on from a state."""
+        settings = self.settings
+        self.update_number, self.steps = int(numbers["update"]), int(numbers["steps"])
+        tensors = {name: torch.from_numpy(arrays[f"network/{name}"].copy()) for name in self.network.state_dict()}
+        self.network.load_state_dict(tensors)
+        for name, optimizer in self._optimizers().items():
+            state = optimizer.state_dict()
+            state["state"] = {}
+            for key, array in arrays.items():
+                if key.startswith(f"{name}/"):
+                    _, index, field = key.split("/")
+                    state["state"].setdefault(int(index), {})[field] = torch.from_numpy(array.copy())
+            optimizer.load_state_dict(state)
+        if settings.varies:
+            now = self.update_number, self.steps
+            self.update_number, self.steps = (int(number) for number in numbers["drawn_at"])
+            self.pool = self._draw_pool()
+            self.update_number, self.steps = now
+        for number, group in enumerate(self.pool.groups):
+            for name, array in group.arrays.items():
+                array.view(np.uint8).reshape(-1)[:] = arrays[f"lanes/{number}/{name}"]
+
+    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        return {"imitation": self.imitation.optimizer, "algorithm": self.algorithm.optimizer}
+
+
+def _set_scale(
+    scale: torch.Tensor, shift: torch.Tensor, values: np.ndarray, names: list[str], hidden: tuple[str, ...]
+) -> None:
+    """Scale columns to mean 0 and deviation 1; hide those that are to be hidden or never vary."""
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    factor = 1.0 / np.maximum(deviation, LEAST_DEVIATION)
+    factor[[name in hidden for name in names] | (deviation < 1e-6)] = 0.0
+    scale[:] = torch.from_numpy(factor.astype(np.float32))
+    shift[:] = torch.from_numpy((-mean * factor).astype(np.float32))

@@ -1,0 +1,248 @@
+"""`slipstream.train`: train a policy on a scenario, measured on held-out seeds next to the best heuristic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from slipstream.errors import InputError
+from slipstream.evaluation import evaluate
+from slipstream.learn.run_folder import RunFolder
+from slipstream.learn.settings import TrainSettings
+from slipstream.learn.trainer import Trainer
+from slipstream.policies.base import names
+from slipstream.policies.compiled import CompiledPolicy
+from slipstream.scenario import digest, dump, load
+
+HELD_OUT_SEED = 0
+"""Seed of the first evaluation episode, in the namespace of evaluation, which no training episode shares."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a training stands after an update."""
+
+    steps: int
+    planned_steps: int
+    seconds: float
+    phase: str
+    """`imitation`, `ppo` or `reinforce`."""
+    figures: dict[str, float]
+    reward: float | None
+    """Mean reward of the last evaluation on held-out seeds."""
+    best_reward: float | None
+    heuristic: str
+    heuristic_reward: float
+
+
+@dataclass(frozen=True)
+class Training:
+    """What came of a training."""
+
+    policy: CompiledPolicy
+    """The best network by its evaluation."""
+    reward: float
+    """Its mean reward on held-out seeds."""
+    heuristic: str
+    """The best heuristic on the same seeds."""
+    heuristic_reward: float
+    steps: int
+    seconds: float
+    history: list[dict[str, Any]]
+    """Every evaluation: steps, seconds, reward and the figures of the last update."""
+    folder: Path | None
+
+
+def best_heuristic(scenario: Any, family: str, episodes: int) -> tuple[str, float]:
+    """Return the family's heuristic with the highest mean reward on the held-out seeds, and that reward."""
+    rewards = {name: evaluate(scenario, name, episodes, HELD_OUT_SEED, "eval").mean("reward") for name in names(family)}
+    best = max(rewards, key=lambda name: rewards[name])
+    return best, rewards[best]
+
+
+def train(
+    scenario: str | Path | dict[str, Any] | Any,
+    settings: TrainSettings | None = None,
+    out: str | Path | None = None,
+    minutes: float | None = None,
+    resume: bool = False,
+    command: str = "",
+    report: Callable[[Report], None] | None = None,
+) -> Training:
+    """Train a policy.
+
+    Args:
+        scenario: What to train on; with `resume`, what the folder says counts.
+        settings: How; the defaults are those of `TrainSettings`.
+        out: Folder for checkpoints and history; without it nothing is written.
+        minutes: Plan as many steps as fit into this time, measured at the first updates, and stop when it is over.
+        resume: Go on where the training in `out` was when it last wrote its state.
+        command: What to note as the command that made the policy.
+        report: Called after every update.
+    """
+    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command)
+    return run.go(report)
+
+
+class _Run:
+    """A training under way, with its folder, its clock and its best evaluation."""
+
+    def __init__(
+        self,
+        scenario: Any,
+        settings: TrainSettings,
+        out: str | Path | None,
+        minutes: float | None,
+        resume: bool,
+        command: str,
+    ) -> None:
+        if resume and out is None:
+            raise InputError("resume without a folder: expected the one of the training to go on with")
+        self.folder = RunFolder(Path(out)) if out is not None else None
+        self.minutes = minutes
+        self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
+        if resume and self.folder is not None:
+            self.about = self.folder.about()
+            scenario, settings = self.about["scenario_file"], TrainSettings.from_dict(self.about["settings"])
+        self.scenario: Any = load(scenario)
+        torch.set_num_threads(1)  # The work is shared out above torch.
+        self.trainer = Trainer(self.scenario, settings)
+        if resume and self.folder is not None:
+            self.notes = {**self.notes, **self.folder.restore(self.trainer)}
+        else:
+            self.about = {
+                "scenario": f"{self.scenario.family}/{self.scenario.name}",
+                "scenario_digest": digest(self.scenario),
+                "command": command,
+                "settings": settings.to_dict(),
+                "scenario_file": dump(self.scenario),
+                **_versions(),
+            }
+            if self.folder is not None:
+                self.folder.create(self.about)
+        self.history = self.folder.history() if self.folder is not None else []
+        self.began = perf_counter() - float(self.notes["seconds"])
+        self.best_policy: CompiledPolicy | None = None
+        self.last_reward: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return perf_counter() - self.began
+
+    def go(self, report: Callable[[Report], None] | None) -> Training:
+        trainer = self.trainer
+        episodes = trainer.settings.evaluation_episodes
+        heuristic, heuristic_reward = best_heuristic(self.scenario, trainer.family.name, episodes)
+        writer = _scalars(self.folder.folder / "tensorboard") if self.folder is not None else None
+        speed_from: tuple[float, int] | None = None
+        while trainer.progress < 1.0 and not self._out_of_time():
+            phase = "imitation" if trainer.warming_up else trainer.settings.algo
+            figures = trainer.update()
+            if not self.notes["planned"] and phase != "imitation":
+                if speed_from is None:
+                    # The first update also compiles, so the clock starts after it.
+                    speed_from = (perf_counter(), trainer.steps)
+                elif perf_counter() - speed_from[0] > 5.0:
+                    self._plan(speed_from)
+            due = trainer.update_number % trainer.settings.evaluate_every == 0 or trainer.progress >= 1.0
+            if due or self._out_of_time():
+                self._evaluate(figures, heuristic_reward, phase, writer)
+            if report is not None:
+                best = self.notes["best"]
+                told = (trainer.steps, trainer.settings.steps, self.seconds, phase, figures, self.last_reward, best)
+                report(Report(*told, heuristic, heuristic_reward))
+        if writer is not None:
+            writer.close()
+        policy = self._best()
+        return Training(
+            policy,
+            float(self.notes["best"]),
+            heuristic,
+            heuristic_reward,
+            trainer.steps,
+            self.seconds,
+            self.history,
+            self.folder.folder if self.folder is not None else None,
+        )
+
+    def _out_of_time(self) -> bool:
+        return self.minutes is not None and self.seconds > 60.0 * self.minutes
+
+    def _plan(self, speed_from: tuple[float, int]) -> None:
+        """Fix the number of steps that fit into the time that is left; from here on, schedules count steps."""
+        trainer = self.trainer
+        speed = (trainer.steps - speed_from[1]) / (perf_counter() - speed_from[0])
+        left = 60.0 * (self.minutes or 0.0) - self.seconds
+        # A little less than fits: evaluations take time too.
+        planned = trainer.steps + int(0.93 * max(0.0, left) * speed)
+        trainer.settings = replace(trainer.settings, steps=max(planned, trainer.steps + 1))
+        self.notes["planned"] = True
+        self.about["settings"] = trainer.settings.to_dict()
+        if self.folder is not None:
+            self.folder.rewrite(self.about)
+
+    def _evaluate(self, figures: dict[str, float], heuristic_reward: float, phase: str, writer: Any) -> None:
+        """Play the held-out seeds, and write the checkpoints."""
+        trainer = self.trainer
+        policy = trainer.policy()
+        found = evaluate(self.scenario, policy, trainer.settings.evaluation_episodes, HELD_OUT_SEED, "eval")
+        reward = self.last_reward = found.mean("reward")
+        line = {
+            "update": trainer.update_number,
+            "steps": trainer.steps,
+            "seconds": round(self.seconds, 3),
+            "phase": phase,
+            "reward": reward,
+            "heuristic_reward": heuristic_reward,
+            **figures,
+        }
+        self.history.append(line)
+        improved = self.notes["best"] is None or reward > self.notes["best"]
+        if improved:
+            self.notes["best"] = reward
+            self.best_policy = policy
+        self.notes["seconds"] = self.seconds
+        if self.folder is not None:
+            self.folder.append(line)
+            card = {
+                **{key: self.about[key] for key in ("scenario", "scenario_digest", "command", "version", "settings")},
+                "algorithm": trainer.settings.algo,
+                "steps": trainer.steps,
+                "held_out_reward": reward,
+            }
+            if improved:
+                self.folder.save_policy("best", trainer, card)
+            self.folder.save_policy("last", trainer, card)
+            # Last of all: what a training goes on from never knows of a policy that was not written.
+            self.folder.save_state(trainer, self.notes)
+        if writer is not None:
+            for name, value in line.items():
+                if isinstance(value, float):
+                    writer.add_scalar(name, value, trainer.steps)
+            writer.flush()
+
+    def _best(self) -> CompiledPolicy:
+        if self.best_policy is not None:
+            return self.best_policy
+        if self.folder is not None and (self.folder.folder / "best").exists():
+            from slipstream.policies.learned import load_policy
+
+            return load_policy(self.folder.folder / "best")
+        raise InputError("the time was over before the first evaluation: expected more minutes or steps")
+
+
+def _versions() -> dict[str, str]:
+    from slipstream import __version__
+
+    return {"version": __version__, "torch": str(torch.__version__)}
+
+
+def _scalars(folder: Path) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder))
