@@ -25,6 +25,9 @@ ENDED, CUT_OFF = 1, 2
 
 NO_EXPERT = -1
 
+MOST_IDLE_EPISODES = 1000
+"""Episodes without any choice, one after the other, after which a lane gives up."""
+
 CHOICES = 3
 """Namespace of the draws that choose among candidates, beside those of episodes."""
 
@@ -185,13 +188,15 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, k
     for lane in range(lanes):
         header = state.lanes[lane]
         draws = stream_key(key, first_lane + lane)
-        step = 0
+        step = idle = 0
         while step < steps:
             if header.status != ASKING:
-                if until_end and step > 0:
+                if (until_end and step > 0) or idle == MOST_IDLE_EPISODES:
                     break
                 reset(spec, state, lane, next_seed(header.seed), header.namespace)
+                idle += 1
                 continue
+            idle = 0
             count = look(spec, state, lane, sheet, network)
             infer(network, 1)
             taken, log_chance = sample(network, count, uniform(draws, 2 * step))

@@ -1,0 +1,184 @@
+"""Whole trainings: they repeat, they go on where they were, and they survive being killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import slipstream
+from slipstream.core.variation import Variation
+from slipstream.errors import InputError
+from slipstream.learn.imitation import ImitationSettings
+from slipstream.learn.settings import TrainSettings
+from slipstream.learn.trainer import Trainer
+from slipstream.learn.training import train
+from slipstream.policies.learned import load_policy
+
+SMALL = TrainSettings(
+    steps=8 * 16 * 32,
+    lanes=16,
+    rollout=32,
+    groups=4,
+    evaluate_every=2,
+    evaluation_episodes=2,
+    redraw=2,
+    warm_start="lookahead",
+    imitation=ImitationSettings(rollouts=3, expert_rollouts=1),
+)
+KINDS = {
+    "ppo": SMALL,
+    "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64}),
+    "varied": SMALL.with_changes({"start_load": 0.5}).with_changes({"variation.profile_error": 0.2}),
+}
+
+
+def same(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_trains_the_same_policy(kind):
+    runs = [train("edge/tiny", KINDS[kind]) for _ in range(2)]
+    same(runs[0].policy.tensors, runs[1].policy.tensors)
+    other = train("edge/tiny", KINDS[kind].with_changes({"seed": 1}))
+    assert any((other.policy.tensors[name] != tensor).any() for name, tensor in runs[0].policy.tensors.items())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stop", [2, 5])
+def test_a_training_that_goes_on_from_its_state_does_what_it_would_have_done(kind, stop):
+    scenario = slipstream.load("edge/medium")
+    whole = Trainer(scenario, KINDS[kind])
+    for _ in range(stop):
+        whole.update()
+    arrays, numbers = whole.state()
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    again = Trainer(scenario, KINDS[kind])
+    again.restore(arrays, json.loads(json.dumps(numbers)))
+    for _ in range(3):
+        assert whole.update() == again.update()
+    same(*(trainer.state()[0] for trainer in (whole, again)))
+
+
+def test_a_folder_goes_on_after_a_stop_as_if_there_had_been_none(tmp_path):
+    whole = train("edge/medium", SMALL, tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    def stop(report):
+        if report.steps == 5 * 16 * 32:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train("edge/medium", SMALL, tmp_path / "cut", report=stop)
+    resumed = train("edge/medium", out=tmp_path / "cut", resume=True)
+    same(load_policy(tmp_path / "whole" / "last").tensors, load_policy(tmp_path / "cut" / "last").tensors)
+    assert [line["reward"] for line in resumed.history] == [line["reward"] for line in whole.history]
+    assert resumed.steps == whole.steps == SMALL.steps
+
+
+def test_a_training_killed_at_any_moment_leaves_policies_that_load_and_goes_on(tmp_path):
+    out = tmp_path / "run"
+    code = (
+        "from slipstream.learn.training import train; from tests.learn.test_training import SMALL;"
+        f"train('edge/tiny', SMALL.with_changes({{'steps': 10**9, 'evaluate_every': 1}}), {str(out)!r})"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=os.getcwd())
+    rng = np.random.default_rng(0)
+    deadline = time.monotonic() + 300
+    for _ in range(4):
+        while not (out / "state" / "state.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(float(rng.uniform(0.0, 0.3)))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        for which in ("best", "last"):
+            load_policy(out / which)
+        resume = code.replace("SMALL.with", "None and SMALL.with").replace(
+            f"{str(out)!r})", f"{str(out)!r}, resume=True)"
+        )
+        child = subprocess.Popen([sys.executable, "-c", resume], cwd=os.getcwd())
+        time.sleep(1.0)
+    child.kill()
+    child.wait()
+    steps = [json.loads(line)["steps"] for line in (out / "history.jsonl").read_text().splitlines()]
+    assert steps == sorted(set(steps))
+
+
+def test_training_reaches_the_known_optimum_of_the_tiny_scenario():
+    settings = TrainSettings(steps=150_000, lanes=64, rollout=32, evaluate_every=10, evaluation_episodes=4)
+    result = train("edge/tiny", settings.with_changes({"ppo.minibatch": 512}))
+    assert slipstream.evaluate("edge/tiny", result.policy, 5).mean("reward") == pytest.approx(5.0)
+
+
+def test_imitation_alone_comes_close_to_its_expert():
+    settings = TrainSettings(
+        steps=14 * 64 * 128,
+        lanes=64,
+        warm_start="edf",
+        imitation=ImitationSettings(rollouts=14),
+        evaluate_every=14,
+        evaluation_episodes=4,
+    )
+    result = train("edge/heavy", settings)
+    edf, start = (
+        slipstream.evaluate("edge/heavy", name, 4, namespace="eval").mean("reward") for name in ("edf", "random")
+    )
+    assert result.reward > start + 0.9 * (edf - start)
+
+
+def test_a_folder_that_holds_a_training_is_not_overwritten(tmp_path):
+    train("edge/tiny", SMALL, tmp_path / "run")
+    with pytest.raises(InputError, match="holds a training already"):
+        train("edge/tiny", SMALL, tmp_path / "run")
+    with pytest.raises(InputError, match="holds no training"):
+        train("edge/tiny", SMALL, tmp_path / "nothing", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ppo.clap": 1}, "unknown setting 'ppo.clap'"),
+        ({"lanes": "many"}, "lanes is 'many': expected a number"),
+        ({"lanes": 0}, "lanes is 0"),
+        ({"algo": "dqn"}, "algo is 'dqn'"),
+        ({"groups": 300}, "300 groups of 256 lanes"),
+        ({"algo": "reinforce", "lanes": 100}, "expected a multiple of 64"),
+        ({"variation.rate": 2}, "rate is 2"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        TrainSettings().with_changes(changes)
+
+
+def test_settings_come_back_from_a_file_as_they_were():
+    settings = KINDS["varied"].with_changes({"network.width": 8, "ppo.clip": 0.1})
+    assert TrainSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+    assert settings.variation == Variation(profile_error=0.2)
+    with pytest.raises(InputError, match="unknown keys shoe_size"):
+        TrainSettings.from_dict({"shoe_size": 1})
+
+
+def test_a_curriculum_begins_with_less_load_and_ends_with_all_of_it():
+    settings = TrainSettings(start_load=0.4)
+    loads = [settings.load_at(progress) for progress in (0.0, 0.1, 1 / 3, 0.5, 1.0)]
+    assert loads[0] == 0.4
+    assert loads == sorted(loads)
+    assert loads[2:] == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_an_expert_that_is_no_heuristic_is_refused(tmp_path):
+    train("edge/tiny", SMALL, tmp_path / "run")
+    with pytest.raises(InputError, match="is no heuristic"):
+        Trainer(slipstream.load("edge/tiny"), SMALL.with_changes({"warm_start": str(tmp_path / "run" / "best")}))
