@@ -14,7 +14,7 @@ from slipstream.core.eventlog import digest, read
 from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
-COMMANDS = ["demo", "run", "compare", "oracle", "report", "scenarios", "policies", "schema", "bench"]
+COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
 COMMANDS += ["generate", "generate edge", "import"]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
 

@@ -20,6 +20,7 @@ from slipstream.cli import (
     run,
     scenarios,
     schema,
+    sweep,
     train,
 )
 from slipstream.cli.common import BAD_INPUT, errors
@@ -47,7 +48,7 @@ def _options(
     """Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers."""
 
 
-for _module in (demo, run, compare, train, oracle, report, scenarios, policies, schema, bench):
+for _module in (demo, run, compare, train, sweep, oracle, report, scenarios, policies, schema, bench):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
 app.add_typer(generate.app, name="generate")
 app.add_typer(importing.app, name="import")

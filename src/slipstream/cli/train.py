@@ -61,12 +61,7 @@ def train(
     elif minutes is None:
         minutes = 5.0
     changes["warm_start"] = None if warm_start == "none" else warm_start
-    for text in settings or []:
-        key, found, value = text.partition("=")
-        if not found:
-            raise InputError(f"--set {text}: expected a setting and its value, such as ppo.clip=0.1")
-        changes[key] = value
-    chosen = TrainSettings().with_changes(changes)
+    chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings)})
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
         bar = progress.add_task("compiling", total=None)
@@ -94,6 +89,19 @@ def train(
         f"the best heuristic ({result.heuristic}) {result.heuristic_reward:,.1f}."
     )
     console.print(f"Policy: {out / 'best'} (slipstream compare {scenario} --policies all,{out / 'best'})")
+
+
+def parse_settings(option: str, texts: list[str] | None) -> dict[str, str]:
+    """Return the settings that were given as NAME=VALUE."""
+    from slipstream.errors import InputError
+
+    given = {}
+    for text in texts or []:
+        key, found, value = text.partition("=")
+        if not found:
+            raise InputError(f"{option} {text}: expected a setting and its value, such as ppo.clip=0.1")
+        given[key] = value
+    return given
 
 
 def _line(report: Report) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,7 +109,8 @@ class _Run:
         self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
         if resume and self.folder is not None:
             self.about = self.folder.about()
-            scenario, settings = self.about["scenario_file"], TrainSettings.from_dict(self.about["settings"])
+            scenario = json.loads(self.about["scenario_file"])
+            settings = TrainSettings.from_dict(self.about["settings"])
         self.scenario: Any = load(scenario)
         torch.set_num_threads(1)  # The work is shared out above torch.
         self.trainer = Trainer(self.scenario, settings)

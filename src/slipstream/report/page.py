@@ -46,15 +46,17 @@ def page(runs: Sequence[Run], command: str) -> str:
         "waiting": figures.waiting(runs, labels),
         "figures": pictures,
     }
-    return _document(_title(runs, labels), "\n".join(filter(None, sections)), data)
+    body = "\n".join(filter(None, sections))
+    return document(_title(runs, labels), body, data, ("charts.js", "page.js"))
 
 
-def _document(title: str, body: str, data: dict[str, Any]) -> str:
+def document(title: str, body: str, data: dict[str, Any], scripts: Sequence[str]) -> str:
+    """Return a page of its own: the body, the data, plotly.js, and the scripts that draw the one with the other."""
     from plotly.offline import get_plotlyjs
 
     assets = resources.files("slipstream.report").joinpath("assets")
-    names = ("page.css", "charts.js", "page.js")
-    style, charts, script = (assets.joinpath(name).read_text(encoding="utf-8") for name in names)
+    style, *sources = (assets.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", *scripts))
+    drawing = "\n".join(f"<script>\n{source}</script>" for source in sources)
     # "<" may not appear as itself: a name such as "</script>" would end the element.
     content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return f"""<!doctype html>
@@ -78,10 +80,7 @@ def _document(title: str, body: str, data: dict[str, Any]) -> str:
 <footer>Made by Slipstream. This file needs no network.</footer>
 <script id="data" type="application/json">{content}</script>
 <script>{get_plotlyjs()}</script>
-<script>
-{charts}</script>
-<script>
-{script}</script>
+{drawing}
 </body>
 </html>
 """
@@ -128,7 +127,7 @@ def _card(run: Run, label: str) -> str:
 # Tables ----------------------------------------------------------------------------------------------------------
 
 
-def _table(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
+def table_of(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
     """Return a table; cells are HTML already, names are not."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>\n' for name, cells in rows)
@@ -136,7 +135,8 @@ def _table(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Seque
     return f'<div class="scroll" tabindex="0" role="region" aria-label="table">{table}</div>'
 
 
-def _cells(texts: Sequence[str], best: Sequence[bool]) -> list[str]:
+def cells(texts: Sequence[str], best: Sequence[bool]) -> list[str]:
+    """Return the cells of a row; those that are best are bold."""
     return [
         f'<td class="best">{text}</td>' if top else f"<td>{text}</td>" for text, top in zip(texts, best, strict=True)
     ]
@@ -157,9 +157,9 @@ def _headline(runs: Sequence[Run], labels: Sequence[str]) -> str:
     rows = []
     for index, label in enumerate(labels):
         texts = [figure(values[index]) for values in columns]
-        rows.append((label, _cells(texts, [mark[index] for mark in marks])))
+        rows.append((label, cells(texts, [mark[index] for mark in marks])))
     caption = "One row per run; the best value of a column is bold." if len(runs) > 1 else "The figures of this run."
-    table = _table(caption, ["run", *(metric.replace("_", " ") for metric in metrics)], rows)
+    table = table_of(caption, ["run", *(metric.replace("_", " ") for metric in metrics)], rows)
     return f'<section aria-labelledby="result"><h2 id="result">How it went</h2>{table}</section>'
 
 
@@ -175,11 +175,11 @@ def _by_policy(runs: Sequence[Run]) -> str:
         if len(members) > 1:
             texts = [_mean(Evaluation(policy, values), metric) for metric in metrics]
             name = f"{members[0].title}, {policy}, {len(members)} seeds"
-            rows.append((name, _cells(texts, [False] * len(texts))))
+            rows.append((name, cells(texts, [False] * len(texts))))
     if not rows:
         return ""
     columns = ["policy", *(metric.replace("_", " ") for metric in runs[0].family.headline)]
-    table = _table("Mean over the seeds, ± half the bootstrap 95% interval.", columns, rows)
+    table = table_of("Mean over the seeds, ± half the bootstrap 95% interval.", columns, rows)
     return f'<section aria-labelledby="policies"><h2 id="policies">Policies over several seeds</h2>{table}</section>'
 
 
@@ -193,8 +193,8 @@ def _all_metrics(runs: Sequence[Run], labels: Sequence[str]) -> str:
     rows = []
     for metric in metrics:
         texts = [figure(run.metrics[metric]) if metric in run.metrics else "" for run in runs]
-        rows.append((metric, _cells(texts, [False] * len(texts))))
-    table = _table("A row per metric, a column per run.", ["metric", *labels], rows)
+        rows.append((metric, cells(texts, [False] * len(texts))))
+    table = table_of("A row per metric, a column per run.", ["metric", *labels], rows)
     return f"<details><summary>Every metric</summary>{table}</details>"
 
 

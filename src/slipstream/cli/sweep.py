@@ -1,0 +1,92 @@
+"""`slipstream sweep`: which settings of training matter, one at a time."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from slipstream.cli.common import JsonOption, ScenarioArgument, console, errors, print_json
+
+if TYPE_CHECKING:
+    from slipstream.learn.sweep import Standing
+
+OutOption = Annotated[Path, typer.Option(help="Folder for the trainings, sweep.json and the pictures.")]
+StepsOption = Annotated[int, typer.Option(help="Choices to learn from, of every training.", min=1)]
+SeedsOption = Annotated[int, typer.Option(help="Trainings of every value.", min=1)]
+SeedOption = Annotated[int, typer.Option(help="Seed of the first training of every value.", min=0)]
+EpisodesOption = Annotated[int, typer.Option(help="Held-out episodes that score a training.", min=1)]
+KnobsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Knobs to turn over their usual values, separated by commas: ppo.clip, ppo.value_weight, "
+        "ppo.entropy_weight, ppo.learning_rate, rollout; all of them unless --knob names others."
+    ),
+]
+KnobOption = Annotated[
+    list[str] | None,
+    typer.Option("--knob", help="Any setting over values of your own, such as ppo.trace=0.8,0.9,1.0; repeatable."),
+]
+WarmStartOption = Annotated[str, typer.Option(help="Heuristic to imitate first, or 'none'.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of all trainings, such as lanes=64; repeatable.")
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on with the sweep in --out; it may get more knobs, values and seeds.")
+]
+
+
+def sweep(
+    scenario: ScenarioArgument,
+    out: OutOption,
+    steps: StepsOption = 1_000_000,
+    seeds: SeedsOption = 3,
+    knobs: KnobsOption = None,
+    knob: KnobOption = None,
+    warm_start: WarmStartOption = "none",
+    settings: SetOption = None,
+    seed: SeedOption = 0,
+    episodes: EpisodesOption = 100,
+    resume: ResumeOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train with one setting changed at a time, and show which of them matter, in a table and a picture.
+
+    Example: slipstream sweep edge/heavy --out runs/sweep --knobs ppo.clip,rollout --knob ppo.trace=0.8,0.9,1.0
+    """
+    from slipstream.cli.train import parse_settings
+    from slipstream.errors import InputError
+
+    try:
+        from slipstream.learn.knobs import choose_knobs
+        from slipstream.learn.settings import TrainSettings
+        from slipstream.learn.sweep import sweep as study
+    except ImportError as error:
+        raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
+    from slipstream.report.sweep import sweep_table, write_pictures
+
+    start = None if warm_start == "none" else warm_start
+    changes = {"steps": steps, "seed": seed, "warm_start": start, **parse_settings("--set", settings)}
+    base = TrainSettings().with_changes(changes)
+    grids = {name: values.split(",") for name, values in parse_settings("--knob", knob).items()}
+    chosen = choose_knobs(base, None if knobs is None else knobs.split(","), grids)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
+        bar = progress.add_task("playing the heuristics", total=None)
+
+        def show(now: Standing) -> None:
+            text = f"training {now.number} of {now.trainings}: {now.training}"
+            progress.update(bar, description=text, completed=now.steps, total=now.planned_steps)
+
+        command = shlex.join(["slipstream", *sys.argv[1:]])
+        result = study(scenario, out, chosen, base, seeds, episodes, resume, command, show)
+    pictures = write_pictures(result, out)
+    if as_json:
+        print_json(result)
+        return
+    console.print(sweep_table(result))
+    console.print(f"Written: {', '.join(str(path) for path in (out / 'sweep.json', *pictures))}", soft_wrap=True)

@@ -1,0 +1,219 @@
+"""A study of settings, one at a time around the defaults: which of them matter, and which value is best.
+
+Every training has the same number of steps and a folder of its own:
+
+sweep.json                          what came out
+trainings/default/seed-0/           all settings at their defaults; counts for every knob
+trainings/ppo.clip=0.1/seed-0/      one knob turned
+    score.json                      how the best policy did; written last, so what has it is finished
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from scipy.special import stdtrit
+
+from slipstream.core.family import family_of
+from slipstream.errors import InputError
+from slipstream.evaluation import compare, evaluate
+from slipstream.learn.knobs import Knob, choose_knobs, told
+from slipstream.learn.run_folder import RunFolder
+from slipstream.learn.settings import TrainSettings
+from slipstream.learn.training import Report, train
+from slipstream.policies.base import find
+from slipstream.policies.learned import replace_file
+from slipstream.scenario import digest, load
+
+SCORE_SEED = 1_000_000
+"""First seed of the episodes that score a training, in the namespace of evaluation: far from those by which the
+training itself picked its best policy, so that a lucky pick earns nothing."""
+
+TRAININGS, SCORE, RESULT = "trainings", "score.json", "sweep.json"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a sweep is."""
+
+    training: str
+    """Which training is under way."""
+    number: int
+    trainings: int
+    steps: int
+    """Steps of all trainings so far."""
+    planned_steps: int
+
+
+@dataclass(frozen=True)
+class _Training:
+    """One training of the sweep."""
+
+    knob: str | None
+    value: Any
+    seed: int
+    settings: TrainSettings
+
+    @property
+    def name(self) -> str:
+        """How tables and folders call it, but for the seed."""
+        return "default" if self.knob is None else f"{self.knob}={told(self.value)}"
+
+
+def sweep(
+    scenario: Any,
+    out: str | Path,
+    knobs: Sequence[Knob] | None = None,
+    settings: TrainSettings | None = None,
+    seeds: int = 3,
+    episodes: int = 100,
+    resume: bool = False,
+    command: str = "",
+    report: Callable[[Standing], None] | None = None,
+) -> dict[str, Any]:
+    """Train with one setting changed at a time, several seeds each; return what `sweep.json` then holds.
+
+    Args:
+        scenario: What to train on.
+        out: Folder for the trainings and the result.
+        knobs: What to turn (`choose_knobs`); by default the usual ones.
+        settings: What the knobs are turned around; its seed is the first.
+        seeds: Trainings of every value.
+        episodes: Held-out episodes that score a training.
+        resume: Go on with the sweep in `out`: finished trainings are read back, the one under way goes on.
+        command: What to note as the command that made this.
+        report: Called after every update.
+    """
+    base = settings or TrainSettings()
+    knobs = choose_knobs(base, None, {}) if knobs is None else knobs
+    if seeds < 1 or episodes < 1:
+        raise InputError(f"sweep: {seeds} seeds and {episodes} episodes: expected at least 1 of each")
+    loaded: Any = load(scenario)
+    trainings = _plan(base, knobs, seeds)
+    for start in {one.settings.warm_start for one in trainings} - {None}:
+        find(str(start), family_of(loaded).name)
+    home = Path(out)
+    if resume != (home / TRAININGS).exists():
+        problem = "holds no sweep: expected the folder of one" if resume else "holds a sweep: expected a new folder"
+        raise InputError(f"{home}: {problem}{', or --resume' if not resume else ''}")
+    played = compare(loaded, "all", episodes, SCORE_SEED, "eval").evaluations
+    heuristic = max(played, key=lambda evaluation: evaluation.mean("reward"))
+    scores: dict[tuple[str, int], float] = {}
+    for number, training in enumerate(trainings):
+
+        def tell(steps: int, number: int = number, training: _Training = training) -> None:
+            if report is not None:
+                done = number * base.steps + min(steps, base.steps)
+                name = f"{training.name}, seed {training.seed}"
+                report(Standing(name, number + 1, len(trainings), done, len(trainings) * base.steps))
+
+        folder = home / TRAININGS / quote(training.name, safe="=") / f"seed-{training.seed}"
+        scores[training.name, training.seed] = _score(loaded, training, folder, episodes, command, tell)
+    result = {
+        "scenario": scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}",
+        "scenario_digest": digest(loaded),
+        "command": command,
+        "steps": base.steps,
+        "seeds": [base.seed + index for index in range(seeds)],
+        "episodes": episodes,
+        "heuristic": {"policy": heuristic.policy, "reward": heuristic.mean("reward")},
+        "settings": base.to_dict(),
+        "knobs": [_results(knob, trainings, scores, heuristic.mean("reward")) for knob in knobs],
+    }
+    replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
+    return result
+
+
+def _plan(base: TrainSettings, knobs: Sequence[Knob], seeds: int) -> list[_Training]:
+    """Return all trainings; that of the defaults is shared by the knobs."""
+    turned: list[tuple[str | None, Any]] = [(None, None)]
+    turned += [(knob.name, value) for knob in knobs for value in knob.values if value != knob.default]
+    return [
+        _Training(knob, value, base.seed + index, _settings_of(base, knob, value, base.seed + index))
+        for knob, value in turned
+        for index in range(seeds)
+    ]
+
+
+def _settings_of(base: TrainSettings, knob: str | None, value: Any, seed: int) -> TrainSettings:
+    changed = base.with_changes({"seed": seed} if knob is None else {"seed": seed, knob: value})
+    if knob == "evaluate_every":
+        return changed
+    # The best policy is the best of all evaluations: larger updates must not mean fewer of them.
+    choices = base.evaluate_every * base.lanes * base.rollout
+    return changed.with_changes({"evaluate_every": max(1, round(choices / (changed.lanes * changed.rollout)))})
+
+
+def _score(
+    scenario: Any, training: _Training, folder: Path, episodes: int, command: str, tell: Callable[[int], None]
+) -> float:
+    """Return the mean held-out reward of a training's best policy; train as far as that was not done before."""
+    run = RunFolder(folder)
+    begun = run.exists
+    if begun:
+        about = run.about()
+        same = TrainSettings.from_dict(about["settings"]) == training.settings
+        if not same or about["scenario_digest"] != digest(scenario):
+            raise InputError(f"{folder}: was trained on another scenario or with other settings: expected the same")
+        if (folder / SCORE).exists():
+            score = json.loads((folder / SCORE).read_text())
+            if score["episodes"] == episodes:
+                tell(training.settings.steps)
+                return float(score["reward"])
+
+    def follow(report: Report) -> None:
+        tell(report.steps)
+
+    tell(0)
+    result = train(scenario, training.settings, folder, resume=begun, command=command, report=follow)
+    reward = evaluate(scenario, result.policy, episodes, SCORE_SEED, "eval").mean("reward")
+    score = {"reward": reward, "episodes": episodes, "steps": result.steps, "seconds": result.seconds}
+    replace_file(folder / SCORE, (json.dumps(score, indent=2) + "\n").encode())
+    return reward
+
+
+def _results(
+    knob: Knob, trainings: Sequence[_Training], scores: dict[tuple[str, int], float], heuristic: float
+) -> dict[str, Any]:
+    """Return what came of a knob: for each value the reward of every seed, and how it compares."""
+
+    def rewards(value: Any) -> np.ndarray:
+        kept = None if value == knob.default else knob.name
+        same = [one for one in trainings if one.knob == kept and (kept is None or one.value == value)]
+        return np.array([scores[one.name, one.seed] for one in same])
+
+    means = [float(rewards(value).mean()) for value in knob.values]
+    values = []
+    for value, mean in zip(knob.values, means, strict=True):
+        found = rewards(value)
+        values.append(
+            {
+                "value": value,
+                "label": told(value),
+                "default": value == knob.default,
+                "best": mean == max(means),
+                "rewards": found.tolist(),
+                "mean": mean,
+                "half_width": half_width(found),
+                "to_default": float((found - rewards(knob.default)).mean()),
+                "to_default_half_width": half_width(found - rewards(knob.default)),
+                "to_heuristic": mean - heuristic,
+            }
+        )
+    return {"knob": knob.name, "default": knob.default, "values": values}
+
+
+def half_width(values: np.ndarray) -> float | None:
+    """Return half of Student's 95% interval of the mean; a single value has none.
+
+    Seeds are few, and a bootstrap of three values is far too sure of itself.
+    """
+    if len(values) < 2:
+        return None
+    return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
