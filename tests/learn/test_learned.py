@@ -90,7 +90,7 @@ def test_a_damaged_card_is_refused_with_a_sentence(folder, changes, message):
 
 def test_damaged_weights_are_refused(folder):
     weights = next(folder.glob("*.safetensors"))
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\0")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     with pytest.raises(PolicyError, match="is not the file that"):
         load_policy(folder)
     (folder / "policy.json").write_text("{")

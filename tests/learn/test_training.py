@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +20,8 @@ from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.learn.training import train
 from slipstream.policies.learned import load_policy
+
+ROOT = Path(__file__).parents[2]
 
 SMALL = TrainSettings(
     steps=8 * 16 * 32,
@@ -72,14 +74,14 @@ def test_a_training_that_goes_on_from_its_state_does_what_it_would_have_done(kin
 def test_a_folder_goes_on_after_a_stop_as_if_there_had_been_none(tmp_path):
     whole = train("edge/medium", SMALL, tmp_path / "whole")
 
-    class Stop(Exception):
+    class StopHereError(Exception):
         pass
 
     def stop(report):
         if report.steps == 5 * 16 * 32:
-            raise Stop
+            raise StopHereError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopHereError):
         train("edge/medium", SMALL, tmp_path / "cut", report=stop)
     resumed = train("edge/medium", out=tmp_path / "cut", resume=True)
     same(load_policy(tmp_path / "whole" / "last").tensors, load_policy(tmp_path / "cut" / "last").tensors)
@@ -93,7 +95,7 @@ def test_a_training_killed_at_any_moment_leaves_policies_that_load_and_goes_on(t
         "from slipstream.learn.training import train; from tests.learn.test_training import SMALL;"
         f"train('edge/tiny', SMALL.with_changes({{'steps': 10**9, 'evaluate_every': 1}}), {str(out)!r})"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], cwd=os.getcwd())
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
     rng = np.random.default_rng(0)
     deadline = time.monotonic() + 300
     for _ in range(4):
@@ -107,7 +109,7 @@ def test_a_training_killed_at_any_moment_leaves_policies_that_load_and_goes_on(t
         resume = code.replace("SMALL.with", "None and SMALL.with").replace(
             f"{str(out)!r})", f"{str(out)!r}, resume=True)"
         )
-        child = subprocess.Popen([sys.executable, "-c", resume], cwd=os.getcwd())
+        child = subprocess.Popen([sys.executable, "-c", resume], cwd=ROOT)
         time.sleep(1.0)
     child.kill()
     child.wait()

@@ -99,29 +99,34 @@ class TrainSettings:
 
     def with_changes(self, changes: Mapping[str, Any]) -> TrainSettings:
         """Return the settings with some changed; 'ppo.clip' names a setting within a part."""
-        changed = self
+        own: dict[str, Any] = {}
         for key, value in changes.items():
-            part, _, name = key.rpartition(".")
-            if part and hasattr(changed, part):
-                changed = replace(changed, **{part: _changed(getattr(changed, part), name, value, key)})
+            part, _, name = key.partition(".")
+            if name and is_dataclass(getattr(self, part, None)):
+                own[part] = _changed(own.get(part, getattr(self, part)), {name: value}, f"{part}.")
             else:
-                changed = _changed(changed, key, value, key)
+                own[key] = value
+        changed: TrainSettings = _changed(self, own, "")
         return changed
 
 
-def _changed(settings: Any, name: str, value: Any, key: str) -> Any:
-    known = [one.name for one in fields(settings)] if is_dataclass(settings) else []
-    if name not in known:
-        raise InputError(f"training: unknown setting '{key}': expected one of {', '.join(known)}")
-    before = getattr(settings, name)
-    if isinstance(before, bool) and isinstance(value, str):
-        value = value.lower() in ("1", "true", "yes")
-    elif isinstance(before, int | float) and not isinstance(before, bool):
-        try:
-            value = type(before)(value)
-        except ValueError:
-            raise InputError(f"training: {key} is '{value}': expected a number") from None
-    return replace(settings, **{name: value})
+def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
+    """Return settings with some changed at once; texts become the kind of value that was there."""
+    known = [one.name for one in fields(settings)]
+    values = {}
+    for name, value in changes.items():
+        if name not in known:
+            raise InputError(f"training: unknown setting '{part}{name}': expected one of {', '.join(known)}")
+        before = getattr(settings, name)
+        if isinstance(value, str) and isinstance(before, bool):
+            value = value.lower() in ("1", "true", "yes")
+        elif isinstance(before, int | float) and not isinstance(before, bool):
+            try:
+                value = type(before)(value)
+            except ValueError:
+                raise InputError(f"training: {part}{name} is '{value}': expected a number") from None
+        values[name] = value
+    return replace(settings, **values)
 
 
 def _parse(kind: Any, data: Any, place: str) -> Any:

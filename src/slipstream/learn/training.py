@@ -109,7 +109,7 @@ class _Run:
         self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
         if resume and self.folder is not None:
             self.about = self.folder.about()
-            scenario = json.loads(self.about["scenario_file"])
+            scenario = self.about["scenario_file"]
             settings = TrainSettings.from_dict(self.about["settings"])
         self.scenario: Any = load(scenario)
         torch.set_num_threads(1)  # The work is shared out above torch.
@@ -122,7 +122,7 @@ class _Run:
                 "scenario_digest": digest(self.scenario),
                 "command": command,
                 "settings": settings.to_dict(),
-                "scenario_file": dump(self.scenario),
+                "scenario_file": json.loads(dump(self.scenario)),
                 **_versions(),
             }
             if self.folder is not None:
