@@ -170,7 +170,7 @@ def test_compiled_choices_are_torch_s_on_a_hundred_thousand_observations():
         global_rows = rng.uniform(-2.0, 2.0, (len(count), 16)).astype(np.float32)
         with torch.no_grad():
             logits = network(torch.from_numpy(rows), torch.from_numpy(global_rows), torch.from_numpy(count))[0].numpy()
-        network_struct = policy._network(49)
+        network_struct = policy.network(49)
         legal = np.arange(49, dtype=np.int32)
         for index, (size, end) in enumerate(zip(count, ends, strict=True)):
             chosen = decide(network_struct, rows[end - size : end], legal, int(size), global_rows[index])

@@ -70,7 +70,7 @@ class CompiledPolicy:
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
-        network = self._network(len(simulator.raw["mask"][0]))
+        network = self.network(len(simulator.raw["mask"][0]))
         return int(run_network(simulator.spec, simulator.state, 0, simulator.observed, network, choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
@@ -79,7 +79,7 @@ class CompiledPolicy:
         shown = np.clip(rows[:, : len(scale)] * scale, low, high).astype(np.float32)
         summary = np.clip(global_row[: len(global_scale)] * global_scale, global_low, global_high).astype(np.float32)
         legal = np.flatnonzero(mask).astype(np.int32)
-        return int(decide(self._network(len(mask)), shown, legal, len(legal), summary))
+        return int(decide(self.network(len(mask)), shown, legal, len(legal), summary))
 
     @cached_property
     def _images(self) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +91,8 @@ class CompiledPolicy:
         family = FAMILIES[self.family]
         return len(family.candidate_features.observed), len(family.global_features.observed)
 
-    def _network(self, capacity: int) -> Any:
+    def network(self, capacity: int) -> Any:
+        """Return the compiled network for choices of up to so many candidates."""
         if capacity not in self._networks:
             layout = self.layout(capacity)
             self._networks[capacity] = make_network(layout, layout.flat(self.tensors))

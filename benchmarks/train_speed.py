@@ -1,0 +1,164 @@
+"""How fast PPO trains here, next to sb3-contrib's MaskablePPO with a network of the same size on the same scenario.
+
+Keys: ours_steps_per_s, sb3_steps_per_s and ratio: complete training, collection and updates, 4 epochs each, networks
+of two hidden layers of the same width. SB3 drives the native vector environment through `slipstream.interop.sb3`, with
+each number of environments and size of minibatch given, and its fastest counts. seconds_to_edf_fit (of ours and of SB3)
+and time_ratio: wall time of training from random weights until the greedy policy reaches the mean reward of `edf-fit`
+on held-out seeds, SB3 at its quickest; compiling and evaluating are not counted, for neither.
+
+    python benchmarks/train_speed.py --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from time import perf_counter
+from typing import Any
+
+import torch
+from slipstream.interop.flat import FlatObservation
+from slipstream.interop.sb3 import SlipstreamVecEnv
+
+import slipstream
+from slipstream.core.env import SchedulingEnv
+from slipstream.evaluation import evaluate
+from slipstream.learn.settings import TrainSettings
+from slipstream.learn.trainer import Trainer
+
+SCENARIO, WIDTH, EPOCHS, EPISODES = "edge/heavy", 32, 4, 8
+ENVIRONMENTS = (16, 64, 256)
+MINIBATCHES = (64, 1024, 4096)
+"""64 is the default of SB3, 4096 ours."""
+
+
+def our_settings() -> TrainSettings:
+    """Return the defaults, with what both sides share."""
+    return TrainSettings().with_changes({"network.width": WIDTH, "ppo.epochs": EPOCHS, "ppo.target_kl": 0.0})
+
+
+def our_speed(seconds: float) -> float:
+    """Return our choices per second of complete training, at the best of several stretches."""
+    trainer = Trainer(slipstream.load(SCENARIO), our_settings())
+    trainer.update()
+    best, ends = 0.0, perf_counter() + seconds
+    while perf_counter() < ends:
+        began, before = perf_counter(), trainer.steps
+        for _ in range(2):
+            trainer.update()
+        best = max(best, (trainer.steps - before) / (perf_counter() - began))
+    return best
+
+
+def our_seconds_to(goal: float) -> float:
+    """Return how long we train until the goal is reached."""
+    scenario = slipstream.load(SCENARIO)
+    trainer, spent = Trainer(scenario, our_settings()), 0.0
+    while evaluate(scenario, trainer.policy(), EPISODES, namespace="eval").mean("reward") < goal:
+        began = perf_counter()
+        trainer.update()
+        spent += perf_counter() - began
+    return spent
+
+
+def make_sb3(environments: int, minibatch: int, choices: int = 8192) -> Any:
+    """Return an untrained MaskablePPO."""
+    from sb3_contrib import MaskablePPO
+
+    return MaskablePPO(
+        "MlpPolicy",
+        SlipstreamVecEnv(SCENARIO, environments, threads=2),
+        n_steps=max(16, choices // environments),
+        batch_size=minibatch,
+        n_epochs=EPOCHS,
+        policy_kwargs={"net_arch": [WIDTH, WIDTH]},
+        seed=0,
+        device="cpu",
+    )
+
+
+def sb3_speed(environments: int, minibatch: int, rollouts: int) -> float:
+    """Return SB3's choices per second of complete training, at the best of several rollouts."""
+    model = make_sb3(environments, minibatch)
+    per_rollout = model.n_steps * environments
+    model.learn(per_rollout)
+    best = 0.0
+    for _ in range(rollouts):
+        began = perf_counter()
+        model.learn(per_rollout, reset_num_timesteps=False)
+        best = max(best, per_rollout / (perf_counter() - began))
+    model.env.close()
+    return best
+
+
+def sb3_reward(model: Any) -> float:
+    """Return the mean reward of the greedy policy on held-out seeds."""
+    env = FlatObservation(SchedulingEnv("edge", SCENARIO, namespace="eval"))
+    total = 0.0
+    for seed in range(EPISODES):
+        observation, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            action, _ = model.predict(observation, action_masks=info["action_mask"].astype(bool), deterministic=True)
+            observation, reward, terminated, truncated, info = env.step(int(action))
+            total += float(reward)
+            over = terminated or truncated
+    return total / EPISODES
+
+
+def sb3_seconds_to(goal: float, environments: int, minibatch: int, most_seconds: float) -> float:
+    """Return how long SB3 trains until the goal is reached, or infinity."""
+    model, spent = make_sb3(environments, minibatch), 0.0
+    per_rollout = model.n_steps * environments
+    while sb3_reward(model) < goal:
+        if spent > most_seconds:
+            return float("inf")
+        began = perf_counter()
+        model.learn(per_rollout, reset_num_timesteps=False)
+        spent += perf_counter() - began
+    model.env.close()
+    return spent
+
+
+def measure(seconds: float) -> dict[str, Any]:
+    """Return every figure."""
+    warnings.filterwarnings("ignore", module="stable_baselines3")
+    goal = evaluate(SCENARIO, "edf-fit", EPISODES, namespace="eval").mean("reward")
+    torch.set_num_threads(2)
+    speeds = {(n, size): sb3_speed(n, size, 3) for n in ENVIRONMENTS for size in MINIBATCHES}
+    fastest = max(speeds, key=lambda key: speeds[key])
+    # Small minibatches take more gradient steps per choice, so they may reach the goal first although they are slower.
+    times = {(n, size): sb3_seconds_to(goal, n, size, 120.0) for n in ENVIRONMENTS for size in MINIBATCHES}
+    quickest = min(times, key=lambda key: times[key])
+    torch.set_num_threads(1)
+    ours, our_time = our_speed(seconds), our_seconds_to(goal)
+    return {
+        "ours_steps_per_s": ours,
+        "sb3_steps_per_s": speeds[fastest],
+        "ratio": ours / speeds[fastest],
+        "sb3_default_minibatch_steps_per_s": max(speeds[n, 64] for n in ENVIRONMENTS),
+        "sb3_fastest": {"environments": fastest[0], "minibatch": fastest[1]},
+        "edf_fit_reward": goal,
+        "seconds_to_edf_fit": {"ours": our_time, "sb3": times[quickest]},
+        "sb3_quickest": {"environments": quickest[0], "minibatch": quickest[1]},
+        "time_ratio": times[quickest] / our_time if our_time > 0 else None,
+        "sb3_steps_per_s_of_all": {f"{n} x {size}": round(speed) for (n, size), speed in speeds.items()},
+        "sb3_seconds_of_all": {f"{n} x {size}": round(took, 2) for (n, size), took in times.items()},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long our speed is measured")
+    figures = measure(parser.parse_args().seconds)
+    if parser.parse_args().json:
+        print(json.dumps(figures, indent=2))
+    else:
+        for name, figure in figures.items():
+            print(f"{name:36} {figure}")
+
+
+if __name__ == "__main__":
+    main()
