@@ -22,6 +22,7 @@ LAYERS = [
     ("scenario",),
     ("render",),
     ("core.spaces", "core.env", "core.vector", "core.speed"),
+    ("interop",),
     ("evaluation",),
     ("report",),
     ("cli",),
