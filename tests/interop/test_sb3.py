@@ -1,16 +1,12 @@
-"""Stable-Baselines3 and sb3-contrib drive the native vector environment, and learn on it."""
+"""Stable-Baselines3 and sb3-contrib drive the native vector environment as they drive a loop over single ones."""
 
 import importlib
 import sys
 
 import numpy as np
 import pytest
-from sb3_contrib import MaskablePPO
-from sb3_contrib.common.maskable.evaluation import evaluate_policy as evaluate_masked
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from slipstream.core.env import SchedulingEnv
 from slipstream.errors import InputError
@@ -123,49 +119,3 @@ def test_a_missing_library_names_the_command_that_installs_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "slipstream.interop.sb3")
     with pytest.raises(ImportError, match=r"needs Stable-Baselines3: run `pip install 'slipstream\[interop\]'`"):
         importlib.import_module("slipstream.interop.sb3")
-
-
-# Learning
-
-PPO_SETTINGS = {"n_steps": 128, "batch_size": 256, "n_epochs": 5, "learning_rate": 1e-3}
-DQN_SETTINGS = {
-    "learning_rate": 1e-3,
-    "learning_starts": 500,
-    "gradient_steps": 4,
-    "target_update_interval": 500,
-    "exploration_fraction": 0.3,
-    "batch_size": 64,
-    "gamma": 0.95,
-}
-
-
-def before_and_after(algorithm, scenario, evaluate, settings, flat=True):
-    """Return the mean reward of 30 episodes that no training can see, before and after a short training."""
-    policy = "MlpPolicy" if flat else "MultiInputPolicy"
-    model = algorithm(policy, SlipstreamVecEnv(scenario, 16, flat=flat), seed=0, **settings)
-
-    def reward():
-        env = VecMonitor(SlipstreamVecEnv(scenario, 10, flat=flat, namespace="test"))
-        env.seed(0)
-        return evaluate(model, env, n_eval_episodes=30)[0]
-
-    before = reward()
-    model.learn(16_384)
-    return before, reward()
-
-
-def test_ppo_improves_over_its_start(small):
-    before, after = before_and_after(PPO, small, evaluate_policy, PPO_SETTINGS)
-    assert after > before + 20.0
-
-
-def test_dqn_improves_over_its_start(small):
-    before, after = before_and_after(DQN, small, evaluate_policy, DQN_SETTINGS)
-    assert after > before + 20.0
-
-
-@pytest.mark.parametrize("flat", [True, False])
-def test_maskable_ppo_improves_over_its_start_and_beats_random_legal_rows(flat, small, random_reward):
-    before, after = before_and_after(MaskablePPO, small, evaluate_masked, PPO_SETTINGS, flat)
-    assert after > before + 20.0
-    assert after > random_reward + 20.0
