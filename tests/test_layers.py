@@ -22,10 +22,10 @@ LAYERS = [
     ("scenario",),
     ("render",),
     ("core.spaces", "core.env", "core.vector", "core.speed"),
-    ("interop",),
     ("evaluation",),
     ("report",),
     ("cli",),
+    ("interop",),
 ]
 """From the bottom up; a module may import from its own layer and from those below it."""
 
