@@ -3,8 +3,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.setup-stamp
+# RLlib pins an older Gymnasium, so it lives in an environment of its own.
+RLLIB := .venv-rllib
+RLLIB_STAMP := $(RLLIB)/.setup-stamp
 
-.PHONY: setup demo test test-all lint bench docs clean
+.PHONY: setup demo test test-all test-rllib lint bench docs clean
 
 setup: $(STAMP)
 
@@ -13,14 +16,22 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(RLLIB_STAMP): pyproject.toml constraints-rllib.txt
+	test -x $(RLLIB)/bin/python || $(PYTHON) -m venv $(RLLIB)
+	$(RLLIB)/bin/python -m pip install --quiet -c constraints-rllib.txt -e '.[rllib]'
+	touch $@
+
 demo: setup
 	$(BIN)/slipstream demo
 
 test: setup
 	$(BIN)/python -m pytest
 
-test-all: setup
+test-all: setup $(RLLIB_STAMP)
 	$(BIN)/python -m pytest -m ''
+
+test-rllib: setup $(RLLIB_STAMP)
+	$(BIN)/python -m pytest -m '' tests/interop/test_rllib.py
 
 lint: setup
 	$(BIN)/ruff check

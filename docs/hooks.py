@@ -1,6 +1,7 @@
-"""Tables of the documentation that come from the code: `<!-- table: NAME -->` becomes the table of that name.
+"""What the documentation takes from the code: `<!-- table: NAME -->` becomes the table of that name.
 
-MkDocs calls `on_page_markdown` for every page. A name that no table has stops the build.
+`<!-- example: NAME -->` becomes the source of that example. MkDocs calls `on_page_markdown` for every page. A name that
+no table or example has stops the build.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -23,19 +25,20 @@ from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load
 from slipstream.scenario import schema as json_schema
 
-MARKER = re.compile(r"<!-- table: (\S+) -->")
+MARKER = re.compile(r"<!-- (table|example): (\S+) -->")
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 WORDS = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace every marker of a page by its table."""
+    """Replace every marker of a page by its table or example."""
     return render(markdown)
 
 
 def render(markdown: str) -> str:
-    """Return the text with every marker replaced by its table."""
-    return MARKER.sub(lambda match: _table(match.group(1)), markdown)
+    """Return the text with every marker replaced by its table or example."""
+    return MARKER.sub(lambda match: (_table if match[1] == "table" else _example)(match[2]), markdown)
 
 
 def tables() -> dict[str, Callable[[], str]]:
@@ -58,6 +61,13 @@ def _table(name: str) -> str:
     if name not in known:
         raise PluginError(f"no table '{name}': expected one of {', '.join(known)}")
     return known[name]()
+
+
+def _example(name: str) -> str:
+    if not (EXAMPLES / name).is_file():
+        raise PluginError(f"no example '{name}': expected one of {', '.join(p.name for p in EXAMPLES.glob('*.py'))}")
+    source = (EXAMPLES / name).read_text(encoding="utf-8").strip()
+    return f'```python title="examples/{name}"\n{source}\n```'
 
 
 def _rows(header: list[str], rows: list[list[str]]) -> str:

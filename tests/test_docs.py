@@ -92,11 +92,22 @@ def test_the_tutorial_runs_commands_and_python():
 def test_every_marker_is_replaced(page):
     rendered = hooks.render(page.read_text(encoding="utf-8"))
     assert "<!-- table:" not in rendered
+    assert "<!-- example:" not in rendered
 
 
 def test_an_unknown_marker_stops_the_build():
     with pytest.raises(hooks.PluginError, match=r"no table 'edge\.nothing'"):
         hooks.render("<!-- table: edge.nothing -->")
+    with pytest.raises(hooks.PluginError, match=r"no example 'nothing\.py': expected one of .*vector_env\.py"):
+        hooks.render("<!-- example: nothing.py -->")
+
+
+def test_every_training_example_is_shown_in_full():
+    page = hooks.render((DOCS / "other-libraries.md").read_text(encoding="utf-8"))
+    examples = [*(ROOT / "examples").glob("train_*.py"), ROOT / "examples" / "ppo_single_file.py"]
+    assert len(examples) == 5
+    for path in examples:
+        assert path.read_text(encoding="utf-8").strip() in page
 
 
 def test_every_feature_policy_and_scenario_is_documented():

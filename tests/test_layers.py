@@ -26,6 +26,7 @@ LAYERS = [
     ("learn",),
     ("report",),
     ("cli",),
+    ("interop",),
 ]
 """From the bottom up; a module may import from its own layer and from those below it."""
 

@@ -1,0 +1,42 @@
+"""The native vector environment as TorchRL drives one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from slipstream.core.family import family_of
+from slipstream.core.vector import SchedulingVectorEnv
+from slipstream.scenario import load
+
+try:
+    import torch
+    from torchrl.envs import CatTensors, Compose, DTypeCastTransform, FlattenObservation, GymWrapper, TransformedEnv
+except ImportError as error:
+    raise ImportError("slipstream.interop.torchrl needs TorchRL: run `pip install 'slipstream[interop]'`") from error
+
+
+def make_env(scenario: Any, num_envs: int = 1, threads: int = 1, namespace: str = "train") -> TransformedEnv:
+    """Return `num_envs` lanes that show `observation`, a flat row, and `action_mask`, booleans.
+
+    Lane k of an environment reset with seed s is the single environment of seed s + k. Actions are indices of rows.
+    """
+    loaded: Any = load(scenario)
+    lanes = SchedulingVectorEnv(
+        num_envs,
+        family_of(loaded).name,
+        loaded,
+        threads=threads,
+        autoreset_mode=AutoresetMode.DISABLED,  # TorchRL resets the lanes that ended, and keeps what they showed last
+        mask_in_observation=True,
+        namespace=namespace,
+    )
+    return TransformedEnv(
+        GymWrapper(lanes, categorical_action_encoding=True),
+        Compose(
+            FlattenObservation(-2, -1, in_keys=["candidates"]),
+            CatTensors(["candidates", "globals"], "observation"),
+            DTypeCastTransform(torch.int8, torch.bool, in_keys=["action_mask"]),
+        ),
+    )
