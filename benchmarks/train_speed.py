@@ -18,12 +18,12 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from slipstream.interop.flat import FlatObservation
-from slipstream.interop.sb3 import SlipstreamVecEnv
 
 import slipstream
 from slipstream.core.env import SchedulingEnv
 from slipstream.evaluation import evaluate
+from slipstream.interop.flat import FlatObservation
+from slipstream.interop.sb3 import SlipstreamVecEnv
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 
