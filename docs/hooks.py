@@ -6,9 +6,13 @@ no table or example has stops the build.
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -43,7 +47,7 @@ def render(markdown: str) -> str:
 
 def tables() -> dict[str, Callable[[], str]]:
     """Return what each marker stands for."""
-    found: dict[str, Callable[[], str]] = {"cli": _commands, "edge.profiles": _profiles}
+    found: dict[str, Callable[[], str]] = {"cli": _commands, "edge.profiles": _profiles, "train.settings": _settings}
     for name, family in FAMILIES.items():
         parts = parts_of(family.scenario_type)
         found[f"{name}.candidates"] = family.candidate_features.markdown
@@ -202,6 +206,49 @@ def _profiles() -> str:
         ladder = _rows(["variant", "latency, ms", "accuracy", "demand"], rows)
         pieces.append(f"### `{name}`\n\n{profile.device}. Source: {profile.source}.\n\n{ladder}")
     return "\n\n".join(pieces)
+
+
+# Settings of training
+
+
+def _settings() -> str:
+    from slipstream.learn.settings import TrainSettings
+
+    return "\n\n".join(_settings_part("", TrainSettings()))
+
+
+def _settings_part(name: str, part: Any) -> Iterator[str]:
+    """Yield the table of a settings object, and those of the objects inside it."""
+    meanings = field_docstrings(type(part))
+    rows, inner = [], []
+    for field in dataclasses.fields(part):
+        value, key = getattr(part, field.name), f"{name}{field.name}"
+        if dataclasses.is_dataclass(value):
+            inner.append((f"{key}.", value))
+        else:
+            rows.append([f"`{key}`", _setting(value), meanings.get(field.name, "")])
+    heading = f"### {name.rstrip('.')}" if name else "### All trainings"
+    yield f"{heading}\n\n{inspect.getdoc(type(part))}\n\n{_rows(['setting', 'default', 'meaning'], rows)}"
+    for prefix, value in inner:
+        yield from _settings_part(prefix, value)
+
+
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Return the texts that stand under the fields of a class."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    found = {}
+    for field, text in pairwise(getattr(body, "body", [])):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[getattr(field.target, "id", "")] = " ".join(str(text.value.value).split())
+    return found
+
+
+def _setting(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{one}`" for one in value)
+    return f"`{_number(value)}`" if isinstance(value, float) else f"`{str(value).lower()}`"
 
 
 # Command line

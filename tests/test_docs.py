@@ -155,6 +155,23 @@ def test_the_machine_page_names_every_column_and_every_kind_of_event():
         assert f"| {code} | {kind}" in page
 
 
+def test_every_setting_of_training_is_documented_with_a_meaning():
+    from slipstream.learn.knobs import GRIDS
+
+    page = hooks.render((DOCS / "training.md").read_text(encoding="utf-8"))
+    rows = re.findall(r"^\| `([a-z_.]+)` \| .+ \| (.*) \|$", page.split("## Settings", 1)[1], re.MULTILINE)
+    assert {name for name, _ in rows} >= {"algo", "steps", "variation.rate", "network.width", *GRIDS}
+    assert all(meaning for _, meaning in rows)
+
+
+def test_every_operation_that_can_be_compiled_is_documented():
+    from slipstream.policies.operations import KINDS
+
+    section = (DOCS / "training.md").read_text(encoding="utf-8").split("## What can be compiled", 1)[1]
+    first = " ".join(re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", first)) == set(KINDS)
+
+
 def test_every_command_is_documented():
     page = hooks.render((DOCS / "cli.md").read_text(encoding="utf-8"))
     run = subprocess.run(

@@ -181,7 +181,7 @@ def test_table_json_and_page_tell_the_same(study):
         assert knob["knob"] in table
         assert f"<h3>{knob['knob']}</h3>" in page
         for row in knob["values"]:
-            shown = f"{row['mean']:,.3f} ± {row['half_width']:,.3f}"
+            shown = f"{row['mean']:,.3f}±{row['half_width']:,.3f}"
             assert shown in table
             assert shown in page
     assert table.count("default") >= 2

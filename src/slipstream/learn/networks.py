@@ -27,6 +27,7 @@ class NetworkSettings:
     heads: int = 4
     """Heads of the attention."""
     activation: Literal["relu", "tanh"] = "relu"
+    """What bends hidden vectors: `relu` or `tanh`."""
     layer_norm: bool = False
     """Whether hidden vectors of candidates are normalised."""
 

@@ -21,6 +21,7 @@ class TrainSettings:
     """How a policy is trained."""
 
     algo: Literal["ppo", "reinforce"] = "ppo"
+    """How to learn: `ppo` or `reinforce`."""
     steps: int = 6_000_000
     """Choices to learn from, warm start included; schedules run over these."""
     seed: int = 0
@@ -34,6 +35,7 @@ class TrainSettings:
     groups: int = 8
     """Groups of lanes; with a variation, every group plays a scenario of its own."""
     threads: int = 2
+    """Threads that play and learn."""
     warm_start: str | None = None
     """Policy to imitate first, by name; none starts from random weights."""
     variation: Variation = field(default_factory=Variation)
@@ -45,6 +47,7 @@ class TrainSettings:
     evaluate_every: int = 20
     """Updates between two evaluations on held-out seeds, each followed by a checkpoint."""
     evaluation_episodes: int = 32
+    """Held-out episodes of an evaluation."""
     hidden: tuple[str, ...] = (
         "time",
         "remaining",

@@ -14,16 +14,17 @@ from slipstream.report.figures import Figure
 from slipstream.report.page import cells, document, table_of
 from slipstream.report.tables import figure
 
-COLUMNS = ("reward", "to the default", "to the best heuristic")
+COLUMNS = ("reward", "vs default", "vs heuristic")
 
 
 def sweep_table(result: dict[str, Any]) -> Table:
     """Return a row per knob and value; the default is marked, the best of each knob bold."""
-    table = Table(title=_caption(result), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    title, padding = _caption(result), (0, 1, 0, 0)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for name in ("knob", "value"):
         table.add_column(name, no_wrap=True)
     for name in COLUMNS:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
     for knob in result["knobs"]:
         for index, row in enumerate(knob["values"]):
@@ -103,7 +104,7 @@ def _heuristic(result: dict[str, Any]) -> str:
 def _texts(row: dict[str, Any]) -> list[str]:
     digits = 3 if abs(row["mean"]) < 10 else 1
     pairs = [(row["mean"], row["half_width"]), (row["to_default"], row["to_default_half_width"])]
-    reward, default = (f" ± {half:,.{digits}f}" if half is not None else "" for _, half in pairs)
+    reward, default = (f"±{half:,.{digits}f}" if half is not None else "" for _, half in pairs)
     return [
         f"{row['mean']:,.{digits}f}{reward}",
         "" if row["default"] else f"{row['to_default']:+,.{digits}f}{default}",
