@@ -152,10 +152,10 @@ def sample(network, count, chance):
 
 
 @kernel
-def position_of(sheet, count, row):
+def position_of(legal, count, row):
     """Return the place of a row among the legal ones, -1 if it is none."""
     for position in range(count):
-        if sheet.legal[0, position] == row:
+        if legal[position] == row:
             return position
     return -1
 
@@ -164,13 +164,14 @@ def position_of(sheet, count, row):
 def keep_sight(network, rollout, lane, step, count):
     """Pack what the network sees behind what is packed already."""
     begin, registers, ports = rollout.free[0], network.registers, network.ports
+    rows, sight = rollout.rows, rollout.globals[lane, step]
     for position in range(count):
-        goal = rollout.rows[begin + position]
+        goal = rows[begin + position]
         source = registers[ports[0] + position * ports[4] : ports[0] + (position + 1) * ports[4]]
         for column in range(ports[4]):
             goal[column] = source[column]
     for column in range(ports[5]):
-        rollout.globals[lane, step, column] = registers[ports[1] + column]
+        sight[column] = registers[ports[1] + column]
     rollout.begin[lane, step] = begin
     rollout.count[lane, step] = count
     rollout.free[0] = begin + count
@@ -203,7 +204,7 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, k
             keep_sight(network, rollout, lane, step, count)
             label = -1
             if form != NO_EXPERT:
-                label = position_of(sheet, count, choose(spec, state, lane, raw, form, address))
+                label = position_of(sheet.legal[0], count, choose(spec, state, lane, raw, form, address))
                 if label >= 0 and uniform(draws, 2 * step + 1) < loyalty:
                     taken = label
             rollout.label[lane, step] = label

@@ -69,9 +69,10 @@ def linear_slopes(network, slopes, step, count):
     slope = matrix(slopes.registers, step[o.TARGET], count, n_out)
     source = matrix(network.registers, step[o.SOURCE], count, n_in)
     add_product(matrix(slopes.weights, step[o.WEIGHT], n_in, n_out), source.T, slope, slopes.product)
+    bias = slopes.weights[step[o.BIAS] : step[o.BIAS] + n_out]
     for row in range(count):
         for j in range(n_out):
-            slopes.weights[step[o.BIAS] + j] += slope[row, j]
+            bias[j] += slope[row, j]
     if not is_input(network, step):
         weight = matrix(network.weights, step[o.WEIGHT], n_in, n_out)
         add_product(matrix(slopes.registers, step[o.SOURCE], count, n_in), slope, weight.T, slopes.product)
@@ -125,16 +126,19 @@ def normalise_slopes(network, slopes, step, count):
     source = matrix(network.registers, step[o.SOURCE], count, width)
     slope = matrix(slopes.registers, step[o.TARGET], count, width)
     goal = matrix(slopes.registers, step[o.SOURCE], count, width)
+    inverses = network.registers[step[o.EXTRA] : step[o.EXTRA] + count]
+    to_scale = slopes.weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
+    to_bias = slopes.weights[step[o.BIAS] : step[o.BIAS] + width]
     for row in range(count):
-        inverse = network.registers[step[o.EXTRA] + row]
+        inverse = inverses[row]
         mean, total, along = ZERO, ZERO, ZERO
         for j in range(width):
             mean += source[row, j]
         mean /= size
         for j in range(width):
             unit = (source[row, j] - mean) * inverse
-            slopes.weights[step[o.WEIGHT] + j] += slope[row, j] * unit
-            slopes.weights[step[o.BIAS] + j] += slope[row, j]
+            to_scale[j] += slope[row, j] * unit
+            to_bias[j] += slope[row, j]
             total += slope[row, j] * scale[j]
             along += slope[row, j] * scale[j] * unit
         for j in range(width):
@@ -143,25 +147,36 @@ def normalise_slopes(network, slopes, step, count):
 
 
 @algebra
-def pool_slopes(registers, slopes, step, starts, choices):
+def mean_slopes(slopes, step, starts, choices):
+    width = step[o.N_IN]
+    slope = matrix(slopes, step[o.TARGET], choices, width)
+    goal = matrix(slopes, step[o.SOURCE], starts[choices], width)
+    for choice in range(choices):
+        share = ONE / np.float32(starts[choice + 1] - starts[choice])
+        for row in range(starts[choice], starts[choice + 1]):
+            for j in range(width):
+                goal[row, j] += slope[choice, j] * share
+
+
+@algebra
+def max_slopes(registers, slopes, step, starts, choices, shares):
+    """Candidates that are equally high share the gradient, as in torch."""
     width = step[o.N_IN]
     slope = matrix(slopes, step[o.TARGET], choices, width)
     goal = matrix(slopes, step[o.SOURCE], starts[choices], width)
     source = matrix(registers, step[o.SOURCE], starts[choices], width)
     target = matrix(registers, step[o.TARGET], choices, width)
     for choice in range(choices):
-        first, end = starts[choice], starts[choice + 1]
-        if step[o.OP] == o.MEAN:
-            share = ONE / np.float32(end - first)
-            for row in range(first, end):
-                for j in range(width):
-                    goal[row, j] += slope[choice, j] * share
-        else:
+        for j in range(width):
+            shares[j] = ZERO
+        for row in range(starts[choice], starts[choice + 1]):
             for j in range(width):
-                row = first
-                while source[row, j] != target[choice, j]:
-                    row += 1
-                goal[row, j] += slope[choice, j]
+                shares[j] += ONE if source[row, j] == target[choice, j] else ZERO
+        for j in range(width):
+            shares[j] = slope[choice, j] / shares[j]
+        for row in range(starts[choice], starts[choice + 1]):
+            for j in range(width):
+                goal[row, j] += shares[j] if source[row, j] == target[choice, j] else ZERO
 
 
 @algebra
@@ -190,9 +205,10 @@ def attend_slopes(registers, slopes, step, starts, choices):
 @algebra
 def clear_slopes(network, slopes, choices):
     """Forget the gradients of the block before."""
-    for index in range(network.code.shape[0]):
-        step = network.code[index]
-        count = network.starts[choices] if step[o.TARGET_PER_ROW] else choices
+    code, starts = network.code, network.starts
+    for index in range(code.shape[0]):
+        step = code[index]
+        count = starts[choices] if step[o.TARGET_PER_ROW] else choices
         goal = slopes[step[o.TARGET] : step[o.TARGET] + step[o.N_OUT] * count]
         for place in range(goal.shape[0]):
             goal[place] = ZERO
@@ -201,9 +217,9 @@ def clear_slopes(network, slopes, choices):
 @algebra
 def backpropagate(network, slopes, choices):
     """Carry the gradients of logits and values back to the weights."""
-    registers, starts = network.registers, network.starts
-    for index in range(network.code.shape[0] - 1, -1, -1):
-        step = network.code[index]
+    registers, starts, code = network.registers, network.starts, network.code
+    for index in range(code.shape[0] - 1, -1, -1):
+        step = code[index]
         count = starts[choices] if step[o.PER_ROW] else choices
         if step[o.OP] == o.LINEAR:
             linear_slopes(network, slopes, step, count)
@@ -216,8 +232,10 @@ def backpropagate(network, slopes, choices):
             normalise_slopes(network, slopes, step, count)
         elif step[o.OP] == o.ATTEND:
             attend_slopes(registers, slopes.registers, step, starts, choices)
-        elif step[o.OP] == o.MEAN or step[o.OP] == o.MAX:
-            pool_slopes(registers, slopes.registers, step, starts, choices)
+        elif step[o.OP] == o.MEAN:
+            mean_slopes(slopes.registers, step, starts, choices)
+        elif step[o.OP] == o.MAX:
+            max_slopes(registers, slopes.registers, step, starts, choices, slopes.product)
         else:
             activate_slopes(registers, slopes.registers, step, count)
 
@@ -247,28 +265,31 @@ def load_block(network, rows, begin, count, global_rows, picks, first, candidate
 @entry
 def score_choices(network, sizes, rows, begin, count, global_rows, picks, offsets, logits, values):
     """Write the logits, packed at `offsets`, and the values of the picked choices, in blocks of those sizes."""
+    # Fields of structs are read once: every read counts a reference.
+    registers, ports, starts = network.registers, network.ports, network.starts
     done = 0
     while done < picks.shape[0]:
         block = load_block(network, rows, begin, count, global_rows, picks, done, sizes[0], sizes[1])
         infer(network, block)
-        for place in range(network.starts[block]):
-            logits[offsets[done] + place] = network.registers[network.ports[2] + place]
+        for place in range(starts[block]):
+            logits[offsets[done] + place] = registers[ports[2] + place]
         for choice in range(block):
-            values[done + choice] = network.registers[network.ports[3] + choice]
+            values[done + choice] = registers[ports[3] + choice]
         done += block
 
 
 @entry
 def add_gradients(network, slopes, sizes, rows, begin, count, global_rows, picks, offsets, d_logits, d_values):
     """Add the gradient of every picked choice to that of the weights, in blocks of those sizes."""
+    flowing, ports, starts = slopes.registers, network.ports, network.starts
     done = 0
     while done < picks.shape[0]:
         block = load_block(network, rows, begin, count, global_rows, picks, done, sizes[0], sizes[1])
         infer(network, block)
-        clear_slopes(network, slopes.registers, block)
-        for place in range(network.starts[block]):
-            slopes.registers[network.ports[2] + place] = d_logits[offsets[done] + place]
+        clear_slopes(network, flowing, block)
+        for place in range(starts[block]):
+            flowing[ports[2] + place] = d_logits[offsets[done] + place]
         for choice in range(block):
-            slopes.registers[network.ports[3] + choice] = d_values[done + choice]
+            flowing[ports[3] + choice] = d_values[done + choice]
         backpropagate(network, slopes, block)
         done += block
