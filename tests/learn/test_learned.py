@@ -33,11 +33,20 @@ def change(folder, **changes):
 
 def test_a_policy_comes_back_as_it_was_and_its_folder_is_a_policy(folder):
     policy = find(str(folder), "edge")
-    assert policy.name == "mine"
-    assert slipstream.evaluate("edge/tiny", str(folder), 1).policy == "mine"
+    assert policy.name == str(folder)
+    assert load_policy(folder).name == "mine"
+    assert slipstream.evaluate("edge/tiny", str(folder), 1).policy == str(folder)
     again = load_policy(folder)
     for name, tensor in policy.tensors.items():
         np.testing.assert_array_equal(tensor, again.tensors[name])
+
+
+def test_two_folders_of_the_same_name_are_two_policies(folder):
+    network = CandidateScorer(32, 16, NetworkSettings(8))
+    other = folder.parent / "other" / "mine"
+    save_policy(other, "edge", network.operations(), network.arrays(), {})
+    comparison = slipstream.compare("edge/tiny", f"{folder},{other},{folder}", 1)
+    assert [one.policy for one in comparison.evaluations] == [str(folder), str(other)]
 
 
 def test_loading_and_playing_need_no_torch(folder):

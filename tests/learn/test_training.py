@@ -157,6 +157,11 @@ def test_a_folder_that_holds_a_training_is_not_overwritten(tmp_path):
         ({"groups": 300}, "300 groups of 256 lanes"),
         ({"algo": "reinforce", "lanes": 100}, "expected a multiple of 64"),
         ({"variation.rate": 2}, "rate is 2"),
+        ({"ppo.epochs": 0}, "epochs is 0: expected at least 1"),
+        ({"reinforce.learning_rate": 0}, "learning_rate is 0.0: expected more than 0"),
+        ({"network.layer_norm": "maybe"}, "expected true or false"),
+        ({"variation": "x"}, "expected one of its settings"),
+        ({"algorithm.clip": 1}, "unknown setting 'algorithm.clip'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes, message):

@@ -43,7 +43,7 @@ def train(
     resume: ResumeOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a policy, evaluated on held-out seeds next to the best heuristic; --out is a policy for every command.
+    """Train a policy, evaluated on held-out seeds next to the best heuristic; every command takes OUT/best as a policy.
 
     Example: slipstream train edge/heavy --warm-start lookahead --minutes 5 --out runs/heavy
     """

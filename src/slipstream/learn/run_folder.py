@@ -71,6 +71,7 @@ class RunFolder:
         """Let a trainer go on from the last state, if there is one; return the notes made with it."""
         folder = self.folder / "state"
         if not (folder / STATE).exists():
+            self._forget_after(0)
             return {}
         card = read_card(folder / STATE)
         arrays = load_tensors(folder, card["arrays"], f"{folder / STATE}: arrays")

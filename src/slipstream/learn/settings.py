@@ -68,6 +68,13 @@ class TrainSettings:
         for name in ("steps", "lanes", "rollout", "groups", "threads", "redraw", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"training: {name} is {getattr(self, name)}: expected at least 1")
+        parts = (self.ppo, self.reinforce, self.imitation)
+        sizes = {f"{type(one).__name__}.{key}": value for one in parts for key, value in vars(one).items()}
+        for name, value in sizes.items():
+            if name.endswith((".epochs", ".minibatch", ".same_arrivals", ".rollouts")) and value < 1:
+                raise InputError(f"training: {name} is {value}: expected at least 1")
+            if name.endswith((".learning_rate", ".discount_horizon", ".gradient_norm")) and not value > 0.0:
+                raise InputError(f"training: {name} is {value}: expected more than 0")
         if self.algo not in ("ppo", "reinforce"):
             raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
         if self.groups > self.lanes:
@@ -121,8 +128,14 @@ def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
         if name not in known:
             raise InputError(f"training: unknown setting '{part}{name}': expected one of {', '.join(known)}")
         before = getattr(settings, name)
+        if is_dataclass(before) and not isinstance(value, type(before)):
+            raise InputError(
+                f"training: {part}{name} is '{value}': expected one of its settings, as in {name}.KEY=VALUE"
+            )
         if isinstance(value, str) and isinstance(before, bool):
-            value = value.lower() in ("1", "true", "yes")
+            if value not in ("true", "false"):
+                raise InputError(f"training: {part}{name} is '{value}': expected true or false")
+            value = value == "true"
         elif isinstance(before, int | float) and not isinstance(before, bool):
             try:
                 value = type(before)(value)

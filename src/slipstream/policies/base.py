@@ -165,7 +165,7 @@ def find(policy: str | Policy, family: str) -> Policy:
 
         learned = shipped(family)
         if policy in learned or is_policy_folder(policy):
-            return find(load_policy(learned.get(policy, policy)), family)
+            return find(load_policy(learned.get(policy, policy), policy), family)
         known = [*known, *learned]
         near = difflib.get_close_matches(policy, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(known)}"

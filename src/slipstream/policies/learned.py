@@ -141,8 +141,8 @@ def is_policy_folder(text: str) -> bool:
     return (Path(text) / CARD).is_file()
 
 
-def load_policy(folder: str | Path) -> LearnedPolicy:
-    """Return the trained policy of a folder; its name is the folder's."""
+def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
+    """Return the trained policy of a folder; without a name, it is called as the folder."""
     folder = Path(folder)
     path = folder / CARD
     card = read_card(path)
@@ -153,7 +153,7 @@ def load_policy(folder: str | Path) -> LearnedPolicy:
     _check_features(path, card)
     tensors = load_tensors(folder, card.get("weights"), f"{path}: weights")
     try:
-        return LearnedPolicy(folder.resolve().name, card, tensors, str(path))
+        return LearnedPolicy(name or folder.resolve().name, card, tensors, str(path))
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
 
