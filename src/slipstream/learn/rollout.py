@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,11 @@ class Rollout:
 
     def __getattr__(self, name: str) -> np.ndarray:
         return self.arrays[name]
+
+    @classmethod
+    def empty(cls, lane_count: int, steps: int, candidates: int, widths: tuple[int, int]) -> Rollout:
+        """Return room for a rollout."""
+        return cls(rollout_arrays(lane_count, steps, candidates, widths))
 
     @property
     def made(self) -> np.ndarray:
@@ -59,6 +64,13 @@ class Group:
         )
         for sheet in (self.sheet, self.raw):
             lanes.prepare_sheet(self.spec, self.state, sheet)
+        self._copies: Group | None = None
+
+    def copies(self, count: int) -> Group:
+        """Return other lanes of the same scenario, at least so many, to try things in; they are reused."""
+        if self._copies is None or self._copies.count < count:
+            self._copies = Group(self.scenario, 0, count + count // 4)
+        return self._copies
 
 
 class LanePool:
@@ -109,9 +121,12 @@ class LanePool:
             structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
             collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)
 
-        for future in [self._pool.submit(run, group) for group in self.groups]:
-            future.result()
+        self.map(run)
         return Rollout(arrays)
+
+    def map(self, function: Callable[[Group], Any]) -> list[Any]:
+        """Return what a function gives for every group; the threads share the groups."""
+        return [future.result() for future in [self._pool.submit(function, group) for group in self.groups]]
 
     def _arrays(self, layout: Layout, steps: int) -> dict[str, np.ndarray]:
         if steps not in self._room:

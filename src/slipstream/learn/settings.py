@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from slipstream.core.variation import Variation
 from slipstream.errors import InputError
+from slipstream.learn.hindsight import HindsightSettings
 from slipstream.learn.imitation import ImitationSettings
 from slipstream.learn.networks import NetworkSettings
 from slipstream.learn.ppo import PPOSettings
@@ -63,6 +64,7 @@ class TrainSettings:
     ppo: PPOSettings = field(default_factory=PPOSettings)
     reinforce: ReinforceSettings = field(default_factory=ReinforceSettings)
     imitation: ImitationSettings = field(default_factory=ImitationSettings)
+    hindsight: HindsightSettings = field(default_factory=HindsightSettings)
 
     def __post_init__(self) -> None:
         for name in ("steps", "lanes", "rollout", "groups", "threads", "redraw", "evaluate_every"):
@@ -77,6 +79,8 @@ class TrainSettings:
                 raise InputError(f"training: {name} is {value}: expected more than 0")
         if self.algo not in ("ppo", "reinforce"):
             raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
+        if self.hindsight.rounds and self.warm_start is None:
+            raise InputError("training: hindsight goes on from a warm start: expected one, or hindsight.rounds=0")
         if self.groups > self.lanes:
             raise InputError(f"training: {self.groups} groups of {self.lanes} lanes: expected at least a lane in each")
         if self.algo == "reinforce" and self.lanes % (self.groups * self.reinforce.same_arrivals):

@@ -15,6 +15,7 @@ from slipstream.core.family import family_of
 from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
+from slipstream.learn.hindsight import Hindsight, Situations
 from slipstream.learn.imitation import Imitation
 from slipstream.learn.networks import CandidateScorer
 from slipstream.learn.ppo import PPO
@@ -50,6 +51,10 @@ class Trainer:
         self.pool = self._draw_pool()
         self.scorer = Scorer(self.network, self.pool.candidates, settings.threads)
         self.imitation = Imitation(self.scorer, settings.imitation, horizon)
+        self.hindsight: Hindsight | None = None
+        if self.expert is not None and settings.hindsight.rounds:
+            window = settings.hindsight.window * self.family.timescale(scenario)
+            self.hindsight = Hindsight(self.scorer, settings.hindsight, self.expert, window)
         self.algorithm: PPO | Reinforce = (
             PPO(self.scorer, settings.ppo, horizon)
             if settings.algo == "ppo"
@@ -65,9 +70,12 @@ class Trainer:
         return expert
 
     @property
-    def warming_up(self) -> bool:
-        """Whether the next update imitates the expert."""
-        return self.expert is not None and self.update_number < self.settings.imitation.rollouts
+    def phase(self) -> str:
+        """What the next update does: `imitation` of the expert, `hindsight` beyond it, then `ppo` or `reinforce`."""
+        first, second = self.settings.imitation.rollouts, self.settings.hindsight.rounds
+        if self.expert is None or self.update_number >= first + second:
+            return self.settings.algo
+        return "imitation" if self.update_number < first else "hindsight"
 
     @property
     def progress(self) -> float:
@@ -108,9 +116,11 @@ class Trainer:
         """Play the rollout of the next update."""
         settings = self.settings
         key = (settings.seed, self.update_number)
-        if self.warming_up:
+        if self.phase == "imitation":
             loyalty = settings.imitation.loyalty(self.update_number)
             return self.pool.collect(self.scorer.layout, self.weights(), settings.rollout, key, self.expert, loyalty)
+        if self.phase == "hindsight":
+            return self.pool.collect(self.scorer.layout, self.weights(), settings.hindsight.apart, key)
         if settings.algo == "reinforce":
             if not settings.varies:
                 self.pool.start(self._seeds(self.update_number))
@@ -127,9 +137,12 @@ class Trainer:
             self._measure_scales()
         rollout = self.collect()
         rng = np.random.default_rng([settings.seed, 2, self.update_number])
-        if self.warming_up:
-            share = self.update_number / settings.imitation.rollouts
-            figures = self.imitation.update(rollout, share, rng)
+        done = self.update_number - settings.imitation.rollouts
+        if self.phase == "imitation":
+            figures = self.imitation.update(rollout, 1.0 + done / settings.imitation.rollouts, rng)
+        elif self.hindsight is not None and self.phase == "hindsight":
+            situations = self.hindsight.look_around(self.pool, self.weights())
+            figures = self.hindsight.update(situations, done / settings.hindsight.rounds, rng)
         else:
             figures = self.algorithm.update(rollout, self.progress, rng)
         made = int(rollout.length.sum())
@@ -176,6 +189,10 @@ class Trainer:
             for index, values in optimizer.state_dict()["state"].items():
                 for key, value in values.items():
                     arrays[f"{name}/{index}/{key}"] = torch.as_tensor(value).numpy().copy()
+        if self.hindsight is not None and self.phase == "hindsight":
+            for number, one in enumerate(self.hindsight.memory):
+                for name, array in one.arrays().items():
+                    arrays[f"memory/{number}/{name}"] = array
         for number, group in enumerate(self.pool.groups):
             for name, array in group.arrays.items():
                 arrays[f"lanes/{number}/{name}"] = np.frombuffer(array.tobytes(), np.uint8)
@@ -195,6 +212,11 @@ class Trainer:
                     _, index, field = key.split("/")
                     state["state"].setdefault(int(index), {})[field] = torch.from_numpy(array.copy())
             optimizer.load_state_dict(state)
+        if self.hindsight is not None:
+            rounds = sum(key.startswith("memory/") and key.endswith("/earned") for key in arrays)
+            names = Situations.NAMES
+            parts = ({name: arrays[f"memory/{number}/{name}"] for name in names} for number in range(rounds))
+            self.hindsight.memory = [Situations.from_arrays(part) for part in parts]
         if settings.varies:
             now = self.update_number, self.steps
             self.update_number, self.steps = (int(number) for number in numbers["drawn_at"])
@@ -205,7 +227,13 @@ class Trainer:
                 array.view(np.uint8).reshape(-1)[:] = arrays[f"lanes/{number}/{name}"]
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        return {"imitation": self.imitation.optimizer, "algorithm": self.algorithm.optimizer}
+        found: dict[str, torch.optim.Optimizer] = {
+            "imitation": self.imitation.optimizer,
+            "algorithm": self.algorithm.optimizer,
+        }
+        if self.hindsight is not None:
+            found["hindsight"] = self.hindsight.optimizer
+        return found
 
 
 def _set_scale(

@@ -32,7 +32,7 @@ class Report:
     planned_steps: int
     seconds: float
     phase: str
-    """`imitation`, `ppo` or `reinforce`."""
+    """`imitation`, `hindsight`, `ppo` or `reinforce`."""
     figures: dict[str, float]
     reward: float | None
     """Mean reward of the last evaluation on held-out seeds."""
@@ -143,9 +143,9 @@ class _Run:
         writer = _scalars(self.folder.folder / "tensorboard") if self.folder is not None else None
         speed_from: tuple[float, int] | None = None
         while trainer.progress < 1.0 and not self._out_of_time():
-            phase = "imitation" if trainer.warming_up else trainer.settings.algo
+            phase = trainer.phase
             figures = trainer.update()
-            if not self.notes["planned"] and phase != "imitation":
+            if not self.notes["planned"] and phase == trainer.settings.algo:
                 if speed_from is None:
                     # The first update also compiles, so the clock starts after it.
                     speed_from = (perf_counter(), trainer.steps)
