@@ -25,12 +25,12 @@ from slipstream.core.family import FAMILIES
 from slipstream.core.variation import Variation
 from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import names
+from slipstream.policies.learned import load_policy, shipped
 from slipstream.scenario import dump
 
 SEED, EPISODES, CHARGED_MS = 10_000, 100, 0.02
 METRICS = ("reward", "miss_rate", "effective_accuracy")
 TRAINED = {f"edge/{name}": f"learned-{name}" for name in ("medium", "heavy", "overload", "drone")}
-BEGIN, END = "<!-- learned-policies -->", "<!-- /learned-policies -->"
 
 
 def charged(scenario: Any) -> Any:
@@ -105,6 +105,16 @@ def interval(gap: dict[str, float]) -> str:
     return f"{gap['mean']:+.1f} [{gap['low']:+.1f}, {gap['high']:+.1f}]"
 
 
+def commands() -> str:
+    """Return the table of what was trained how, from the cards of the policies."""
+    lines = ["| policy | command | steps of the best | size |", "|---|---|---|---|"]
+    for name, folder in shipped("edge").items():
+        card = load_policy(folder).card
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        lines.append(f"| `{name}` | `{card['command']}` | {card['steps']:,} | {size / 1000:.0f} kB |")
+    return "\n".join(lines)
+
+
 def markdown(figures: dict[str, Any]) -> str:
     """Return the tables."""
     lines = []
@@ -168,9 +178,12 @@ def main() -> None:
     else:
         print(markdown(figures))
     if arguments.write is not None:
-        before, _, rest = arguments.write.read_text().partition(BEGIN)
-        _, _, after = rest.partition(END)
-        arguments.write.write_text(f"{before}{BEGIN}\n\n{markdown(figures)}\n\n{END}{after}")
+        page = arguments.write.read_text()
+        for marker, text in (("commands", commands()), ("learned-policies", markdown(figures))):
+            begin, end = f"<!-- {marker} -->", f"<!-- /{marker} -->"
+            before, _, rest = page.partition(begin)
+            page = f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}"
+        arguments.write.write_text(page)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ SMALL = TrainSettings(
 KINDS = {
     "ppo": SMALL,
     "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64}),
+    "hindsight": SMALL.with_changes({"hindsight.rounds": 3, "hindsight.remembered": 2, "hindsight.minibatches": 2}),
     "varied": SMALL.with_changes({"start_load": 0.5}).with_changes({"variation.profile_error": 0.2}),
 }
 
@@ -119,7 +120,12 @@ def test_a_training_killed_at_any_moment_leaves_policies_that_load_and_goes_on(t
 
 def test_training_reaches_the_known_optimum_of_the_tiny_scenario():
     settings = TrainSettings(steps=150_000, lanes=64, rollout=32, evaluate_every=10, evaluation_episodes=4)
-    result = train("edge/tiny", settings.with_changes({"ppo.minibatch": 512, "ppo.entropy_weight": 0.02}))
+    result = train(
+        "edge/tiny",
+        settings.with_changes(
+            {"ppo.minibatch": 512, "ppo.entropy_weight": 0.02, "ppo.discount_horizon": 10, "ppo.trace": 0.95}
+        ),
+    )
     assert slipstream.evaluate("edge/tiny", result.policy, 5).mean("reward") == pytest.approx(5.0)
 
 

@@ -25,9 +25,10 @@ class PPOSettings:
     """Choices per gradient step."""
     clip: float = 0.2
     """How far the probability of a choice may move in one update before it stops counting."""
-    discount_horizon: float = 10.0
-    """Time after which a reward counts 1/e, in the family's timescale (edge: the mean deadline)."""
-    trace: float = 0.95
+    discount_horizon: float = 100.0
+    """Time after which a reward counts 1/e, in the family's timescale (edge: the mean deadline). A short one makes slow
+    variants look worse than they are, only because their reward comes later."""
+    trace: float = 0.9
     """Lambda of the generalised advantage estimate: 1 trusts what happened, 0 what the network expects."""
     value_weight: float = 0.5
     """Weight of the error of the value in the loss."""
