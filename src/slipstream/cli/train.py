@@ -58,7 +58,7 @@ def train(
     changes: dict[str, object] = {"algo": algo, "seed": seed}
     if steps is not None:
         changes["steps"] = steps
-    elif minutes is None:
+    elif minutes is None and not resume:
         minutes = 5.0
     changes["warm_start"] = None if warm_start == "none" else warm_start
     chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings)})
