@@ -2,9 +2,10 @@
 
 For every scenario with a policy trained on it: that policy next to every heuristic on the same 100 test episodes, with
 paired differences and bootstrap 95% intervals, and the bracket of the hindsight optimum over the first episodes. The
-trained policy is charged for its decisions: each takes CHARGED_MS of simulated time, more than the 99th percentile that
-benchmarks/decision_latency.py measures; heuristics decide in no time. Then: the policy trained on `edge/heavy`,
-unchanged, on other scenarios; and what a profile that is 20% wrong does to policies trained with and without such ones.
+trained policy is charged for its decisions: each takes CHARGED_MS of simulated time, the 99th percentile that
+benchmarks/decision_latency.py measures at their width; heuristics decide in no time. Then: policies trained on
+`edge/heavy`, unchanged, on other scenarios; and what a profile that is 20% wrong does to policies trained with and
+without such ones.
 
     python benchmarks/learned_policies.py --json
     python benchmarks/learned_policies.py --write docs/results.md

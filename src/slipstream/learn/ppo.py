@@ -15,7 +15,7 @@ from slipstream.learn.scoring import Scorer, minibatches
 
 @dataclass(frozen=True)
 class PPOSettings:
-    """The knobs of PPO; `docs/results.md` says how the defaults were found."""
+    """The knobs of PPO."""
 
     learning_rate: float = 1e-3
     """At the beginning; it falls linearly to a tenth by the end of training."""
