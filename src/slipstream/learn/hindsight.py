@@ -38,6 +38,7 @@ class HindsightSettings:
     minibatches: int = 24
     """Gradient steps of every round."""
     minibatch: int = 2048
+    """Choices per gradient step."""
     learning_rate: float = 1e-3
     """At the beginning; it falls linearly to a tenth by the last round."""
     entropy_weight: float = 0.01
