@@ -215,14 +215,14 @@ def slipstream(monkeypatch, capsys, tmp_path):
 def test_the_command_prints_what_it_writes_and_draws_every_knob(slipstream, tmp_path):
     options = [f"--set={name}={value}" for name, value in {**SMALL, "ppo.minibatch": 64}.items()]
     options += ["--steps=64", "--seeds=1", "--episodes=1", "--out=out"]
-    code, output, _ = slipstream("sweep", "edge/tiny", "--knob=ppo.trace=0.9", "--knobs=ppo.clip", *options, "--json")
+    code, output, _ = slipstream("sweep", "edge/tiny", "--knob=ppo.trace=0.95", "--knobs=ppo.clip", *options, "--json")
     assert code == 0
     assert json.loads(output) == json.loads((tmp_path / "out" / "sweep.json").read_text())
     page = (tmp_path / "out" / "sweep.html").read_text()
     assert "<h3>ppo.clip</h3>" in page
     assert "<h3>ppo.trace</h3>" in page
     assert (tmp_path / "out" / "sweep.png").read_bytes().startswith(b"\x89PNG")
-    code, output, _ = slipstream("sweep", "edge/tiny", "--knob=ppo.trace=0.9", *options, "--resume")
+    code, output, _ = slipstream("sweep", "edge/tiny", "--knob=ppo.trace=0.95", *options, "--resume")
     assert code == 0
     assert "ppo.trace" in output
     assert "ppo.clip" not in output

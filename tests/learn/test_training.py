@@ -167,7 +167,7 @@ def test_a_folder_that_holds_a_training_is_not_overwritten(tmp_path):
         ({"reinforce.learning_rate": 0}, "learning_rate is 0.0: expected more than 0"),
         ({"network.layer_norm": "maybe"}, "expected true or false"),
         ({"variation": "x"}, "expected one of its settings"),
-        ({"algorithm.clip": 1}, "unknown setting 'algorithm.clip'"),
+        ({"algorithm.clip": 1}, "unknown setting 'algorithm'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes, message):
