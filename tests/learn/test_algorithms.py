@@ -9,12 +9,12 @@ import torch
 from slipstream.learn.imitation import Imitation, ImitationSettings
 from slipstream.learn.ppo import PPO, PPOSettings
 from slipstream.learn.reinforce import Reinforce, ReinforceSettings
-from tests.learn.toys import Bandit, Corridor, greedy, make_scorer, play
+from tests.learn.toys import Bandit, Corridor, greedy, make_learner, play
 
 ALGORITHMS = {
-    "ppo": lambda scorer: PPO(scorer, PPOSettings(learning_rate=0.01, minibatch=256, entropy_weight=0.01), 50.0),
-    "reinforce": lambda scorer: Reinforce(
-        scorer, ReinforceSettings(learning_rate=0.02, same_arrivals=16, entropy_weight=0.01), 50.0
+    "ppo": lambda learner: PPO(learner, PPOSettings(learning_rate=0.01, minibatch=256, entropy_weight=0.01), 50.0),
+    "reinforce": lambda learner: Reinforce(
+        learner, ReinforceSettings(learning_rate=0.02, same_arrivals=16, entropy_weight=0.01), 50.0
     ),
 }
 
@@ -22,59 +22,59 @@ ALGORITHMS = {
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_bandit_is_solved(name):
     toy, rng = Bandit(), np.random.default_rng(0)
-    scorer = make_scorer(toy)
-    algorithm = ALGORITHMS[name](scorer)
+    learner = make_learner(toy)
+    algorithm = ALGORITHMS[name](learner)
     for update in range(40):
-        algorithm.update(play(toy, scorer, 16, 16, rng), update / 40, rng)
-    rollout = play(toy, scorer, 16, 16, rng)
-    assert greedy(toy, scorer)[0] == 2
+        algorithm.update(play(toy, learner, 16, 16, rng), update / 40, rng)
+    rollout = play(toy, learner, 16, 16, rng)
+    assert greedy(toy, learner)[0] == 2
     assert rollout.reward.mean() > 0.95
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_corridor_with_a_small_temptation_is_walked_to_its_end(name):
     toy, rng = Corridor(), np.random.default_rng(1)
-    scorer = make_scorer(toy, seed=1)
-    algorithm = ALGORITHMS[name](scorer)
+    learner = make_learner(toy, seed=1)
+    algorithm = ALGORITHMS[name](learner)
     for update in range(80):
-        algorithm.update(play(toy, scorer, 32, 32, rng), update / 80, rng)
-    assert greedy(toy, scorer).tolist() == [1, 1, 1, 1, 1]
+        algorithm.update(play(toy, learner, 32, 32, rng), update / 80, rng)
+    assert greedy(toy, learner).tolist() == [1, 1, 1, 1, 1]
 
 
 def test_imitation_learns_what_the_expert_would_do():
     toy, rng = Corridor(), np.random.default_rng(0)
-    scorer = make_scorer(toy)
-    imitation = Imitation(scorer, ImitationSettings(minibatch=128), 50.0)
+    learner = make_learner(toy)
+    imitation = Imitation(learner, ImitationSettings(minibatch=128), 50.0)
     for update in range(60):
-        rollout = play(toy, scorer, 16, 16, rng)
+        rollout = play(toy, learner, 16, 16, rng)
         places = rollout.globals.argmax(axis=2)
         rollout.arrays["label"][:] = places < 3
         imitation.update(rollout, update / 60, rng)
-    assert greedy(toy, scorer)[:4].tolist() == [1, 1, 1, 0]
+    assert greedy(toy, learner)[:4].tolist() == [1, 1, 1, 0]
 
 
 def test_where_the_expert_says_nothing_nothing_is_imitated():
     toy, rng = Bandit(), np.random.default_rng(0)
-    scorer = make_scorer(toy)
-    imitation = Imitation(scorer, ImitationSettings(value_weight=0.0), 50.0)
-    rollout = play(toy, scorer, 4, 4, rng)
+    learner = make_learner(toy)
+    imitation = Imitation(learner, ImitationSettings(value_weight=0.0), 50.0)
+    rollout = play(toy, learner, 4, 4, rng)
     rollout.arrays["label"][:] = -1
-    before = [parameter.clone() for parameter in scorer.network.parameters()]
+    before = [parameter.clone() for parameter in learner.network.parameters()]
     imitation.update(rollout, 0.0, rng)
-    assert all(torch.equal(a, b) for a, b in zip(before, scorer.network.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, learner.network.parameters(), strict=True))
 
 
 def test_an_update_stops_when_the_policy_has_moved_far_enough():
     def updates(target):
         toy, rng = Bandit(), np.random.default_rng(0)
-        scorer = make_scorer(toy)
+        learner = make_learner(toy)
         settings = PPOSettings(learning_rate=0.05, epochs=50, minibatch=256, target_kl=target)
-        ppo = PPO(scorer, settings, 50.0)
-        return ppo.update(play(toy, scorer, 16, 16, rng), 0.0, rng)["kl"], ppo
+        ppo = PPO(learner, settings, 50.0)
+        return ppo.update(play(toy, learner, 16, 16, rng), 0.0, rng)["kl"], ppo
 
     _, careful = updates(0.01)
     _, bold = updates(0.0)
-    steps = [int(one.optimizer.state_dict()["state"][0]["step"]) for one in (careful, bold)]
+    steps = [int(one.descent.optimizer.state_dict()["state"][0]["step"]) for one in (careful, bold)]
     assert steps[0] < steps[1] == 50
 
 

@@ -10,23 +10,21 @@ import slipstream
 from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError
 from slipstream.learn.hindsight import Hindsight, HindsightSettings, Situations
+from slipstream.learn.learner import Choices
 from slipstream.learn.rollout import LanePool
-from slipstream.learn.scoring import Choices
 from slipstream.learn.settings import TrainSettings
 from slipstream.policies import find
-from tests.learn.test_rollout import scorer_for
+from tests.learn.test_rollout import learner_for
 
 WINDOW_NS = 100e6
 
 
 def prepare(scenario, lanes=3, groups=1, **settings):
     pool = LanePool([scenario] * groups, lanes, 1)
-    scorer = scorer_for(scenario, pool.candidates)
+    learner = learner_for(scenario, pool.candidates)
     pool.start(np.arange(lanes))
-    hindsight = Hindsight(scorer, HindsightSettings(**settings), find("lookahead", "edge"), WINDOW_NS)
-    with torch.no_grad():
-        weights = scorer.flat_weights().numpy()
-    return pool, hindsight, weights
+    hindsight = Hindsight(learner, HindsightSettings(**settings), find("lookahead", "edge"), WINDOW_NS)
+    return pool, hindsight
 
 
 def earned_by(scenario, seed, before, action, policy):
@@ -46,8 +44,8 @@ def earned_by(scenario, seed, before, action, policy):
 
 def test_every_candidate_earns_what_it_earns_in_the_simulator():
     scenario = slipstream.load("edge/heavy")
-    pool, hindsight, weights = prepare(scenario)
-    situations = hindsight.look_around(pool, weights)
+    pool, hindsight = prepare(scenario)
+    situations = hindsight.look_around(pool)
     policy, place = find("lookahead", "edge"), 0
     for lane in range(3):
         simulator = Simulator(scenario, log_rows=0)
@@ -64,16 +62,16 @@ def test_every_candidate_earns_what_it_earns_in_the_simulator():
 
 
 def test_looking_around_moves_no_lane():
-    pool, hindsight, weights = prepare(slipstream.load("edge/heavy"), lanes=4, groups=2)
+    pool, hindsight = prepare(slipstream.load("edge/heavy"), lanes=4, groups=2)
     before = [{name: array.tobytes() for name, array in group.arrays.items()} for group in pool.groups]
-    hindsight.look_around(pool, weights)
+    hindsight.look_around(pool)
     after = [{name: array.tobytes() for name, array in group.arrays.items()} for group in pool.groups]
     assert before == after
 
 
 def test_the_candidate_that_earned_most_becomes_the_likeliest():
     scenario = slipstream.load("edge/heavy")
-    _, hindsight, _ = prepare(scenario, minibatches=30, minibatch=64, learning_rate=0.01, entropy_weight=0.0)
+    _, hindsight = prepare(scenario, minibatches=30, minibatch=64, learning_rate=0.01, entropy_weight=0.0)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200 * 4, 32)).astype(np.float32)
     earned = rows[:, 3].copy()
@@ -82,12 +80,13 @@ def test_the_candidate_that_earned_most_becomes_the_likeliest():
     for round_number in range(5):
         hindsight.update(Situations(choices, earned), round_number / 5, rng)
     with torch.no_grad():
-        logits = hindsight.scorer.score(choices, np.arange(200)).logits.numpy().reshape(200, 4)
+        seen = (torch.from_numpy(rows), torch.zeros(200, 16), torch.full((200,), 4))
+        logits = hindsight.learner.network(*seen)[0].numpy().reshape(200, 4)
     assert (logits.argmax(axis=1) == earned.reshape(200, 4).argmax(axis=1)).mean() > 0.9
 
 
 def test_only_the_latest_rounds_are_remembered():
-    _, hindsight, _ = prepare(slipstream.load("edge/heavy"), remembered=3, minibatches=1)
+    _, hindsight = prepare(slipstream.load("edge/heavy"), remembered=3, minibatches=1)
     rng = np.random.default_rng(0)
     for number in range(5):
         rows = np.full((2, 32), number, np.float32)

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.errors import PolicyError
+from slipstream.learn.learner import Choices, Learner, Lessons
 from slipstream.learn.networks import (
     CandidateScorer,
     NetworkSettings,
     packed_entropy,
     packed_log_softmax,
 )
-from slipstream.learn.scoring import Choices, Scorer
+from slipstream.learn.objective import CLIPPED, EXPECTED, LESSON, LIKELIHOOD, Objective
 from slipstream.policies.operations import Operation, lay_out
 
 NETWORKS = st.builds(
@@ -52,26 +53,80 @@ def by_definition(network, choices, picks):
     return network(torch.from_numpy(np.concatenate(parts)), torch.from_numpy(choices.global_rows[picks]), counts)
 
 
-@settings(max_examples=40, deadline=None)
-@given(NETWORKS, st.integers(0, 1000), st.sampled_from([1, 2]))
-def test_compiled_networks_give_the_numbers_and_gradients_of_torch(network_settings, seed, threads):
+def random_lessons(rng, choices):
+    """Return what was taken and how it turned out; about half of the choices were likelier then than they are now."""
+    lessons = np.zeros(len(choices), LESSON)
+    lessons["taken"] = rng.integers(choices.count)
+    for name in ("gain", "goal"):
+        lessons[name] = rng.normal(size=len(choices))
+    lessons["log_chance"] = -rng.exponential(1.5, len(choices))
+    return Lessons(choices, lessons, rng.normal(size=len(choices.rows)).astype(np.float32))
+
+
+def loss_by_definition(network, lessons, picks, objective):
+    """Return the mean loss, its terms, how far the policy moved and how often it was cut, in torch."""
+    choices, told = lessons.choices, {name: torch.from_numpy(lessons.lessons[name][picks]) for name in LESSON.names}
+    logits, values = by_definition(network, choices, picks)
+    counts = torch.from_numpy(choices.count[picks].astype(np.int64))
+    choice_of, first = torch.repeat_interleave(torch.arange(len(picks)), counts), torch.cumsum(counts, 0) - counts
+    log_chances = packed_log_softmax(logits, choice_of, len(picks))
+    taken = log_chances[first + told["taken"].long()]
+    ratio = (taken - told["log_chance"]).exp()
+    limited = ratio.clamp(1.0 - objective.clip, 1.0 + objective.clip)
+    if objective.term == CLIPPED:
+        policy = -torch.min(ratio * told["gain"], limited * told["gain"]).mean()
+    elif objective.term == LIKELIHOOD:
+        policy = -(taken * told["gain"]).mean()
+    else:
+        worth = np.concatenate([lessons.worth[choices.begin[p] : choices.begin[p] + choices.count[p]] for p in picks])
+        policy = -(log_chances.exp() * torch.from_numpy(worth)).sum() / len(picks)
+    value = (((values - told["goal"]) / network.value_scale) ** 2).mean()
+    entropy = packed_entropy(log_chances, choice_of, len(picks)).mean()
+    loss = policy + objective.value_weight * value - objective.entropy_weight * entropy
+    terms = [policy, value, entropy]
+    if objective.term == CLIPPED:
+        terms += [(ratio - 1.0 - ratio.log()).mean(), (ratio != limited).float().mean()]
+    return loss, terms
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    NETWORKS,
+    st.sampled_from([CLIPPED, LIKELIHOOD, EXPECTED]),
+    st.sampled_from([0.0, 0.1]),
+    st.integers(0, 1000),
+    st.sampled_from([1, 2]),
+)
+def test_compiled_gradients_and_losses_are_those_of_torch(network_settings, term, entropy_weight, seed, threads):
     rng = np.random.default_rng(seed)
     columns, global_columns = int(rng.integers(1, 9)), int(rng.integers(1, 6))
     network = random_network(seed, columns, global_columns, network_settings)
-    choices = random_choices(rng, columns, global_columns, 150)
+    lessons = random_lessons(rng, random_choices(rng, columns, global_columns, 150))
     picks = rng.permutation(150)[: int(rng.integers(1, 151))]
-    scored = Scorer(network, 12, threads).score(choices, picks)
-    logits, values = by_definition(network, choices, picks)
-    torch.testing.assert_close(scored.logits, logits, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(scored.values, values, rtol=1e-4, atol=1e-4)
-    to_logits, to_values = torch.randn(len(logits)), torch.randn(len(values))
-    gradients = []
-    for out, value in ((scored.logits, scored.values), (logits, values)):
-        network.zero_grad()
-        (out @ to_logits + value @ to_values).backward()
-        gradients.append([parameter.grad.clone() for parameter in network.parameters()])
-    for ours, torchs in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours, torchs, rtol=2e-3, atol=2e-3)
+    objective = Objective(term, 0.5, entropy_weight, 0.2)
+    learner = Learner(network, 12, threads)
+    loss, terms = loss_by_definition(network, lessons, picks, objective)
+    loss.backward()
+    gradient, sums = learner.gradient(lessons, picks, objective, 1.0 / len(picks))
+    np.testing.assert_allclose(sums[: len(terms)] / len(picks), [term.item() for term in terms], rtol=1e-3, atol=1e-3)
+    for name, place, shape in learner.layout.parameters:
+        ours = gradient[place : place + int(np.prod(shape))].reshape(shape[::-1]).T
+        theirs = network.tensors()[name].grad
+        if theirs is not None:
+            np.testing.assert_allclose(ours, theirs.numpy(), rtol=2e-3, atol=2e-3)
+        else:
+            assert not ours.any(), "measured constants are not learned"
+
+
+def test_a_learner_and_its_network_share_their_weights():
+    network = random_network(0, 5, 3, NetworkSettings(16))
+    before = network.arrays()
+    learner = Learner(network, 12)
+    for name, array in network.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+    learner.weights += 1.0
+    for name, array in network.arrays().items():
+        np.testing.assert_array_equal(array, before[name] + np.float32(1.0))
 
 
 def test_log_chances_and_entropy_are_those_of_a_masked_categorical():
@@ -98,12 +153,16 @@ def test_a_network_does_not_care_how_many_candidates_there_are_nor_in_which_orde
     for count in (1, 7, 300):
         rows, global_row = rng.normal(size=(count, 5)).astype(np.float32), rng.normal(size=(1, 3)).astype(np.float32)
         order = rng.permutation(count)
-        scored = []
-        for seen in (rows, rows[order]):
+        lessons = np.zeros(1, LESSON)
+        gradients = []
+        for taken, seen in ((int(order[0]), rows), (0, rows[order])):
+            lessons["taken"], lessons["gain"] = taken, 1.0
             one = Choices(np.ascontiguousarray(seen), global_row, np.zeros(1, np.int64), np.array([count], np.int32))
-            scored.append(Scorer(network, count).score(one, np.zeros(1, np.int64)))
-        torch.testing.assert_close(scored[0].logits[order], scored[1].logits, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(scored[0].values, scored[1].values, rtol=1e-4, atol=1e-4)
+            known = Lessons(one, lessons, np.zeros(0, np.float32))
+            objective = Objective(LIKELIHOOD, 1.0, 0.1)
+            gradients.append(Learner(network, count).gradient(known, np.zeros(1, np.int64), objective, 1.0))
+        for ours, shuffled in zip(*gradients, strict=True):
+            np.testing.assert_allclose(ours, shuffled, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -13,31 +13,29 @@ from slipstream.core.env import SchedulingEnv
 from slipstream.core.family import family_of
 from slipstream.core.lanes import ASKING
 from slipstream.core.simulator import Simulator
+from slipstream.learn.learner import Learner
 from slipstream.learn.networks import CandidateScorer, NetworkSettings
 from slipstream.learn.rollout import LanePool
-from slipstream.learn.scoring import Scorer
 from slipstream.policies import find
 from slipstream.policies.compiled import CompiledPolicy, decide
 from tests.strategies import edge_scenarios
 
 
-def scorer_for(scenario, candidates, seed=0):
+def learner_for(scenario, candidates, seed=0):
     torch.manual_seed(seed)
     family = family_of(scenario)
     widths = len(family.candidate_features.observed), len(family.global_features.observed)
     network = CandidateScorer(*widths, NetworkSettings(16))
     with torch.no_grad():
         network.logit.weight.mul_(100.0)
-    return Scorer(network, candidates)
+    return Learner(network, candidates)
 
 
 def collect(scenario, lanes, steps, threads=1, groups=1, seed=0, **options):
     pool = LanePool([scenario] * groups, lanes, threads)
-    scorer = scorer_for(scenario, pool.candidates)
+    learner = learner_for(scenario, pool.candidates)
     pool.start(np.arange(lanes))
-    with torch.no_grad():
-        weights = scorer.flat_weights().numpy()
-    return pool.collect(scorer.layout, weights, steps, (seed, 0), **options), scorer
+    return pool.collect(learner.layout, learner.weights, steps, (seed, 0), **options), learner
 
 
 def rows_of(rollout, lane, step):
@@ -82,7 +80,7 @@ def test_packed_candidates_are_the_legal_rows_of_the_environment(scenario, seed)
 
 def test_the_number_of_threads_and_groups_changes_nothing():
     scenario = slipstream.load("edge/heavy")
-    one, _ = collect(scenario, 6, 50)
+    one, _ = collect(scenario, 6, 50, threads=1, groups=3)
     many, _ = collect(scenario, 6, 50, threads=2, groups=3)
     for name in ("globals", "count", "taken", "log_chance", "value", "reward", "elapsed", "time"):
         np.testing.assert_array_equal(one.arrays[name], many.arrays[name])
@@ -93,25 +91,23 @@ def test_the_number_of_threads_and_groups_changes_nothing():
 
 def test_chances_and_values_are_those_of_the_network():
     scenario = slipstream.load("edge/heavy")
-    rollout, scorer = collect(scenario, 4, 60)
-    choices = rollout.choices()
-    with torch.no_grad():
-        scored = scorer.score(choices, np.arange(len(choices)))
-    np.testing.assert_allclose(rollout.value.reshape(-1), scored.values.numpy(), rtol=1e-4, atol=1e-4)
-    for index, taken in enumerate(rollout.taken.reshape(-1)):
-        first, count = int(scored.first[index]), int(choices.count[index])
-        log_chances = torch.log_softmax(scored.logits[first : first + count], 0)
-        assert rollout.log_chance.reshape(-1)[index] == pytest.approx(float(log_chances[taken]), abs=1e-4)
+    rollout, learner = collect(scenario, 4, 60)
+    for lane in range(4):
+        for step in range(60):
+            seen = torch.from_numpy(rows_of(rollout, lane, step)), torch.from_numpy(rollout.globals[lane, step, None])
+            with torch.no_grad():
+                logits, values = learner.network(*seen, torch.tensor([len(seen[0])]))
+            log_chance = torch.log_softmax(logits, 0)[rollout.taken[lane, step]]
+            assert rollout.value[lane, step] == pytest.approx(float(values[0]), rel=1e-4, abs=1e-4)
+            assert rollout.log_chance[lane, step] == pytest.approx(float(log_chance), abs=1e-4)
 
 
 def test_candidates_are_drawn_as_often_as_their_chances_say():
     scenario = slipstream.load("edge/heavy")
     pool = LanePool([scenario], 20_000, 1)
-    scorer = scorer_for(scenario, pool.candidates)
+    learner = learner_for(scenario, pool.candidates)
     pool.start(np.zeros(20_000, np.int64))
-    with torch.no_grad():
-        weights = scorer.flat_weights().numpy()
-    rollout = pool.collect(scorer.layout, weights, 1, (0, 0))
+    rollout = pool.collect(learner.layout, learner.weights, 1, (0, 0))
     drawn = np.bincount(rollout.taken[:, 0], minlength=rollout.count[0, 0]) / 20_000
     chances = np.zeros_like(drawn)
     chances[rollout.taken[:, 0]] = np.exp(rollout.log_chance[:, 0])
@@ -144,8 +140,8 @@ def test_whole_episodes_stop_at_their_end():
 @given(edge_scenarios(), st.integers(0, 5))
 def test_whole_episodes_in_compiled_code_are_those_chosen_one_by_one(scenario, seed):
     scenario = slipstream.load(scenario)
-    scorer = scorer_for(scenario, 1, seed)
-    policy = CompiledPolicy("net", "edge", scorer.network.operations(), scorer.network.arrays())
+    learner = learner_for(scenario, 1, seed)
+    policy = CompiledPolicy("net", "edge", learner.network.operations(), learner.network.arrays())
 
     class OneByOne:
         name = "one by one"

@@ -1,4 +1,4 @@
-"""Small decision problems in plain Python, whose optimum is known, played by a network through its scorer."""
+"""Small decision problems in plain Python, whose optimum is known, played by a network that learns."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from slipstream.learn.collect import CUT_OFF, ENDED, rollout_arrays
+from slipstream.learn.learner import Learner
 from slipstream.learn.networks import CandidateScorer, NetworkSettings
 from slipstream.learn.rollout import Rollout
-from slipstream.learn.scoring import Choices, Scorer
 
 
 @dataclass
@@ -50,14 +50,14 @@ class Corridor:
         return 0, 0.1, 0
 
 
-def make_scorer(toy, seed=0, width=16):
+def make_learner(toy, seed=0, width=16):
     torch.manual_seed(seed)
     places = getattr(toy, "length", 1)
     network = CandidateScorer(toy.actions, places, NetworkSettings(width))
-    return Scorer(network, toy.actions)
+    return Learner(network, toy.actions)
 
 
-def play(toy, scorer, lanes, steps, rng, most_steps=20):
+def play(toy, learner, lanes, steps, rng, most_steps=20):
     """Return a rollout as the compiled collector would make it; episodes are cut off after `most_steps`."""
     places = getattr(toy, "length", 1)
     arrays = rollout_arrays(lanes, steps, toy.actions, (toy.actions, places))
@@ -66,7 +66,7 @@ def play(toy, scorer, lanes, steps, rng, most_steps=20):
     for step in range(steps):
         seen = np.zeros((lanes, places), np.float32)
         seen[np.arange(lanes), state] = 1.0
-        logits, values = _score(scorer, eye, seen)
+        logits, values = _score(learner, eye, seen)
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
         arrays["value"][:, step] = values
@@ -87,24 +87,23 @@ def play(toy, scorer, lanes, steps, rng, most_steps=20):
             if ended == CUT_OFF or (not ended and step + 1 == steps):
                 after = np.zeros((1, places), np.float32)
                 after[0, state[lane]] = 1.0
-                arrays["after"][lane, step] = _score(scorer, eye, after)[1][0]
+                arrays["after"][lane, step] = _score(learner, eye, after)[1][0]
             if ended:
                 state[lane], age[lane] = toy.start(), 0
     arrays["length"][:] = steps
     return Rollout(arrays)
 
 
-def _score(scorer, rows, global_rows):
+def _score(learner, rows, global_rows):
     count = len(global_rows)
-    begin = np.arange(count) * 0
-    choices = Choices(rows, global_rows, begin.astype(np.int64), np.full(count, len(rows), np.int32))
     with torch.no_grad():
-        scored = scorer.score(choices, np.arange(count))
-    return scored.logits.numpy().reshape(count, -1), scored.values.numpy()
+        counts = torch.full((count,), len(rows))
+        logits, values = learner.network(torch.from_numpy(rows).repeat(count, 1), torch.from_numpy(global_rows), counts)
+    return logits.numpy().reshape(count, -1), values.numpy()
 
 
-def greedy(toy, scorer):
+def greedy(toy, learner):
     """Return the network's best action in every place."""
     places = getattr(toy, "length", 1)
-    logits, _ = _score(scorer, np.eye(toy.actions, dtype=np.float32), np.eye(places, dtype=np.float32))
+    logits, _ = _score(learner, np.eye(toy.actions, dtype=np.float32), np.eye(places, dtype=np.float32))
     return logits.argmax(axis=1)

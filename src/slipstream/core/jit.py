@@ -103,6 +103,11 @@ def algebra(function: Callable[..., Any]) -> Any:
     return _decorate(njit, function, nogil=True, error_model="numpy", fastmath={"contract"})
 
 
+def reduction(function: Callable[..., Any]) -> Any:
+    """Compile an `algebra` function whose sums may be taken in any order, several terms at a time."""
+    return _decorate(njit, function, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+
+
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: it takes structs, and releases the GIL while running."""
     return _decorate(njit, function, nogil=True, error_model="numpy")

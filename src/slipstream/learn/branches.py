@@ -16,8 +16,8 @@ def see(spec, state, sheet, network, rollout, actions):
     for lane in range(actions.shape[0]):
         rollout.length[lane] = 0
         if state.lanes[lane].status == ASKING:
-            count = look(spec, state, lane, sheet, network)
-            keep_sight(network, rollout, lane, 0, count)
+            count = look(spec, state, lane, sheet, 0, network, 0)
+            keep_sight(network, 0, rollout, lane, 0)
             rollout.length[lane] = 1
             for position in range(count):
                 actions[lane, position] = sheet.legal[0, position]

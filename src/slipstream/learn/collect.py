@@ -132,9 +132,10 @@ def make_rollout(arrays: dict[str, np.ndarray]) -> Any:
 
 
 @algebra
-def sample(network, count, chance):
-    """Return a candidate drawn from the softmax of the logits by a number in (0, 1), and its log-probability."""
-    logits = network.registers[network.ports[2] : network.ports[2] + count]
+def sample(network, choice, chance):
+    """Return a candidate drawn from the softmax of a choice's logits by a number in (0, 1), and its log-probability."""
+    first, count = network.starts[choice], network.starts[choice + 1] - network.starts[choice]
+    logits = network.registers[network.ports[2] + first : network.ports[2] + first + count]
     highest = logits[0]
     for row in range(1, count):
         highest = max(highest, logits[row])
@@ -161,69 +162,101 @@ def position_of(legal, count, row):
 
 
 @algebra
-def keep_sight(network, rollout, lane, step, count):
-    """Pack what the network sees behind what is packed already."""
-    begin, registers, ports = rollout.free[0], network.registers, network.ports
-    rows, sight = rollout.rows, rollout.globals[lane, step]
-    for position in range(count):
-        goal = rows[begin + position]
-        source = registers[ports[0] + position * ports[4] : ports[0] + (position + 1) * ports[4]]
-        for column in range(ports[4]):
-            goal[column] = source[column]
-    for column in range(ports[5]):
-        sight[column] = registers[ports[1] + column]
+def keep_sight(network, choice, rollout, lane, step):
+    """Pack what the network sees of a choice behind what is packed already."""
+    registers, ports, starts = network.registers, network.ports, network.starts
+    begin, first, count = rollout.free[0], starts[choice], starts[choice + 1] - starts[choice]
+    width = ports[4]
+    source = registers[ports[0] + first * width : ports[0] + (first + count) * width]
+    rollout.rows[begin : begin + count] = source.reshape((count, width))
+    rollout.globals[lane, step] = registers[ports[1] + choice * ports[5] : ports[1] + (choice + 1) * ports[5]]
     rollout.begin[lane, step] = begin
     rollout.count[lane, step] = count
     rollout.free[0] = begin + count
+
+
+@kernel
+def wake(spec, state, lane):
+    """Begin episodes until the lane is asked; return whether it is."""
+    header = state.lanes[lane]
+    for _ in range(MOST_IDLE_EPISODES):
+        if header.status == ASKING:
+            break
+        reset(spec, state, lane, next_seed(header.seed), header.namespace)
+    return header.status == ASKING
+
+
+@algebra
+def choose_candidate(spec, state, lane, sheet, network, choice, rollout, step, raw, form, address, loyalty, draws):
+    """Draw one of a choice's candidates and keep what was seen and done.
+
+    With an expert (`form` is not NO_EXPERT), note what it would choose, and follow it with probability `loyalty`.
+    """
+    taken, log_chance = sample(network, choice, uniform(draws, 2 * step))
+    keep_sight(network, choice, rollout, lane, step)
+    label = -1
+    if form != NO_EXPERT:
+        expert = choose(spec, state, lane, raw, form, address)
+        label = position_of(sheet.legal[choice], rollout.count[lane, step], expert)
+        if label >= 0 and uniform(draws, 2 * step + 1) < loyalty:
+            taken = label
+    rollout.label[lane, step] = label
+    rollout.taken[lane, step] = taken
+    rollout.log_chance[lane, step] = log_chance
+    rollout.value[lane, step] = network.registers[network.ports[3] + choice]
+    rollout.time[lane, step] = state.lanes[lane].now
+
+
+@algebra
+def take(spec, state, lane, sheet, choice, network, rollout, step):
+    """Go on with the candidate that was drawn, and keep what came of it."""
+    header = state.lanes[lane]
+    advance(spec, state, lane, np.int64(sheet.legal[choice, rollout.taken[lane, step]]))
+    rollout.reward[lane, step] = header.reward
+    rollout.elapsed[lane, step] = header.elapsed
+    rollout.ended[lane, step] = 0
+    if header.status != ASKING:
+        rollout.ended[lane, step] = ENDED if header.status == TERMINATED else CUT_OFF
+    rollout.length[lane] = step + 1
+    if header.status != TERMINATED and (header.status != ASKING or step + 1 == rollout.begin.shape[1]):
+        look(spec, state, lane, sheet, sheet.legal.shape[0] - 1, network, 0)
+        infer(network, 1)
+        rollout.after[lane, step] = network.registers[network.ports[3]]
 
 
 @entry
 def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, key, first_lane, until_end):
     """Let every lane make choices by the network, as many as the rollout has room for, and keep them.
 
-    With an expert (`form` is not NO_EXPERT), note what it would choose, and follow it with probability `loyalty`.
-    Random numbers come from `key`, the number of the lane and the step. With `until_end`, a lane stops at the end of
-    its episode.
+    The lanes go step by step together, as many at a time as the network has room for. Random numbers come from `key`,
+    the number of the lane and the step. With `until_end`, a lane stops at the end of its episode.
     """
     lanes, steps = rollout.begin.shape
-    for lane in range(lanes):
-        header = state.lanes[lane]
-        draws = stream_key(key, first_lane + lane)
-        step = idle = 0
-        while step < steps:
-            if header.status != ASKING:
-                if (until_end and step > 0) or idle == MOST_IDLE_EPISODES:
-                    break
-                reset(spec, state, lane, next_seed(header.seed), header.namespace)
-                idle += 1
-                continue
-            idle = 0
-            count = look(spec, state, lane, sheet, network)
-            infer(network, 1)
-            taken, log_chance = sample(network, count, uniform(draws, 2 * step))
-            keep_sight(network, rollout, lane, step, count)
-            label = -1
-            if form != NO_EXPERT:
-                label = position_of(sheet.legal[0], count, choose(spec, state, lane, raw, form, address))
-                if label >= 0 and uniform(draws, 2 * step + 1) < loyalty:
-                    taken = label
-            rollout.label[lane, step] = label
-            rollout.taken[lane, step] = taken
-            rollout.log_chance[lane, step] = log_chance
-            rollout.value[lane, step] = network.registers[network.ports[3]]
-            rollout.time[lane, step] = header.now
-            advance(spec, state, lane, np.int64(sheet.legal[0, taken]))
-            rollout.reward[lane, step] = header.reward
-            rollout.elapsed[lane, step] = header.elapsed
-            rollout.ended[lane, step] = 0
-            if header.status != ASKING:
-                rollout.ended[lane, step] = ENDED if header.status == TERMINATED else CUT_OFF
-            if header.status != TERMINATED and (header.status != ASKING or step + 1 == steps):
-                look(spec, state, lane, sheet, network)
-                infer(network, 1)
-                rollout.after[lane, step] = network.registers[network.ports[3]]
-            step += 1
-        rollout.length[lane] = step
+    most = sheet.legal.shape[0] - 1
+    members = np.zeros(most, np.int64)
+    rollout.length[:] = 0
+    for step in range(steps):
+        lane = 0
+        while lane < lanes:
+            together = 0
+            while lane < lanes and together < most:
+                over = until_end and step > 0 and state.lanes[lane].status != ASKING
+                if rollout.length[lane] == step and not over and wake(spec, state, lane):
+                    if look(spec, state, lane, sheet, together, network, together) == 0:
+                        break
+                    members[together] = lane
+                    together += 1
+                lane += 1
+            if together > 0:
+                infer(network, together)
+            for choice in range(together):
+                member = members[choice]
+                draws = stream_key(key, first_lane + member)
+                choose_candidate(
+                    spec, state, member, sheet, network, choice, rollout, step, raw, form, address, loyalty, draws
+                )
+            for choice in range(together):
+                take(spec, state, members[choice], sheet, choice, network, rollout, step)
 
 
 @entry

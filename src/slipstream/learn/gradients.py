@@ -1,8 +1,7 @@
 """Gradients of a network of operations, in compiled code: what torch would give, a few choices at a time.
 
-A block of choices is run forward once more and then backward through the same operations. That costs a third more
-arithmetic than keeping every register of a forward pass, and saves reading and writing them all from memory, which
-takes longer.
+A block of choices is run forward, judged, and run backward through the same operations while its registers are still
+in a near cache.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from numba.experimental import structref
 
 from slipstream.core.jit import algebra, entry
 from slipstream.core.structs import make_struct, struct
+from slipstream.learn.objective import choice_slopes
 from slipstream.policies import operations as o
-from slipstream.policies.inference import ONE, ZERO, infer, matrix
+from slipstream.policies.inference import INFINITE, ONE, ZERO, add_vector, infer, matrix
 from slipstream.policies.operations import Layout
 
 
@@ -25,15 +25,19 @@ class SlopesType(types.StructRef):
 
 
 class Slopes(structref.StructRefProxy):
-    """What flows backward, float32: gradients of the weights and of the registers, and room for a product."""
+    """What flows backward, float32: gradients of the weights and of the registers, and room for a product.
+
+    turned: the matrices among the network's weights, outputs first. Products with them are twice as fast as with
+    matrices that have to be turned every time.
+    """
 
 
-struct(SlopesType, Slopes, ["weights", "registers", "product"])
+struct(SlopesType, Slopes, ["weights", "registers", "product", "turned"])
 
 
 @entry
-def _make_slopes(weights, registers, product):
-    return Slopes(weights, registers, product)
+def _make_slopes(weights, registers, product, turned):
+    return Slopes(weights, registers, product, turned)
 
 
 def make_slopes(layout: Layout, gradient: np.ndarray) -> Any:
@@ -43,6 +47,7 @@ def make_slopes(layout: Layout, gradient: np.ndarray) -> Any:
         "weights": gradient,
         "registers": np.zeros(layout.size, np.float32),
         "product": np.zeros(widest * max(widest, layout.candidates, layout.choices), np.float32),
+        "turned": np.zeros(layout.weights, np.float32),
     }
     return make_struct(_make_slopes, SlopesType, arrays)
 
@@ -64,47 +69,113 @@ def is_input(network, step):
 
 
 @algebra
-def linear_slopes(network, slopes, step, count):
+def linear_slopes(network, slopes, step, starts, choices):
     n_in, n_out = step[o.N_IN], step[o.N_OUT]
+    count = starts[choices] if step[o.PER_ROW] else choices
     slope = matrix(slopes.registers, step[o.TARGET], count, n_out)
     source = matrix(network.registers, step[o.SOURCE], count, n_in)
-    add_product(matrix(slopes.weights, step[o.WEIGHT], n_in, n_out), source.T, slope, slopes.product)
+    back = matrix(slopes.registers, step[o.SOURCE], count, n_in)
+    reaches = not is_input(network, step)
     bias = slopes.weights[step[o.BIAS] : step[o.BIAS] + n_out]
-    for row in range(count):
-        for j in range(n_out):
-            bias[j] += slope[row, j]
-    if not is_input(network, step):
-        weight = matrix(network.weights, step[o.WEIGHT], n_in, n_out)
-        add_product(matrix(slopes.registers, step[o.SOURCE], count, n_in), slope, weight.T, slopes.product)
+    if n_out == 1:
+        place = step[o.WEIGHT]
+        to_weight, weight = slopes.weights[place : place + n_in], network.weights[place : place + n_in]
+        vector_slopes(slope, source, weight, to_weight, bias, back, reaches, step[o.LAST_READ])
+        return
+    if step[o.ADDED] < 0:
+        if step[o.BEND] >= 0:
+            unbend(network.registers, slopes.registers, step[o.TARGET], count * n_out, step[o.BEND])
+        sum_rows(slope, bias)
+    else:
+        if step[o.BEND] == o.TANH:
+            unbend(network.registers, slopes.registers, step[o.TARGET], count * n_out, step[o.BEND])
+        reached = matrix(network.registers, step[o.TARGET], count, n_out)
+        added = matrix(slopes.registers, step[o.ADDED], choices, n_out)
+        sum_choices(slope, reached, step[o.BEND] == o.RELU, starts, added, bias, slopes.product)
+    add_product(matrix(slopes.weights, step[o.WEIGHT], n_in, n_out), source.T, slope, slopes.product)
+    if reaches:
+        turned = matrix(slopes.turned, step[o.WEIGHT], n_out, n_in)
+        if step[o.LAST_READ]:
+            np.dot(slope, turned, back)
+        else:
+            add_product(back, slope, turned, slopes.product)
+
+
+@algebra
+def turn_weights(network, turned):
+    """Write every matrix that slopes are carried back by with its outputs first."""
+    for index in range(network.code.shape[0]):
+        step = network.code[index]
+        n_in, n_out = step[o.N_IN], step[o.N_OUT]
+        if step[o.OP] == o.LINEAR and not is_input(network, step):
+            source, goal = network.weights[step[o.WEIGHT] :], turned[step[o.WEIGHT] :]
+            for i in range(n_in):
+                for j in range(n_out):
+                    goal[j * n_in + i] = source[i * n_out + j]
+
+
+@algebra
+def vector_slopes(slope, source, weight, to_weight, to_bias, back, reaches, last_read):
+    """Carry the slopes of a layer with a single output back."""
+    for row in range(source.shape[0]):
+        here = slope[row, 0]
+        to_bias[0] += here
+        for j in range(source.shape[1]):
+            to_weight[j] += here * source[row, j]
+        if reaches and last_read:
+            for j in range(source.shape[1]):
+                back[row, j] = here * weight[j]
+        elif reaches:
+            for j in range(source.shape[1]):
+                back[row, j] += here * weight[j]
+
+
+@algebra
+def sum_rows(slope, goal):
+    """Add every row to a vector."""
+    for row in range(slope.shape[0]):
+        for j in range(slope.shape[1]):
+            goal[j] += slope[row, j]
+
+
+@algebra
+def sum_choices(slope, reached, rectified, starts, of_choice, bias, total):
+    """Add every row to the vector of its choice and to one of all, without what was cut off on the way there."""
+    floor = ZERO if rectified else -INFINITE
+    for choice in range(of_choice.shape[0]):
+        for j in range(bias.shape[0]):
+            total[j] = ZERO
+        for row in range(starts[choice], starts[choice + 1]):
+            for j in range(bias.shape[0]):
+                slope[row, j] = slope[row, j] if reached[row, j] > floor else ZERO
+                total[j] += slope[row, j]
+        for j in range(bias.shape[0]):
+            of_choice[choice, j] += total[j]
+            bias[j] += total[j]
+
+
+@algebra
+def unbend(registers, slopes, place, size, kind):
+    """Carry slopes back through an activation, in their place."""
+    reached, slope = registers[place : place + size], slopes[place : place + size]
+    if kind == o.RELU:
+        for index in range(size):
+            slope[index] = slope[index] if reached[index] > ZERO else ZERO
+    else:
+        for index in range(size):
+            slope[index] *= ONE - reached[index] * reached[index]
 
 
 @algebra
 def add_slopes(slopes, step, starts, choices):
     width = step[o.N_OUT]
     if step[o.PER_ROW] == step[o.TARGET_PER_ROW]:
-        size = width * (starts[choices] if step[o.PER_ROW] else choices)
-        for place in range(size):
-            slopes[step[o.SOURCE] + place] += slopes[step[o.TARGET] + place]
+        add_vector(slopes, step[o.SOURCE], step[o.TARGET], width * (starts[choices] if step[o.PER_ROW] else choices))
         return
     slope = matrix(slopes, step[o.TARGET], starts[choices], width)
     goal = matrix(slopes, step[o.SOURCE], choices, width)
     for choice in range(choices):
-        for row in range(starts[choice], starts[choice + 1]):
-            for j in range(width):
-                goal[choice, j] += slope[row, j]
-
-
-@algebra
-def activate_slopes(registers, slopes, step, count):
-    size = count * step[o.N_OUT]
-    reached = registers[step[o.TARGET] : step[o.TARGET] + size]
-    slope = slopes[step[o.TARGET] : step[o.TARGET] + size]
-    if step[o.OP] == o.RELU:
-        for place in range(size):
-            slope[place] = slope[place] if reached[place] > ZERO else ZERO
-    else:
-        for place in range(size):
-            slope[place] *= ONE - reached[place] * reached[place]
+        sum_rows(slope[starts[choice] : starts[choice + 1]], goal[choice])
 
 
 @algebra
@@ -208,6 +279,8 @@ def clear_slopes(network, slopes, choices):
     code, starts = network.code, network.starts
     for index in range(code.shape[0]):
         step = code[index]
+        if not step[o.CLEAR]:
+            continue
         count = starts[choices] if step[o.TARGET_PER_ROW] else choices
         goal = slopes[step[o.TARGET] : step[o.TARGET] + step[o.N_OUT] * count]
         for place in range(goal.shape[0]):
@@ -222,7 +295,7 @@ def backpropagate(network, slopes, choices):
         step = code[index]
         count = starts[choices] if step[o.PER_ROW] else choices
         if step[o.OP] == o.LINEAR:
-            linear_slopes(network, slopes, step, count)
+            linear_slopes(network, slopes, step, starts, choices)
         elif step[o.OP] == o.ADD:
             add_slopes(slopes.registers, step, starts, choices)
         elif step[o.OP] == o.SCALE:
@@ -237,14 +310,16 @@ def backpropagate(network, slopes, choices):
         elif step[o.OP] == o.MAX:
             max_slopes(registers, slopes.registers, step, starts, choices, slopes.product)
         else:
-            activate_slopes(registers, slopes.registers, step, count)
+            unbend(registers, slopes.registers, step[o.TARGET], count * step[o.N_OUT], step[o.OP])
 
 
 @algebra
-def load_block(network, rows, begin, count, global_rows, picks, first, candidates, choices):
+def load_block(network, rows, begin, count, global_rows, picks, first):
     """Put as many picked choices as fit, from the `first` on, into the registers; return how many they are."""
     registers, ports, starts = network.registers, network.ports, network.starts
+    candidates, choices = ports[6], ports[7]
     goal = matrix(registers, ports[0], candidates, ports[4])
+    sight = matrix(registers, ports[1], choices, ports[5])
     starts[0] = 0
     block = 0
     while first + block < picks.shape[0] and block < choices:
@@ -252,44 +327,33 @@ def load_block(network, rows, begin, count, global_rows, picks, first, candidate
         begun, size = starts[block], np.int64(count[pick])
         if begun + size > candidates:
             break
-        for row in range(size):
-            for column in range(ports[4]):
-                goal[begun + row, column] = rows[begin[pick] + row, column]
-        for column in range(ports[5]):
-            registers[ports[1] + block * ports[5] + column] = global_rows[pick, column]
+        goal[begun : begun + size] = rows[begin[pick] : begin[pick] + size]
+        sight[block] = global_rows[pick]
         starts[block + 1] = begun + size
         block += 1
     return block
 
 
 @entry
-def score_choices(network, sizes, rows, begin, count, global_rows, picks, offsets, logits, values):
-    """Write the logits, packed at `offsets`, and the values of the picked choices, in blocks of those sizes."""
+def add_gradients(network, slopes, rows, begin, count, global_rows, picks, rules, lessons, worth, sums):
+    """Add the gradient of every picked choice's loss to that of the weights.
+
+    `worth` holds a number per packed row, for the objective that wants them; `sums` gathers the terms of the loss.
+    """
     # Fields of structs are read once: every read counts a reference.
-    registers, ports, starts = network.registers, network.ports, network.starts
-    done = 0
+    registers, flowing, ports, starts = network.registers, slopes.registers, network.ports, network.starts
+    rule, done = rules[0], 0
+    turn_weights(network, slopes.turned)
     while done < picks.shape[0]:
-        block = load_block(network, rows, begin, count, global_rows, picks, done, sizes[0], sizes[1])
-        infer(network, block)
-        for place in range(starts[block]):
-            logits[offsets[done] + place] = registers[ports[2] + place]
-        for choice in range(block):
-            values[done + choice] = registers[ports[3] + choice]
-        done += block
-
-
-@entry
-def add_gradients(network, slopes, sizes, rows, begin, count, global_rows, picks, offsets, d_logits, d_values):
-    """Add the gradient of every picked choice to that of the weights, in blocks of those sizes."""
-    flowing, ports, starts = slopes.registers, network.ports, network.starts
-    done = 0
-    while done < picks.shape[0]:
-        block = load_block(network, rows, begin, count, global_rows, picks, done, sizes[0], sizes[1])
+        block = load_block(network, rows, begin, count, global_rows, picks, done)
         infer(network, block)
         clear_slopes(network, flowing, block)
-        for place in range(starts[block]):
-            flowing[ports[2] + place] = d_logits[offsets[done] + place]
         for choice in range(block):
-            flowing[ports[3] + choice] = d_values[done + choice]
+            pick = picks[done + choice]
+            logits, size = ports[2] + starts[choice], starts[choice + 1] - starts[choice]
+            value = registers[ports[3] + choice]
+            flowing[ports[3] + choice] = choice_slopes(
+                rule, lessons[pick], worth, begin[pick], registers, logits, size, value, flowing, sums
+            )
         backpropagate(network, slopes, block)
         done += block

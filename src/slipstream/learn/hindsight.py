@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from slipstream.learn.branches import branch, see
 from slipstream.learn.collect import make_rollout
-from slipstream.learn.networks import packed_entropy, packed_log_softmax
+from slipstream.learn.learner import Choices, Descent, Learner, Lessons
+from slipstream.learn.objective import ENTROPY, EXPECTED, LESSON, POLICY, Objective
 from slipstream.learn.rollout import Group, LanePool, Rollout
-from slipstream.learn.scoring import Choices, Scorer
 from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
 
@@ -70,28 +69,27 @@ class Situations:
 class Hindsight:
     """Improves a network from what all candidates of a choice would have earned."""
 
-    def __init__(self, scorer: Scorer, settings: HindsightSettings, base: Heuristic, window: float) -> None:
+    def __init__(self, learner: Learner, settings: HindsightSettings, base: Heuristic, window: float) -> None:
         """`window` is in ns."""
-        self.scorer, self.settings, self.base, self.window = scorer, settings, base, window
-        self.parameters = list(scorer.network.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate)
+        self.learner, self.settings, self.base, self.window = learner, settings, base, window
+        self.descent = Descent(learner, settings.learning_rate, settings.gradient_norm)
         self.memory: list[Situations] = []
 
-    def look_around(self, pool: LanePool, weights: np.ndarray) -> Situations:
+    def look_around(self, pool: LanePool) -> Situations:
         """Return the present situations of all lanes, tried from every side; the lanes stay where they are."""
-        found = [part for part in pool.map(lambda group: self._of_group(group, weights)) if part is not None]
+        found = [part for part in pool.map(self._of_group) if part is not None]
         counts = np.concatenate([part.choices.count for part in found])
         rows = np.concatenate([part.choices.rows for part in found])
         begin = (np.cumsum(counts) - counts).astype(np.int64)
         global_rows = np.concatenate([part.choices.global_rows for part in found])
         return Situations(Choices(rows, global_rows, begin, counts), np.concatenate([part.earned for part in found]))
 
-    def _of_group(self, group: Group, weights: np.ndarray) -> Situations | None:
-        layout = self.scorer.layout
+    def _of_group(self, group: Group) -> Situations | None:
+        layout = self.learner.layout
         widths = (int(layout.ports[4]), int(layout.ports[5]))
         rollout = Rollout.empty(group.count, 1, group.candidates, widths)
         actions = np.zeros((group.count, group.candidates), np.int64)
-        network = make_network(layout, weights)
+        network = make_network(layout, self.learner.weights)
         see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions)
         # A choice with one candidate teaches nothing.
         asked = np.flatnonzero((rollout.length > 0) & (rollout.count[:, 0] > 1))
@@ -123,26 +121,19 @@ class Hindsight:
     def update(self, situations: Situations, progress: float, rng: np.random.Generator) -> dict[str, float]:
         """Take the gradient steps of one round; `progress` runs from 0 to 1 over the rounds."""
         settings = self.settings
-        for group in self.optimizer.param_groups:
-            group["lr"] = settings.learning_rate * (1.0 - 0.9 * progress)
+        self.descent.slow_down(progress)
         self.memory = [*self.memory[1 - settings.remembered :], situations]
         choices, earned = _joined(self.memory)
-        gain = torch.from_numpy(earned / max(float(earned.std()), 1e-6))
-        told = []
-        for _ in range(settings.minibatches):
-            picks = rng.integers(len(choices), size=min(settings.minibatch, len(choices)))
-            scored = self.scorer.score(choices, picks)
-            log_chances = packed_log_softmax(scored.logits, scored.choice_of, len(picks))
-            places = torch.from_numpy(_places(choices, picks))
-            improvement = (log_chances.exp() * gain[places]).sum() / len(picks)
-            entropy = packed_entropy(log_chances, scored.choice_of, len(picks)).mean()
-            self.optimizer.zero_grad()
-            (-improvement - settings.entropy_weight * entropy).backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.parameters, settings.gradient_norm)
-            self.optimizer.step()
-            told.append((improvement.item(), entropy.item()))
-        improvement_mean, entropy_mean = np.mean(told, axis=0)
-        return {"improvement": float(improvement_mean), "entropy": float(entropy_mean)}
+        worth = earned / np.float32(max(float(earned.std()), 1e-6))
+        lessons = Lessons(choices, np.zeros(len(choices), LESSON), worth)
+        objective = Objective(EXPECTED, entropy_weight=settings.entropy_weight)
+        size = min(settings.minibatch, len(choices))
+        told = [
+            self.descent.learn(lessons, rng.integers(len(choices), size=size), objective)
+            for _ in range(settings.minibatches)
+        ]
+        means = np.mean(told, axis=0)
+        return {"improvement": -float(means[POLICY]), "entropy": float(means[ENTROPY])}
 
 
 def _joined(memory: list[Situations]) -> tuple[Choices, np.ndarray]:
@@ -155,10 +146,3 @@ def _joined(memory: list[Situations]) -> tuple[Choices, np.ndarray]:
         counts,
     )
     return choices, np.concatenate([one.earned for one in memory])
-
-
-def _places(choices: Choices, picks: np.ndarray) -> np.ndarray:
-    """Return where the candidates of the picked choices lie, in their order."""
-    counts = choices.count[picks].astype(np.int64)
-    first = np.repeat(choices.begin[picks] - (np.cumsum(counts) - counts), counts)
-    return first + np.arange(int(counts.sum()))

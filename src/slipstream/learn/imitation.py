@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from slipstream.learn.advantages import discounts, generalised_advantages
-from slipstream.learn.networks import packed_log_softmax
+from slipstream.learn.learner import Descent, Learner, Lessons, minibatches
+from slipstream.learn.objective import LIKELIHOOD, POLICY, VALUE, Objective
 from slipstream.learn.rollout import Rollout
-from slipstream.learn.scoring import Scorer, minibatches
 
 
 @dataclass(frozen=True)
@@ -49,38 +48,27 @@ class ImitationSettings:
 class Imitation:
     """Improves a network from what an expert would have done; its value learns what the rollouts brought."""
 
-    def __init__(self, scorer: Scorer, settings: ImitationSettings, horizon: float) -> None:
+    def __init__(self, learner: Learner, settings: ImitationSettings, horizon: float) -> None:
         """`horizon` is the discount horizon in ns."""
-        self.scorer, self.settings, self.horizon = scorer, settings, horizon
-        self.parameters = list(scorer.network.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate)
+        self.learner, self.settings, self.horizon = learner, settings, horizon
+        self.descent = Descent(learner, settings.learning_rate, settings.gradient_norm)
 
     def update(self, rollout: Rollout, progress: float, rng: np.random.Generator) -> dict[str, float]:
         """Take the gradient steps of one rollout; `progress` runs from 0 to 1 over the warm start."""
         settings, made = self.settings, rollout.made
-        for group in self.optimizer.param_groups:
-            group["lr"] = settings.learning_rate * (1.0 - 0.9 * progress)
+        self.descent.slow_down(progress)
         discount = discounts(rollout.elapsed, self.horizon)
         advantage = generalised_advantages(
             rollout.reward, rollout.value, rollout.after, rollout.ended, discount, settings.trace, rollout.length
         )
-        goal = torch.from_numpy((advantage + rollout.value)[made].astype(np.float32))
-        label = torch.from_numpy(rollout.label[made].astype(np.int64))
-        choices = rollout.choices()
-        value_scale = self.scorer.network.value_scale
-        told = []
-        for _ in range(settings.epochs):
-            for picks in minibatches(rng.permutation(len(choices)), settings.minibatch):
-                scored = self.scorer.score(choices, picks)
-                log_chances = packed_log_softmax(scored.logits, scored.choice_of, len(picks))
-                # Where the expert's choice was not allowed there is nothing to imitate.
-                known = label[picks] >= 0
-                imitation = -(log_chances[scored.first + label[picks].clamp(min=0)] * known).mean()
-                value = (((scored.values - goal[picks]) / value_scale) ** 2).mean()
-                self.optimizer.zero_grad()
-                (imitation + settings.value_weight * value).backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(self.parameters, settings.gradient_norm)
-                self.optimizer.step()
-                told.append((imitation.item(), value.item()))
-        imitation_mean, value_mean = np.mean(told, axis=0)
-        return {"imitation": float(imitation_mean), "value": float(value_mean)}
+        label, goal = rollout.label[made], (advantage + rollout.value)[made]
+        # Where the expert's choice was not allowed there is nothing to imitate.
+        lessons = Lessons.of(rollout.choices(), np.maximum(label, 0), label >= 0, goal=goal)
+        objective = Objective(LIKELIHOOD, settings.value_weight)
+        told = [
+            self.descent.learn(lessons, picks, objective)
+            for _ in range(settings.epochs)
+            for picks in minibatches(rng.permutation(len(lessons)), settings.minibatch)
+        ]
+        means = np.mean(told, axis=0)
+        return {"imitation": float(means[POLICY]), "value": float(means[VALUE])}

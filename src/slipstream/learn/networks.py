@@ -99,8 +99,8 @@ class CandidateScorer(nn.Module):
         steps = [
             _scale("row", ROWS, "row_in"),
             _scale("global", GLOBALS, "global_in"),
-            _linear("row", "row_in", "hidden"),
             _linear("row_globals", "global_in", "hidden_globals"),
+            _linear("row", "row_in", "hidden"),
             Operation("add", "hidden_globals", "hidden"),
         ]
         hidden = "hidden"
@@ -120,8 +120,8 @@ class CandidateScorer(nn.Module):
             _linear("context_globals", "global_in", "context_now"),
             Operation("add", "context_now", "context"),
             Operation(act, "context", "context"),
-            _linear("second", hidden, "deep"),
             _linear("second_context", "context", "deep_context"),
+            _linear("second", hidden, "deep"),
             Operation("add", "deep_context", "deep"),
             Operation(act, "deep", "deep"),
             _linear("logit", "deep", LOGITS),
@@ -142,7 +142,7 @@ class CandidateScorer(nn.Module):
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
 
-        This is the definition; training runs the same operations in compiled code (`learn.scoring`).
+        This is the definition; training runs the same operations in compiled code (`learn.learner`).
         """
         act = torch.relu if self.settings.activation == "relu" else torch.tanh
         choice_of = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from slipstream.learn.advantages import discounts, generalised_advantages
-from slipstream.learn.networks import packed_entropy, packed_log_softmax
+from slipstream.learn.learner import Descent, Learner, Lessons, minibatches
+from slipstream.learn.objective import CLIPPED, CUT, ENTROPY, KL, POLICY, VALUE, Objective
 from slipstream.learn.rollout import Rollout
-from slipstream.learn.scoring import Scorer, minibatches
 
 
 @dataclass(frozen=True)
@@ -43,50 +42,33 @@ class PPOSettings:
 class PPO:
     """Improves a network from the rollouts it played."""
 
-    def __init__(self, scorer: Scorer, settings: PPOSettings, horizon: float) -> None:
+    def __init__(self, learner: Learner, settings: PPOSettings, horizon: float) -> None:
         """`horizon` is the discount horizon in ns."""
-        self.scorer, self.settings, self.horizon = scorer, settings, horizon
-        self.parameters = list(scorer.network.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate, eps=1e-5)
+        self.learner, self.settings, self.horizon = learner, settings, horizon
+        self.descent = Descent(learner, settings.learning_rate, settings.gradient_norm, eps=1e-5)
 
     def update(self, rollout: Rollout, progress: float, rng: np.random.Generator) -> dict[str, float]:
         """Take the gradient steps of one rollout; `progress` runs from 0 to 1 over the training."""
-        settings, made = self.settings, rollout.made
-        for group in self.optimizer.param_groups:
-            group["lr"] = settings.learning_rate * (1.0 - 0.9 * progress)
-        entropy_weight = settings.entropy_weight * (1.0 - progress)
-        discount = discounts(rollout.elapsed, self.horizon)
-        advantage = generalised_advantages(
-            rollout.reward, rollout.value, rollout.after, rollout.ended, discount, settings.trace, rollout.length
-        )
-        goal = torch.from_numpy((advantage + rollout.value)[made].astype(np.float32))
-        gain = advantage[made]
-        gain = torch.from_numpy(((gain - gain.mean()) / (gain.std() + 1e-8)).astype(np.float32))
-        taken = torch.from_numpy(rollout.taken[made].astype(np.int64))
-        before = torch.from_numpy(rollout.log_chance[made])
-        choices = rollout.choices()
-        value_scale = self.scorer.network.value_scale
-        told: dict[str, list[float]] = {name: [] for name in ("policy", "value", "entropy", "kl", "clipped")}
+        settings = self.settings
+        self.descent.slow_down(progress)
+        objective = Objective(CLIPPED, settings.value_weight, settings.entropy_weight * (1.0 - progress), settings.clip)
+        lessons = self.lessons(rollout)
+        told = []
         for _ in range(settings.epochs):
-            for picks in minibatches(rng.permutation(len(choices)), settings.minibatch):
-                scored = self.scorer.score(choices, picks)
-                log_chances = packed_log_softmax(scored.logits, scored.choice_of, len(picks))
-                change = log_chances[scored.first + taken[picks]] - before[picks]
-                ratio = change.exp()
-                limited = ratio.clamp(1.0 - settings.clip, 1.0 + settings.clip)
-                policy_loss = -torch.min(ratio * gain[picks], limited * gain[picks]).mean()
-                value_loss = (((scored.values - goal[picks]) / value_scale) ** 2).mean()
-                entropy = packed_entropy(log_chances, scored.choice_of, len(picks)).mean()
-                loss = policy_loss + settings.value_weight * value_loss - entropy_weight * entropy
-                self.optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(self.parameters, settings.gradient_norm)
-                self.optimizer.step()
-                kl = (ratio - 1.0 - change).mean().item()
-                clipped = (ratio != limited).float().mean().item()
-                figures = (policy_loss.item(), value_loss.item(), entropy.item(), kl, clipped)
-                for name, figure in zip(told, figures, strict=True):
-                    told[name].append(figure)
-            if 0.0 < settings.target_kl < kl:
+            for picks in minibatches(rng.permutation(len(lessons)), settings.minibatch):
+                told.append(self.descent.learn(lessons, picks, objective))
+            if 0.0 < settings.target_kl < told[-1][KL]:
                 break
-        return {name: float(np.mean(values)) for name, values in told.items()}
+        means = np.mean(told, axis=0)
+        names = {"policy": POLICY, "value": VALUE, "entropy": ENTROPY, "kl": KL, "clipped": CUT}
+        return {name: float(means[index]) for name, index in names.items()}
+
+    def lessons(self, rollout: Rollout) -> Lessons:
+        """Return what a rollout teaches: gains in units of their deviation, and what the value should have been."""
+        made, discount = rollout.made, discounts(rollout.elapsed, self.horizon)
+        advantage = generalised_advantages(
+            rollout.reward, rollout.value, rollout.after, rollout.ended, discount, self.settings.trace, rollout.length
+        )
+        gain, goal = advantage[made], (advantage + rollout.value)[made]
+        gain = (gain - gain.mean()) / (gain.std() + 1e-8)
+        return Lessons.of(rollout.choices(), rollout.taken[made], gain, rollout.log_chance[made], goal)

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from slipstream.learn.advantages import discounts, returns_to_go
-from slipstream.learn.networks import packed_entropy, packed_log_softmax
+from slipstream.learn.learner import Descent, Learner, Lessons
+from slipstream.learn.objective import ENTROPY, LIKELIHOOD, POLICY, Objective
 from slipstream.learn.rollout import Rollout
-from slipstream.learn.scoring import Scorer, minibatches
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,6 @@ class ReinforceSettings:
     """At the beginning; it falls linearly to a tenth by the end of training."""
     same_arrivals: int = 8
     """Lanes that play identical arrivals."""
-    minibatch: int = 16384
-    """Choices whose gradients are summed at a time; they all make one step."""
     discount_horizon: float = 10.0
     """Time after which a reward counts 1/e, in the family's timescale (edge: the mean deadline)."""
     entropy_weight: float = 0.003
@@ -56,11 +53,10 @@ def mean_at_same_time(returns: np.ndarray, time: np.ndarray, length: np.ndarray,
 class Reinforce:
     """Improves a network from whole episodes that it played."""
 
-    def __init__(self, scorer: Scorer, settings: ReinforceSettings, horizon: float) -> None:
+    def __init__(self, learner: Learner, settings: ReinforceSettings, horizon: float) -> None:
         """`horizon` is the discount horizon in ns."""
-        self.scorer, self.settings, self.horizon = scorer, settings, horizon
-        self.parameters = list(scorer.network.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate, eps=1e-5)
+        self.learner, self.settings, self.horizon = learner, settings, horizon
+        self.descent = Descent(learner, settings.learning_rate, settings.gradient_norm, eps=1e-5)
 
     def advantages(self, rollout: Rollout) -> np.ndarray:
         """Return how much more every choice brought than the lanes of its set had to gain at its time."""
@@ -77,24 +73,10 @@ class Reinforce:
 
     def update(self, rollout: Rollout, progress: float, rng: np.random.Generator) -> dict[str, float]:
         """Take one gradient step from one rollout; `progress` runs from 0 to 1 over the training."""
-        settings, made = self.settings, rollout.made
-        for group in self.optimizer.param_groups:
-            group["lr"] = settings.learning_rate * (1.0 - 0.9 * progress)
-        entropy_weight = settings.entropy_weight * (1.0 - progress)
+        made = rollout.made
+        self.descent.slow_down(progress)
+        objective = Objective(LIKELIHOOD, entropy_weight=self.settings.entropy_weight * (1.0 - progress))
         gain = self.advantages(rollout)[made]
-        gain = torch.from_numpy((gain / (gain.std() + 1e-8)).astype(np.float32))
-        taken = torch.from_numpy(rollout.taken[made].astype(np.int64))
-        choices = rollout.choices()
-        self.optimizer.zero_grad()
-        policy_sum = entropy_sum = 0.0
-        for picks in minibatches(rng.permutation(len(choices)), settings.minibatch):
-            scored = self.scorer.score(choices, picks)
-            log_chances = packed_log_softmax(scored.logits, scored.choice_of, len(picks))
-            policy_loss = -(log_chances[scored.first + taken[picks]] * gain[picks]).sum() / len(choices)
-            entropy = packed_entropy(log_chances, scored.choice_of, len(picks)).sum() / len(choices)
-            (policy_loss - entropy_weight * entropy).backward()  # type: ignore[no-untyped-call]
-            policy_sum += policy_loss.item()
-            entropy_sum += entropy.item()
-        torch.nn.utils.clip_grad_norm_(self.parameters, settings.gradient_norm)
-        self.optimizer.step()
-        return {"policy": policy_sum, "entropy": entropy_sum}
+        lessons = Lessons.of(rollout.choices(), rollout.taken[made], gain / (gain.std() + 1e-8))
+        means = self.descent.learn(lessons, np.arange(len(lessons)), objective)
+        return {"policy": float(means[POLICY]), "entropy": float(means[ENTROPY])}

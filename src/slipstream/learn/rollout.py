@@ -14,10 +14,13 @@ from slipstream.core.family import family_of
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import namespace_code
 from slipstream.learn.collect import NO_EXPERT, begin_lanes, collect, make_rollout, rollout_arrays, rollout_key
-from slipstream.learn.scoring import Choices
+from slipstream.learn.learner import Choices
 from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
 from slipstream.policies.operations import Layout
+
+SLOTS = 33
+"""Lanes that are looked at together, and one more slot to look at what comes after a step."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ class Group:
         self.state = family.make_state(self.arrays)
         features = (family.global_features, family.candidate_features)
         self.sheet, self.raw = (
-            make_sheet(sheet_arrays(1, self.candidates, *features, raw=raw)) for raw in (False, True)
+            make_sheet(sheet_arrays(slots, self.candidates, *features, raw=raw))
+            for slots, raw in ((SLOTS, False), (1, True))
         )
         for sheet in (self.sheet, self.raw):
             lanes.prepare_sheet(self.spec, self.state, sheet)

@@ -17,11 +17,11 @@ from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
 from slipstream.learn.hindsight import Hindsight, Situations
 from slipstream.learn.imitation import Imitation
+from slipstream.learn.learner import Learner
 from slipstream.learn.networks import CandidateScorer
 from slipstream.learn.ppo import PPO
 from slipstream.learn.reinforce import Reinforce
 from slipstream.learn.rollout import LanePool, Rollout
-from slipstream.learn.scoring import Scorer
 from slipstream.learn.settings import TrainSettings
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled import CompiledPolicy
@@ -49,16 +49,16 @@ class Trainer:
         self.drawn_at = (0, 0)
         """Update and steps at which the present scenarios were drawn."""
         self.pool = self._draw_pool()
-        self.scorer = Scorer(self.network, self.pool.candidates, settings.threads)
-        self.imitation = Imitation(self.scorer, settings.imitation, horizon)
+        self.learner = Learner(self.network, self.pool.candidates, settings.threads)
+        self.imitation = Imitation(self.learner, settings.imitation, horizon)
         self.hindsight: Hindsight | None = None
         if self.expert is not None and settings.hindsight.rounds:
             window = settings.hindsight.window * self.family.timescale(scenario)
-            self.hindsight = Hindsight(self.scorer, settings.hindsight, self.expert, window)
+            self.hindsight = Hindsight(self.learner, settings.hindsight, self.expert, window)
         self.algorithm: PPO | Reinforce = (
-            PPO(self.scorer, settings.ppo, horizon)
+            PPO(self.learner, settings.ppo, horizon)
             if settings.algo == "ppo"
-            else Reinforce(self.scorer, settings.reinforce, horizon)
+            else Reinforce(self.learner, settings.reinforce, horizon)
         )
 
     def _find_expert(self) -> Heuristic | None:
@@ -106,27 +106,23 @@ class Trainer:
         seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(2**61, size=settings.lanes // same)
         return np.repeat(seeds, same)
 
-    def weights(self) -> np.ndarray:
-        """Return the network's weights as compiled code reads them."""
-        with torch.no_grad():
-            weights: np.ndarray = self.scorer.flat_weights().numpy()
-        return weights
-
     def collect(self) -> Rollout:
         """Play the rollout of the next update."""
         settings = self.settings
         key = (settings.seed, self.update_number)
         if self.phase == "imitation":
             loyalty = settings.imitation.loyalty(self.update_number)
-            return self.pool.collect(self.scorer.layout, self.weights(), settings.rollout, key, self.expert, loyalty)
+            return self.pool.collect(
+                self.learner.layout, self.learner.weights, settings.rollout, key, self.expert, loyalty
+            )
         if self.phase == "hindsight":
-            return self.pool.collect(self.scorer.layout, self.weights(), settings.hindsight.apart, key)
+            return self.pool.collect(self.learner.layout, self.learner.weights, settings.hindsight.apart, key)
         if settings.algo == "reinforce":
             if not settings.varies:
                 self.pool.start(self._seeds(self.update_number))
             most = settings.episode_choices
-            return self.pool.collect(self.scorer.layout, self.weights(), most, key, until_end=True)
-        return self.pool.collect(self.scorer.layout, self.weights(), settings.rollout, key)
+            return self.pool.collect(self.learner.layout, self.learner.weights, most, key, until_end=True)
+        return self.pool.collect(self.learner.layout, self.learner.weights, settings.rollout, key)
 
     def update(self) -> dict[str, float]:
         """Play one rollout and learn from it; return figures about it."""
@@ -141,7 +137,7 @@ class Trainer:
         if self.phase == "imitation":
             figures = self.imitation.update(rollout, 1.0 + done / settings.imitation.rollouts, rng)
         elif self.hindsight is not None and self.phase == "hindsight":
-            situations = self.hindsight.look_around(self.pool, self.weights())
+            situations = self.hindsight.look_around(self.pool)
             figures = self.hindsight.update(situations, done / settings.hindsight.rounds, rng)
         else:
             figures = self.algorithm.update(rollout, self.progress, rng)
@@ -161,7 +157,7 @@ class Trainer:
         settings, network = self.settings, self.network
         loyalty = 0.0 if self.expert is None else 1.0
         rollout = self.pool.collect(
-            self.scorer.layout, self.weights(), settings.rollout, (settings.seed, 2**31), self.expert, loyalty
+            self.learner.layout, self.learner.weights, settings.rollout, (settings.seed, 2**31), self.expert, loyalty
         )
         begin, count = rollout.begin[rollout.made][:MEASURED_CHOICES], rollout.count[rollout.made][:MEASURED_CHOICES]
         rows = np.concatenate([rollout.rows[first : first + size] for first, size in zip(begin, count, strict=True)])
@@ -228,11 +224,11 @@ class Trainer:
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         found: dict[str, torch.optim.Optimizer] = {
-            "imitation": self.imitation.optimizer,
-            "algorithm": self.algorithm.optimizer,
+            "imitation": self.imitation.descent.optimizer,
+            "algorithm": self.algorithm.descent.optimizer,
         }
         if self.hindsight is not None:
-            found["hindsight"] = self.hindsight.optimizer
+            found["hindsight"] = self.hindsight.descent.optimizer
         return found
 
 

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 
 @algebra
-def look(spec, state, lane, sheet, network):
-    """Put the legal candidates of the present choice before the network; return how many they are."""
-    summarise(spec, state, lane, sheet, 0)
-    list_legal(spec, state, lane, sheet, 0, False)
-    count = np.int64(sheet.counts[0, 1])
-    load_candidates(network, sheet.rows[0], sheet.legal[0], count, sheet.globals[0])
+def look(spec, state, lane, sheet, slot, network, choice):
+    """Put the legal candidates of a lane's present choice before the network; return how many they are.
+
+    0 says that they do not fit behind the choices that are there already.
+    """
+    summarise(spec, state, lane, sheet, slot)
+    list_legal(spec, state, lane, sheet, slot, False)
+    count = np.int64(sheet.counts[slot, 1])
+    if network.starts[choice] + count > network.ports[6]:
+        return 0
+    load_candidates(network, choice, sheet.rows[slot], sheet.legal[slot], count, sheet.globals[slot])
     return count
 
 
@@ -35,7 +40,7 @@ def run_network(spec, state, lane, sheet, network, choices):
     if header.status == LOG_FULL:
         resume(spec, state, lane)
     while header.status == ASKING and choices > 0:
-        count = look(spec, state, lane, sheet, network)
+        count = look(spec, state, lane, sheet, 0, network, 0)
         infer(network, 1)
         advance(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, count)]))
         choices -= 1
@@ -45,7 +50,7 @@ def run_network(spec, state, lane, sheet, network, choices):
 @entry
 def decide(network, rows, legal, count, global_row):
     """Return the row of the network's best candidate."""
-    load_candidates(network, rows, legal, count, global_row)
+    load_candidates(network, 0, rows, legal, count, global_row)
     infer(network, 1)
     return legal[best_candidate(network, count)]
 

@@ -13,12 +13,12 @@ import numpy as np
 from numba import types
 from numba.experimental import structref
 
-from slipstream.core.jit import algebra, entry
+from slipstream.core.jit import algebra, entry, reduction
 from slipstream.core.structs import make_struct, struct
 from slipstream.policies import operations as o
 from slipstream.policies.operations import Layout
 
-ZERO, ONE = np.float32(0.0), np.float32(1.0)
+ZERO, ONE, INFINITE = np.float32(0.0), np.float32(1.0), np.float32(np.inf)
 TINY = np.float32(1e-5)
 """Keeps a layer norm from dividing by zero; the default of torch."""
 
@@ -28,7 +28,7 @@ class NetworkType(types.StructRef):
 
 
 class Network(structref.StructRefProxy):
-    """A network: code (operations, COLUMNS), ports (6,) and starts (choices + 1,) int64, weights, registers float32."""
+    """A network: code (operations, COLUMNS), ports (8,) and starts (choices + 1,) int64, weights, registers float32."""
 
 
 struct(NetworkType, Network, ["code", "ports", "starts", "weights", "registers"])
@@ -58,41 +58,92 @@ def matrix(flat, place, rows, columns):
 
 
 @algebra
-def linear(registers, weights, step, count):
+def linear(registers, weights, step, starts, choices):
+    """Write a linear layer of the source; what is added to it and bends it comes in the same pass."""
     n_in, n_out = step[o.N_IN], step[o.N_OUT]
+    count = starts[choices] if step[o.PER_ROW] else choices
+    source = matrix(registers, step[o.SOURCE], count, n_in)
     target = matrix(registers, step[o.TARGET], count, n_out)
-    np.dot(matrix(registers, step[o.SOURCE], count, n_in), matrix(weights, step[o.WEIGHT], n_in, n_out), target)
     bias = weights[step[o.BIAS] : step[o.BIAS] + n_out]
-    for row in range(count):
-        for j in range(n_out):
-            target[row, j] += bias[j]
+    if n_out == 1:
+        weighted_sums(source, weights[step[o.WEIGHT] : step[o.WEIGHT] + n_in], bias[0], target)
+    else:
+        np.dot(source, matrix(weights, step[o.WEIGHT], n_in, n_out), target)
+        rectify = step[o.BEND] == o.RELU
+        if step[o.ADDED] < 0:
+            shift(target, bias, rectify)
+        else:
+            shift_choices(target, bias, matrix(registers, step[o.ADDED], choices, n_out), starts, rectify)
+    if step[o.BEND] == o.TANH:
+        bend(registers, step[o.TARGET], count * n_out)
+
+
+@reduction
+def weighted_sums(source, weight, bias, target):
+    """Write the product of a matrix and a vector."""
+    for row in range(source.shape[0]):
+        total = bias
+        for j in range(source.shape[1]):
+            total += source[row, j] * weight[j]
+        target[row, 0] = total
+
+
+@algebra
+def shift(target, vector, rectify):
+    """Add a vector to every row, and cut off what is negative where asked to."""
+    floor = ZERO if rectify else -INFINITE
+    for row in range(target.shape[0]):
+        for j in range(target.shape[1]):
+            target[row, j] = max(target[row, j] + vector[j], floor)
+
+
+@algebra
+def shift_choices(target, vector, of_choice, starts, rectify):
+    """Add a vector, and that of its choice, to every row, and cut off what is negative where asked to."""
+    floor = ZERO if rectify else -INFINITE
+    for choice in range(of_choice.shape[0]):
+        for row in range(starts[choice], starts[choice + 1]):
+            for j in range(target.shape[1]):
+                target[row, j] = max(target[row, j] + (vector[j] + of_choice[choice, j]), floor)
+
+
+@algebra
+def bend(registers, place, size):
+    """Write the hyperbolic tangent of some numbers in their place."""
+    goal = registers[place : place + size]
+    for index in range(size):
+        goal[index] = np.tanh(goal[index])
 
 
 @algebra
 def add(registers, step, starts, choices):
     width = step[o.N_OUT]
     if step[o.PER_ROW] == step[o.TARGET_PER_ROW]:
-        size = width * (starts[choices] if step[o.PER_ROW] else choices)
-        for place in range(size):
-            registers[step[o.TARGET] + place] += registers[step[o.SOURCE] + place]
+        add_vector(registers, step[o.TARGET], step[o.SOURCE], width * (starts[choices] if step[o.PER_ROW] else choices))
         return
     target = matrix(registers, step[o.TARGET], starts[choices], width)
     source = matrix(registers, step[o.SOURCE], choices, width)
     for choice in range(choices):
-        for row in range(starts[choice], starts[choice + 1]):
-            for j in range(width):
-                target[row, j] += source[choice, j]
+        shift(target[starts[choice] : starts[choice + 1]], source[choice], False)
+
+
+@algebra
+def add_vector(registers, target, source, size):
+    """Add numbers at one place to those at another."""
+    goal, term = registers[target : target + size], registers[source : source + size]
+    for index in range(size):
+        goal[index] += term[index]
 
 
 @algebra
 def activate(registers, step, count):
-    goal = registers[step[o.TARGET] : step[o.TARGET] + count * step[o.N_OUT]]
+    size = count * step[o.N_OUT]
+    goal = registers[step[o.TARGET] : step[o.TARGET] + size]
     if step[o.OP] == o.RELU:
-        for place in range(goal.shape[0]):
+        for place in range(size):
             goal[place] = max(goal[place], ZERO)
     else:
-        for place in range(goal.shape[0]):
-            goal[place] = np.tanh(goal[place])
+        bend(registers, step[o.TARGET], size)
 
 
 @algebra
@@ -184,7 +235,7 @@ def infer(network, choices):
         step = code[index]
         count = starts[choices] if step[o.PER_ROW] else choices
         if step[o.OP] == o.LINEAR:
-            linear(registers, weights, step, count)
+            linear(registers, weights, step, starts, choices)
         elif step[o.OP] == o.ADD:
             add(registers, step, starts, choices)
         elif step[o.OP] == o.SCALE:
@@ -200,18 +251,19 @@ def infer(network, choices):
 
 
 @algebra
-def load_candidates(network, rows, legal, count, global_row):
-    """Put the legal candidates of one choice, and the globals, into the network's registers."""
-    registers, ports = network.registers, network.ports
-    network.starts[0] = 0
-    network.starts[1] = count
-    goal = matrix(registers, ports[0], count, ports[4])
+def load_candidates(network, choice, rows, legal, count, global_row):
+    """Put the legal candidates of a choice, and the globals, behind the choices already in the network's registers."""
+    registers, ports, starts = network.registers, network.ports, network.starts
+    first = starts[choice]
+    starts[choice + 1] = first + count
     for position in range(count):
         row = legal[position]
+        place = ports[0] + (first + position) * ports[4]
         for column in range(ports[4]):
-            goal[position, column] = rows[row, column]
+            registers[place + column] = rows[row, column]
+    place = ports[1] + choice * ports[5]
     for column in range(ports[5]):
-        registers[ports[1] + column] = global_row[column]
+        registers[place + column] = global_row[column]
 
 
 @algebra

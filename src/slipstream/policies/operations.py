@@ -29,9 +29,14 @@ KINDS = {
 }
 """The closed list, by the names that files use."""
 
-OP, SOURCE, TARGET, PER_ROW, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_PER_ROW = range(10)
-COLUMNS = 10
-"""Columns of a laid-out operation. Places are offsets into the registers and the weights, -1 where there is none."""
+OP, SOURCE, TARGET, PER_ROW, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_PER_ROW, ADDED, BEND, LAST_READ, CLEAR = range(14)
+COLUMNS = 14
+"""Columns of a laid-out operation. Places are offsets into the registers and the weights, -1 where there is none.
+
+A linear layer also does what follows it at once: ADDED is the place of a vector per choice that is added to every
+candidate's, BEND the activation (-1: none). For the way back, LAST_READ says that no later operation reads the source,
+so its slopes are written and not added to; CLEAR that the target's slopes are only ever added to.
+"""
 
 ROWS, GLOBALS = "rows", "globals"
 LOGITS, VALUE = "logits", "value"
@@ -72,7 +77,7 @@ class Layout:
     code: np.ndarray
     """(operations, COLUMNS) int64."""
     ports: np.ndarray
-    """Places of rows, globals, logits and value, then the widths of rows and globals."""
+    """Places of rows, globals, logits and value, the widths of rows and globals, the most candidates and choices."""
     size: int
     """Numbers in all registers."""
     parameters: tuple[tuple[str, int, tuple[int, ...]], ...]
@@ -118,7 +123,7 @@ def lay_out(
     plan = _Plan(shapes, candidates, choices)
     plan.reserve(ROWS, columns[0], True)
     plan.reserve(GLOBALS, columns[1], False)
-    code = [
+    steps = [
         plan.place(operation, f"operation {index} ({operation.kind})") for index, operation in enumerate(operations)
     ]
     for name, expected in ((LOGITS, True), (VALUE, False)):
@@ -130,8 +135,8 @@ def lay_out(
     return Layout(
         candidates,
         choices,
-        np.array(code, np.int64).reshape(-1, COLUMNS),
-        np.array([*ports, *columns], np.int64),
+        _mark_slopes(_fuse(steps)),
+        np.array([*ports, *columns, candidates, choices], np.int64),
         plan.size,
         tuple((name, place, shape) for name, (place, shape) in plan.parameters.items()),
         plan.weights,
@@ -174,7 +179,7 @@ class _Plan:
                 raise PolicyError(f"{where}: expected scores per candidate, one per head, heads dividing the width")
             extra, weight = scores.place, scores.width
         places = (kind, source.place, target.place, int(source.per_row), source.width, target.width)
-        return (*places, weight, bias, extra, int(target.per_row))
+        return (*places, weight, bias, extra, int(target.per_row), -1, -1, 0, 0)
 
     def _target(self, operation: Operation, kind: int, source: Register, where: str) -> Register:
         """Return the register that is written: a new one, but for the operations that change one in place."""
@@ -209,3 +214,38 @@ class _Plan:
             self.parameters[name] = (self.weights, shape)
             self.weights += int(np.prod(shape))
         return self.parameters[name][0]
+
+
+def _fuse(steps: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """Let every linear layer of candidates do the addition and the activation that follow it."""
+    fused: list[np.ndarray] = []
+    for step in (np.array(step, np.int64) for step in steps):
+        if not fused or not _follows(step, fused[-1]):
+            fused.append(step)
+        elif step[OP] == ADD:
+            fused[-1][ADDED] = step[SOURCE]
+        else:
+            fused[-1][BEND] = step[OP]
+    return np.array(fused).reshape(-1, COLUMNS)
+
+
+def _follows(step: np.ndarray, layer: np.ndarray) -> bool:
+    """Return whether a step only finishes what the linear layer before it wrote."""
+    is_open = layer[OP] == LINEAR and layer[N_OUT] > 1 and layer[BEND] < 0 and layer[TARGET] == step[TARGET]
+    if step[OP] == ADD:
+        return bool(is_open and layer[ADDED] < 0 and layer[PER_ROW] > step[PER_ROW])
+    return bool(is_open and step[OP] in (RELU, TANH))
+
+
+def _mark_slopes(code: np.ndarray) -> np.ndarray:
+    """Mark where slopes can be written without being cleared before: by the last linear layer that reads a register."""
+    in_place = np.isin(code[:, OP], (ADD, RELU, TANH))
+    written = set()
+    for index, step in enumerate(code):
+        later = code[index + 1 :]
+        used = {*later[:, [SOURCE, EXTRA, ADDED]].flat, *later[in_place[index + 1 :], TARGET]}
+        step[LAST_READ] = step[OP] == LINEAR and step[SOURCE] not in used
+        if step[LAST_READ]:
+            written.add(int(step[SOURCE]))
+    code[:, CLEAR] = ~in_place & ~np.isin(code[:, TARGET], list(written))
+    return code
