@@ -7,24 +7,27 @@ import pytest
 import torch
 
 import slipstream
+from slipstream.core.family import FAMILIES
 from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError
-from slipstream.learn.hindsight import Hindsight, HindsightSettings, Situations
+from slipstream.learn.hindsight import Hindsight, HindsightSettings
 from slipstream.learn.learner import Choices
+from slipstream.learn.oracle import Oracle
 from slipstream.learn.rollout import LanePool
 from slipstream.learn.settings import TrainSettings
+from slipstream.learn.situations import Branching, Situations
+from slipstream.learn.trainer import Trainer
 from slipstream.policies import find
+from tests.edge.test_oracle import best_from
 from tests.learn.test_rollout import learner_for
 
 WINDOW_NS = 100e6
 
 
-def prepare(scenario, lanes=3, groups=1, **settings):
+def prepare(scenario, lanes=3, groups=1):
     pool = LanePool([scenario] * groups, lanes, 1)
-    learner = learner_for(scenario, pool.candidates)
     pool.start(np.arange(lanes))
-    hindsight = Hindsight(learner, HindsightSettings(**settings), find("lookahead", "edge"), WINDOW_NS)
-    return pool, hindsight
+    return pool, Branching(learner_for(scenario, pool.candidates), find("lookahead", "edge"), WINDOW_NS)
 
 
 def earned_by(scenario, seed, before, action, policy):
@@ -44,8 +47,8 @@ def earned_by(scenario, seed, before, action, policy):
 
 def test_every_candidate_earns_what_it_earns_in_the_simulator():
     scenario = slipstream.load("edge/heavy")
-    pool, hindsight = prepare(scenario)
-    situations = hindsight.look_around(pool)
+    pool, branching = prepare(scenario)
+    situations = branching.look_around(pool, 0)
     policy, place = find("lookahead", "edge"), 0
     for lane in range(3):
         simulator = Simulator(scenario, log_rows=0)
@@ -62,16 +65,17 @@ def test_every_candidate_earns_what_it_earns_in_the_simulator():
 
 
 def test_looking_around_moves_no_lane():
-    pool, hindsight = prepare(slipstream.load("edge/heavy"), lanes=4, groups=2)
+    pool, branching = prepare(slipstream.load("edge/heavy"), lanes=4, groups=2)
     before = [{name: array.tobytes() for name, array in group.arrays.items()} for group in pool.groups]
-    hindsight.look_around(pool)
+    branching.look_around(pool, 0)
     after = [{name: array.tobytes() for name, array in group.arrays.items()} for group in pool.groups]
     assert before == after
 
 
 def test_the_candidate_that_earned_most_becomes_the_likeliest():
-    scenario = slipstream.load("edge/heavy")
-    _, hindsight = prepare(scenario, minibatches=30, minibatch=64, learning_rate=0.01, entropy_weight=0.0)
+    learner = learner_for(slipstream.load("edge/heavy"), 4)
+    settings = HindsightSettings(minibatches=30, minibatch=64, learning_rate=0.01, entropy_weight=0.0)
+    hindsight = Hindsight(learner, settings)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200 * 4, 32)).astype(np.float32)
     earned = rows[:, 3].copy()
@@ -81,12 +85,12 @@ def test_the_candidate_that_earned_most_becomes_the_likeliest():
         hindsight.update(Situations(choices, earned), round_number / 5, rng)
     with torch.no_grad():
         seen = (torch.from_numpy(rows), torch.zeros(200, 16), torch.full((200,), 4))
-        logits = hindsight.learner.network(*seen)[0].numpy().reshape(200, 4)
+        logits = learner.network(*seen)[0].numpy().reshape(200, 4)
     assert (logits.argmax(axis=1) == earned.reshape(200, 4).argmax(axis=1)).mean() > 0.9
 
 
 def test_only_the_latest_rounds_are_remembered():
-    _, hindsight = prepare(slipstream.load("edge/heavy"), remembered=3, minibatches=1)
+    hindsight = Hindsight(learner_for(slipstream.load("edge/heavy"), 2), HindsightSettings(remembered=3, minibatches=1))
     rng = np.random.default_rng(0)
     for number in range(5):
         rows = np.full((2, 32), number, np.float32)
@@ -98,3 +102,51 @@ def test_only_the_latest_rounds_are_remembered():
 def test_hindsight_without_a_warm_start_is_refused():
     with pytest.raises(InputError, match="hindsight goes on from a warm start"):
         TrainSettings().with_changes({"hindsight.rounds": 5})
+
+
+def oracle_training(**changes):
+    settings = {"warm_start": "oracle", "lanes": 16, "rollout": 16, "groups": 1, "threads": 1, "network.width": 16}
+    return Trainer(slipstream.load("edge/tiny"), TrainSettings().with_changes({**settings, **changes}))
+
+
+def test_the_oracle_says_what_the_best_continuation_of_every_candidate_earns():
+    scenario = slipstream.load("edge/tiny")
+    trainer = oracle_training()
+    oracle = Oracle(scenario, trainer.policy, 1, 0)
+    situations = oracle.look_around(trainer.pool, 0)
+    seed = int(np.random.default_rng([0, 3, 0]).integers(2**61, size=1)[0])
+    bracket = FAMILIES["edge"].oracle(scenario, seed, "train", 10.0)
+    assert bracket.exact
+    first = situations.earned[: situations.choices.count[0]]
+    simulator = Simulator(scenario, log_rows=0)
+    simulator.reset(seed, "train")
+    by_hand = [best_after(scenario, seed, int(action)) for action in np.flatnonzero(simulator.observe()[2])]
+    assert max(by_hand) == pytest.approx(bracket.best_known)
+    np.testing.assert_allclose(first, np.array(by_hand) - np.mean(by_hand), atol=1e-5)
+
+
+def best_after(scenario, seed, action):
+    """Return the best reward of an episode that begins with an action, by trying all that can follow."""
+    simulator = Simulator(scenario, log_rows=0)
+    simulator.reset(seed, "train")
+    simulator.step(action)
+    return float(simulator.header["reward"]) + best_from(simulator)
+
+
+def test_a_network_that_imitates_the_oracle_reaches_the_optimum():
+    steps = {"minibatches": 60, "minibatch": 64, "learning_rate": 0.01, "entropy_weight": 0.0}
+    changes = {"rounds": 10, "episodes": 1, **steps}
+    trainer = oracle_training(**{f"hindsight.{name}": value for name, value in changes.items()})
+    assert trainer.phase == "hindsight"
+    for _ in range(10):
+        trainer.update()
+    assert trainer.phase == "ppo"
+    scenario = slipstream.load("edge/tiny")
+    reached = slipstream.evaluate(scenario, trainer.policy(), 1, namespace="eval").mean("reward")
+    assert reached == pytest.approx(FAMILIES["edge"].oracle(scenario, 0, "eval", 10.0).best_known)
+
+
+def test_the_oracle_refuses_episodes_that_it_cannot_solve():
+    settings = TrainSettings().with_changes({"warm_start": "oracle", "lanes": 16})
+    with pytest.raises(InputError, match="jobs is not solved choice by choice: expected 60 jobs at most"):
+        Trainer(slipstream.load("edge/heavy"), settings)

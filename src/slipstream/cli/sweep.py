@@ -11,6 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from slipstream.cli.common import JsonOption, ScenarioArgument, console, errors, print_json
+from slipstream.cli.train import WarmStartOption, parse_settings
 
 if TYPE_CHECKING:
     from slipstream.learn.sweep import Standing
@@ -31,7 +32,6 @@ KnobOption = Annotated[
     list[str] | None,
     typer.Option("--knob", help="Any setting over values of your own, such as ppo.trace=0.8,0.9,1.0; repeatable."),
 ]
-WarmStartOption = Annotated[str, typer.Option(help="Heuristic to imitate first, or 'none'.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of all trainings, such as lanes=64; repeatable.")
 ]
@@ -58,7 +58,6 @@ def sweep(
 
     Example: slipstream sweep edge/heavy --out runs/sweep --knobs ppo.clip,rollout --knob ppo.trace=0.8,0.9,1.0
     """
-    from slipstream.cli.train import parse_settings
     from slipstream.errors import InputError
 
     try:

@@ -24,7 +24,7 @@ StepsOption = Annotated[
 ]
 OutOption = Annotated[Path, typer.Option(help="Folder for checkpoints and history.")]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the training in --out.")]
-WarmStartOption = Annotated[str, typer.Option(help="Heuristic to imitate first, or 'none'.")]
+WarmStartOption = Annotated[str, typer.Option(help="Heuristic to imitate first, 'oracle', or 'none'.")]
 SeedOption = Annotated[int, typer.Option(help="Decides initial weights, arrivals and draws.", min=0)]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Any other setting, such as ppo.clip=0.1 or variation.rate=0.2.")

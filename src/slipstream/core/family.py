@@ -7,6 +7,7 @@ are imported when they are first needed, so that `import slipstream` stays quick
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -88,6 +89,14 @@ class Family(ABC):
     @abstractmethod
     def oracle(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Bracket:
         """Return where the best reward of an episode lies, all arrivals known."""
+
+    def still_to_earn(self, scenario: Any, seed: int, namespace: str) -> Callable[[Any], float]:
+        """Return what gives the most that can still be earned from where a simulator of this episode is.
+
+        Raises:
+            InputError: The episode is too long, or the family's episodes cannot be solved choice by choice.
+        """
+        raise InputError(f"oracle: episodes of the family '{self.name}' cannot be solved choice by choice")
 
     @abstractmethod
     def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:

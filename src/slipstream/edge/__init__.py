@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +88,11 @@ class EdgeFamily(Family):
         from slipstream.edge.oracle import bracket
 
         return bracket(scenario, seed, namespace, seconds)
+
+    def still_to_earn(self, scenario: EdgeScenario, seed: int, namespace: str) -> Callable[[Any], float]:
+        from slipstream.edge.oracle import still_to_earn
+
+        return still_to_earn(scenario, seed, namespace)
 
     def timeline(self, scenario: EdgeScenario, events: np.ndarray) -> Timeline:
         from slipstream.edge.timeline import timeline

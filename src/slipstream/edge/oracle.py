@@ -7,6 +7,8 @@ optimum is bracketed: from the best reward that any policy or plan reached, to t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -30,8 +32,7 @@ TOLERANCE = 1e-5
 
 def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
     """Return where the best reward of an episode lies; a short one is solved for about `seconds` at most."""
-    if any(isinstance(task.arrival, Closed) for task in scenario.tasks):
-        raise InputError("oracle: closed-loop tasks release by what the policy does: expected other arrival kinds")
+    _check_open(scenario)
     began = perf_counter()
     simulator = Simulator(scenario)
     source, best, events = _best_policy(simulator, seed, namespace)
@@ -49,7 +50,9 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
             if reached > best:
                 source, best = "schedule", reached
     if short and best < bound - TOLERANCE:
-        found, searched = search(scenario, jobs, seed, namespace, best, bound, began + seconds)
+        fresh = Simulator(scenario, log_rows=0)
+        fresh.reset(seed, namespace)
+        found, searched = search(fresh, jobs, best, bound, began + seconds)
         if found > best:
             source, best = "search", found
         if searched < bound:
@@ -58,6 +61,27 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
         raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE
     return Bracket(best, best if exact else bound, exact, source, method, perf_counter() - began)
+
+
+def still_to_earn(scenario: EdgeScenario, seed: int, namespace: str) -> Callable[[Simulator], float]:
+    """Return what gives the most that can still be earned from where a simulator of this short episode is."""
+    _check_open(scenario)
+    events = Simulator(scenario).play(find("edf", "edge"), seed, namespace)
+    jobs = jobs_of(scenario, events, seed, namespace)
+    if len(jobs) > SHORT:
+        raise InputError(
+            f"oracle: an episode of {len(jobs)} jobs is not solved choice by choice: expected {SHORT} jobs at most"
+        )
+
+    def solve(simulator: Simulator) -> float:
+        return search(simulator, jobs, -math.inf, math.inf, math.inf)[0] if simulator.asking else 0.0
+
+    return solve
+
+
+def _check_open(scenario: EdgeScenario) -> None:
+    if any(isinstance(task.arrival, Closed) for task in scenario.tasks):
+        raise InputError("oracle: closed-loop tasks release by what the policy does: expected other arrival kinds")
 
 
 def _best_policy(simulator: Simulator, seed: int, namespace: str) -> tuple[str, float, np.ndarray]:

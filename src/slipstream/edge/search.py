@@ -42,15 +42,12 @@ TAKEN_APART = ("lanes", "tasks", "queue", "streams", "heap")
 State = list[bytes]
 
 
-def search(
-    scenario: EdgeScenario, jobs: list[Job], seed: int, namespace: str, best: float, bound: float, until: float
-) -> tuple[float, float]:
-    """Return the best reward found, at least `best`, and a bound, at most `bound`; equal if all was tried in time.
+def search(simulator: Simulator, jobs: list[Job], best: float, bound: float, until: float) -> tuple[float, float]:
+    """Return the best reward found from here on, at least `best`, and a bound, at most `bound`.
 
-    It stops when `best` meets `bound`, or when the clock shows `until`.
+    They are equal if all was tried in time: it stops when `best` meets `bound`, or when the clock shows `until`. The
+    simulator must keep no log; it is left wherever the search ended.
     """
-    simulator = Simulator(scenario, log_rows=0)
-    simulator.reset(seed, namespace)
     snapshots, hope_of_the_rest = _Snapshots(simulator), _Hope(simulator, jobs)
     earned = {snapshots.key(): 0.0}
     open_states = [(bound, 0.0, snapshots.key(), snapshots.save())] if simulator.asking else []

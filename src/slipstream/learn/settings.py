@@ -16,6 +16,11 @@ from slipstream.learn.networks import NetworkSettings
 from slipstream.learn.ppo import PPOSettings
 from slipstream.learn.reinforce import ReinforceSettings
 
+ORACLE = "oracle"
+"""The warm start that imitates the hindsight optimum."""
+ORACLE_ROUNDS = 20
+"""Rounds of it unless `hindsight.rounds` says otherwise."""
+
 
 @dataclass(frozen=True)
 class TrainSettings:
@@ -38,7 +43,7 @@ class TrainSettings:
     threads: int = 2
     """Threads that play and learn."""
     warm_start: str | None = None
-    """Policy to imitate first, by name; none starts from random weights."""
+    """Heuristic to imitate first, by name, or `oracle` where it solves the episodes; none: from random weights."""
     variation: Variation = field(default_factory=Variation)
     """How far the scenarios of training are varied from the one given (domain randomisation)."""
     start_load: float = 1.0
@@ -86,6 +91,16 @@ class TrainSettings:
         if self.algo == "reinforce" and self.lanes % (self.groups * self.reinforce.same_arrivals):
             each = self.groups * self.reinforce.same_arrivals
             raise InputError(f"training: {self.lanes} lanes with reinforce: expected a multiple of {each}")
+
+    @property
+    def imitation_rollouts(self) -> int:
+        """Updates that imitate a heuristic."""
+        return 0 if self.warm_start in (None, ORACLE) else self.imitation.rollouts
+
+    @property
+    def hindsight_rounds(self) -> int:
+        """Updates that learn from hindsight; that is also how the oracle is imitated."""
+        return self.hindsight.rounds or (ORACLE_ROUNDS if self.warm_start == ORACLE else 0)
 
     @property
     def algorithm(self) -> PPOSettings | ReinforceSettings:

@@ -15,14 +15,16 @@ from slipstream.core.family import family_of
 from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
-from slipstream.learn.hindsight import Hindsight, Situations
+from slipstream.learn.hindsight import Hindsight
 from slipstream.learn.imitation import Imitation
 from slipstream.learn.learner import Learner
 from slipstream.learn.networks import CandidateScorer
+from slipstream.learn.oracle import Oracle
 from slipstream.learn.ppo import PPO
 from slipstream.learn.reinforce import Reinforce
 from slipstream.learn.rollout import LanePool, Rollout
-from slipstream.learn.settings import TrainSettings
+from slipstream.learn.settings import ORACLE, TrainSettings
+from slipstream.learn.situations import Branching, Lookout, Situations
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled import CompiledPolicy
 
@@ -51,31 +53,37 @@ class Trainer:
         self.pool = self._draw_pool()
         self.learner = Learner(self.network, self.pool.candidates, settings.threads)
         self.imitation = Imitation(self.learner, settings.imitation, horizon)
-        self.hindsight: Hindsight | None = None
-        if self.expert is not None and settings.hindsight.rounds:
-            window = settings.hindsight.window * self.family.timescale(scenario)
-            self.hindsight = Hindsight(self.learner, settings.hindsight, self.expert, window)
+        self.hindsight = Hindsight(self.learner, settings.hindsight)
+        self.lookout = self._find_lookout()
         self.algorithm: PPO | Reinforce = (
             PPO(self.learner, settings.ppo, horizon)
             if settings.algo == "ppo"
             else Reinforce(self.learner, settings.reinforce, horizon)
         )
 
+    def _find_lookout(self) -> Lookout | None:
+        settings = self.settings
+        if settings.warm_start == ORACLE:
+            return Oracle(self.scenario, self.policy, settings.hindsight.episodes, settings.seed)
+        if self.expert is None:
+            return None
+        return Branching(self.learner, self.expert, settings.hindsight.window * self.family.timescale(self.scenario))
+
     def _find_expert(self) -> Heuristic | None:
-        if self.settings.warm_start is None:
+        if self.settings.warm_start is None or self.settings.warm_start == ORACLE:
             return None
         expert = find(self.settings.warm_start, self.family.name)
         if not isinstance(expert, Heuristic):
-            raise InputError(f"warm start: '{self.settings.warm_start}' is no heuristic: expected the name of one")
+            raise InputError(f"warm start: '{self.settings.warm_start}' is no heuristic: expected one, or '{ORACLE}'")
         return expert
 
     @property
     def phase(self) -> str:
         """What the next update does: `imitation` of the expert, `hindsight` beyond it, then `ppo` or `reinforce`."""
-        first, second = self.settings.imitation.rollouts, self.settings.hindsight.rounds
-        if self.expert is None or self.update_number >= first + second:
-            return self.settings.algo
-        return "imitation" if self.update_number < first else "hindsight"
+        if self.update_number < self.settings.imitation_rollouts:
+            return "imitation"
+        after = self.update_number - self.settings.imitation_rollouts
+        return "hindsight" if after < self.settings.hindsight_rounds else self.settings.algo
 
     @property
     def progress(self) -> float:
@@ -133,12 +141,12 @@ class Trainer:
             self._measure_scales()
         rollout = self.collect()
         rng = np.random.default_rng([settings.seed, 2, self.update_number])
-        done = self.update_number - settings.imitation.rollouts
+        done = self.update_number - settings.imitation_rollouts
         if self.phase == "imitation":
-            figures = self.imitation.update(rollout, 1.0 + done / settings.imitation.rollouts, rng)
-        elif self.hindsight is not None and self.phase == "hindsight":
-            situations = self.hindsight.look_around(self.pool)
-            figures = self.hindsight.update(situations, done / settings.hindsight.rounds, rng)
+            figures = self.imitation.update(rollout, 1.0 + done / settings.imitation_rollouts, rng)
+        elif self.lookout is not None and self.phase == "hindsight":
+            situations = self.lookout.look_around(self.pool, done)
+            figures = self.hindsight.update(situations, done / settings.hindsight_rounds, rng)
         else:
             figures = self.algorithm.update(rollout, self.progress, rng)
         made = int(rollout.length.sum())
@@ -185,7 +193,7 @@ class Trainer:
             for index, values in optimizer.state_dict()["state"].items():
                 for key, value in values.items():
                     arrays[f"{name}/{index}/{key}"] = torch.as_tensor(value).numpy().copy()
-        if self.hindsight is not None and self.phase == "hindsight":
+        if self.phase == "hindsight":
             for number, one in enumerate(self.hindsight.memory):
                 for name, array in one.arrays().items():
                     arrays[f"memory/{number}/{name}"] = array
@@ -208,11 +216,9 @@ class Trainer:
                     _, index, field = key.split("/")
                     state["state"].setdefault(int(index), {})[field] = torch.from_numpy(array.copy())
             optimizer.load_state_dict(state)
-        if self.hindsight is not None:
-            rounds = sum(key.startswith("memory/") and key.endswith("/earned") for key in arrays)
-            names = Situations.NAMES
-            parts = ({name: arrays[f"memory/{number}/{name}"] for name in names} for number in range(rounds))
-            self.hindsight.memory = [Situations.from_arrays(part) for part in parts]
+        rounds = sum(key.startswith("memory/") and key.endswith("/earned") for key in arrays)
+        parts = ({name: arrays[f"memory/{number}/{name}"] for name in Situations.NAMES} for number in range(rounds))
+        self.hindsight.memory = [Situations.from_arrays(part) for part in parts]
         if settings.varies:
             now = self.update_number, self.steps
             self.update_number, self.steps = (int(number) for number in numbers["drawn_at"])
@@ -223,13 +229,11 @@ class Trainer:
                 array.view(np.uint8).reshape(-1)[:] = arrays[f"lanes/{number}/{name}"]
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        found: dict[str, torch.optim.Optimizer] = {
+        return {
             "imitation": self.imitation.descent.optimizer,
+            "hindsight": self.hindsight.descent.optimizer,
             "algorithm": self.algorithm.descent.optimizer,
         }
-        if self.hindsight is not None:
-            found["hindsight"] = self.hindsight.descent.optimizer
-        return found
 
 
 def _set_scale(

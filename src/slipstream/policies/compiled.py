@@ -80,11 +80,17 @@ class CompiledPolicy:
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""
+        shown, summary, legal = self.shown(global_row, rows, mask)
+        return int(decide(self.network(len(mask)), shown, legal, len(legal), summary))
+
+    def shown(
+        self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows and globals as the network sees them, and which rows are legal."""
         (scale, low, high), (global_scale, global_low, global_high) = self._images
         shown = np.clip(rows[:, : len(scale)] * scale, low, high).astype(np.float32)
         summary = np.clip(global_row[: len(global_scale)] * global_scale, global_low, global_high).astype(np.float32)
-        legal = np.flatnonzero(mask).astype(np.int32)
-        return int(decide(self.network(len(mask)), shown, legal, len(legal), summary))
+        return shown, summary, np.flatnonzero(mask).astype(np.int32)
 
     @cached_property
     def _images(self) -> tuple[np.ndarray, np.ndarray]:
