@@ -126,10 +126,8 @@ def test_workers_die_with_a_controller_that_is_killed():
         "streams = CpuStreams(workload_of(scenario_of([task()]))); print(streams._process.pid, flush=True);"
         "time.sleep(60)"
     )
-    path = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))  # noqa: PTH109  as the child needs it
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))}
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env)
     nursery = psutil.Process(int(child.stdout.readline()))
     family = [nursery, *nursery.children()]
     assert len(family) == 3

@@ -68,7 +68,11 @@ MUTANTS = [
         "2 * spec.tasks.shape[0] + 1\n\n\n@kernel\ndef effect_slot(spec):\n    return horizon_slot(spec) - 1",
     ),
     Mutant(
-        "a choice before the events of its instant", KERNEL, "if time > header.now:", "if time >= header.now:", True
+        "a choice before the events of its instant",
+        KERNEL,
+        "if time > header.now and",
+        "if time >= header.now and",
+        True,
     ),
     # Releases
     Mutant("gaps are rounded down", QUEUES, "int(math.ceil(gap))", "int(math.floor(gap))"),

@@ -63,6 +63,8 @@ class CpuStreams:
         self._cores = cores_for(count)
         self._workers: dict[int, socket.socket] = {}
         self._running = [False] * count
+        self._since = [0] * count
+        """When a stream's worker took up its run; while it is not ready, when it was asked for."""
         self._lengths = [0] * count
         self._ready = [False] * count
         self._early_deaths = [0] * count
@@ -149,6 +151,7 @@ class CpuStreams:
         finally:
             theirs.close()
         self._workers[stream], self._ready[stream], self._running[stream] = ours, False, False
+        self._since[stream] = now()
 
     def _await_ready(self) -> None:
         until = now() + int(LONGEST_START_S * 1e9)
@@ -163,6 +166,8 @@ class CpuStreams:
         """Begin a run; a worker that is just being replaced takes it as soon as it can."""
         assert not self._running[stream]
         self._running[stream] = True
+        if self._ready[stream]:
+            self._since[stream] = now()
         with suppress(BrokenPipeError, ConnectionResetError):  # a worker that died is found out by `wait`
             self._workers[stream].sendall(ORDER.pack(order.model, order.samples, order.sample))
 
@@ -180,6 +185,7 @@ class CpuStreams:
         status, length, began, ended, text = REPLY.unpack(message)
         if status == READY:
             self._ready[stream], self._early_deaths[stream] = True, 0
+            self._since[stream] = ended
             return None
         told = text.rstrip(b"\0").decode(errors="replace")
         if status == BROKEN:
@@ -197,6 +203,12 @@ class CpuStreams:
                 raise DeviceError(f"stream {stream}: {MOST_EARLY_DEATHS} workers died before they were ready")
         self.replace(stream)
         return Completion(stream, now(), "the worker died") if lost else None
+
+    def since(self, stream: int) -> int | None:
+        """Return since when the stream works on its run, None while its worker starts, unless that takes for ever."""
+        if self._ready[stream] or now() - self._since[stream] > LONGEST_START_S * 1e9:
+            return self._since[stream]
+        return None
 
     def output(self, stream: int) -> np.ndarray:
         """Return what the last run of the stream gave."""

@@ -55,6 +55,10 @@ class Streams(Protocol):
         """How many streams there are."""
 
     @property
+    def restarts(self) -> int:
+        """How often a stream had to be replaced so far."""
+
+    @property
     def memory_mb(self) -> tuple[float, ...]:
         """What the weights of each model take."""
 
@@ -63,6 +67,9 @@ class Streams(Protocol):
 
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up (None: for ever); return all that have ended."""
+
+    def since(self, stream: int) -> int | None:
+        """Return since when the stream works on its run; None while it is still being replaced, and not to blame."""
 
     def output(self, stream: int) -> np.ndarray:
         """Return what the last run of the stream gave, flat; overwritten by its next."""

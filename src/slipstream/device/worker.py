@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import resource
 import signal
 import socket
 import sys
@@ -90,6 +91,8 @@ def settle(cores: Sequence[int], threads: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.sched_setaffinity(0, cores)
+        # A model that crashes is replaced and told; a dump of all weights would only hold that up.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     torch.set_num_threads(threads)
 
 
