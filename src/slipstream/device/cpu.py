@@ -41,6 +41,7 @@ from slipstream.errors import DeviceError, ModelError
 
 LONGEST_START_S = 600.0
 """For which the models may load and warm up before we give up."""
+ENERGY_METER = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 MOST_EARLY_DEATHS = 3
 """Workers of one stream that may die before they are ready, one after the other."""
 
@@ -219,6 +220,13 @@ class CpuStreams:
         self._workers[stream].close()
         self.restarts += 1
         self._fork(stream)
+
+    def joules(self) -> float | None:
+        """Return what the processor's own meter shows, where the system lets us read it."""
+        try:
+            return int(ENERGY_METER.read_text()) / 1e6
+        except (OSError, ValueError):
+            return None
 
     # Ending
 

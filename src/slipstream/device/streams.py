@@ -77,6 +77,9 @@ class Streams(Protocol):
     def replace(self, stream: int) -> None:
         """Give up on the run of a stream, whatever it does, and make the stream ready for the next."""
 
+    def joules(self) -> float | None:
+        """Return a meter of the energy that the device has taken, None where it has none that can be read."""
+
     def close(self) -> None:
         """End everything."""
 
