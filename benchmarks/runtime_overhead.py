@@ -21,7 +21,7 @@ import numpy as np
 from slipstream.device.cpu import CpuStreams
 from slipstream.device.noise import others_share
 from slipstream.device.runtime import Execution, Runtime
-from slipstream.device.streams import now
+from slipstream.device.streams import Order, now
 from slipstream.device.workload import Workload, workload_of
 from slipstream.policies import find
 from slipstream.policies.learned import shipped
@@ -53,7 +53,7 @@ def finished_per_second(found: Execution) -> float:
 def bare_per_second(streams: CpuStreams, seconds: float) -> float:
     """Return runs per second of workers that loop by themselves, both at once."""
     began = now()
-    counts = streams.loop([0] * streams.count, seconds)
+    counts = streams.loop(Order(0, 0, 0), seconds)
     return sum(counts) / ((now() - began) / 1e9)
 
 

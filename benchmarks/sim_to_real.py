@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--scenario", default="edge/cpu-mini", help="what is run")
-    parser.add_argument("--policy", default="edf-fit", help="who decides")
+    parser.add_argument("--policy", default="lookahead", help="who decides")
     parser.add_argument("--device", default="cpu", help="cpu, onnxruntime or cuda")
     parser.add_argument("--runs", type=int, default=5, help="runs on the device")
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")

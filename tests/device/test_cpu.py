@@ -145,6 +145,15 @@ def test_workers_are_pinned_to_their_own_cores(start_faulty):
     assert sorted(found) == sorted(cores_for(2))
 
 
+def test_workers_loop_by_themselves_to_be_compared_with(start_faulty):
+    with start_faulty([faulty.FINE]) as streams:
+        runs = streams.loop(Order(0, 0, 0), 0.1)
+        assert len(runs) == 2
+        assert min(runs) > 1
+    with start_faulty([faulty.FINE, faulty.RAISES]) as streams, pytest.raises(DeviceError, match="loop of stream"):
+        streams.loop(Order(0, 0, 0), 0.1)
+
+
 def test_a_ctrl_c_does_not_reach_the_workers(start_faulty):
     with start_faulty([faulty.FINE]) as streams:
         for process in psutil.Process(streams._process.pid).children():

@@ -165,12 +165,27 @@ class CpuStreams:
 
     def submit(self, stream: int, order: Order) -> None:
         """Begin a run; a worker that is just being replaced takes it as soon as it can."""
+        self._send(stream, order, 0)
+
+    def loop(self, order: Order, seconds: float) -> list[int]:
+        """Let every worker run a model again and again by itself; return their runs. The runtime is measured by it."""
+        for stream in range(self.count):
+            self._send(stream, order, round(seconds * 1e9))
+        runs = [0] * self.count
+        while any(self._running):
+            for completion in self.wait(None):
+                if completion.error:
+                    raise DeviceError(f"the loop of stream {completion.stream} failed: {completion.error}")
+                runs[completion.stream] = self._lengths[completion.stream]
+        return runs
+
+    def _send(self, stream: int, order: Order, loop_ns: int) -> None:
         assert not self._running[stream]
         self._running[stream] = True
         if self._ready[stream]:
             self._since[stream] = now()
         with suppress(BrokenPipeError, ConnectionResetError):  # a worker that died is found out by `wait`
-            self._workers[stream].sendall(ORDER.pack(order.model, order.samples, order.sample))
+            self._workers[stream].sendall(ORDER.pack(order.model, order.samples, order.sample, loop_ns))
 
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up."""

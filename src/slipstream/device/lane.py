@@ -33,6 +33,9 @@ class DeviceLane(Simulator):
 
     def begin(self, seed: int, namespace: str) -> None:
         """Start an episode at the first tick of its clock."""
+        self._kept.clear()
+        self.ended.fill(NEVER)
+        self.failed.fill(0)
         self.header["clock"] = FIRST_TICK
         lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
         self._settle()

@@ -101,7 +101,7 @@ class Runtime:
     def play(self, policy: Policy, seed: int, namespace: str = "test") -> Execution:
         """Play one episode in real time."""
         lane = DeviceLane(self._scenario)
-        _rehearse(self._scenario, policy)
+        _rehearse(lane, policy)
         found = Execution(np.empty(0))
         restarts = self._streams.restarts
         self._zero = now()
@@ -191,9 +191,8 @@ def without_decision_time(scenario: Any) -> Any:
     return scenario.model_copy(update={"device": device})
 
 
-def _rehearse(scenario: Any, policy: Policy) -> None:
-    """Let everything that is compiled be compiled before the clock runs: a few choices in a simulation, and a step."""
-    lane = DeviceLane(scenario)
+def _rehearse(lane: DeviceLane, policy: Policy) -> None:
+    """Let a first choice be made before the clock runs: what it compiles and allocates is there when it counts."""
     lane.begin(0, "train")
     while not lane.asking and not lane.over:
         lane.follow(lane.next_timer)

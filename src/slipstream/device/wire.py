@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-ORDER = struct.Struct("<iii")
-"""model, set of samples, sample."""
+ORDER = struct.Struct("<iiiq")
+"""model, set of samples, sample, and for how many ns the worker loops by itself: 0 is one run."""
 REPLY = struct.Struct("<iiqq400s")
-"""status, length of the output, began, ended, text of an error."""
+"""status, length of the output (of a loop: runs), began, ended, text of an error."""
 READY, DONE, FAILED, BROKEN = range(4)
 """What a reply says: the worker is ready, a run gave an output, a run failed, the worker cannot work."""
 

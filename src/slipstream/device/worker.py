@@ -52,6 +52,15 @@ def run(desk: Desk, model: int, samples: int, sample: int) -> int:
     return len(flat)
 
 
+def loop(desk: Desk, model: int, samples: int, nanoseconds: int) -> int:
+    """Run a model on all samples in turn for a while, with nobody asked in between; return the number of runs."""
+    until, runs = monotonic_ns() + nanoseconds, 0
+    while monotonic_ns() < until:
+        run(desk, model, samples, runs % len(desk.inputs[samples]))
+        runs += 1
+    return runs
+
+
 def warm_up(desk: Desk, first: Sequence[tuple[int, int]]) -> None:
     """Run every model a few times on the first of its samples, so that nothing is done for the first time later."""
     for model, samples in first:
@@ -74,7 +83,8 @@ def serve(orders: socket.socket, desk: Desk) -> None:
             return
         began = monotonic_ns()
         try:
-            length = run(desk, *ORDER.unpack(message))
+            model, samples, sample, loop_ns = ORDER.unpack(message)
+            length = loop(desk, model, samples, loop_ns) if loop_ns else run(desk, model, samples, sample)
             reply(orders, DONE, length, began)
         except Exception as error:  # whatever a model may raise: its job has failed, and that is all
             reply(orders, FAILED, 0, began, one_line(error))
