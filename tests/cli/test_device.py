@@ -51,6 +51,18 @@ def test_execute_tells_what_happened(slipstream, small):
     assert "Report: report.html" in output
 
 
+def test_a_terminal_sees_a_table_of_the_tasks_while_it_runs(slipstream, small, monkeypatch):
+    from rich.console import Console
+
+    from slipstream.cli import device
+
+    monkeypatch.setattr(device, "errors", Console(stderr=True, force_terminal=True))
+    code, _, error = slipstream("execute", small)
+    assert code == 0
+    assert "released" in error
+    assert "\x1b[2Ktext" in error
+
+
 def test_profile_then_validate_and_fit(slipstream, small, tmp_path):
     code, output, _ = slipstream("profile", small, "--out", "device.json", *QUICK)
     assert code == 0
@@ -105,7 +117,8 @@ def test_bad_input_ends_with_2_and_writes_nothing(slipstream, small, tmp_path, a
 
 
 def test_code_is_run_only_with_leave(slipstream, tmp_path):
-    data = scenario_of([task("faulty", "python:tests.device.faulty:make", "synthetic:1x2x2")], 100)
+    (tmp_path / "mine.py").write_text("def make(kind, variant):\n    return lambda batch: batch.flatten(1)\n")
+    data = scenario_of([task("mine", "python:mine:make", "synthetic:1x2x2")], 100)
     (tmp_path / "code.json").write_text(data.model_dump_json(exclude_unset=True))
     code, _, error = slipstream("execute", "code.json")
     assert (code, "expected --allow-code" in error) == (2, True)

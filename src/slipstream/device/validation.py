@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.eventlog import FAIL
+from slipstream.core.eventlog import ARRIVAL, FAIL
 from slipstream.device.overlap import MOSTLY_ALONE, Runs, runs_of
 
 COMPARED = ("miss_rate", "response_p50_ms", "response_p95_ms", "response_p99_ms", "utilisation", "effective_accuracy")
@@ -23,12 +23,8 @@ class Cause:
     simulated: float
     unit: str
     meaning: str
-
-    @property
-    def size(self) -> float:
-        """How large it is: the difference as a share of the larger."""
-        top = max(abs(self.measured), abs(self.simulated))
-        return abs(self.measured - self.simulated) / top if top else 0.0
+    size: float
+    """How much it matters: the difference as a share of what it changes, of a mean run or of all jobs."""
 
 
 def compared(names: list[str]) -> list[str]:
@@ -40,18 +36,26 @@ def compared(names: list[str]) -> list[str]:
 def causes(scenario: Any, measured: np.ndarray, simulated: np.ndarray, others: float) -> list[Cause]:
     """Return what set a run apart from its simulation, largest first; `others` is their share of the machine."""
     real, model = runs_of(scenario, measured), runs_of(scenario, simulated)
-    alone, beside = _service(real, model)
+    crowd = float((real.shared > MOSTLY_ALONE).mean()) if len(real.shared) else 0.0
+    alone, beside = _mean_ms(real, model, alone=True), _mean_ms(real, model, alone=False)
+    waits = _median_ms(real.waited), _median_ms(model.waited)
+    strayed = 1.0 - _agreement(real, model)
+    failed = (float((measured["kind"] == FAIL).sum()), 0.0)
+    jobs = max(1, int((measured["kind"] == ARRIVAL).sum()))
+    run = float(real.length.mean()) / 1e6 if len(real.length) else 1.0
     found = [
-        Cause("runs alone", *alone, "ms", "mean time of a run with the device to itself, over the same variants"),
-        Cause("runs side by side", *beside, "ms", "mean time of a run beside another, over the same variants"),
-        Cause("dispatch", _median_ms(real.waited), _median_ms(model.waited), "ms", WAITING),
-        Cause("other choices", 1.0 - _agreement(real, model), 0.0, "share", "runs in another variant than simulated"),
-        Cause("failed jobs", float((measured["kind"] == FAIL).sum()), 0.0, "jobs", "jobs that gave no result"),
-        Cause("other programs", others, 0.0, "share", "of the processor time, around the run"),
+        Cause("runs alone", *alone, "ms", ALONE, _gap(alone) / run * (1.0 - crowd)),
+        Cause("runs side by side", *beside, "ms", BESIDE, _gap(beside) / run * crowd),
+        Cause("dispatch", *waits, "ms", WAITING, _gap(waits) / run),
+        Cause("other choices", strayed, 0.0, "share", "runs in another variant than simulated", strayed),
+        Cause("failed jobs", *failed, "jobs", "jobs that gave no result", failed[0] / jobs),
+        Cause("other programs", others, 0.0, "share", "of the processor time, around the run", others),
     ]
     return sorted(found, key=lambda cause: -cause.size)
 
 
+ALONE = "mean time of a run with the device to itself, over the same variants"
+BESIDE = "mean time of a run beside another, over the same variants"
 WAITING = "median time for which a job waited although its stream was idle: waking up, choosing, handing over"
 
 
@@ -59,12 +63,12 @@ def _median_ms(times: np.ndarray) -> float:
     return float(np.median(times)) / 1e6 if len(times) else 0.0
 
 
-def _service(real: Runs, model: Runs) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return mean times in ms, measured and simulated, of runs alone and of runs beside others."""
-    return _mean_ms(real, model, alone=True), _mean_ms(real, model, alone=False)
+def _gap(sides: tuple[float, float]) -> float:
+    return abs(sides[0] - sides[1])
 
 
 def _mean_ms(real: Runs, model: Runs, alone: bool) -> tuple[float, float]:
+    """Return the mean time of runs alone, or beside others, measured and simulated."""
     totals, count = np.zeros(2), 0
     for variant in set(_variants(real)) & set(_variants(model)):
         times = [_times(runs, variant, alone) for runs in (real, model)]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.core.parts import NonNegativeMs, Part, PositiveMs
+from slipstream.core.parts import Part, PositiveMs
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import ScenarioError
 
@@ -55,7 +55,6 @@ class MeasuredVariant(Part):
     memory_mb: float = Field(default=0.0, ge=0.0)
     power_w: float | None = Field(default=None, ge=0.0)
     """Power that a run adds to the idle device, where it could be read."""
-    load_ms: NonNegativeMs = 0.0
     accuracy: Share | None = None
     """Share of right answers, where labels were given; else the scenario's own stays."""
 

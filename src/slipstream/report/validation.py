@@ -75,9 +75,12 @@ def _side_by_side(result: dict[str, Any]) -> str:
 
 
 def _causes(result: dict[str, Any]) -> str:
-    rows = [
-        (cause["name"], cells([_cause_text(cause), escape(cause["meaning"])], [False, False]))
+    items = "\n".join(
+        f"<li><strong>{escape(cause['name'])}</strong>: {_cause_text(cause)}; {escape(cause['meaning'])}</li>"
         for cause in result["causes"]
-    ]
-    table = table_of("Largest first, by the difference as a share.", ["cause", "how much", "what it is"], rows)
-    return f'<section aria-labelledby="causes"><h2 id="causes">Why they differ</h2>{table}</section>'
+    )
+    return f"""<section aria-labelledby="causes"><h2 id="causes">Why they differ</h2>
+<p>What matters most comes first.</p>
+<ul>
+{items}
+</ul></section>"""
