@@ -12,6 +12,7 @@ from slipstream.core.simulator import Simulator
 from slipstream.device.lane import DeviceLane
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.policies import find
+from slipstream.render.scene import Scene
 from slipstream.scenario import load
 
 MS = 1_000_000
@@ -139,6 +140,9 @@ def test_a_failed_job_counts_as_dropped_and_leaves_its_stream():
     assert figures["miss_rate"] == pytest.approx(1 / 3)
     assert figures["drop_rate"] == 0.0
     assert figures["reward"] == pytest.approx(2 * 0.8 - 0.5)
+    scene = Scene(lane.family.cast(lane.scenario))
+    scene.see(events)
+    assert (sum(scene.missed), sum(scene.finished), sum(scene.waiting)) == (1, 2, 0)
     assert lane.family.timeline(lane.scenario, events).slice_end.tolist() == [3 * MS, 4 * MS, 4 * MS]
 
 
