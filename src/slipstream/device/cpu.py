@@ -16,12 +16,10 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
-from slipstream.device.streams import Completion, Order, now
+from slipstream.device.streams import Completion, Order, Streams, now
 from slipstream.device.wire import (
     BROKEN,
     DONE,
@@ -53,13 +51,12 @@ def cores_for(streams: int) -> list[list[int]]:
     return [[own[(stream * share + core) % len(own)] for core in range(share)] for stream in range(streams)]
 
 
-class CpuStreams:
+class CpuStreams(Streams):
     """Streams that are worker processes; see `streams.Streams`."""
 
     def __init__(self, workload: Workload, count: int = 2, engine: str = "torch") -> None:
         self.count = count
         self.restarts = 0
-        """Workers that had to be replaced."""
         self._engine = engine
         self._cores = cores_for(count)
         self._workers: dict[int, socket.socket] = {}
@@ -259,14 +256,6 @@ class CpuStreams:
         self._outputs = []
         with suppress(BufferError):  # somebody still looks at an output: the memory goes with the last look
             self._memory.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def processor_name() -> str:

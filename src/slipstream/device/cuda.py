@@ -20,14 +20,14 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 
+from slipstream.device.engines import memory_mb
 from slipstream.device.models import load
-from slipstream.device.streams import Completion, Order, now
+from slipstream.device.streams import Completion, Order, Streams, now
 from slipstream.device.wire import OUTPUT_NUMBERS
 from slipstream.device.workload import Workload
 from slipstream.errors import DeviceError, ModelError
@@ -63,7 +63,7 @@ class _Lane:
     """The model that ran last, whose output can be read."""
 
 
-class CudaStreams:
+class CudaStreams(Streams):
     """CUDA streams; see `streams.Streams`. A run that hangs cannot be taken from a GPU: the device is then given up."""
 
     def __init__(self, workload: Workload, count: int = 2, priorities: list[int] | None = None) -> None:
@@ -81,7 +81,7 @@ class CudaStreams:
         self._meter = _EnergyMeter()
         try:
             models = [self._on_device(index) for index in range(len(workload.models))]
-            self.memory_mb = tuple(_megabytes(model) for model in models)
+            self.memory_mb = tuple(memory_mb(model) for model in models)
             self._lanes = [self._open(models, _priority(priorities, stream)) for stream in range(count)]
         except BaseException:
             os.close(self._reader)
@@ -218,14 +218,6 @@ class CudaStreams:
         self._lanes = []
         torch.cuda.empty_cache()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class _EnergyMeter:
     """NVML's counter of the energy a GPU has taken; boards without one, as the Jetsons, have none to read."""
@@ -252,8 +244,3 @@ class _EnergyMeter:
 def _priority(priorities: list[int] | None, stream: int) -> int:
     """Return a priority as CUDA counts it, the lower the sooner; a scenario's priorities count upward."""
     return 0 if priorities is None else -priorities[stream]
-
-
-def _megabytes(model: torch.nn.Module) -> float:
-    tensors = [*model.parameters(), *model.buffers()]
-    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors)) / 1e6

@@ -46,21 +46,16 @@ def now() -> int:
 class Streams(Protocol):
     """Some streams of a device, with all models of a workload loaded and warm; a context that leaves nothing behind."""
 
+    count: int
+    """How many streams there are."""
+    restarts: int
+    """How often one had to be replaced so far."""
+    memory_mb: tuple[float, ...]
+    """What the weights of each model take."""
+
     @property
     def device(self) -> str:
         """What it is, for people."""
-
-    @property
-    def count(self) -> int:
-        """How many streams there are."""
-
-    @property
-    def restarts(self) -> int:
-        """How often a stream had to be replaced so far."""
-
-    @property
-    def memory_mb(self) -> tuple[float, ...]:
-        """What the weights of each model take."""
 
     def submit(self, stream: int, order: Order) -> None:
         """Begin a run on an idle stream; return at once."""
@@ -83,8 +78,10 @@ class Streams(Protocol):
     def close(self) -> None:
         """End everything."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.close()
