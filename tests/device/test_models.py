@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -67,6 +70,25 @@ def test_a_pickle_is_not_read(tmp_path):
     address = models.parse("builtin:resnet?weights=w.pt", 0, tmp_path)
     with pytest.raises(ModelError, match="cannot be loaded"):
         models.load(address, dataset_type("cifar10"))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_pickle_inside_an_exported_program_is_not_read(files, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return ((tmp_path / "sprung").write_text, ("code ran",))
+
+    buffer = io.BytesIO()
+    torch.save([Trap()], buffer)
+    with zipfile.ZipFile(tmp_path / "net0.pt2") as good, zipfile.ZipFile(tmp_path / "bad.pt2", "w") as bad:
+        swapped = [name for name in good.namelist() if name.endswith(".pt")]
+        assert swapped
+        for name in good.namelist():
+            bad.writestr(name, buffer.getvalue() if name in swapped else good.read(name))
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        models.load(models.parse("export:bad.pt2", 0, tmp_path), files[1])
+    assert not (tmp_path / "sprung").exists()
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
 
 @pytest.fixture

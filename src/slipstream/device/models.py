@@ -12,9 +12,11 @@ Nothing here reads a pickle.
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,8 @@ BUILTIN_FAMILIES = ("resnet", "vgg", "mobilenet", "vit", "transformer")
 BUILTIN_VARIANTS = 5
 FILE_KINDS = ("onnx", "torchscript", "export")
 KINDS = ("builtin", *FILE_KINDS, "python")
+FORBID_PICKLES = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+"""torch reads it at every load; it outweighs what the caller of the load asks for."""
 
 Model = Callable[["Tensor"], "Tensor"]
 """From a batch of inputs to a batch of outputs."""
@@ -142,8 +146,23 @@ def _load_torchscript(address: Address, kind: DatasetType) -> Model:
 def _load_export(address: Address, kind: DatasetType) -> Model:
     import torch
 
-    model: Model = torch.export.load(address.place).module()
+    with _no_pickles():
+        model: Model = torch.export.load(address.place).module()
     return model
+
+
+@contextmanager
+def _no_pickles() -> Iterator[None]:
+    """Forbid torch what its loader of exported programs would otherwise fall back to: unpickling, which runs code."""
+    before = os.environ.get(FORBID_PICKLES)
+    os.environ[FORBID_PICKLES] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[FORBID_PICKLES]
+        else:
+            os.environ[FORBID_PICKLES] = before
 
 
 def _load_onnx(address: Address, kind: DatasetType) -> Model:
