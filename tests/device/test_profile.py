@@ -132,6 +132,16 @@ def test_a_scenario_takes_on_what_was_measured():
     assert profiled.device.name == "made up"
 
 
+def test_the_spread_is_that_of_the_time_and_not_of_the_variants():
+    profile = profile_of([1.0, 1.0, 10.0])
+    shaky = [variant.model_copy(update={"cv": cv}) for variant, cv in zip(profile.variants, (1, 1, 0.1), strict=True)]
+    profiled = with_profile(two_models(), profile.model_copy(update={"variants": shaky}))
+    assert profiled.device.latency.cv == pytest.approx((4 / 103) ** 0.5)  # three runs of 1 ms and one of 10 ms
+    steady = [variant.model_copy(update={"cv": 0.0}) for variant in profile.variants]
+    profiled = with_profile(two_models(), profile.model_copy(update={"variants": steady}))
+    assert profiled.device.latency.kind == "fixed"
+
+
 def test_a_variant_measured_faster_than_the_one_before_it_counts_as_equally_fast():
     profiled = with_profile(two_models(), profile_of([3.0, 2.0, 4.0]))
     assert [v.latency_ms for v in profiled.tasks[0].ladder] == [3.0, 3.0]

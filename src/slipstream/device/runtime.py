@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.parts import nanoseconds
 from slipstream.device.lane import DeviceLane
 from slipstream.device.streams import Completion, Order, Streams, now
 from slipstream.device.workload import Workload, check_device
@@ -86,6 +87,7 @@ class Runtime:
         self._scenario = without_decision_time(scenario)
         self._workload = workload
         self._streams = streams
+        self._horizon = nanoseconds(scenario.horizon_ms)
         self._patience = round((watchdog_ms(scenario) if watchdog is None else watchdog) * 1e6)
         self._watcher = watcher
         self._stopping = False
@@ -104,6 +106,7 @@ class Runtime:
         _rehearse(lane, policy)
         found = Execution(np.empty(0))
         restarts = self._streams.restarts
+        self._stopping = False
         self._zero = now()
         lane.begin(seed, namespace)
         with _interruptible(self.stop):
@@ -165,6 +168,8 @@ class Runtime:
         """Write down how a run ended."""
         stream = completion.stream
         task, job, variant = self._jobs.pop(stream)
+        if completion.ended - self._zero > self._horizon:
+            return  # the episode is over: in the log this job is still running
         lane.ended[stream] = max(1, completion.ended - self._zero)
         if completion.error:
             lane.failed[stream] = 1

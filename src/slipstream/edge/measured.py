@@ -137,7 +137,7 @@ def with_profile(scenario: EdgeScenario, profile: MeasuredProfile) -> EdgeScenar
         "slowdowns": [[profile.slowdowns[one][other] for other in order] for one in order],
     }
     device.pop("stream_priorities", None)  # a matrix says all there is to say about who slows whom
-    device["latency"] = _spread([profile.variants[index].cv for index in order])
+    device["latency"] = _spread([profile.variants[index] for index in order])
     if profile.idle_w is not None:
         device["idle_w"] = profile.idle_w
     profiled = EdgeScenario.model_validate(data)
@@ -155,7 +155,11 @@ def _replaced(found: MeasuredVariant) -> dict[str, Any]:
     return keys
 
 
-def _spread(cvs: list[float]) -> dict[str, Any]:
-    """Return one distribution for all variants: their mean variance."""
-    cv = math.sqrt(sum(value * value for value in cvs) / len(cvs))
+def _spread(variants: list[MeasuredVariant]) -> dict[str, Any]:
+    """Return one distribution for all variants, of the variance that they have in all.
+
+    Long runs count for more than short ones, whose small delays are a large share of little.
+    """
+    variance = sum((variant.latency_ms * variant.cv) ** 2 for variant in variants)
+    cv = math.sqrt(variance / sum(variant.latency_ms**2 for variant in variants))
     return {"kind": "lognormal", "cv": cv} if cv > LEAST_CV else {"kind": "fixed"}
