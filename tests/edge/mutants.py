@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "a finish counts as a drop in a closed loop",
         STREAMS,
-        "release_after(spec, state, lane, task, False)",
-        "release_after(spec, state, lane, task, True)",
+        "let_go(spec, state, lane, stream, False)",
+        "let_go(spec, state, lane, stream, True)",
     ),
     Mutant("the last release is forgotten", KERNEL, "    counts.last_release = state.lanes[lane].now\n", ""),
     # Queues
