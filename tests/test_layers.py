@@ -23,6 +23,7 @@ LAYERS = [
     ("render",),
     ("core.spaces", "core.env", "core.vector", "core.speed"),
     ("evaluation",),
+    ("device",),
     ("learn",),
     ("report",),
     ("cli",),

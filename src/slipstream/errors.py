@@ -4,7 +4,9 @@ SlipstreamError
 ├── InputError          something the user gave us is wrong; the command line exits with 2
 │   ├── ScenarioError   a scenario file or dictionary
 │   ├── TraceError      an arrival trace or a recorded event log
-│   └── PolicyError     a policy name, file or object
+│   ├── PolicyError     a policy name, file or object
+│   ├── ModelError      a model that a device is to run, or its inputs
+│   └── DeviceError     a device that is not there, or cannot run what it is given
 └── LawError            an event log breaks a conservation law: a bug of ours, or a damaged log
 """
 
@@ -29,6 +31,14 @@ class TraceError(InputError):
 
 class PolicyError(InputError):
     """A policy is unknown or does not fit the scenario."""
+
+
+class ModelError(InputError):
+    """A model or its inputs cannot be read."""
+
+
+class DeviceError(InputError):
+    """A device is not there, or cannot run what it is given."""
 
 
 class LawError(SlipstreamError):

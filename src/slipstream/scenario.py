@@ -261,7 +261,8 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
         raise _error(label, "family", f"unknown family {_show(name)}: {hint}")
     scenario = cast(Scenario, _validated(data, families[name].scenario_type, label))
     scenario._folder = folder
-    return scenario
+    completed: Scenario = families[name].complete(scenario)
+    return completed
 
 
 def check(data: dict[str, Any], model: type[Model], label: str) -> Model:

@@ -68,7 +68,11 @@ MUTANTS = [
         "2 * spec.tasks.shape[0] + 1\n\n\n@kernel\ndef effect_slot(spec):\n    return horizon_slot(spec) - 1",
     ),
     Mutant(
-        "a choice before the events of its instant", KERNEL, "if time > header.now:", "if time >= header.now:", True
+        "a choice before the events of its instant",
+        KERNEL,
+        "if time > header.now and",
+        "if time >= header.now and",
+        True,
     ),
     # Releases
     Mutant("gaps are rounded down", QUEUES, "int(math.ceil(gap))", "int(math.floor(gap))"),
@@ -97,8 +101,8 @@ MUTANTS = [
     Mutant(
         "a finish counts as a drop in a closed loop",
         STREAMS,
-        "release_after(spec, state, lane, task, False)",
-        "release_after(spec, state, lane, task, True)",
+        "let_go(spec, state, lane, stream, False)",
+        "let_go(spec, state, lane, stream, True)",
     ),
     Mutant("the last release is forgotten", KERNEL, "    counts.last_release = state.lanes[lane].now\n", ""),
     # Queues

@@ -7,6 +7,7 @@ import pytest
 from slipstream.scenario import builtin_names, digest, load
 
 FROZEN = {
+    "edge/cpu-mini": "f0bd79f2f9f2543f660565a2cdba8c18a6c328b64e056c2bab38ff549dfe8d3b",
     "edge/drone": "045b844b485abf3b373b46a638318645e0a97ec6bc478787ed0c113529896b96",
     "edge/heavy": "a6f3b9d50585713c1ff52598f3ac121ebbda58f116edba77033b564a81adc753",
     "edge/light": "4b239fb6f786f5b3d5b709206dc50fb832287e196550f5471461b9d4904bc255",

@@ -61,7 +61,7 @@ def tasklist(
     if horizon_ms is not None:
         tasks = tasks.model_copy(update={"total_time_ms": horizon_ms})
     try:
-        scenario = scenario_of(tasks, file.stem, gaps, seed, _pairs("--profile", profile))
+        scenario = scenario_of(tasks, file.stem, gaps, seed, pairs("--profile", profile))
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     _deliver(scenario, {}, out, None, force, as_json)
@@ -137,7 +137,7 @@ def profile(
     from slipstream.edge.importers.trace import task_index
     from slipstream.errors import InputError
 
-    wanted = _pairs("--where", where) | ({"device": device} if device is not None else {})
+    wanted = pairs("--where", where) | ({"device": device} if device is not None else {})
     if (scenario is None) != (task is None):
         raise InputError("--scenario and --task go together: expected both or none")
     base = None if scenario is None else _edge(scenario)
@@ -194,7 +194,7 @@ def _edge(source: str) -> Any:
     return scenario
 
 
-def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
+def pairs(option: str, words: list[str] | None) -> dict[str, str]:
     """Return what an option of the form KEY=VALUE says, by key."""
     from slipstream.errors import InputError
 

@@ -12,16 +12,19 @@ from slipstream.cli import (
     bench,
     compare,
     demo,
+    execute,
     generate,
     importing,
     oracle,
     policies,
+    profile,
     report,
     run,
     scenarios,
     schema,
     sweep,
     train,
+    validate,
 )
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.errors import InputError
@@ -48,7 +51,9 @@ def _options(
     """Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers."""
 
 
-for _module in (demo, run, compare, train, sweep, oracle, report, scenarios, policies, schema, bench):
+_SIMULATED = (demo, run, compare, train, sweep, oracle)
+_REAL = (profile, execute, validate)
+for _module in (*_SIMULATED, *_REAL, report, scenarios, policies, schema, bench):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
 app.add_typer(generate.app, name="generate")
 app.add_typer(importing.app, name="import")

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from slipstream.errors import TraceError
 
-ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT = range(10)
-KINDS = ("arrival", "start", "finish", "expire", "reject", "drop", "end", "preempt", "ready", "evict")
+ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, FAIL = range(11)
+KINDS = ("arrival", "start", "finish", "expire", "reject", "drop", "end", "preempt", "ready", "evict", "fail")
 """Names of the kinds, in the order of their codes."""
 
 EVENT = np.dtype(

@@ -111,6 +111,10 @@ class Family(ABC):
         """The source of random scenarios; None where a family has none."""
         return None
 
+    def complete(self, scenario: Any) -> Any:
+        """Return a scenario just read from its file, with what it names in other files written out."""
+        return scenario
+
     def vary(self, scenario: Any, variation: Variation, seed: int) -> Any:
         """Return another scenario of the same shape, drawn from around a scenario by a seed; itself if nothing varies.
 

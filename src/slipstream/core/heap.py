@@ -25,6 +25,11 @@ def empty_heap(lanes: int, slots: int) -> np.ndarray:
     return np.full((lanes, blocks * (1 + BLOCK)), NEVER, np.int64)
 
 
+def next_time(heap: np.ndarray) -> int:
+    """Return the time of the next event of one lane, for callers in Python."""
+    return int(heap[: len(heap) // (1 + BLOCK)].min())
+
+
 @kernel
 def clear(heap, lane):
     """Cancel every event of the lane."""

@@ -12,8 +12,9 @@ from slipstream.core.calling import call_choice, call_rule
 from slipstream.core.jit import entry, family_function, kernel
 from slipstream.core.rng import next_seed
 
-ASKING, TERMINATED, TRUNCATED, LOG_FULL = 0, 1, 2, 3
-"""Why a lane handed control back: a choice is due, the work ended, the clock ended, or the log must be flushed."""
+ASKING, TERMINATED, TRUNCATED, LOG_FULL, PENDING = 0, 1, 2, 3, 4
+"""Why a lane handed control back: a choice is due, the work ended, the clock ended, the log must be flushed, or, where
+the lane follows a device, nothing more has happened there yet."""
 
 LOG_MARGIN = 8
 """Rows kept free in the log so that one event, with the choice before it, fits; families may need more."""
@@ -33,6 +34,7 @@ LANE_FIELDS: list[tuple[str, str]] = [
     ("illegal", "i8"),  # 1 if the last action was not allowed and counted as wait
     ("mistakes", "i8"),  # actions of this episode that were not allowed
     ("log_rows", "i8"),  # rows of the event log not yet flushed
+    ("clock", "i8"),  # what the clock of the device shows that the lane follows; 0 in a simulation
 ]
 """What every family's lane record starts with; times in ns."""
 
@@ -50,6 +52,15 @@ def advance(spec, state, lane, action):
 @family_function
 def resume(spec, state, lane):
     """Go on after the event log was flushed."""
+
+
+@family_function
+def follow(spec, state, lane, clock, ended, failed, last):
+    """Tell a lane that follows a device what happened there up to `clock`, and run to the next choice or the present.
+
+    `ended` says when the job of each resource ended, NEVER while it runs; `failed`, whether without a result. With
+    `last`, the episode ends there.
+    """
 
 
 @family_function
@@ -204,6 +215,12 @@ def observe_lane(spec, state, lane, sheet, slot):
 def start_lane(spec, state, lane, seed, namespace):
     """Start an episode in one lane."""
     reset(spec, state, lane, seed, namespace)
+
+
+@entry
+def follow_lane(spec, state, lane, clock, ended, failed, last):
+    """Let one lane catch up with the device that it follows."""
+    follow(spec, state, lane, clock, ended, failed, last)
 
 
 @entry

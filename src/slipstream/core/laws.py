@@ -1,10 +1,10 @@
 """Conservation laws that every event log obeys, whatever the family, the policy or the machine it ran on.
 
 Every job arrives once, numbered from 0 within its task; then it starts or is dropped (expire, reject, drop). What
-started may be preempted where it started, and then start again or be dropped; or it finishes there, and that is the end
-of it. So at any row what arrived = finished + dropped + running + waiting. No resource does two things at once, weights
-never take more memory than there is and are not evicted under a job, the clock never runs backwards, and the end is
-the last row.
+started may be preempted where it started, and then start again or be dropped; or it finishes or fails there, and that
+is the end of it. So at any row what arrived = finished + failed + dropped + running + waiting. No resource does two
+things at once, weights never take more memory than there is and are not evicted under a job, the clock never runs
+backwards, and the end is the last row.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from slipstream.core.eventlog import (
     END,
     EVICT,
     EXPIRE,
+    FAIL,
     FINISH,
     KINDS,
     PREEMPT,
@@ -32,12 +33,14 @@ from slipstream.errors import LawError
 FOLLOWS = np.zeros((len(KINDS), len(KINDS)), bool)
 """FOLLOWS[a, b]: whether b may be the next thing that happens to a job after a."""
 FOLLOWS[ARRIVAL, [START, EXPIRE, REJECT, DROP]] = True
-FOLLOWS[START, [READY, PREEMPT, FINISH]] = True
-FOLLOWS[READY, [PREEMPT, FINISH]] = True
+FOLLOWS[START, [READY, PREEMPT, FINISH, FAIL]] = True
+FOLLOWS[READY, [PREEMPT, FINISH, FAIL]] = True
 FOLLOWS[PREEMPT, [START, EXPIRE, DROP]] = True
 FOLLOWS[EVICT, EVICT] = True
-ON_RESOURCE = (START, READY, PREEMPT, FINISH)
+ON_RESOURCE = (START, READY, PREEMPT, FINISH, FAIL)
 """What happens to a job on a resource."""
+LEAVES = (PREEMPT, FINISH, FAIL)
+"""How it leaves the resource."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ def _check_same(jobs: np.ndarray, previous: np.ndarray, column: str) -> None:
 
 
 def _check_resources(jobs: np.ndarray) -> None:
-    rows = np.flatnonzero(np.isin(jobs["kind"], (START, PREEMPT, FINISH)))
+    rows = np.flatnonzero(np.isin(jobs["kind"], (START, *LEAVES)))
     is_start = jobs["kind"][rows] == START
     before = _rows_before(jobs["resource"][rows])
     twice = is_start & (before >= 0) & is_start[before]
@@ -200,12 +203,12 @@ def _check_queues(jobs: np.ndarray, previous: np.ndarray, queue_limit: int) -> N
 
 def _check_memory(jobs: np.ndarray, memory: Memory) -> None:
     """Check the weights: a start brings them, an eviction removes them, and none are removed under a job."""
-    rows = np.flatnonzero(np.isin(jobs["kind"], (START, PREEMPT, FINISH, EVICT)))
+    rows = np.flatnonzero(np.isin(jobs["kind"], (START, *LEAVES, EVICT)))
     kind, task, variant = jobs["kind"][rows], jobs["task"][rows], jobs["variant"][rows]
     weights = task.astype(np.int64) * memory.sizes.shape[1] + variant
     before = _rows_before(weights)
     is_there = (before >= 0) & (kind[before] != EVICT)
-    users = _running_sum(weights, np.select([kind == START, np.isin(kind, (PREEMPT, FINISH))], [1, -1], 0))
+    users = _running_sum(weights, np.select([kind == START, np.isin(kind, LEAVES)], [1, -1], 0))
     _demand((kind != EVICT) | is_there, lambda row: f"{_told(jobs, row)}, which was not there", rows)
     _demand((kind != EVICT) | (users == 0), lambda row: f"{_told(jobs, row)}, which a job still uses", rows)
     size = memory.sizes[task, variant]

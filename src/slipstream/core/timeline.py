@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-OPEN, ON_TIME, LATE, DROPPED, OVERDUE = range(5)
-FATES = ("not finished at the end", "on time", "late", "dropped", "past its deadline, not finished")
+OPEN, ON_TIME, LATE, DROPPED, OVERDUE, FAILED = range(6)
+FATES = ("not finished at the end", "on time", "late", "dropped", "past its deadline, not finished", "failed")
 """What became of a job, in the order of the codes."""
 
 

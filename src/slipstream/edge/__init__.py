@@ -105,6 +105,13 @@ class EdgeFamily(Family):
 
         return GENERATOR
 
+    def complete(self, scenario: EdgeScenario) -> EdgeScenario:
+        if scenario.profile is None:
+            return scenario
+        from slipstream.edge.measured import read_profile, with_profile
+
+        return with_profile(scenario, read_profile(scenario._folder / scenario.profile))
+
     def vary(self, scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenario:
         from slipstream.edge.vary import vary
 

@@ -1,7 +1,8 @@
 """The edge machine, compiled: events and choices. `docs/edge-machine.md` says exactly what it does.
 
 State changes in two ways only: `apply` an event, or let a choice take effect (`take_effect`). The simulator takes its
-events from the heap; everything else would be the same on a device.
+events from the heap, as fast as it can. A lane that follows a device takes timers from the heap as its clock passes
+them, and the ends of runs from what the device says (`follow`); everything else is the same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, REJECT
 from slipstream.core.heap import NEVER, clear, earliest_slot, earliest_time, schedule
 from slipstream.core.jit import inlined, kernel
-from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, TRUNCATED, record
+from slipstream.core.lanes import ASKING, LOG_FULL, PENDING, TERMINATED, TRUNCATED, record
 from slipstream.core.rng import episode_key, stream_key
 from slipstream.edge.memory import fit
 from slipstream.edge.queues import begin_spells, dequeue, discard, enqueue, next_release, schedule_release
@@ -66,15 +67,22 @@ def end_episode(state, lane, status):
     record(state, lane, END, -1, -1, -1, -1)
 
 
-@kernel
-def apply(spec, state, lane, slot, time):
-    """Let time pass to an event and let it happen."""
-    device = spec.device[0]
+@inlined
+def pass_time(state, lane, time):
+    """Let the present move on."""
     header = state.lanes[lane]
     header.busy_time += header.busy * (time - header.now)
     if header.power > 0.0:
         header.joules += header.power * ((time - header.now) * 1e-9)
     header.now = time
+
+
+@kernel
+def apply(spec, state, lane, slot, time):
+    """Let time pass to an event and let it happen."""
+    device = spec.device[0]
+    header = state.lanes[lane]
+    pass_time(state, lane, time)
     if slot == effect_slot(spec):
         take_effect_if_fresh(spec, state, lane)
         return
@@ -251,6 +259,15 @@ def end_step(spec, state, lane):
 
 
 @kernel
+def heed_device(spec, state, lane):
+    """Take the ends of runs from what the device said: where there is one, plans are only expectations."""
+    for stream in range(spec.device[0].streams):
+        ended = state.streams[lane, stream].ended
+        # What is heard late, after later events, happens now: the clock never runs backwards.
+        schedule(state.heap, lane, stream, max(ended, state.lanes[lane].now))
+
+
+@kernel
 def resume(spec, state, lane):
     """Apply events until a choice is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
@@ -266,16 +283,36 @@ def resume(spec, state, lane):
         if header.status != ASKING:
             header.asked = -1
             break
+        if header.clock > 0:
+            heed_device(spec, state, lane)
         time = earliest_time(state.heap, lane)
-        if time > header.now:
+        if time > header.now and time > header.clock:
+            if header.clock > 0:
+                pass_time(state, lane, header.clock)
             header.asked = whom_to_ask(spec, state, lane)
             if header.asked >= 0:
                 header.choices += 1
                 break
             if header.in_flight == NOTHING:
                 header.alert = 0
+            if header.clock > 0:
+                header.status = PENDING
+                return
         apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
+
+
+@kernel
+def follow(spec, state, lane, clock, ended, failed, last):
+    """Tell a lane that follows a device what happened there up to `clock`; run to the next choice or the present."""
+    header = state.lanes[lane]
+    for stream in range(spec.device[0].streams):
+        state.streams[lane, stream].ended = ended[stream]
+        state.streams[lane, stream].failed = failed[stream]
+    header.clock = max(clock, header.now)
+    if last:
+        schedule(state.heap, lane, horizon_slot(spec), header.clock)
+    resume(spec, state, lane)
 
 
 @kernel
@@ -330,6 +367,7 @@ def reset(spec, state, lane, seed, namespace):
         state.streams[lane, stream].task = -1
         state.courses[lane, stream].runs = 0
         state.streams[lane, stream].parked = -1
+        state.streams[lane, stream].ended = NEVER
     clear(state.heap, lane)
     schedule(state.heap, lane, horizon_slot(spec), spec.device[0].horizon)
     for task in range(spec.tasks.shape[0]):

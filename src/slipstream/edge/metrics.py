@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, PREEMPT, REJECT, START
+from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
 from slipstream.core.parts import NANOSECONDS_PER_MS, nanoseconds
 from slipstream.edge.scenario import EdgeScenario
 
 WINDOW = 10
 """Jobs in a window of the weakly-hard metric: the most misses among any so many consecutive jobs of a task."""
 
-UNKNOWN, ON_TIME, LATE, DROPPED, OVERDUE = range(5)
+UNKNOWN, ON_TIME, LATE, DROPPED, OVERDUE, FAILED = range(6)
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,12 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     finish[place(finishes)] = finishes["time"]
     fate[place(finishes)] = np.where(finishes["time"] <= deadline[place(finishes)], ON_TIME, LATE)
     fate[place(events[np.isin(events["kind"], (EXPIRE, REJECT, DROP))])] = DROPPED
+    fate[place(events[events["kind"] == FAIL])] = FAILED
     return Jobs(task, arrivals["time"], deadline, start, finish, variant, fate, end, slices)
 
 
 def _slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: int) -> Slices:
-    rows = events[np.isin(events["kind"], (START, FINISH, PREEMPT))]
+    rows = events[np.isin(events["kind"], (START, FINISH, FAIL, PREEMPT))]
     job = place(rows)
     order = np.argsort(job, kind="stable")
     rows, job = rows[order], job[order]
@@ -132,7 +133,7 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     gains = {
         "on_time_accuracy": float((weight * accuracy)[on_time].sum()),
         "lateness": float((weight * _lateness(jobs))[jobs.fate == LATE].sum()),
-        "drops": float(weight[jobs.fate == DROPPED].sum()),
+        "drops": float(weight[np.isin(jobs.fate, (DROPPED, FAILED))].sum()),
         "utilisation": busy / scenario.device.streams,
     }
     slowdown = service_ms / solo_ms[done] if done.any() else np.zeros(0)
@@ -148,6 +149,7 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
         "executed_accuracy": _ratio(accuracy[done].sum(), done.sum()),
         "late_rate": _ratio((jobs.fate == LATE).sum(), judged.sum()),
         "drop_rate": _ratio((jobs.fate == DROPPED).sum(), judged.sum()),
+        "fail_rate": _ratio((jobs.fate == FAILED).sum(), judged.sum()),
         "tardiness_mean_ms": float(tardiness.mean()) if done.any() else 0.0,
         "tardiness_p99_ms": _percentile(tardiness, 99),
         "response_p50_ms": _percentile(response_ms, 50),

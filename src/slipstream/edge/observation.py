@@ -13,7 +13,7 @@ from slipstream.core.jit import implement, inlined, kernel
 from slipstream.core.rng import stream_key, uniform
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
-from slipstream.edge.kernel import advance, may_dispatch, may_preempt, reset, resume
+from slipstream.edge.kernel import advance, follow, may_dispatch, may_preempt, reset, resume
 from slipstream.edge.memory import loading_time
 from slipstream.edge.outlook import (
     clear_outlook,
@@ -325,6 +325,7 @@ def list_preemptions(spec, state, lane, task, sheet, slot, listed):
 implement(core.reset, EdgeStateType, reset)
 implement(core.advance, EdgeStateType, advance)
 implement(core.resume, EdgeStateType, resume)
+implement(core.follow, EdgeStateType, follow)
 implement(core.prepare, EdgeStateType, prepare)
 implement(core.observe, EdgeStateType, observe)
 implement(core.list_legal, EdgeStateType, list_legal)

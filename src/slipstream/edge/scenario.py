@@ -304,6 +304,9 @@ class EdgeScenario(Part):
     """Number of periodic tasks; checked against the list where given."""
     poisson_tasks: int | None = Field(default=None, ge=0)
     """Number of Poisson tasks; checked against the list where given."""
+    profile: str | None = None
+    """A file written by `slipstream profile`, named relative to the scenario file: what it measured replaces the
+    latencies, the interference and the spread that the scenario says."""
     device: Device = Device()
     reward: Reward = Reward()
     tasks: Annotated[list[Task], Field(min_length=1, max_length=1000)]
@@ -320,6 +323,7 @@ class EdgeScenario(Part):
         from slipstream.edge.arrivals import trace_times
 
         data = self.model_dump(mode="json")
+        del data["profile"]  # its content is written out already
         data["device"], data["reward"] = self.device.lasting(), self.reward.lasting()
         for row, task in zip(data["tasks"], self.tasks, strict=True):
             del row["profile"]

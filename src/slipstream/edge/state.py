@@ -154,6 +154,9 @@ STREAM_STATE = np.dtype(
         ("rate", "f8"),
         ("updated", "i8"),
         ("parked", "i8"),  # number of events applied when it was parked
+        # What a device said, where the lane follows one.
+        ("ended", "i8"),  # when the run ended, NEVER while it goes on
+        ("failed", "i8"),  # 1 if without a result
     ],
     align=True,
 )

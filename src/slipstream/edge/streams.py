@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from slipstream.core.eventlog import FINISH, PREEMPT, READY, START
+from slipstream.core.eventlog import FAIL, FINISH, PREEMPT, READY, START
 from slipstream.core.heap import NEVER, schedule
 from slipstream.core.jit import inlined, kernel
 from slipstream.core.lanes import record
@@ -15,6 +15,7 @@ from slipstream.edge.memory import leave_weights, loading_time, take_weights
 from slipstream.edge.queues import release_after, requeue
 from slipstream.edge.rates import join_crew, share_out
 from slipstream.edge.state import (
+    DROPS,
     EXPONENTIAL,
     LATENESS,
     LOGNORMAL,
@@ -242,11 +243,32 @@ def finish(spec, state, lane, stream):
     state.tasks[lane, task].finished += 1
     header.finished += 1
     record(state, lane, FINISH, task, running.job, running.variant, stream)
+    let_go(spec, state, lane, stream, False)
+
+
+@inlined
+def let_go(spec, state, lane, stream, dropped):
+    """Free a stream from a job that is over; the others go on at the rates this leaves them."""
+    task = state.streams[lane, stream].task
     vacate(spec, state, lane, stream)
     update_rates(spec, state, lane)
     if not spec.device[0].simple:
         update_power(spec, state, lane)
-    release_after(spec, state, lane, task, False)
+    release_after(spec, state, lane, task, dropped)
+
+
+@kernel
+def end_as_heard(spec, state, lane, stream):
+    """Let a job end as the device said: finished, or failed, which counts as dropped."""
+    running = state.streams[lane, stream]
+    running.ended = NEVER
+    if running.failed == 0:
+        finish(spec, state, lane, stream)
+        return
+    state.lanes[lane].missed += 1
+    state.terms[lane, DROPS] += spec.tasks[running.task].weight
+    record(state, lane, FAIL, running.task, running.job, running.variant, stream)
+    let_go(spec, state, lane, stream, True)
 
 
 @kernel
@@ -274,7 +296,9 @@ def can_be_interrupted(spec, state, lane, stream):
 @kernel
 def move_on(spec, state, lane, stream):
     """Let the stream's job come to what was planned: the end of its set-up, a border, or its finish."""
-    if spec.device[0].simple:
+    if state.lanes[lane].clock > 0:
+        end_as_heard(spec, state, lane, stream)
+    elif spec.device[0].simple:
         finish(spec, state, lane, stream)
     elif state.courses[lane, stream].runs == 0:
         get_ready(spec, state, lane, stream)

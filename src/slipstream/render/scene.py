@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.core.cast import Cast
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FINISH, PREEMPT, REJECT, START
-from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE
+from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
+from slipstream.core.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE
 
 WINDOW_JOBS = 12
 """How many jobs of mean length fit into the window, one after the other."""
@@ -36,7 +36,7 @@ class Job:
 
     def missed(self, now: int) -> bool:
         """Return whether its deadline is lost by now."""
-        return self.fate in (LATE, DROPPED, OVERDUE) or (
+        return self.fate in (LATE, DROPPED, OVERDUE, FAILED) or (
             self.fate == OPEN and self.deadline is not None and now > self.deadline
         )
 
@@ -105,6 +105,8 @@ class Scene:
                 self.running[resource] = Slice(self._jobs[task, number], variant, time)
             elif kind == FINISH:
                 self._finish(resource)
+            elif kind == FAIL:
+                self._miss(self._leave(resource).job, FAILED)
             elif kind == PREEMPT:
                 self._close(resource)
                 self.waiting[task] += 1
@@ -127,8 +129,8 @@ class Scene:
         self.waiting[task] += 1
 
     def _finish(self, resource: int) -> None:
-        ended = self._close(resource)
-        job = self._jobs.pop((ended.job.task, ended.job.number))
+        ended = self._leave(resource)
+        job = ended.job
         self.finished[job.task] += 1
         if job.deadline is None or self.now <= job.deadline:
             job.fate = ON_TIME
@@ -137,6 +139,12 @@ class Scene:
                 self._accuracy += self.cast.accuracy[job.task][ended.variant]
         else:
             self._miss(job, LATE)
+
+    def _leave(self, resource: int) -> Slice:
+        """Take a job that is over off its resource."""
+        ended = self._close(resource)
+        del self._jobs[ended.job.task, ended.job.number]
+        return ended
 
     def _close(self, resource: int) -> Slice:
         current = self.running[resource]

@@ -27,13 +27,22 @@ PER_TASK = {
 }
 
 
-def page(runs: Sequence[Run], command: str) -> str:
-    """Return the report of one or more runs as HTML; `command` is the one that makes this page."""
+def page(runs: Sequence[Run], command: str, title: str | None = None, opening: str = "") -> str:
+    """Return the report of one or more runs as HTML; `command` is the one that makes this page.
+
+    `opening`, which is HTML already, stands before the figures of the runs.
+    """
     if len({run.scenario.family for run in runs}) > 1:
         raise InputError("the runs are of different families: expected runs of one family, which share their metrics")
     labels = labels_of(runs)
     pictures: dict[str, figures.Figure] = {}
-    sections = [_about(runs, labels, command), _headline(runs, labels), _by_policy(runs), _gantts(runs, labels)]
+    sections = [
+        _about(runs, labels, command),
+        opening,
+        _headline(runs, labels),
+        _by_policy(runs),
+        _gantts(runs, labels),
+    ]
     sections += [_queues(runs, labels, pictures), _responses(runs, labels, pictures), _tasks(runs, labels, pictures)]
     sections.append(_all_metrics(runs, labels))
     unit = runs[0].family.nanoseconds_per_unit
@@ -47,7 +56,7 @@ def page(runs: Sequence[Run], command: str) -> str:
         "figures": pictures,
     }
     body = "\n".join(filter(None, sections))
-    return document(_title(runs, labels), body, data, ("charts.js", "page.js"))
+    return document(title or _title(runs, labels), body, data, ("charts.js", "page.js"))
 
 
 def document(title: str, body: str, data: dict[str, Any], scripts: Sequence[str]) -> str:

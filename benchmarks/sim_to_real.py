@@ -1,0 +1,80 @@
+"""How true the simulation is: `edge/cpu-mini` profiled, simulated, and executed on the same arrivals.
+
+Keys: response_p50_error (|simulated − measured| / measured), miss_rate_error_points, run_to_run (standard deviation of
+the measured median response over the runs, as a share), tolerance (max(10%, twice that)), noise, quiet (whether the
+machine passed the noise gate that `slipstream.device.noise` fixes), and passes. The device is measured anew each time;
+on a machine that is not quiet the errors are printed all the same, and say little.
+
+    python benchmarks/sim_to_real.py --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from slipstream.device.backends import open_streams
+from slipstream.device.noise import MOST_OTHERS
+from slipstream.device.profiler import Effort, Profiler
+from slipstream.device.trial import hold_trial
+from slipstream.device.workload import workload_of
+from slipstream.policies import find
+from slipstream.scenario import load
+
+LARGEST_ERROR, MOST_POINTS = 0.10, 3.0
+
+
+def measure(scenario: str, policy: str, device: str, runs: int, seed: int, effort: Effort) -> dict[str, Any]:
+    """Return every figure."""
+    loaded: Any = load(scenario)
+    workload = workload_of(loaded)
+    with open_streams(device, workload, loaded.device.streams) as streams:
+        profile = Profiler(loaded, workload, streams, device, effort).measure()
+        trial = hold_trial(loaded, profile, workload, streams, find(policy, loaded.family), seed, runs)
+    response, missed = trial.result["metrics"]["response_p50_ms"], trial.result["metrics"]["miss_rate"]
+    error = abs(response["simulated"] - response["measured"]) / response["measured"]
+    points = 100 * abs(missed["simulated"] - missed["measured"])
+    deviation = response["deviation"] / response["measured"]
+    tolerance = max(LARGEST_ERROR, 2 * deviation)
+    noise = trial.result["noise"]
+    quiet = noise["quiet"] and noise["others_around_runs"] <= MOST_OTHERS
+    return {
+        "response_p50_error": error,
+        "miss_rate_error_points": points,
+        "noise": noise,
+        "quiet": quiet,
+        "run_to_run": deviation,
+        "tolerance": tolerance,
+        "passes": quiet and error <= tolerance and points <= MOST_POINTS,
+        "response_p50_ms": response,
+        "miss_rate": missed,
+        "causes": trial.result["causes"],
+        "policy": policy,
+        "runs": runs,
+        "device": trial.result["device"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--scenario", default="edge/cpu-mini", help="what is run")
+    parser.add_argument("--policy", default="lookahead", help="who decides")
+    parser.add_argument("--device", default="cpu", help="cpu, onnxruntime or cuda")
+    parser.add_argument("--runs", type=int, default=5, help="runs on the device")
+    parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
+    parser.add_argument("--solo-runs", type=int, default=60, help="runs of each variant alone, for the profile")
+    parser.add_argument("--pair-seconds", type=float, default=0.4, help="seconds per pair, for the profile")
+    chosen = parser.parse_args()
+    effort = Effort(chosen.solo_runs, chosen.pair_seconds)
+    figures = measure(chosen.scenario, chosen.policy, chosen.device, chosen.runs, chosen.seed, effort)
+    if chosen.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        for name, figure in figures.items():
+            print(f"{name:24} {figure}")
+
+
+if __name__ == "__main__":
+    main()

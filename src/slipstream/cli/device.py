@@ -1,0 +1,104 @@
+"""What the commands that run models for real share: options, the live table, and how a run is told."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from slipstream.cli.common import errors
+
+DeviceOption = Annotated[
+    Literal["cpu", "cuda", "onnxruntime"],
+    typer.Option(help="What runs the models: worker processes, CUDA streams, or ONNX Runtime."),
+]
+ProfileOption = Annotated[
+    Path | None, typer.Option(help="A profile written by `slipstream profile`: its latencies replace the scenario's.")
+]
+DataOption = Annotated[
+    list[str] | None, typer.Option(help="TASK=FOLDER: samples of a task's dataset; may be repeated.")
+]
+CodeOption = Annotated[bool, typer.Option("--allow-code", help="Run the code that models with a python: address name.")]
+WatchdogOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Milliseconds after which a run is given up; 20 times the longest latency, at least 1000.", min=1
+    ),
+]
+
+FRAMES_PER_SECOND = 4
+
+
+def device_scenario(source: str, profile: Path | None) -> Any:
+    """Return the scenario of a device, with the latencies of a profile where one is given."""
+    from slipstream.device.workload import check_device
+    from slipstream.edge.measured import read_profile, with_profile
+    from slipstream.scenario import load
+
+    scenario: Any = load(source)
+    check_device(scenario)
+    return scenario if profile is None else with_profile(scenario, read_profile(profile))
+
+
+def device_workload(scenario: Any, data: list[str] | None, allow_code: bool) -> Any:
+    """Return the models and samples of a scenario, as the options say."""
+    from slipstream.cli.importing import pairs
+    from slipstream.device.workload import workload_of
+
+    folders = {task: Path(folder) for task, folder in pairs("--data", data).items()}
+    return workload_of(scenario, folders, allow_code)
+
+
+class LiveTable:
+    """A table of the tasks, drawn over itself on a terminal; text put together by hand, since a run cannot wait."""
+
+    def __init__(self, scenario: Any) -> None:
+        self._names = [task.name for task in scenario.tasks]
+        self._width = max(len("task"), *map(len, self._names))
+        self._drawn = 0
+        self._next = 0
+        self._lines = 0
+
+    def __call__(self, time: int, lane: Any) -> None:
+        """Draw, if it is time to."""
+        if time < self._next or not errors.is_terminal:
+            return
+        self._next = time + 10**9 // FRAMES_PER_SECOND
+        header = lane.header
+        head = f"{time / 1e9:7.1f} s   released {header['released']}, finished {header['finished']}"
+        head += f", missed {header['missed']}, streams busy {header['busy']}"
+        lines = [head, f"{'task':{self._width}}  released  waiting  running  finished"]
+        for name, row in zip(self._names, lane.arrays["tasks"][0], strict=True):
+            counts = f"{row['released']:8}  {row['length']:7}  {row['running']:7}  {row['finished']:8}"
+            lines.append(f"{name:{self._width}}  {counts}")
+        up = f"\x1b[{self._lines}A" if self._lines else ""
+        sys.stderr.write(up + "".join(f"\x1b[2K{line}\n" for line in lines))
+        sys.stderr.flush()
+        self._lines = len(lines)
+
+
+def told(scenario: Any, execution: Any) -> dict[str, Any]:
+    """Return what only a run on a device can say, as JSON-ready data."""
+    import numpy as np
+
+    def micros(values: list[int], percent: float) -> float | None:
+        return float(np.percentile(values, percent)) / 1e3 if values else None
+
+    names = [task.name for task in scenario.tasks]
+    return {
+        "faults": dict(Counter(text for _, _, text in execution.faults).most_common()),
+        "restarts": execution.restarts,
+        "mistakes": execution.mistakes,
+        "interrupted": execution.interrupted,
+        "dispatch_p50_us": micros(execution.dispatch_ns, 50),
+        "dispatch_p99_us": micros(execution.dispatch_ns, 99),
+        "wake_p99_us": micros(execution.wake_ns, 99),
+        "accuracy_source": "measured" if execution.accuracy else "profile",
+        "measured_accuracy": {
+            f"{names[task]}/{variant}": {"accuracy": tally.right / tally.judged, "runs": tally.judged}
+            for (task, variant), tally in sorted(execution.accuracy.items())
+        },
+    }

@@ -1,0 +1,123 @@
+"""`slipstream execute`: a scenario run for real, on the streams of a device."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slipstream.cli.common import (
+    JsonOption,
+    ScenarioArgument,
+    SeedOption,
+    console,
+    describe_run,
+    errors,
+    print_json,
+    writable,
+    write_text,
+)
+from slipstream.cli.device import (
+    CodeOption,
+    DataOption,
+    DeviceOption,
+    LiveTable,
+    ProfileOption,
+    WatchdogOption,
+    device_scenario,
+    device_workload,
+    told,
+)
+from slipstream.cli.run import LogOption, PolicyOption
+
+OutOption = Annotated[
+    Path | None, typer.Option(help="Write the report here; report.html, or none with --json, if absent.")
+]
+
+
+def execute(
+    scenario: ScenarioArgument,
+    policy: PolicyOption = "edf",
+    device: DeviceOption = "cpu",
+    seed: SeedOption = 0,
+    profile: ProfileOption = None,
+    data: DataOption = None,
+    allow_code: CodeOption = False,
+    watchdog_ms: WatchdogOption = None,
+    log: LogOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a scenario's models for real, in real time, under a policy; print the metrics, write log and report.
+
+    The first Ctrl-C starts nothing more, lets running jobs end, and still writes everything.
+
+    Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
+    """
+    from slipstream.core.eventlog import LogWriter, digest
+    from slipstream.core.family import family_of
+    from slipstream.device.backends import open_streams
+    from slipstream.device.runtime import Runtime
+    from slipstream.policies import find
+    from slipstream.report.page import page
+    from slipstream.report.runs import run_of
+
+    loaded = device_scenario(scenario, profile)
+    player = find(policy, loaded.family)
+    workload = device_workload(loaded, data, allow_code)
+    target = Path("report.html") if out is None and not as_json else out
+    for path in (log, target):
+        if path is not None:
+            writable(path)
+    with errors.status("loading models"):
+        streams = open_streams(device, workload, loaded.device.streams, loaded.device.stream_priorities)
+    with streams:
+        name = streams.device
+        runtime = Runtime(loaded, workload, streams, watchdog_ms, None if as_json else LiveTable(loaded))
+        execution = runtime.play(player, seed)
+    about = _about(scenario, loaded, player.name, seed, device, profile, name)
+    if log is not None:
+        writer = LogWriter(log, about)
+        writer.write(execution.events)
+        writer.close()
+    figures = family_of(loaded).metrics(loaded, execution.events)
+    if target is not None:
+        write_text(target, page([run_of(execution.events, about, loaded)], about["command"]))
+    if as_json:
+        head = {"scenario": scenario, "policy": player.name, "seed": seed, "device": name}
+        print_json({**head, "digest": digest(execution.events), "metrics": figures, **told(loaded, execution)})
+        return
+    _tell(scenario, loaded, player.name, seed, name, figures, execution)
+    for label, path in (("Report", target), ("Event log", log)):
+        if path is not None:
+            console.print(f"{label}: {path}", soft_wrap=True)
+
+
+def _about(
+    source: str, scenario: Any, policy: str, seed: int, device: str, profile: Path | None, name: str
+) -> dict[str, Any]:
+    words = ["slipstream", "execute", source, "--policy", policy, "--device", device, "--seed", str(seed)]
+    words += [] if profile is None else ["--profile", str(profile)]
+    return {**describe_run(source, scenario, policy, seed), "command": shlex.join(words), "device": name}
+
+
+def _tell(
+    source: str, scenario: Any, policy: str, seed: int, name: str, figures: dict[str, float], execution: Any
+) -> None:
+    from slipstream.report.tables import metrics_table
+
+    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", figures))
+    about = told(scenario, execution)
+    if execution.interrupted:
+        console.print("Stopped before its time: what ran was let end, the rest is in the log as waiting.")
+    if about["dispatch_p99_us"] is not None:
+        p50, p99 = about["dispatch_p50_us"], about["dispatch_p99_us"]
+        console.print(f"Decision and dispatch: {p50:.0f} µs, 99th percentile {p99:.0f} µs.")
+    for place, found in about["measured_accuracy"].items():
+        console.print(f"Accuracy of {place}, measured in {found['runs']} runs: {found['accuracy']:.3f}.")
+    if not execution.accuracy:
+        console.print("Accuracies are those of the profile: no labels were given to measure them.")
+    for text, count in about["faults"].items():
+        console.print(f"Failed: {count} jobs: {text}", markup=False, soft_wrap=True)

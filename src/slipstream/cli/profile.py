@@ -1,0 +1,94 @@
+"""`slipstream profile`: what the variants of a scenario really take on a device, alone and side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slipstream.cli.common import (
+    JsonOption,
+    ScenarioArgument,
+    console,
+    errors,
+    print_json,
+    progress_bar,
+    writable,
+    write_text,
+)
+from slipstream.cli.device import CodeOption, DataOption, DeviceOption, device_scenario, device_workload
+
+OutOption = Annotated[Path, typer.Option(help="The profile to write.")]
+RunsOption = Annotated[int, typer.Option(help="Runs of each variant alone.", min=3)]
+SecondsOption = Annotated[float, typer.Option(help="Seconds for which each pair runs side by side.", min=0.01)]
+AfreshOption = Annotated[bool, typer.Option("--afresh", help="Forget what an interrupted measurement has measured.")]
+
+
+def profile(
+    scenario: ScenarioArgument,
+    device: DeviceOption = "cpu",
+    out: OutOption = Path("profile.json"),
+    runs: RunsOption = 60,
+    pair_seconds: SecondsOption = 0.4,
+    data: DataOption = None,
+    allow_code: CodeOption = False,
+    afresh: AfreshOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure every variant of a scenario on a device, alone and beside every other; write a profile.
+
+    A measurement that was interrupted goes on where it stopped. A scenario uses a profile by naming it: "profile":
+    "profile.json". Whether the machine was quiet enough to believe it, the profile says itself.
+
+    Example: slipstream profile edge/cpu-mini --device cpu --out profile.json
+    """
+    from slipstream.device.backends import open_streams
+    from slipstream.device.profiler import Effort, Profiler
+
+    loaded = device_scenario(scenario, None)
+    workload = device_workload(loaded, data, allow_code)
+    kept_in = writable(out).with_name(out.name + ".cells")
+    if afresh:
+        kept_in.unlink(missing_ok=True)
+    with errors.status("loading models"):
+        streams = open_streams(device, workload, max(2, loaded.device.streams), loaded.device.stream_priorities)
+    with streams, progress_bar("measuring") as progress:
+        profiler = Profiler(loaded, workload, streams, device, Effort(runs, pair_seconds))
+        found = profiler.measure(kept_in, progress)
+    write_text(out, found.model_dump_json(indent=2) + "\n")
+    if as_json:
+        print_json({"written": str(out), "device": found.device, "noise": found.noise.model_dump(mode="json")})
+        return
+    console.print(profile_table(found))
+    tell_noise(found.noise)
+    console.print(f"Written: {out}", soft_wrap=True)
+
+
+def profile_table(profile: Any) -> Any:
+    """Return a row per variant."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table("variant", title=profile.device, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in ("mean ms", "p50", "p99", "cv", "slowed by", "MB", "W"):
+        table.add_column(column, justify="right")
+    for found, row in zip(profile.variants, profile.slowdowns, strict=True):
+        times = (found.latency_ms, found.p50_ms, found.p99_ms)
+        cells = [*(f"{time:.2f}" for time in times), f"{found.cv:.2f}", f"{min(row):.2f}-{max(row):.2f}"]
+        power = "?" if found.power_w is None else f"{found.power_w:.1f}"
+        table.add_row(f"{found.model} {found.variant}", *cells, f"{found.memory_mb:.1f}", power)
+    return table
+
+
+def tell_noise(noise: Any) -> None:
+    """Say how quiet the machine was."""
+    from slipstream.device.noise import MOST_OTHERS, MOST_SPREAD
+
+    figures = f"others took {noise.others:.1%} of it (worst moment {noise.others_worst:.1%}), latencies spread by "
+    figures += f"{noise.spread:.1%} of their median"
+    if noise.quiet:
+        console.print(f"The machine was quiet: {figures}.")
+    else:
+        limits = f"quiet means at most {MOST_OTHERS:.0%} and {MOST_SPREAD:.0%}"
+        console.print(f"[bold]The machine was not quiet[/bold]: {figures}; {limits}. Measure again when it is.")

@@ -1,0 +1,106 @@
+"""`slipstream validate`: how well the simulation predicts the device."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slipstream.cli.common import (
+    JsonOption,
+    ScenarioArgument,
+    SeedOption,
+    console,
+    describe_run,
+    errors,
+    print_json,
+    progress_bar,
+    writable,
+    write_text,
+)
+from slipstream.cli.device import CodeOption, DataOption, DeviceOption, WatchdogOption, device_scenario, device_workload
+from slipstream.cli.profile import tell_noise
+from slipstream.cli.run import PolicyOption
+
+ProfileOption = Annotated[
+    Path | None, typer.Option(help="A profile written by `slipstream profile`; measured first if absent.")
+]
+RunsOption = Annotated[int, typer.Option(help="Runs on the device, all with the same arrivals.", min=1)]
+OutOption = Annotated[Path, typer.Option(help="The page to write.")]
+FitOption = Annotated[Path | None, typer.Option(help="Write a profile here, corrected by what the run measured.")]
+
+
+def validate(
+    scenario: ScenarioArgument,
+    policy: PolicyOption = "edf",
+    device: DeviceOption = "cpu",
+    seed: SeedOption = 0,
+    profile: ProfileOption = None,
+    runs: RunsOption = 1,
+    data: DataOption = None,
+    allow_code: CodeOption = False,
+    watchdog_ms: WatchdogOption = None,
+    out: OutOption = Path("validation.html"),
+    fit: FitOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a scenario on the device and in the simulator, with the same arrivals; say how they differ, and why.
+
+    Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
+    """
+    from slipstream.device.backends import open_streams
+    from slipstream.device.fitting import fit as corrected
+    from slipstream.device.profiler import Profiler
+    from slipstream.device.trial import hold_trial
+    from slipstream.edge.measured import places, read_profile
+    from slipstream.policies import find
+    from slipstream.report.validation import cause_lines, validation_page, validation_table
+
+    loaded = device_scenario(scenario, None)
+    player = find(policy, loaded.family)
+    workload = device_workload(loaded, data, allow_code)
+    known = None if profile is None else read_profile(profile)
+    if known is not None:
+        places(loaded, known)
+    for path in (out, fit):
+        if path is not None:
+            writable(path)
+    with errors.status("loading models"):
+        streams = open_streams(device, workload, loaded.device.streams, loaded.device.stream_priorities)
+    with streams:
+        if known is None:
+            with progress_bar("measuring") as progress:
+                known = Profiler(loaded, workload, streams, device).measure(None, progress)
+        with errors.status("running on the device"):
+            trial = hold_trial(loaded, known, workload, streams, player, seed, runs, watchdog_ms)
+    words = ["slipstream", "validate", scenario, "--policy", player.name, "--device", device, "--seed", str(seed)]
+    words += [] if profile is None else ["--profile", str(profile)]
+    command = shlex.join([*words, "--out", str(out)])
+    result = {"scenario": scenario, **trial.result}
+    write_text(out, validation_page(_sides(scenario, trial, player.name, seed, command), result, command))
+    if fit is not None:
+        better = corrected(trial.scenario, known, trial.executions[0].events, command)
+        write_text(fit, better.model_dump_json(indent=2) + "\n")
+    if as_json:
+        print_json({**result, "written": [str(path) for path in (out, fit) if path is not None]})
+        return
+    console.print(validation_table(result))
+    for line in cause_lines(result):
+        console.print(f"- {line}", markup=False, soft_wrap=True)
+    tell_noise(known.noise)
+    for label, path in (("Page", out), ("Corrected profile", fit)):
+        if path is not None:
+            console.print(f"{label}: {path}", soft_wrap=True)
+
+
+def _sides(source: str, trial: Any, policy: str, seed: int, command: str) -> list[Any]:
+    """Return the measured and the simulated run, to be drawn."""
+    from slipstream.report.runs import run_of
+
+    sides = []
+    for name, events in (("measured", trial.executions[0].events), ("simulated", trial.simulated)):
+        about = {**describe_run(source, trial.scenario, f"{policy}, {name}", seed), "command": command}
+        sides.append(run_of(events, about, trial.scenario))
+    return sides

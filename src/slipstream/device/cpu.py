@@ -1,0 +1,266 @@
+"""The `cpu` and `onnxruntime` backends: one pinned worker process per stream, inputs and outputs in shared memory.
+
+Processes, not threads: beside a busy Python thread, eager inference is an order of magnitude slower. The controller
+blocks while it waits, for the same reason.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import select
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from slipstream.device.streams import Completion, Order, Streams, now
+from slipstream.device.wire import (
+    BROKEN,
+    DONE,
+    ORDER,
+    OUTPUT_NUMBERS,
+    READY,
+    REPLY,
+    Place,
+    lay_out,
+    receive,
+    receive_exactly,
+    send,
+    shared_file,
+)
+from slipstream.device.workload import Workload, bytes_of
+from slipstream.errors import DeviceError, ModelError
+
+LONGEST_START_S = 600.0
+"""For which the models may load and warm up before we give up."""
+ENERGY_METER = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
+MOST_EARLY_DEATHS = 3
+"""Workers of one stream that may die before they are ready, one after the other."""
+
+
+def cores_for(streams: int) -> list[list[int]]:
+    """Return the processor cores of each stream: an equal share, or one of those there are where streams are many."""
+    own = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else list(range(os.cpu_count() or 1))
+    share = max(1, len(own) // streams)
+    return [[own[(stream * share + core) % len(own)] for core in range(share)] for stream in range(streams)]
+
+
+class CpuStreams(Streams):
+    """Streams that are worker processes; see `streams.Streams`."""
+
+    def __init__(self, workload: Workload, count: int = 2, engine: str = "torch") -> None:
+        self.count = count
+        self.restarts = 0
+        self._engine = engine
+        self._cores = cores_for(count)
+        self._workers: dict[int, socket.socket] = {}
+        self._running = [False] * count
+        self._since = [0] * count
+        """When a stream's worker took up its run; while it is not ready, when it was asked for."""
+        self._lengths = [0] * count
+        self._ready = [False] * count
+        self._early_deaths = [0] * count
+        shapes = [(samples.inputs.shape, str(samples.inputs.dtype)) for samples in workload.sets]
+        places, size = lay_out([*shapes, *[((OUTPUT_NUMBERS,), "float32")] * count])
+        sets, outputs = places[: len(shapes)], places[len(shapes) :]
+        memory_file = shared_file(size)
+        self._memory = mmap.mmap(memory_file, size)
+        self._outputs = [place.view(self._memory) for place in outputs]
+        for place, samples in zip(sets, workload.sets, strict=True):
+            place.view(self._memory).reshape(-1).view(np.uint8)[:] = bytes_of(samples)
+        self._control, other = socket.socketpair()
+        try:
+            self._process = self._start_nursery(other)
+        finally:
+            other.close()
+        try:
+            send(self._control, self._setup(workload, sets, outputs, size), (memory_file,))
+            self.memory_mb = self._loaded()
+            for stream in range(count):
+                self._fork(stream)
+            self._await_ready()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(memory_file)
+
+    @property
+    def device(self) -> str:
+        """The processor, and what runs the models on it."""
+        return f"{processor_name()}, {self.count} streams of {len(self._cores[0])} core(s), {self._engine}"
+
+    # Starting
+
+    def _start_nursery(self, control: socket.socket) -> subprocess.Popen[bytes]:
+        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        return subprocess.Popen(
+            [sys.executable, "-m", "slipstream.device.nursery", str(control.fileno())],
+            pass_fds=[control.fileno()],
+            env={**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            # A Ctrl-C in the terminal is for the controller, which lets running jobs end.
+            start_new_session=True,
+        )
+
+    def _setup(self, workload: Workload, sets: list[Place], outputs: list[Place], size: int) -> dict[str, object]:
+        first: dict[int, int] = {}
+        for task, models in enumerate(workload.model_of):
+            first |= dict.fromkeys(models, workload.set_of[task])
+        return {
+            "engine": self._engine,
+            "models": [{"address": asdict(m.address), "dataset": m.dataset.name} for m in workload.models],
+            "sets": [place.to_dict() for place in sets],
+            "outputs": [place.to_dict() for place in outputs],
+            "first": [list(pair) for pair in first.items()],
+            "bytes": size,
+            "cores": self._cores,
+            "threads": len(self._cores[0]),
+        }
+
+    def _loaded(self) -> tuple[float, ...]:
+        """Wait for the models; return their sizes."""
+        self._control.settimeout(LONGEST_START_S)
+        try:
+            received = receive(self._control)
+        except TimeoutError:
+            raise DeviceError(f"the models did not load and run within {LONGEST_START_S:g} s") from None
+        if received is None:
+            raise DeviceError("the process that loads the models died: expected models that load and run")
+        self._control.settimeout(None)
+        if "error" in received[0]:
+            raise ModelError(received[0]["error"])
+        return tuple(received[0]["memory_mb"])
+
+    def _fork(self, stream: int) -> None:
+        """Have a worker made for a stream; it may take orders at once, and reads them when it is ready."""
+        ours, theirs = socket.socketpair()
+        try:
+            send(self._control, {"stream": stream}, (theirs.fileno(),))
+        except OSError:
+            ours.close()
+            raise DeviceError("the process that starts the workers died") from None
+        finally:
+            theirs.close()
+        self._workers[stream], self._ready[stream], self._running[stream] = ours, False, False
+        self._since[stream] = now()
+
+    def _await_ready(self) -> None:
+        until = now() + int(LONGEST_START_S * 1e9)
+        while not all(self._ready):
+            self.wait(1.0)
+            if now() > until:
+                raise DeviceError(f"the workers were not ready within {LONGEST_START_S:g} s")
+
+    # Running
+
+    def submit(self, stream: int, order: Order) -> None:
+        """Begin a run; a worker that is just being replaced takes it as soon as it can."""
+        self._send(stream, order, 0)
+
+    def loop(self, order: Order, seconds: float) -> list[int]:
+        """Let every worker run a model again and again by itself; return their runs. The runtime is measured by it."""
+        for stream in range(self.count):
+            self._send(stream, order, round(seconds * 1e9))
+        runs = [0] * self.count
+        while any(self._running):
+            for completion in self.wait(None):
+                if completion.error:
+                    raise DeviceError(f"the loop of stream {completion.stream} failed: {completion.error}")
+                runs[completion.stream] = self._lengths[completion.stream]
+        return runs
+
+    def _send(self, stream: int, order: Order, loop_ns: int) -> None:
+        assert not self._running[stream]
+        self._running[stream] = True
+        if self._ready[stream]:
+            self._since[stream] = now()
+        with suppress(BrokenPipeError, ConnectionResetError):  # a worker that died is found out by `wait`
+            self._workers[stream].sendall(ORDER.pack(order.model, order.samples, order.sample, loop_ns))
+
+    def wait(self, seconds: float | None) -> list[Completion]:
+        """Block until a run has ended or the time is up."""
+        limit = None if seconds is None else max(0.0, seconds)
+        answering, _, _ = select.select(list(self._workers.values()), [], [], limit)
+        ended = [self._hear(stream) for stream, worker in list(self._workers.items()) if worker in answering]
+        return [completion for completion in ended if completion is not None]
+
+    def _hear(self, stream: int) -> Completion | None:
+        message = receive_exactly(self._workers[stream], REPLY.size)
+        if message is None:
+            return self._bury(stream)
+        status, length, began, ended, text = REPLY.unpack(message)
+        if status == READY:
+            self._ready[stream], self._early_deaths[stream] = True, 0
+            self._since[stream] = ended
+            return None
+        told = text.rstrip(b"\0").decode(errors="replace")
+        if status == BROKEN:
+            raise DeviceError(f"stream {stream}: the worker cannot run the models: {told}")
+        self._running[stream] = False
+        self._lengths[stream] = length
+        return Completion(stream, ended, "" if status == DONE else told or "failed", ended - began)
+
+    def _bury(self, stream: int) -> Completion | None:
+        """Replace a worker that died; its run, if it had one, has failed."""
+        lost = self._running[stream]
+        if not self._ready[stream]:
+            self._early_deaths[stream] += 1
+            if self._early_deaths[stream] >= MOST_EARLY_DEATHS:
+                raise DeviceError(f"stream {stream}: {MOST_EARLY_DEATHS} workers died before they were ready")
+        self.replace(stream)
+        return Completion(stream, now(), "the worker died") if lost else None
+
+    def since(self, stream: int) -> int | None:
+        """Return since when the stream works on its run, None while its worker starts, unless that takes for ever."""
+        if self._ready[stream] or now() - self._since[stream] > LONGEST_START_S * 1e9:
+            return self._since[stream]
+        return None
+
+    def output(self, stream: int) -> np.ndarray:
+        """Return what the last run of the stream gave."""
+        return self._outputs[stream][: self._lengths[stream]]
+
+    def replace(self, stream: int) -> None:
+        """Kill the worker of a stream and start another."""
+        self._workers[stream].close()
+        self.restarts += 1
+        self._fork(stream)
+
+    def joules(self) -> float | None:
+        """Return what the processor's own meter shows, where the system lets us read it."""
+        try:
+            return int(ENERGY_METER.read_text()) / 1e6
+        except (OSError, ValueError):
+            return None
+
+    # Ending
+
+    def close(self) -> None:
+        """Hang up: the nursery ends its workers and itself."""
+        for worker in self._workers.values():
+            worker.close()
+        self._workers = {}
+        self._control.close()
+        try:
+            self._process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._outputs = []
+        with suppress(BufferError):  # somebody still looks at an output: the memory goes with the last look
+            self._memory.close()
+
+
+def processor_name() -> str:
+    """Return what the machine calls its processor."""
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return platform.processor() or platform.machine()

@@ -1,0 +1,224 @@
+"""Running a scenario for real: arrivals from timers, ends of runs from the streams, choices from a policy.
+
+One thread, which blocks whenever it has nothing to do. The lane is the same compiled machine as in a simulation, so
+what a policy sees, earns and leaves in the log is the same too; only time and luck are the world's.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from slipstream.core.parts import nanoseconds
+from slipstream.device.lane import DeviceLane
+from slipstream.device.streams import Completion, Order, Streams, now
+from slipstream.device.workload import Workload, check_device
+from slipstream.errors import DeviceError
+from slipstream.policies.base import Policy
+
+LEAST_WATCHDOG_MS = 1000.0
+WATCHDOG_FACTOR = 20.0
+"""A run is given up after so many times the longest latency of the scenario, and not before the least time."""
+LONGEST_SLEEP_NS = 200_000_000
+"""For which the controller sleeps at most, so that a Ctrl-C is heeded."""
+
+
+@dataclass
+class Tally:
+    """Right answers among the runs whose sample has a label."""
+
+    right: int = 0
+    judged: int = 0
+
+
+@dataclass
+class Execution:
+    """What happened in one run on a device."""
+
+    events: np.ndarray
+    faults: list[tuple[int, int, str]] = field(default_factory=list)
+    """Task, job and what went wrong, of every job that failed."""
+    restarts: int = 0
+    """Streams that had to be replaced."""
+    dispatch_ns: list[int] = field(default_factory=list)
+    """From the moment a choice was due to the moment its run was under way, of every start."""
+    wake_ns: list[int] = field(default_factory=list)
+    """From the moment a timer was due to the moment the controller acted on it."""
+    service_ns: list[tuple[int, int, int]] = field(default_factory=list)
+    """Task, variant and the time that the device itself worked, of every finished run."""
+    accuracy: dict[tuple[int, int], Tally] = field(default_factory=dict)
+    """By task and variant, where labels are known."""
+    mistakes: int = 0
+    """Choices of the policy that were not allowed."""
+    interrupted: bool = False
+    """Whether it was stopped before its time."""
+
+
+Watcher = Callable[[int, DeviceLane], None]
+"""Called now and then with the time and the lane; must be quick."""
+
+
+def watchdog_ms(scenario: Any) -> float:
+    """Return after how long a run of the scenario is given up."""
+    longest: float = max(variant.latency_ms for task in scenario.tasks for variant in task.ladder)
+    return max(LEAST_WATCHDOG_MS, WATCHDOG_FACTOR * longest)
+
+
+class Runtime:
+    """One run of a scenario under a policy, on streams that are ready."""
+
+    def __init__(
+        self,
+        scenario: Any,
+        workload: Workload,
+        streams: Streams,
+        watchdog: float | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        check_device(scenario)
+        if streams.count != scenario.device.streams:
+            raise DeviceError(f"the device has {streams.count} streams: expected {scenario.device.streams} of them")
+        self._scenario = without_decision_time(scenario)
+        self._workload = workload
+        self._streams = streams
+        self._horizon = nanoseconds(scenario.horizon_ms)
+        self._patience = round((watchdog_ms(scenario) if watchdog is None else watchdog) * 1e6)
+        self._watcher = watcher
+        self._stopping = False
+        self._jobs: dict[int, tuple[int, int, int]] = {}
+        """By stream: task, job and variant that run there."""
+        self._zero = 0
+        """When the episode began, on the clock of `now()`."""
+
+    def stop(self) -> None:
+        """Start nothing more; let what runs end, then end the episode."""
+        self._stopping = True
+
+    def play(self, policy: Policy, seed: int, namespace: str = "test") -> Execution:
+        """Play one episode in real time."""
+        lane = DeviceLane(self._scenario)
+        _rehearse(lane, policy)
+        found = Execution(np.empty(0))
+        restarts = self._streams.restarts
+        self._stopping = False
+        self._zero = now()
+        lane.begin(seed, namespace)
+        with _interruptible(self.stop):
+            while not lane.over:
+                if lane.asking and not self._stopping:
+                    self._dispatch(lane, policy, found)
+                else:
+                    self._catch_up(lane, found)
+            self._drain()
+        found.events = lane.events()
+        found.mistakes = int(lane.header["mistakes"])
+        found.interrupted = self._stopping
+        found.restarts = self._streams.restarts - restarts
+        return found
+
+    def _dispatch(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
+        """Have a choice made, and begin the run that it starts, if it starts one."""
+        began = now()
+        lane.decide(policy)
+        for stream in range(self._streams.count):
+            job = lane.running(stream)
+            if job is not None and self._jobs.get(stream) != job:
+                task, number, variant = job
+                models = self._workload.model_of[task]
+                order = Order(models[variant], self._workload.set_of[task], self._workload.sample(task, number))
+                self._streams.submit(stream, order)
+                self._jobs[stream] = job
+                found.dispatch_ns.append(now() - began)
+
+    def _catch_up(self, lane: DeviceLane, found: Execution) -> None:
+        """Wait for what comes next, and tell the lane."""
+        timer = self._zero + lane.next_timer
+        last = self._stopping and not self._jobs
+        ended = [] if last else self._wait_until(timer)
+        moment = now()
+        for completion in chain(ended, self._given_up(moment)):
+            self._note(lane, completion, found)
+        if timer <= moment and not ended:
+            found.wake_ns.append(moment - timer)
+        lane.follow(moment - self._zero, last)
+        if self._watcher is not None:
+            self._watcher(moment - self._zero, lane)
+
+    def _wait_until(self, timer: int) -> list[Completion]:
+        """Block until a run ends, a timer is due, or a run has to be given up."""
+        moment = now()
+        limits = [since + self._patience for since in map(self._streams.since, self._jobs) if since is not None]
+        return self._streams.wait((min([timer, moment + LONGEST_SLEEP_NS, *limits]) - moment) / 1e9)
+
+    def _given_up(self, moment: int) -> Iterator[Completion]:
+        """Replace the streams whose runs have taken too long; yield those runs as failed."""
+        for stream in list(self._jobs):
+            since = self._streams.since(stream)
+            if since is not None and since + self._patience <= moment:
+                self._streams.replace(stream)
+                yield Completion(stream, moment, f"gave no answer within {self._patience / 1e6:g} ms")
+
+    def _note(self, lane: DeviceLane, completion: Completion, found: Execution) -> None:
+        """Write down how a run ended."""
+        stream = completion.stream
+        task, job, variant = self._jobs.pop(stream)
+        if completion.ended - self._zero > self._horizon:
+            return  # the episode is over: in the log this job is still running
+        lane.ended[stream] = max(1, completion.ended - self._zero)
+        if completion.error:
+            lane.failed[stream] = 1
+            found.faults.append((task, job, completion.error))
+            return
+        found.service_ns.append((task, variant, completion.device_ns))
+        label = self._workload.label(task, job)
+        if label is not None:
+            tally = found.accuracy.setdefault((task, variant), Tally())
+            tally.judged += 1
+            tally.right += int(self._streams.output(stream).argmax()) == label
+
+    def _drain(self) -> None:
+        """Wait for runs that outlive the episode, so that the next one finds the streams idle."""
+        while self._jobs:
+            ended = self._wait_until(now() + LONGEST_SLEEP_NS)
+            for completion in chain(ended, self._given_up(now())):
+                del self._jobs[completion.stream]
+
+
+def without_decision_time(scenario: Any) -> Any:
+    """Return the scenario without the time that a choice takes in a simulation: here it takes its own."""
+    device = scenario.device.model_copy(update={"decision_time_ms": 0.0})
+    return scenario.model_copy(update={"device": device})
+
+
+def _rehearse(lane: DeviceLane, policy: Policy) -> None:
+    """Let a first choice be made before the clock runs: what it compiles and allocates is there when it counts."""
+    lane.begin(0, "train")
+    while not lane.asking and not lane.over:
+        lane.follow(lane.next_timer)
+    if lane.asking:
+        lane.decide(policy)
+
+
+@contextmanager
+def _interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """Let a first Ctrl-C stop the run in order; a second ends the command as usual."""
+
+    def handle(number: int, frame: object) -> None:
+        stop()
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        before = signal.signal(signal.SIGINT, handle)
+    except ValueError:  # not in the main thread: there is no Ctrl-C to catch
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

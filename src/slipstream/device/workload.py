@@ -1,0 +1,107 @@
+"""What a device is to run: the models of a scenario's tasks, and the samples that stand in for their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.device.datasets import DatasetType, Samples, dataset_type, samples_of
+from slipstream.device.models import Address, parse
+from slipstream.errors import DeviceError, ModelError
+
+SAMPLE_SEED = 20_251
+"""Of the samples that are drawn: inputs do not change with the seed of a run, so that runs can be compared."""
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """One variant of a model, and the type of its inputs."""
+
+    address: Address
+    dataset: DatasetType
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The models and samples of a scenario; tasks that share them name the same ones."""
+
+    models: tuple[DeviceModel, ...]
+    sets: tuple[Samples, ...]
+    model_of: tuple[tuple[int, ...], ...]
+    """By task and variant: index into the models."""
+    set_of: tuple[int, ...]
+    """By task: index into the sets of samples."""
+
+    def sample(self, task: int, job: int) -> int:
+        """Return the sample that a job works on: the task's samples in turn."""
+        return job % len(self.sets[self.set_of[task]].inputs)
+
+    def label(self, task: int, job: int) -> int | None:
+        """Return the right class of a job's sample, where somebody knows it."""
+        labels = self.sets[self.set_of[task]].labels
+        return None if labels is None else int(labels[self.sample(task, job)])
+
+
+def workload_of(
+    scenario: Any, data: Mapping[str, Path] | None = None, allow_code: bool = False, folder: Path | None = None
+) -> Workload:
+    """Return what a device needs to run a scenario; `data` gives folders of samples by the names of tasks.
+
+    Files are relative to the scenario's own folder, unless another is given.
+
+    Raises:
+        ModelError: One line: the task, and what is wrong with its model or its inputs.
+    """
+    home = folder if folder is not None else scenario._folder
+    folders = dict(data or {})
+    names = [task.name for task in scenario.tasks]
+    for name in folders:
+        if name not in names:
+            raise ModelError(f"data of task '{name}': no such task: expected one of {', '.join(names)}")
+    models: dict[DeviceModel, int] = {}
+    sets: dict[tuple[str, Path | None], tuple[int, Samples]] = {}
+    model_of, set_of = [], []
+    for task in scenario.tasks:
+        try:
+            kind = dataset_type(task.dataset)
+            addresses = _ladder(task, home, allow_code)
+            key = (task.dataset, folders.get(task.name))
+            if key not in sets:
+                sets[key] = (len(sets), samples_of(kind, key[1], SAMPLE_SEED + len(sets)))
+        except ModelError as error:
+            raise ModelError(f"task '{task.name}': {error}") from None
+        set_of.append(sets[key][0])
+        variants = [DeviceModel(address, kind) for address in addresses]
+        model_of.append(tuple(models.setdefault(variant, len(models)) for variant in variants))
+    return Workload(tuple(models), tuple(samples for _, samples in sets.values()), tuple(model_of), tuple(set_of))
+
+
+def _ladder(task: Any, home: Path, allow_code: bool) -> list[Address]:
+    """Return the addresses of a task's variants, which must differ."""
+    addresses = [parse(task.model, rank, home, allow_code) for rank in range(task.num_variants)]
+    if len(set(addresses)) < len(addresses):
+        raise ModelError(
+            f"model '{task.model}' is one model for {task.num_variants} variants: expected {{variant}} in a file name"
+        )
+    return addresses
+
+
+def check_device(scenario: Any) -> None:
+    """Refuse a scenario that asks for what only the simulator can do."""
+    if scenario.family != "edge":
+        raise DeviceError(f"a scenario of the family '{scenario.family}': expected one of 'edge', which devices run")
+    if scenario.device.preemption.kind != "none":
+        raise DeviceError(
+            f"device.preemption is '{scenario.device.preemption.kind}': expected 'none': a run cannot be taken back"
+        )
+    if scenario.device.memory_mb is not None or scenario.has_load_times:
+        raise DeviceError("device.memory_mb or load_ms is set: expected neither: all weights stay loaded here")
+
+
+def bytes_of(samples: Samples) -> np.ndarray:
+    """Return the inputs as flat bytes, for a memory that processes share."""
+    return np.ascontiguousarray(samples.inputs).reshape(-1).view(np.uint8)

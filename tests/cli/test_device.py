@@ -1,0 +1,137 @@
+"""The commands that run models for real: what they write, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slipstream.core import laws
+from slipstream.core.eventlog import read
+from slipstream.report.runs import read_run
+from slipstream.scenario import load
+from tests.device.conftest import scenario_of, task
+
+QUICK = ("--runs", "3", "--pair-seconds", "0.02")
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Write a small scenario for a device."""
+    tasks = [task(variants=2), task("text", "builtin:transformer", "text-128")]
+    (tmp_path / "small.json").write_text(scenario_of(tasks, 300).model_dump_json(exclude_unset=True))
+    return "small.json"
+
+
+def test_execute_writes_a_log_and_a_report_that_other_commands_read(slipstream, small, tmp_path):
+    options = ("--policy", "edf-fit", "--seed", "3", "--log", "run.parquet", "--out", "run.html", "--json")
+    code, output, _ = slipstream("execute", small, *options)
+    assert code == 0
+    told = json.loads(output)
+    assert told["metrics"]["released"] > 10
+    assert told["accuracy_source"] == "profile"
+    assert told["faults"] == {}
+    assert told["dispatch_p50_us"] <= told["dispatch_p99_us"]
+    events, about = read(tmp_path / "run.parquet")
+    laws.check(events, 2)
+    assert "slipstream execute small.json --policy edf-fit --device cpu --seed 3" in about["command"]
+    assert "</html>" in (tmp_path / "run.html").read_text()
+    assert read_run(tmp_path / "run.parquet").digest == told["digest"]
+    assert slipstream("import", "log", "run.parquet", "--out", "again.json")[0] == 0
+    assert [t.arrival.kind for t in load(tmp_path / "again.json").tasks] == ["trace", "trace"]
+    assert slipstream("run", "again.json", "--policy", "edf", "--json")[0] == 0
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".json", ".json", ".parquet"]
+
+
+def test_execute_tells_what_happened(slipstream, small):
+    code, output, _ = slipstream("execute", small, "--policy", "edf")
+    assert code == 0
+    assert "miss_rate" in output
+    assert "Accuracies are those of the profile" in output
+    assert "Report: report.html" in output
+
+
+def test_a_terminal_sees_a_table_of_the_tasks_while_it_runs(slipstream, small, monkeypatch):
+    from rich.console import Console
+
+    from slipstream.cli import device
+
+    monkeypatch.setattr(device, "errors", Console(stderr=True, force_terminal=True))
+    code, _, error = slipstream("execute", small)
+    assert code == 0
+    assert "released" in error
+    assert "\x1b[2Ktext" in error
+
+
+def test_profile_then_validate_and_fit(slipstream, small, tmp_path):
+    code, output, _ = slipstream("profile", small, "--out", "device.json", *QUICK)
+    assert code == 0
+    assert "The machine was" in output
+    assert "builtin:transformer" in output
+    assert not (tmp_path / "device.json.cells").exists()
+    options = ("--profile", "device.json", "--fit", "fitted.json", "--json", "--runs", "2")
+    code, output, _ = slipstream("validate", small, *options)
+    assert code == 0
+    told = json.loads(output)
+    assert set(told["metrics"]) >= {"miss_rate", "response_p50_ms", "utilisation", "miss_rate/text"}
+    assert told["runs"] == 2
+    assert {cause["name"] for cause in told["causes"]} >= {"runs alone", "runs side by side", "dispatch"}
+    page = (tmp_path / "validation.html").read_text()
+    for text in ("Measured and simulated", "Why they differ", 'id="gantt-0"', 'id="gantt-1"', "other programs"):
+        assert text in page
+    assert json.loads((tmp_path / "fitted.json").read_text())["fitted_from"].startswith("slipstream validate small")
+    code, output, _ = slipstream("execute", small, "--profile", "fitted.json", "--json")
+    assert code == 0
+
+
+def test_validate_measures_first_where_no_profile_is_given(slipstream, tmp_path):
+    (tmp_path / "one.json").write_text(scenario_of([task()], 100).model_dump_json(exclude_unset=True))
+    code, output, _ = slipstream("validate", "one.json", "--policy", "edf")
+    assert code == 0
+    assert "measured" in output
+    assert "- dispatch:" in output
+    assert "Page: validation.html" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("execute", "edge/drone"), "task 'front_camera': unknown dataset 'coco'"),
+        (("execute", "small.json", "--policy", "none"), "unknown policy 'none'"),
+        (("execute", "small.json", "--profile", "none.json"), "none.json: no such file"),
+        (("execute", "small.json", "--data", "text"), "--data: 'text': expected two words with = between them"),
+        (("execute", "small.json", "--data", "other=."), "data of task 'other': no such task"),
+        (("execute", "small.json", "--log", "none/run.parquet"), "does not exist"),
+        (("profile", "small.json", "--out", "none/p.json"), "does not exist"),
+        (("profile", "edge/drone"), "unknown dataset"),
+        (("validate", "small.json", "--profile", "small.json"), "small.json: "),
+        (("validate", "small.json", "--device", "tpu"), "tpu"),
+    ],
+)
+def test_bad_input_ends_with_2_and_writes_nothing(slipstream, small, tmp_path, arguments, told):
+    code, output, error = slipstream(*arguments)
+    assert code == 2
+    assert told in error
+    assert output == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["small.json"]
+
+
+def test_code_is_run_only_with_leave(slipstream, tmp_path):
+    (tmp_path / "mine.py").write_text("def make(kind, variant):\n    return lambda batch: batch.flatten(1)\n")
+    data = scenario_of([task("mine", "python:mine:make", "synthetic:1x2x2")], 100)
+    (tmp_path / "code.json").write_text(data.model_dump_json(exclude_unset=True))
+    code, _, error = slipstream("execute", "code.json")
+    assert (code, "expected --allow-code" in error) == (2, True)
+    assert slipstream("execute", "code.json", "--allow-code", "--json")[0] == 0
+
+
+def test_a_gpu_that_is_not_here_is_told(slipstream, small):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    code, _, error = slipstream("execute", small, "--device", "cuda")
+    assert code == 2
+    assert error.strip() == (
+        "error: device 'cuda': no CUDA device is here: expected one, and a build of torch that knows it"
+    )

@@ -1,0 +1,37 @@
+"""Models that go wrong where their input says so; run as `python:tests.device.faulty:make`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import torch
+
+FINE, RAISES, NOT_A_NUMBER, DIES, HANGS, CRASHES = range(6)
+FAULTS = (RAISES, NOT_A_NUMBER, DIES, HANGS, CRASHES)
+DATASET = "synthetic:1x2x2"
+
+
+def make(kind, variant):
+    """Return a model that does what the first number of its input says."""
+
+    def model(batch):
+        fault = int(batch.flatten()[0])
+        if fault == RAISES:
+            raise ValueError("this input is too much")
+        if fault == NOT_A_NUMBER:
+            return torch.full((1, 10), float("nan"))
+        if fault == DIES:
+            os._exit(3)
+        if fault == HANGS:
+            time.sleep(3600)
+        if fault == CRASHES:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return torch.arange(10.0)[None] + variant
+
+    return model
+
+
+def make_broken(kind, variant):
+    raise RuntimeError("no model today")

@@ -1,0 +1,201 @@
+"""A scenario on real streams: the log of a run obeys the laws, says what was computed, and survives every fault."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from slipstream.core import laws
+from slipstream.core.eventlog import ARRIVAL, END, EXPIRE, FAIL, FINISH, START
+from slipstream.core.family import FAMILIES
+from slipstream.core.simulator import Simulator
+from slipstream.device.cpu import CpuStreams
+from slipstream.device.runtime import Runtime, watchdog_ms
+from slipstream.device.workload import workload_of
+from slipstream.edge.replay import recorded_releases
+from slipstream.errors import DeviceError
+from slipstream.policies import find
+from slipstream.policies.learned import shipped
+from tests.device import faulty
+from tests.device.conftest import faulty_task, scenario_of, task
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def play(scenario, policy="edf", seed=0, data=None, streams=None, **options):
+    workload = workload_of(scenario, data, allow_code=True)
+    with streams or CpuStreams(workload, scenario.device.streams) as opened:
+        return Runtime(scenario, workload, opened, **options).play(find(policy, "edge"), seed)
+
+
+def check(scenario, events):
+    laws.check(events, scenario.device.streams, scenario.device.queue_limit)
+
+
+def two_tasks(**device):
+    poisson = {"kind": "poisson", "mean_gap_ms": 9}
+    text = task("text", "builtin:transformer", "text-128", 3, arrival=poisson)
+    return scenario_of([task(variants=2), text], 600, **device)
+
+
+@pytest.mark.parametrize("policy", ["edf", "edf-fit", "lookahead", "random"])
+def test_a_run_obeys_the_laws_and_has_the_arrivals_of_the_simulation(policy):
+    scenario = two_tasks()
+    found = play(scenario, policy, seed=3)
+    check(scenario, found.events)
+    simulated = recorded_releases(Simulator(scenario).play(find(policy, "edge"), 3), 2)
+    measured = recorded_releases(found.events, 2)
+    for number in range(2):
+        assert measured[number].tolist() == simulated[number].tolist()
+    assert found.faults == []
+    assert not found.interrupted
+    assert found.events["time"][-1] == 600_000_000
+    assert len(found.dispatch_ns) == (found.events["kind"] == START).sum()
+    assert (found.events["kind"] == FINISH).sum() > 0
+
+
+def test_a_policy_in_plain_python_runs_too():
+    class First:
+        name = "first"
+
+        def choose(self, global_row, rows, mask):
+            return int(np.flatnonzero(mask)[0])
+
+    scenario = two_tasks()
+    found = play(scenario, First(), 1)
+    check(scenario, found.events)
+    assert (found.events["kind"] == FINISH).sum() > 0
+
+
+def test_a_trained_policy_chooses_in_compiled_code_and_makes_no_mistake():
+    scenario = two_tasks()
+    found = play(scenario, next(iter(shipped("edge"))), 1)
+    check(scenario, found.events)
+    assert (found.events["kind"] == FINISH).sum() > 0
+    assert found.mistakes == 0
+
+
+def test_measured_service_is_what_the_workers_say():
+    scenario = scenario_of([task(model="builtin:resnet", dataset="synthetic:3x64x64")], 500, streams=1)
+    found = play(scenario)
+    starts = found.events[found.events["kind"] == START]["time"]
+    finishes = found.events[found.events["kind"] == FINISH]["time"]
+    held = (finishes - starts[: len(finishes)]).astype(float)
+    worked = np.array([service for _, _, service in found.service_ns])
+    assert (held >= worked).all()
+    assert (worked > 0).all()
+
+
+def test_jobs_that_wait_past_their_deadline_expire_as_in_a_simulation():
+    slow = task(model="builtin:resnet", dataset="synthetic:3x64x64", variants=5, deadline_ms=4)
+    slow["arrival"] = {"kind": "periodic", "period_ms": 1}
+    scenario = scenario_of([slow], 200, streams=1)
+    found = play(scenario, "accuracy-first")
+    check(scenario, found.events)
+    assert (found.events["kind"] == EXPIRE).sum() > 0
+
+
+def test_a_finite_trace_ends_with_its_last_job():
+    traced = task(arrival={"kind": "trace", "times_ms": [0, 0, 5]})
+    found = play(scenario_of([traced], 10_000))
+    kinds = Counter(found.events["kind"].tolist())
+    assert (kinds[ARRIVAL], kinds[FINISH], kinds[END]) == (3, 3, 1)
+    assert found.events["time"][-1] < 5_000_000_000
+
+
+def test_a_closed_loop_goes_on_after_finishes_and_after_faults(faulty_data):
+    loop = faulty_task(arrival={"kind": "closed"})
+    scenario = scenario_of([loop], 300)
+    found = play(scenario, data=faulty_data([faulty.FINE, faulty.RAISES]))
+    check(scenario, found.events)
+    kinds = Counter(found.events["kind"].tolist())
+    assert kinds[FINISH] > 1
+    assert kinds[FAIL] == len(found.faults) > 1
+    assert kinds[FINISH] == len(found.service_ns)
+
+
+def test_accuracy_is_measured_where_labels_are_known(faulty_data, tmp_path):
+    data = faulty_data([faulty.FINE] * 4)
+    np.save(tmp_path / "labels.npy", np.array([9, 9, 9, 0]))  # the model always says 9
+    found = play(scenario_of([faulty_task(arrival={"kind": "trace", "times_ms": [1, 2, 3, 4]})]), data=data)
+    assert found.accuracy[0, 0].judged == 4
+    assert found.accuracy[0, 0].right == 3
+
+
+def check_faults(scenario, found, faults):
+    """Check that exactly the jobs failed that had to, each once, and that the log accounts for every job."""
+    check(scenario, found.events)
+    finished = found.events[np.isin(found.events["kind"], (FINISH, FAIL))]
+    for row in finished:
+        fault = faults[int(row["job"]) % len(faults)]
+        assert (row["kind"] == FAIL) == (fault != faulty.FINE)
+    failed = finished[finished["kind"] == FAIL]
+    assert sorted(job for _, job, _ in found.faults) == sorted(failed["job"].tolist())
+    figures = FAMILIES["edge"].metrics(scenario, found.events)
+    assert figures["fail_rate"] > 0
+    return Counter(faults[int(job) % len(faults)] for job in failed["job"])
+
+
+def test_every_kind_of_fault_fails_its_own_job_and_no_other(faulty_data):
+    faults = [faulty.FINE, *faulty.FAULTS]
+    times = {"kind": "trace", "times_ms": [*range(36)]}
+    scenario = scenario_of([faulty_task(arrival=times, deadline_ms=60_000)], 60_000, queue_limit=64)
+    found = play(scenario, data=faulty_data(faults), watchdog=1000)
+    counts = check_faults(scenario, found, faults)
+    assert counts == dict.fromkeys(faulty.FAULTS, 6)
+    assert found.restarts >= 18
+    told = Counter(error.split(":")[0] for _, _, error in found.faults)
+    assert told["gave no answer within 1000 ms"] == 6
+    assert told["the worker died"] == 12
+
+
+def thousand(faulty_data):
+    """Return a scenario with 1,000 faults of all kinds among 1,200 jobs, and its inputs."""
+    faults = [faulty.FINE, *faulty.FAULTS]
+    times = {"kind": "trace", "times_ms": [0.5 * job for job in range(1200)]}
+    scenario = scenario_of([faulty_task(arrival=times, deadline_ms=600_000)], 600_000, queue_limit=2000)
+    return scenario, faults, faulty_data(faults)
+
+
+def test_a_thousand_faults_in_one_run_lose_and_double_no_job(faulty_data):
+    scenario, faults, data = thousand(faulty_data)
+    found = play(scenario, data=data, watchdog=250)
+    counts = check_faults(scenario, found, faults)
+    assert counts == dict.fromkeys(faulty.FAULTS, 200)
+    assert len(found.faults) == 1000
+    arrived = (found.events["kind"] == ARRIVAL).sum()
+    assert arrived == 1200 == np.isin(found.events["kind"], (FINISH, FAIL)).sum()
+
+
+def test_ctrl_c_lets_runs_end_and_closes_the_log():
+    scenario = scenario_of([task(model="builtin:resnet", variants=5)], 60_000)
+    struck = []
+
+    def strike_once(time, _lane):
+        if time > 300_000_000 and not struck:
+            struck.append(time)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    found = play(scenario, "accuracy-first", watcher=strike_once)
+    check(scenario, found.events)
+    assert found.interrupted
+    assert found.events["time"][-1] < 20_000_000_000
+    kinds = Counter(found.events["kind"].tolist())
+    assert kinds[START] == kinds[FINISH] > 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_watchdog_follows_the_longest_latency():
+    assert watchdog_ms(scenario_of([task()])) == 1000
+    assert watchdog_ms(scenario_of([task(latency_ms=100)])) == 2000
+
+
+def test_streams_and_scenario_must_agree():
+    scenario = scenario_of([task()], streams=3)
+    workload = workload_of(scenario)
+    with CpuStreams(workload, 2) as streams, pytest.raises(DeviceError, match="has 2 streams: expected 3"):
+        Runtime(scenario, workload, streams)
