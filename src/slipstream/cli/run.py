@@ -9,7 +9,10 @@ import typer
 
 from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, describe_run, print_json, writable
 
-PolicyOption = Annotated[str, typer.Option(help="Name of a policy (`slipstream policies` lists them).")]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(help="Name of a policy (`slipstream policies` lists them); a usual one if absent."),
+]
 LogOption = Annotated[Path | None, typer.Option(help="Write the event log to this Parquet file.")]
 RenderOption = Annotated[
     bool, typer.Option("--render", help="Draw streams and queues in the terminal as the run goes.")
@@ -29,7 +32,7 @@ LIVE_ROWS = 64
 
 def run(
     scenario: ScenarioArgument,
-    policy: PolicyOption = "edf",
+    policy: PolicyOption = None,
     seed: SeedOption = 0,
     log: LogOption = None,
     render: RenderOption = False,
@@ -55,7 +58,7 @@ def run(
         raise InputError("--speed without --render: expected both, or neither")
     loaded: Any = load(scenario)
     family = family_of(loaded)
-    player = find(policy, family.name)
+    player = find(policy or family.default_policy, family.name)
     about = describe_run(scenario, loaded, player.name, seed)
     writer = LogWriter(writable(log), about) if log is not None else None
     pieces: list[np.ndarray] = []
