@@ -53,7 +53,8 @@ def takes_more(spec, state, lane, job):
 @inlined
 def can_be_chosen(state, lane, job, stage):
     """Return whether a stage of a job that takes more can be chosen now."""
-    return is_ready(state, lane, job, stage) and state.stages[lane, job, stage].selected != state.lanes[lane].round
+    chosen_before = state.stages[lane, job, stage].selected == state.lanes[lane].round_number
+    return is_ready(state, lane, job, stage) and not chosen_before
 
 
 @kernel

@@ -350,7 +350,7 @@ def reset(spec, state, lane, seed, namespace):
     header.in_round = 0
     header.committable = 0
     header.common_due = 0
-    header.round = 0
+    header.round_number = 0
     header.round_commitments = 0
     header.commitments = 0
     header.candidates = 0

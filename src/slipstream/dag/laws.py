@@ -90,7 +90,6 @@ class _Check:
         self.known(job, stage, "move")
         told = f"move of executor {executor} to job {job}"
         self.demand(self.running[executor] is None and self.target[executor] is None, f"{told}, but it is busy")
-        self.demand(self.at[executor] != job, f"{told}, where it is")
         self.at[executor], self.target[executor] = None, job
 
     def ready(self, job: int, executor: int) -> None:

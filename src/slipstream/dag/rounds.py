@@ -50,7 +50,7 @@ def commit_to_stage(spec, state, lane, count):
     assign(spec, state, lane, job, stage, count)
     if job != header.source_job:
         state.jobs[lane, job].supply += count
-    state.stages[lane, job, stage].selected = header.round
+    state.stages[lane, job, stage].selected = header.round_number
     header.round_commitments += 1
 
 
@@ -155,7 +155,7 @@ def end_round(spec, state, lane):
         commit(state, lane, header.committable, NOWHERE, NOWHERE)
     header.in_round = 0
     header.has_source = 0
-    header.round += 1
+    header.round_number += 1
     for executor in range(spec.machine[0].executors):
         worker = state.executors[lane, executor]
         if worker.job == job and worker.stage == stage and worker.activity == IDLE:

@@ -88,7 +88,7 @@ LANE = np.dtype(
         ("in_round", "i8"),  # 1 while a round is open
         ("committable", "i8"),  # executors of the source that are not committed yet
         ("common_due", "i8"),  # 1 if something came that idle executors of the common pool may serve
-        ("round", "i8"),  # number of the round
+        ("round_number", "i8"),
         ("round_commitments", "i8"),  # commitments to stages in this round
         ("commitments", "i8"),  # records of commitments
         ("candidates", "i8"),  # stages that can be chosen

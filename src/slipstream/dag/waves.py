@@ -30,7 +30,7 @@ def job_stream(header, number, kind):
 def draw_duration(spec, state, lane, job, stage, executor, wave):
     """Return the time of the next task of a stage on an executor."""
     owner = state.jobs[lane, job]
-    counter = stage * STAGE_STRIDE + state.stages[lane, job, stage].started
+    counter = np.int64(stage) * STAGE_STRIDE + state.stages[lane, job, stage].started
     between = spec.level_of[owner.local]
     level = between.low
     if between.gap > 0.0:
@@ -66,4 +66,4 @@ def stage_fails(spec, state, lane, job, stage):
     if machine.failure_share == 0.0 or failures >= machine.most_failures:
         return False
     key = job_stream(state.lanes[lane], state.jobs[lane, job].number, FAILURES)
-    return uniform(key, stage * STAGE_STRIDE + failures) < machine.failure_share
+    return uniform(key, np.int64(stage) * STAGE_STRIDE + failures) < machine.failure_share
