@@ -13,7 +13,7 @@ from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import check_seed, namespace_code
 from slipstream.core.spaces import action_space, observation_space, observed_keys
 from slipstream.errors import InputError, ScenarioError
-from slipstream.render.scene import Scene
+from slipstream.render.scene import Scene, scene_of
 
 RENDER_MODES = ("rgb_array", "ansi")
 RENDER_FPS = 15
@@ -43,13 +43,13 @@ def _rendering(family: Family, scenario: Any, mode: str | None) -> tuple[Scene |
         raise InputError(f"render_mode '{mode}': expected one of {', '.join(RENDER_MODES)}, or None")
     cast = family.cast(scenario)
     if mode == "ansi":
-        return Scene(cast), None
+        return scene_of(cast), None
     try:
-        from slipstream.render.picture import Painter
+        from slipstream.render.picture import painter_of
     except ImportError as error:
         text = "render_mode 'rgb_array' needs Pillow: run `pip install pillow`"
         raise gymnasium.error.DependencyNotInstalled(text) from error
-    return Scene(cast), Painter(cast)
+    return scene_of(cast), painter_of(cast)
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -111,7 +111,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         seeds = np.array([-1 if seed is None else check_seed(seed)], np.int64)
         lanes.reset_lanes(*self._structs, np.ones(1, np.bool_), seeds, namespace)
         if self._scene is not None:
-            self._scene = Scene(self._scene.cast)
+            self._scene = scene_of(self._scene.cast)
             self._look(self._scene, stepped=False)
         return self._observation(), self._info()
 

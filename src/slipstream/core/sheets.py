@@ -22,8 +22,8 @@ class Sheet(structref.StructRefProxy):
     """The candidates of some lanes.
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
-    packed indices of the legal rows, dispatch rows first; counts (L, 4) int32: dispatch rows, legal rows, and two that
-    a family may note what it wrote in; global_image (3, G), row_image (3, F): scale, low and high of each column;
+    packed indices of the legal rows, dispatch rows first; counts (L, 8) int32: dispatch rows, legal rows, and six
+    in which a family may note what it wrote; global_image (3, G), row_image (3, F): scale, low and high of each column;
     reward, elapsed, time, terminated, truncated, illegal (L,): how the last step of each lane came out, times in ns.
 
     Where work is a graph: nodes (L, N, Fn) with node_image (3, Fn), node_job (L, N), edges (L, 2, E) and
@@ -110,7 +110,7 @@ def sheet_arrays(
         "rows": np.zeros((lanes, rows, len(row_features)), real),
         "mask": np.zeros((lanes, rows), np.int8),
         "legal": np.zeros((lanes, rows), np.int32),
-        "counts": np.zeros((lanes, 4), np.int32),
+        "counts": np.zeros((lanes, 8), np.int32),
         "global_image": global_features.identity() if raw else global_features.image(),
         "row_image": row_features.identity() if raw else row_features.image(),
         **{name: np.zeros(lanes, number) for name, number in OUTCOMES.items()},

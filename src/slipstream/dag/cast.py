@@ -26,6 +26,7 @@ def cast(scenario: DagScenario) -> Cast:
         deadline=(None,) * count,
         accuracy=None,
         end=_about_the_end(scenario, expected * count),
+        graphs=True,
     )
 
 

@@ -14,6 +14,7 @@ from slipstream.core.jit import inlined, kernel
 def add_demand(spec, state, lane, job, stage, change):
     """Change a stage's demand; its children count it as long as there is any."""
     own = state.stages[lane, job, stage]
+    state.jobs[lane, job].touched = 1
     before = own.demand
     own.demand = before + change
     if (before > 0) != (before + change > 0):

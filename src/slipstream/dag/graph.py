@@ -7,19 +7,23 @@ from slipstream.core.lanes import ASKING
 from slipstream.core.sheets import put
 from slipstream.dag import features as f
 from slipstream.dag.demand import can_be_chosen, takes_more
-from slipstream.dag.state import CHOOSE_COUNT
+from slipstream.dag.state import CHOOSE_COUNT, EDGES, NODES, ROW_NODES, ROWS
 
 
 @kernel
 def write_graph(spec, state, lane, sheet, slot, afresh):
     """Write nodes and edges; neither changes between the phases of a choice, and edges only as stages come and go."""
     header = state.lanes[lane]
-    if afresh or header.graph_stale:
+    stale = afresh or header.graph_stale != 0
+    if stale:
         write_edges(spec, state, lane, sheet, slot)
-    if afresh or header.graph_stale or header.phase != CHOOSE_COUNT:
-        write_nodes(spec, state, lane, sheet, slot)
+    if stale or header.phase != CHOOSE_COUNT:
+        write_nodes(spec, state, lane, sheet, slot, stale)
     if not afresh:
+        # What was written afresh, into any sheet, says nothing of what the others show.
         header.graph_stale = 0
+        for place in range(header.active):
+            state.jobs[lane, state.order[lane, place]].touched = 0
 
 
 @kernel
@@ -31,6 +35,7 @@ def write_edges(spec, state, lane, sheet, slot):
         job = state.order[lane, place]
         owner = state.jobs[lane, job]
         if owner.shown:
+            owner.first_node = nodes
             for stage in range(owner.stages):
                 own = state.stages[lane, job, stage]
                 if own.unfinished > 0:
@@ -40,13 +45,15 @@ def write_edges(spec, state, lane, sheet, slot):
             for stage in range(owner.stages):
                 if state.stages[lane, job, stage].unfinished > 0:
                     edges = write_children(spec, state, lane, job, stage, sheet.edges[slot], edges)
-    for node in range(nodes, sheet.node_job.shape[1]):
+    for node in range(nodes, sheet.counts[slot, NODES]):
         sheet.node_job[slot, node] = -1
         for column in range(sheet.nodes.shape[2]):
             sheet.nodes[slot, node, column] = 0.0
-    for edge in range(edges, sheet.edges.shape[2]):
+    for edge in range(edges, sheet.counts[slot, EDGES]):
         sheet.edges[slot, 0, edge] = -1
         sheet.edges[slot, 1, edge] = -1
+    sheet.counts[slot, NODES] = nodes
+    sheet.counts[slot, EDGES] = edges
 
 
 @inlined
@@ -61,17 +68,22 @@ def write_children(spec, state, lane, job, stage, pairs, edges):
 
 
 @kernel
-def write_nodes(spec, state, lane, sheet, slot):
-    """Write the columns of the nodes."""
+def write_nodes(spec, state, lane, sheet, slot, all_jobs):
+    """Write the columns of the nodes; unless `all_jobs`, those of jobs to which nothing happened only get older."""
     header = state.lanes[lane]
-    node, image = 0, sheet.node_image
+    image = sheet.node_image
     for place in range(header.active if header.status == ASKING else 0):
         job = state.order[lane, place]
         owner = state.jobs[lane, job]
         if not owner.shown:
             continue
-        more = takes_more(spec, state, lane, job)
         age = header.now - owner.arrival
+        if not all_jobs and not owner.touched:
+            for node in range(owner.first_node, owner.first_node + owner.left):
+                put(sheet.nodes[slot, node], image, f.NODE_JOB_AGE, age)
+            continue
+        node = owner.first_node
+        more = takes_more(spec, state, lane, job)
         is_source = 1.0 if job == header.source_job else 0.0
         for stage in range(owner.stages):
             own = state.stages[lane, job, stage]
@@ -101,14 +113,15 @@ def write_candidate_nodes(state, lane, sheet, slot):
     header = state.lanes[lane]
     width = state.stages.shape[2]
     counting = header.phase == CHOOSE_COUNT
-    listed = sheet.counts[slot, 2]
-    for row in range(sheet.candidate_node.shape[1]):
-        node = -1
-        if row < listed:
-            if counting:
-                shown = state.jobs[lane, header.chosen_job].shown
-                node = state.stages[lane, header.chosen_job, header.chosen_stage].node if shown else -1
-            else:
-                job = state.candidates[lane, row] // width
-                node = state.stages[lane, job, state.candidates[lane, row] - job * width].node
+    listed = sheet.counts[slot, ROWS]
+    for row in range(listed):
+        if counting:
+            shown = state.jobs[lane, header.chosen_job].shown
+            node = state.stages[lane, header.chosen_job, header.chosen_stage].node if shown else -1
+        else:
+            job = state.candidates[lane, row] // width
+            node = state.stages[lane, job, state.candidates[lane, row] - job * width].node
         sheet.candidate_node[slot, row] = node
+    for row in range(listed, sheet.counts[slot, ROW_NODES]):
+        sheet.candidate_node[slot, row] = -1
+    sheet.counts[slot, ROW_NODES] = listed

@@ -37,6 +37,7 @@ from slipstream.dag.state import (
     NO_HORIZON,
     NOWHERE,
     POISSON,
+    REST,
     RUNNING,
 )
 from slipstream.dag.tasks import begin_again, complete_stage, count_busy, count_jobs, finish_job, start_task
@@ -92,24 +93,22 @@ def arrive(spec, state, lane):
     owner.template = template
     owner.arrival = header.now
     owner.key = job_stream(header, header.arrived, DURATIONS)
-    owner.work = source.work
     owner.path = source.path
     owner.stages = source.stages
     owner.first_stage = source.first_stage
     owner.left = source.stages
     owner.unstarted = source.stages
-    owner.tasks = source.tasks
     owner.local = 0
     owner.supply = 0
     owner.pooled = 0
     owner.edges = source.edges
     owner.done = 0
+    owner.touched = 1
     for stage in range(source.stages):
         prepare_stage(spec.stages[source.first_stage + stage], state.stages[lane, job, stage])
     state.order[lane, header.active] = job
     header.active += 1
     header.arrived += 1
-    header.work += source.work
     header.common_due = 1
     header.graph_stale = 1
     record(state, lane, ARRIVAL, template, owner.number, -1, -1)
@@ -154,21 +153,25 @@ def arrive_at_job(spec, state, lane, executor):
 
 @kernel
 def end_task(spec, state, lane, executor):
-    """Let a task end: the executor takes the stage's next one if there is any, else it is free."""
+    """Let a task end: the executor takes the stage's next one if there is any, else it is free.
+
+    Return whether the executor just goes on, which is by far the most frequent event: nothing is to be chosen then.
+    """
     header = state.lanes[lane]
     worker = state.executors[lane, executor]
     job, stage = worker.job, worker.stage
     own = state.stages[lane, job, stage]
     own.unfinished -= 1
     own.recent = header.now - worker.began
+    state.jobs[lane, job].touched = 1
     record(state, lane, FINISH, stage, state.jobs[lane, job].number, -1, executor)
-    if own.remaining > 0:
-        start_task(spec, state, lane, executor, job, stage)
-    elif own.unfinished == 0 and stage_fails(spec, state, lane, job, stage):
+    if own.remaining == 0:
+        if own.unfinished > 0 or not stage_fails(spec, state, lane, job, stage):
+            release(spec, state, lane, executor, job, stage)
+            return False
         begin_again(spec, state, lane, job, stage)
-        start_task(spec, state, lane, executor, job, stage)
-    else:
-        release(spec, state, lane, executor, job, stage)
+    start_task(spec, state, lane, executor, job, stage, REST)
+    return True
 
 
 @kernel
@@ -209,21 +212,21 @@ def end_episode(state, lane, status):
     record(state, lane, END, -1, -1, -1, -1)
 
 
-@kernel
+@inlined
 def apply(spec, state, lane, slot, time):
-    """Let time pass to an event and let it happen."""
+    """Let time pass to an event and let it happen; return whether nothing can be chosen after it."""
     header = state.lanes[lane]
     header.now = time
     header.events += 1
     if slot < spec.machine[0].executors:
         if state.executors[lane, slot].activity == RUNNING:
-            end_task(spec, state, lane, slot)
-        else:
-            arrive_at_job(spec, state, lane, slot)
+            return end_task(spec, state, lane, slot)
+        arrive_at_job(spec, state, lane, slot)
     elif slot == arrival_slot(spec):
         arrive(spec, state, lane)
     else:
         end_episode(state, lane, TRUNCATED)
+    return False
 
 
 @kernel
@@ -246,15 +249,21 @@ def end_step(spec, state, lane):
     header.elapsed = header.now - header.step_began
 
 
+@inlined
+def log_is_full(spec, state, lane):
+    """Return whether the log must be flushed before the next event."""
+    room = state.log.shape[1]
+    return room > 0 and state.lanes[lane].log_rows + spec.machine[0].log_margin > room
+
+
 @kernel
 def resume(spec, state, lane):
     """Apply events until a choice is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        log_full = state.log.shape[1] > 0 and header.log_rows + spec.machine[0].log_margin > state.log.shape[1]
         # After the end nothing more is written: its row stays, and the status with it.
-        if log_full and header.status == ASKING:
+        if log_is_full(spec, state, lane) and header.status == ASKING:
             header.status = LOG_FULL
             return
         if header.status == ASKING and work_is_over(spec, state, lane):
@@ -266,8 +275,10 @@ def resume(spec, state, lane):
             header.asked = 0
             header.choices += 1
             break
-        time = earliest_time(state.heap, lane)
-        apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
+        calm = True
+        while calm and not log_is_full(spec, state, lane):
+            time = earliest_time(state.heap, lane)
+            calm = apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
 
 
@@ -347,6 +358,8 @@ def reset(spec, state, lane, seed, namespace):
     header.moving = 0
     header.common = 0
     header.has_source = 0
+    header.source_job = NOWHERE
+    header.source_stage = NOWHERE
     header.in_round = 0
     header.committable = 0
     header.common_due = 0
@@ -365,7 +378,6 @@ def reset(spec, state, lane, seed, namespace):
     header.discounted = 0.0
     header.busy_counted = 0
     header.busy_time = 0
-    header.work = 0
     for job in range(state.jobs.shape[1]):
         state.jobs[lane, job].number = -1
     clear(state.heap, lane)

@@ -13,7 +13,15 @@ from slipstream.dag import features as f
 from slipstream.dag.graph import write_candidate_nodes, write_graph
 from slipstream.dag.kernel import advance, reset, resume
 from slipstream.dag.rounds import may_stop
-from slipstream.dag.state import CHOOSE_COUNT, NOWHERE, DagStateType
+from slipstream.dag.state import (
+    CHOOSE_COUNT,
+    DISPATCH_ROWS,
+    LEGAL_ROWS,
+    NOWHERE,
+    ROWS,
+    ROWS_BEHIND,
+    DagStateType,
+)
 
 
 @kernel
@@ -122,8 +130,8 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
         for row in range(listed):
             write_candidate(spec, state, lane, row, sheet, slot, row)
             allow(sheet, slot, row, row)
-    clear_rows(sheet, slot, listed, sheet.counts[slot, 2])
-    sheet.counts[slot, 2] = listed
+    clear_rows(sheet, slot, listed, sheet.counts[slot, ROWS])
+    sheet.counts[slot, ROWS] = listed
     dispatch = listed
     if last > spec.machine[0].rows:
         dispatch += list_behind(spec, state, lane, sheet, slot, listed)
@@ -131,8 +139,8 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     sheet.mask[slot, last] = 1 if stops else 0
     if stops:
         sheet.legal[slot, dispatch] = last
-    sheet.counts[slot, 0] = dispatch
-    sheet.counts[slot, 1] = dispatch + (1 if stops else 0)
+    sheet.counts[slot, DISPATCH_ROWS] = dispatch
+    sheet.counts[slot, LEGAL_ROWS] = dispatch + (1 if stops else 0)
 
 
 @inlined
@@ -167,8 +175,8 @@ def list_behind(spec, state, lane, sheet, slot, listed):
             sheet.mask[slot, first + place] = 0
         else:
             allow(sheet, slot, first + place, listed + place)
-    clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, 3])
-    sheet.counts[slot, 3] = behind
+    clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
+    sheet.counts[slot, ROWS_BEHIND] = behind
     return 0 if counting else behind
 
 

@@ -41,6 +41,7 @@ def lose_supply(state, lane, job):
     """Note that a job has an executor less to count on; one that is done and has none makes room for another."""
     owner = state.jobs[lane, job]
     owner.supply -= 1
+    owner.touched = 1
     if owner.done and owner.supply == 0:
         owner.number = -1
 

@@ -126,6 +126,11 @@ def go_to_stage(spec, state, lane, executor, job, stage):
 def set_source(state, lane, job, stage):
     """Note the pool whose executors may be given away."""
     header = state.lanes[lane]
+    # What is the source, and what was, shows in the nodes of the job.
+    if header.source_job != NOWHERE:
+        state.jobs[lane, header.source_job].touched = 1
+    if job != NOWHERE:
+        state.jobs[lane, job].touched = 1
     header.has_source = 1
     header.source_job = job
     header.source_stage = stage
@@ -156,6 +161,10 @@ def end_round(spec, state, lane):
     header.in_round = 0
     header.has_source = 0
     header.round_number += 1
+    for place in range(header.commitments):
+        # What was chosen in this round can be chosen again in the next.
+        if state.commitments[lane, place].job != NOWHERE:
+            state.jobs[lane, state.commitments[lane, place].job].touched = 1
     for executor in range(spec.machine[0].executors):
         worker = state.executors[lane, executor]
         if worker.job == job and worker.stage == stage and worker.activity == IDLE:

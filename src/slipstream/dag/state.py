@@ -19,6 +19,8 @@ IDLE, RUNNING, MOVING = range(3)
 FRESH, FIRST, REST = range(3)
 """How a task finds its executor: idle before or just arrived, from another stage of the job, or from the same stage."""
 JOB_SECONDS, MAKESPAN = range(2)
+DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
+"""What the counts of a sheet say: the first two to everybody, the others how much of it is filled."""
 NOWHERE = -1
 """In place of a job: the common pool. In place of a stage: the pool of the job."""
 
@@ -105,7 +107,7 @@ LANE = np.dtype(
         ("discounted", "f8"),  # discounted job-nanoseconds since the last choice
         ("busy_counted", "i8"),  # time up to which busy time is counted
         ("busy_time", "i8"),  # executor-nanoseconds spent on tasks
-        ("work", "i8"),  # expected work of tasks not started, all jobs
+        ("work", "i8"),  # expected work of tasks not started, all jobs, at the last choice
         ("parameter", "f8"),  # of the policy that plays, where it has one; set from outside
         ("arrival_key", "u8"),
         ("template_key", "u8"),
@@ -118,13 +120,13 @@ JOB_STATE = np.dtype(
         ("template", "i8"),
         ("arrival", "i8"),
         ("key", "u8"),
-        ("work", "i8"),  # expected work of tasks not started
+        ("work", "i8"),  # expected work of tasks not started, at the last choice
         ("path", "i8"),  # longest chain of durations before it
         ("stages", "i4"),
         ("first_stage", "i4"),
         ("left", "i4"),  # stages that are not complete
         ("unstarted", "i4"),  # stages with tasks that are not started
-        ("tasks", "i4"),  # tasks not started
+        ("tasks", "i4"),  # tasks not started, at the last choice
         ("local", "i4"),  # executors that are at the job
         ("supply", "i4"),  # these, those on their way, and those committed elsewhere
         ("pooled", "i4"),  # executors idle in its pool
@@ -133,6 +135,8 @@ JOB_STATE = np.dtype(
         ("rank", "i4"),  # place among the jobs in the window
         ("place", "i4"),  # place among all jobs in the system
         ("done", "i4"),
+        ("touched", "i4"),  # 1 if something of it changed since its nodes were written
+        ("first_node", "i4"),  # place of its first stage in the graph of the observation
     ],
     align=True,
 )

@@ -33,25 +33,18 @@ def count_jobs(spec, header):
 
 
 @inlined
-def start_task(spec, state, lane, executor, job, stage):
+def start_task(spec, state, lane, executor, job, stage, wave):
     """Start the next task of a stage on an executor in its pool."""
-    header = state.lanes[lane]
-    worker = state.executors[lane, executor]
+    now = state.lanes[lane].now
     owner = state.jobs[lane, job]
     own = state.stages[lane, job, stage]
-    wave = FRESH if worker.last < 0 else REST if worker.last == stage else FIRST
-    end = header.now + draw_duration(spec, state, lane, job, stage, executor, wave)
+    end = now + draw_duration(spec, state, lane, job, stage, executor, wave)
     own.remaining -= 1
     own.started += 1
-    owner.tasks -= 1
-    expected = spec.stages[owner.first_stage + stage].duration
-    owner.work -= expected
-    header.work -= expected
     if own.remaining == 0:
         owner.unstarted -= 1
     add_demand(spec, state, lane, job, stage, -1)
-    worker.last = stage
-    worker.began = header.now
+    state.executors[lane, executor].began = now
     schedule(state.heap, lane, executor, end)
     record(state, lane, START, stage, owner.number, wave, executor)
 
@@ -63,8 +56,11 @@ def begin_work(spec, state, lane, executor, job, stage):
     enter_pool(state, lane, executor, job, stage)
     count_busy(state.lanes[lane])
     state.lanes[lane].running += 1
-    state.executors[lane, executor].activity = RUNNING
-    start_task(spec, state, lane, executor, job, stage)
+    worker = state.executors[lane, executor]
+    worker.activity = RUNNING
+    wave = FRESH if worker.last < 0 else REST if worker.last == stage else FIRST
+    worker.last = stage
+    start_task(spec, state, lane, executor, job, stage, wave)
 
 
 @kernel
@@ -76,9 +72,6 @@ def begin_again(spec, state, lane, job, stage):
     own.remaining = source.tasks
     own.unfinished = source.tasks
     owner.unstarted += 1
-    owner.tasks += source.tasks
-    owner.work += source.tasks * source.duration
-    state.lanes[lane].work += source.tasks * source.duration
     add_demand(spec, state, lane, job, stage, source.tasks)
     record(state, lane, FAIL, stage, owner.number, -1, -1)
 

@@ -23,14 +23,30 @@ def list_job(spec, state, lane, job, count):
 
 
 @kernel
+def count_work(spec, state, lane, job):
+    """Count what a job has before it; doing so here costs less than with every task that starts."""
+    owner = state.jobs[lane, job]
+    if owner.touched:
+        owner.work = 0
+        owner.tasks = 0
+        for stage in range(owner.stages):
+            remaining = state.stages[lane, job, stage].remaining
+            owner.tasks += remaining
+            owner.work += remaining * spec.stages[owner.first_stage + stage].duration
+
+
+@kernel
 def list_candidates(spec, state, lane):
     """List the stages that can be chosen: those of jobs in the window first, both parts by arrival and stage."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     count, nodes, edges = 0, 0, 0
+    header.work = 0
     for place in range(header.active):
         job = state.order[lane, place]
         owner = state.jobs[lane, job]
+        count_work(spec, state, lane, job)
+        header.work += owner.work
         owner.shown = 1
         owner.rank = place
         owner.place = place
