@@ -40,6 +40,9 @@ class _Job:
     def is_complete(self, stage: int) -> bool:
         return self.finished[stage] == self.template.stages[stage].tasks
 
+    def is_whole(self) -> bool:
+        return all(self.is_complete(stage) for stage in range(len(self.template.stages)))
+
 
 class _Check:
     """The state of the machine as the rows up to one tell it."""
@@ -104,9 +107,14 @@ class _Check:
 
     def complete(self, job: int) -> None:
         found = self.known(job, 0, "done")
-        whole = all(found.is_complete(stage) for stage in range(len(found.template.stages)))
-        self.demand(whole, f"job {job} is done, but not all of its stages")
+        self.demand(found.is_whole(), f"job {job} is done, but not all of its stages")
         found.done = True
+
+    def end(self) -> None:
+        for number, job in enumerate(self.jobs):
+            self.demand(
+                job.done == job.is_whole(), f"the end: all stages of job {number} are complete, but it is not done"
+            )
 
 
 def check(events: np.ndarray, library: Library, executors: int) -> None:
@@ -138,3 +146,5 @@ def check(events: np.ndarray, library: Library, executors: int) -> None:
             now.fail(job, task)
         elif kind == DONE:
             now.complete(job)
+        else:
+            now.end()

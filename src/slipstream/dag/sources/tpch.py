@@ -85,6 +85,10 @@ class _Cell:
         self.content = state
 
 
+class _RefusedError(Exception):
+    """A pickle asked for something that could run."""
+
+
 class _NumbersOnly(pickle.Unpickler):
     """Reads dictionaries, lists and numbers; every name that a pickle asks for is refused or is a stand-in."""
 
@@ -95,7 +99,7 @@ class _NumbersOnly(pickle.Unpickler):
             ("numpy", "dtype"),
         }:
             return _Cell
-        raise pickle.UnpicklingError(f"{module}.{name}")
+        raise _RefusedError(f"{module}.{name}")
 
 
 def _read_profile(path: Path) -> dict[int, Any]:
@@ -107,7 +111,7 @@ def _read_profile(path: Path) -> dict[int, Any]:
         np.lib.format.read_array_header_1_0(file)
         read = _NumbersOnly(file, encoding="latin1").load()
         content = read.content[-1][0]
-    except pickle.UnpicklingError as error:
+    except _RefusedError as error:
         raise table_error(path, f"asks for {error}: expected a dictionary of numbers, nothing that can run") from error
     except Exception as error:
         # What a damaged pickle raises is not to be foreseen.
