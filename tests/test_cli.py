@@ -15,7 +15,7 @@ from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
 COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
-COMMANDS += ["generate", "generate edge", "import"]
+COMMANDS += ["generate", "generate edge", "generate dag", "import"]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
 
 

@@ -124,6 +124,14 @@ CASES = [
         -5.0,
     ),
     Case(
+        "what is divided by a speed is rounded up",
+        scenario(1, [(0, [stage("a", 2, 1)])], classes=[{"name": "f", "count": 1, "speed": 3.0}]),
+        [],
+        [(1, 0, 0, 0), (1.333333334, 0, 0, 0)],
+        [(1.666666668, 0)],
+        -1.666666668,
+    ),
+    Case(
         "a stage that fails is done again by the executor that ended it",
         scenario(2, [(0, [stage("a", 2, 1)])], failures={"probability": 1.0, "most": 1}),
         [0, 1],

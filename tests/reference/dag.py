@@ -189,11 +189,9 @@ class Machine:
 
     def candidates(self) -> list[tuple[Job, Stage]]:
         """Return the stages that can be chosen, by arrival and stage."""
-        assert self.source is not None
         return [
             (job, stage)
             for job in self.active
-            if job is self.source[0] or self.supply(job) < len(self.executors)
             for stage in job.stages
             if self.ready(stage) and stage.chosen_in != self.rounds
         ]
@@ -383,7 +381,7 @@ class Machine:
         home = executor.job
         assert home is not None
         places = [home] if not home.done else []
-        places += [job for job in self.active if job is not home and self.supply(job) < len(self.executors)]
+        places += [job for job in self.active if job is not home]
         for job in places:
             for stage in job.stages:
                 if self.ready(stage):

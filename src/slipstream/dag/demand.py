@@ -44,37 +44,28 @@ def is_ready(state, lane, job, stage):
 
 
 @inlined
-def takes_more(spec, state, lane, job):
-    """Return whether executors may be sent to a job: its own may always go on, others only if it has not got all."""
-    header = state.lanes[lane]
-    own = header.has_source and job == header.source_job
-    return own or state.jobs[lane, job].supply < spec.machine[0].executors
-
-
-@inlined
 def can_be_chosen(state, lane, job, stage):
-    """Return whether a stage of a job that takes more can be chosen now."""
+    """Return whether a stage can be chosen now."""
     chosen_before = state.stages[lane, job, stage].selected == state.lanes[lane].round_number
     return is_ready(state, lane, job, stage) and not chosen_before
 
 
 @kernel
-def anything_to_choose(spec, state, lane):
+def anything_to_choose(state, lane):
     """Return whether any stage can be chosen."""
     for place in range(state.lanes[lane].active):
         job = state.order[lane, place]
-        if takes_more(spec, state, lane, job):
-            for stage in range(state.jobs[lane, job].stages):
-                if can_be_chosen(state, lane, job, stage):
-                    return True
+        for stage in range(state.jobs[lane, job].stages):
+            if can_be_chosen(state, lane, job, stage):
+                return True
     return False
 
 
 @kernel
-def find_backup(spec, state, lane, home):
+def find_backup(state, lane, home):
     """Return a stage for an executor that is not needed where it was sent, as slot * S + stage, -1 if there is none.
 
-    The first ready one of the job where it is, else of the oldest job that takes more.
+    The first ready one of the job where it is, else of the oldest other job that has one.
     """
     width = state.stages.shape[2]
     for stage in range(state.jobs[lane, home].stages):
@@ -82,7 +73,7 @@ def find_backup(spec, state, lane, home):
             return home * width + stage
     for place in range(state.lanes[lane].active):
         job = state.order[lane, place]
-        if job != home and state.jobs[lane, job].supply < spec.machine[0].executors:
+        if job != home:
             for stage in range(state.jobs[lane, job].stages):
                 if is_ready(state, lane, job, stage):
                     return job * width + stage

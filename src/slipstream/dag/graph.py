@@ -6,7 +6,7 @@ from slipstream.core.jit import inlined, kernel
 from slipstream.core.lanes import ASKING
 from slipstream.core.sheets import put
 from slipstream.dag import features as f
-from slipstream.dag.demand import can_be_chosen, takes_more
+from slipstream.dag.demand import can_be_chosen
 from slipstream.dag.state import CHOOSE_COUNT, EDGES, NODES, ROW_NODES, ROWS
 
 
@@ -83,7 +83,6 @@ def write_nodes(spec, state, lane, sheet, slot, all_jobs):
                 put(sheet.nodes[slot, node], image, f.NODE_JOB_AGE, age)
             continue
         node = owner.first_node
-        more = takes_more(spec, state, lane, job)
         is_source = 1.0 if job == header.source_job else 0.0
         for stage in range(owner.stages):
             own = state.stages[lane, job, stage]
@@ -99,8 +98,7 @@ def write_nodes(spec, state, lane, sheet, slot, all_jobs):
             put(row, image, f.NODE_WORK, own.remaining * source.duration)
             put(row, image, f.NODE_PATH, source.path)
             put(row, image, f.NODE_CAN_BEGIN, 1.0 if own.waiting_parents == 0 else 0.0)
-            chosen = more and can_be_chosen(state, lane, job, stage)
-            put(row, image, f.NODE_CAN_BE_CHOSEN, 1.0 if chosen else 0.0)
+            put(row, image, f.NODE_CAN_BE_CHOSEN, 1.0 if can_be_chosen(state, lane, job, stage) else 0.0)
             put(row, image, f.NODE_JOB_SUPPLY, owner.supply)
             put(row, image, f.NODE_JOB_AGE, age)
             put(row, image, f.NODE_SOURCE, is_source)

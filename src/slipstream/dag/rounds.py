@@ -102,7 +102,7 @@ def go_to_stage(spec, state, lane, executor, job, stage):
     """Let an idle executor serve a stage, or another one if it has no tasks left, or go home if there is none."""
     worker = state.executors[lane, executor]
     if state.stages[lane, job, stage].remaining == 0:
-        found = find_backup(spec, state, lane, worker.job)
+        found = find_backup(state, lane, worker.job)
         if found < 0:
             settle(state, lane, executor)
             return
@@ -193,7 +193,7 @@ def open_round(spec, state, lane):
     header = state.lanes[lane]
     begin_round(state, lane)
     if header.committable > 0:
-        if anything_to_choose(spec, state, lane):
+        if anything_to_choose(state, lane):
             return True
         settle_all(spec, state, lane, header.source_job, header.source_stage)
     header.in_round = 0
@@ -258,5 +258,5 @@ def choose_count(spec, state, lane, count):
     header = state.lanes[lane]
     header.phase = CHOOSE_STAGE
     commit_to_stage(spec, state, lane, count)
-    if header.committable == 0 or not anything_to_choose(spec, state, lane):
+    if header.committable == 0 or not anything_to_choose(state, lane):
         end_round(spec, state, lane)

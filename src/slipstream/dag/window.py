@@ -7,18 +7,17 @@ with the least work left; what has no room is listed behind, for compiled polici
 from __future__ import annotations
 
 from slipstream.core.jit import kernel
-from slipstream.dag.demand import can_be_chosen, takes_more
+from slipstream.dag.demand import can_be_chosen
 
 
 @kernel
-def list_job(spec, state, lane, job, count):
+def list_job(state, lane, job, count):
     """Append the stages of a job that can be chosen; return the length of the list."""
     width = state.stages.shape[2]
-    if takes_more(spec, state, lane, job):
-        for stage in range(state.jobs[lane, job].stages):
-            if can_be_chosen(state, lane, job, stage):
-                state.candidates[lane, count] = job * width + stage
-                count += 1
+    for stage in range(state.jobs[lane, job].stages):
+        if can_be_chosen(state, lane, job, stage):
+            state.candidates[lane, count] = job * width + stage
+            count += 1
     return count
 
 
@@ -52,7 +51,7 @@ def list_candidates(spec, state, lane):
         owner.place = place
         nodes += owner.left
         edges += owner.edges
-        count = list_job(spec, state, lane, job, count)
+        count = list_job(state, lane, job, count)
     header.candidates = count
     header.shown = count
     fits = count <= machine.window_candidates and nodes <= machine.window_nodes and edges <= machine.window_edges
@@ -62,7 +61,7 @@ def list_candidates(spec, state, lane):
     header.shown_jobs = header.active
     if not fits:
         choose_window(spec, state, lane)
-        list_in_two_parts(spec, state, lane)
+        list_in_two_parts(state, lane)
         header.graph_stale = 1
 
 
@@ -78,7 +77,7 @@ def choose_window(spec, state, lane):
         job = next_job(state, lane, turn)
         owner = state.jobs[lane, job]
         # The end of the list is scratch space: only how many there are matters here.
-        own = list_job(spec, state, lane, job, header.candidates) - header.candidates
+        own = list_job(state, lane, job, header.candidates) - header.candidates
         fits = own <= candidates and owner.left <= nodes and owner.edges <= edges
         owner.shown = 1 if fits else 0
         if fits:
@@ -103,7 +102,7 @@ def next_job(state, lane, turn):
 
 
 @kernel
-def list_in_two_parts(spec, state, lane):
+def list_in_two_parts(state, lane):
     """List the stages of the jobs in the window, then those of the others."""
     header = state.lanes[lane]
     count, jobs = 0, 0
@@ -112,9 +111,9 @@ def list_in_two_parts(spec, state, lane):
         if owner.shown:
             owner.rank = jobs
             jobs += 1
-            count = list_job(spec, state, lane, state.order[lane, place], count)
+            count = list_job(state, lane, state.order[lane, place], count)
     header.shown = count
     header.shown_jobs = jobs
     for place in range(header.active):
         if not state.jobs[lane, state.order[lane, place]].shown:
-            count = list_job(spec, state, lane, state.order[lane, place], count)
+            count = list_job(state, lane, state.order[lane, place], count)
