@@ -24,6 +24,7 @@ from pydantic_core import PydanticUndefined
 
 from slipstream.cli.main import app
 from slipstream.core.family import FAMILIES, Family
+from slipstream.dag.features import NODE
 from slipstream.edge.profiles import PROFILES
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load
@@ -52,6 +53,8 @@ def tables() -> dict[str, Callable[[], str]]:
         parts = parts_of(family.scenario_type)
         found[f"{name}.candidates"] = family.candidate_features.markdown
         found[f"{name}.globals"] = family.global_features.markdown
+        if name == "dag":
+            found["dag.nodes"] = NODE.markdown
         found[f"{name}.policies"] = lambda name=name: _policies(name)
         found[f"{name}.scenarios"] = lambda family=family: _scenarios(family)
         found[f"{name}.keys"] = lambda parts=parts: "\n\n".join(map(_part, parts))
@@ -123,7 +126,8 @@ def _type(annotation: Any) -> str:
     if origin is Literal:
         return " or ".join(f'`"{value}"`' for value in inner)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return f"[{annotation.__name__}](edge.md#{annotation.__name__.lower()})"
+        family = annotation.__module__.split(".")[1]
+        return f"[{annotation.__name__}]({family}.md#{annotation.__name__.lower()})"
     return WORDS[annotation]
 
 
@@ -177,16 +181,26 @@ def _policies(family: str) -> str:
 
 
 def _scenarios(family: Family) -> str:
+    about = {"edge": _edge_load, "dag": _dag_load}[family.name]
+    columns = {
+        "edge": ["tasks", "jobs/s", "work, fastest variants", "work, slowest variants"],
+        "dag": ["executors", "jobs", "arrivals", "source"],
+    }[family.name]
     rows = []
     for name in builtin_names():
         scenario: Any = load(name)
         if scenario.family == family.name:
-            rows.append([f"`{name}`", f"`{digest(scenario)[:12]}`", *_load(family, scenario), scenario.description])
-    header = ["name", "digest", "tasks", "jobs/s", "work, fastest variants", "work, slowest variants", "description"]
-    return _rows(header, rows)
+            rows.append([f"`{name}`", f"`{digest(scenario)[:12]}`", *about(family, scenario), scenario.description])
+    return _rows(["name", "digest", *columns, "description"], rows)
 
 
-def _load(family: Family, scenario: Any) -> list[str]:
+def _dag_load(family: Family, scenario: Any) -> list[str]:
+    """Return executors, jobs, how they arrive and what they are."""
+    jobs = int(family.spec_arrays(scenario)["machine"]["jobs"][0])
+    return [str(scenario.executors), str(jobs), scenario.arrivals.kind, scenario.jobs.kind]
+
+
+def _edge_load(family: Family, scenario: Any) -> list[str]:
     """Return tasks, jobs per second, and the work they bring as a share of what the device can do."""
     count = str(len(scenario.tasks))
     if any(task.arrival.kind in ("trace", "closed") for task in scenario.tasks):

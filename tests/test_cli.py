@@ -15,7 +15,7 @@ from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
 COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
-COMMANDS += ["profile", "execute", "validate", "generate", "generate edge", "import"]
+COMMANDS += ["profile", "execute", "validate", "generate", "generate edge", "generate dag", "import"]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import KINDS
+from slipstream.core.eventlog import KINDS, MOVE
 from slipstream.core.family import FAMILIES
+from slipstream.dag import laws as dag_laws
+from slipstream.dag.features import NODE
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load, schema
 
@@ -123,36 +125,49 @@ def test_every_feature_policy_and_scenario_is_documented():
 
 
 def test_every_json_key_is_documented_with_a_meaning():
-    page = hooks.render((DOCS / "edge.md").read_text(encoding="utf-8"))
+    pages = {name: hooks.render((DOCS / f"{name}.md").read_text(encoding="utf-8")) for name in FAMILIES}
+    owners = {part.__name__: name for name, family in FAMILIES.items() for part in hooks.parts_of(family.scenario_type)}
     for name, definition in schema()["$defs"].items():
-        table = page.split(f"### {name}\n", 1)[1].split("\n###", 1)[0]
+        table = pages[owners[name]].split(f"### {name}\n", 1)[1].split("\n###", 1)[0]
         for key in definition["properties"]:
             row = next(line for line in table.splitlines() if line.startswith(f"| `{key}` |"))
             assert row.split(" | ")[-1].strip(" |")
 
 
-def test_every_metric_is_defined():
-    scenario = load("edge/tiny")
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_metric_is_defined(name):
+    scenario = load(f"{name}/tiny")
     empty = np.zeros(
         0, [("time", "i8"), ("job", "i8"), ("task", "i4"), ("resource", "i4"), ("variant", "i2"), ("kind", "i2")]
     )
-    page = (DOCS / "edge.md").read_text(encoding="utf-8")
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     section = page.split("## Metrics", 1)[1].split("\n## ", 1)[0]
     defined = set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
     general = {
         re.sub(r"/(class-)?.*", lambda m: f"/{m[1]}<n>" if m[1] else "/<task>", metric)
-        for metric in FAMILIES["edge"].metrics(scenario, empty)
+        for metric in FAMILIES[name].metrics(scenario, empty)
     }
     assert defined == general
 
 
-def test_the_machine_page_names_every_column_and_every_kind_of_event():
-    page = (DOCS / "edge-machine.md").read_text(encoding="utf-8")
-    family = FAMILIES["edge"]
-    for name in (*family.candidate_features.names, *family.global_features.names):
-        assert f"`{name}`" in page or f"**{name}" in page, name
-    for code, kind in enumerate(KINDS):
-        assert f"| {code} | {kind}" in page
+LOGGED = {"edge": range(MOVE), "dag": dag_laws.LOGGED}
+"""The kinds of events that a family's log has."""
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_machine_page_names_every_column_and_every_kind_of_event(name):
+    page = (DOCS / f"{name}-machine.md").read_text(encoding="utf-8")
+    family = FAMILIES[name]
+    for column in (*family.candidate_features.names, *family.global_features.names):
+        assert f"`{column}`" in page or f"**{column}" in page, column
+    for code in LOGGED[name]:
+        assert f"| {code} | {KINDS[code]}" in page
+
+
+def test_the_table_of_nodes_is_on_the_page():
+    page = hooks.render((DOCS / "dag.md").read_text(encoding="utf-8"))
+    for feature in NODE.features:
+        assert f"| `{feature.name}` | {feature.unit} |" in page
 
 
 def test_every_setting_of_training_is_documented_with_a_meaning():

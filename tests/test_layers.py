@@ -18,7 +18,7 @@ LAYERS = [
     ("core.generator", "core.tables"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.laws"),
     ("policies", "core.simulator"),
-    ("edge",),
+    ("edge", "dag"),
     ("scenario",),
     ("render",),
     ("core.spaces", "core.env", "core.vector", "core.speed"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from slipstream.core.family import FAMILIES, register_family
+from slipstream.dag import FAMILY as _DAG
 from slipstream.edge import FAMILY as _EDGE
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ __all__ = [
 ]
 
 register_family(_EDGE)
+register_family(_DAG)
 
 for _family in FAMILIES.values():
     gymnasium.register(

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.core import lanes
 from slipstream.core.env import SchedulingEnv
-from slipstream.core.rng import NAMESPACES
 from slipstream.core.simulator import Simulator
 from slipstream.edge import FAMILY, features
 from slipstream.edge.scenario import EdgeScenario
+from tests.kernels import KernelLane, compare_step, log_rows
+from tests.kernels import compare_choice as compare_point
 from tests.reference.edge import ReferenceEdge
 from tests.strategies import scripted_action
 
-LogRow = tuple[int, int, int, int, int, int]
-LOG_COLUMNS = ["time", "kind", "task", "job", "variant", "resource"]
-NAMESPACE_NAMES = {number: name for name, number in NAMESPACES.items()}
+__all__ = ["KernelEdge", "compare_choice", "compare_step", "log_rows"]
+
 MOST_CHOICES = 20_000
-
-
-def log_rows(events: np.ndarray) -> list[LogRow]:
-    """Return rows of an event log as the reference writes them."""
-    return list(zip(*(events[column].tolist() for column in LOG_COLUMNS), strict=True))
 
 
 def smallest_log(scenario: EdgeScenario) -> int:
@@ -32,98 +26,16 @@ def smallest_log(scenario: EdgeScenario) -> int:
     return 8 + evictions + 1
 
 
-class KernelEdge:
+class KernelEdge(KernelLane):
     """One episode of the compiled kernel, stopped at each choice."""
 
-    def __init__(self, scenario: EdgeScenario, seed: int, namespace: int = 2, log_rows: int = 1024) -> None:
-        self.simulator = Simulator(scenario, log_rows)
-        self.restart(seed, namespace)
-
-    def restart(self, seed: int, namespace: int = 2) -> None:
-        """Begin another episode in the same lane."""
-        self.flushed: list[np.ndarray] = []
-        self.simulator.reset(seed, NAMESPACE_NAMES[namespace], self.flushed.append)
-
-    def step(self, action: int) -> None:
-        """Take the action at the present choice and go on to the next choice or the end."""
-        self.simulator.step(action, self.flushed.append)
-
-    @property
-    def now(self) -> int:
-        return int(self.simulator.header["now"])
-
-    @property
-    def asked(self) -> int:
-        return int(self.simulator.header["asked"])
-
-    @property
-    def choices(self) -> int:
-        return int(self.simulator.header["choices"])
-
-    @property
-    def terminated(self) -> bool:
-        return bool(self.simulator.header["status"] == lanes.TERMINATED)
-
-    @property
-    def truncated(self) -> bool:
-        return bool(self.simulator.header["status"] == lanes.TRUNCATED)
-
-    @property
-    def over(self) -> bool:
-        return not self.simulator.asking
-
-    @property
-    def reward(self) -> float:
-        return float(self.simulator.header["reward"])
-
-    @property
-    def illegal(self) -> bool:
-        return bool(self.simulator.header["illegal"])
-
-    @property
-    def elapsed(self) -> int:
-        return int(self.simulator.header["elapsed"])
-
-    @property
-    def terms(self) -> dict[str, float]:
-        return dict(zip(FAMILY.reward_terms, self.simulator.arrays["terms"][0].tolist(), strict=True))
-
-    @property
-    def events(self) -> np.ndarray:
-        """The whole event log so far."""
-        return np.concatenate([*self.flushed, self.simulator.log()])
-
-    @property
-    def log(self) -> list[LogRow]:
-        return log_rows(self.events)
-
-    def mask(self) -> list[int]:
-        """Return the legal rows as 0/1."""
-        return list(self.simulator.observe()[2].tolist())
-
-    def rows(self) -> list[dict[str, float]]:
-        """Return the raw observation rows by column name."""
-        table = self.simulator.observe()[1].tolist()
-        return [dict(zip(features.CANDIDATE.names, row, strict=True)) for row in table]
-
-    def globals(self) -> dict[str, float]:
-        """Return the raw observation of the whole by name."""
-        return dict(zip(features.GLOBAL.names, self.simulator.observe()[0].tolist(), strict=True))
+    family = FAMILY
 
 
 def compare_choice(kernel: KernelEdge, reference: ReferenceEdge) -> None:
-    """Assert that both have come to the same point."""
-    where = f"at choice {reference.choices - 1}"
-    assert (kernel.now, kernel.asked, kernel.choices) == (reference.now, reference.asked, reference.choices), where
-    assert (kernel.terminated, kernel.truncated) == (reference.terminated, reference.truncated), where
-
-
-def compare_step(kernel: KernelEdge, reference: ReferenceEdge) -> None:
-    """Assert that the last step gave the same."""
-    where = f"before choice {reference.choices - 1}"
-    assert kernel.terms == reference.terms, where
-    assert kernel.reward == reference.reward, where
-    assert (kernel.illegal, kernel.elapsed) == (reference.illegal, reference.elapsed), where
+    """Assert that both have come to the same point, and ask for the same stream."""
+    compare_point(kernel, reference)
+    assert kernel.asked == reference.asked, f"at choice {reference.choices - 1}"
 
 
 def compare_observation(kernel: KernelEdge, reference: ReferenceEdge) -> None:

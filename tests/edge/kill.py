@@ -5,7 +5,6 @@ Exit code 0: no difference was found, the mutant survives. Anything else: it is 
 
 from __future__ import annotations
 
-import signal
 import sys
 import warnings
 
@@ -20,11 +19,9 @@ from slipstream.edge.scenario import EdgeScenario
 from slipstream.policies.base import Heuristic, find
 from tests.edge.adapter import KernelEdge, compare_episode, compare_observed, log_rows, smallest_log
 from tests.edge.cases import CASES, check
+from tests.mutation import limit_time, with_limits
 from tests.reference import edge as reference
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, in_short_runs, scripted_action
-
-LONGEST_S = 20
-"""A comparison takes a few seconds at most; one that does not come to an end has found a difference."""
 
 POLICIES: list[Heuristic] = [
     find("edf-fit", "edge"),
@@ -67,19 +64,8 @@ def compare_random(device: EdgeScenario, seed: int, script: int, lot: int) -> No
         compare_observed(device, seed, script, most_choices=80)
 
 
-def limit_time() -> None:
-    """Give the next comparison its time: that of this process, so that a busy machine kills no mutant."""
-    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_S)
-
-
-def give_up(*_: object) -> None:
-    """Count a hanging kernel as a difference."""
-    raise TimeoutError(f"no end within {LONGEST_S} s")
-
-
 def main() -> None:
     """Look for a difference."""
-    signal.signal(signal.SIGVTALRM, give_up)
     # Plain numpy warns where compiled code wraps around.
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     compare_numbers()
@@ -93,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with_limits(main)

@@ -5,7 +5,7 @@ A mutant that no longer applies (its old text is gone) makes a test fail, so the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutation import Mutant
 
 KERNEL = "edge/kernel.py"
 QUEUES = "edge/queues.py"
@@ -17,18 +17,6 @@ OUTLOOK = "edge/outlook.py"
 RATES = "edge/rates.py"
 HEAP = "core/heap.py"
 RNG = "core/rng.py"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One mistake: in `file` the text `old` (which occurs once) becomes `new`."""
-
-    why: str
-    file: str
-    old: str
-    new: str
-    quick: bool = False
-    """Whether it is also tried in the fast suite."""
 
 
 MUTANTS = [

@@ -19,13 +19,13 @@ def bench(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0,
     """
     from slipstream.core import speed
     from slipstream.core.family import family_of
-    from slipstream.policies import find, names
+    from slipstream.policies import find
     from slipstream.report.tables import metrics_table
     from slipstream.scenario import load
 
     loaded = load(scenario)
-    family = family_of(loaded).name
-    policy = find("edf" if "edf" in names(family) else names(family)[0], family)
+    family = family_of(loaded)
+    policy = find(family.default_policy, family.name)
     figures = {}
     with errors.status("measuring"):
         figures["events_per_s"] = speed.events_per_second(loaded, policy, seconds)

@@ -39,7 +39,7 @@ OutOption = Annotated[
 
 def execute(
     scenario: ScenarioArgument,
-    policy: PolicyOption = "edf",
+    policy: PolicyOption = None,
     device: DeviceOption = "cpu",
     seed: SeedOption = 0,
     profile: ProfileOption = None,
@@ -65,7 +65,7 @@ def execute(
     from slipstream.report.runs import run_of
 
     loaded = device_scenario(scenario, profile)
-    player = find(policy, loaded.family)
+    player = find(policy or family_of(loaded).default_policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
     for path in (log, target):

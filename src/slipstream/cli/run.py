@@ -9,7 +9,10 @@ import typer
 
 from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, describe_run, print_json, writable
 
-PolicyOption = Annotated[str, typer.Option(help="Name of a policy (`slipstream policies` lists them).")]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(help="Name of a policy (`slipstream policies` lists them); a usual one if absent."),
+]
 LogOption = Annotated[Path | None, typer.Option(help="Write the event log to this Parquet file.")]
 RenderOption = Annotated[
     bool, typer.Option("--render", help="Draw streams and queues in the terminal as the run goes.")
@@ -23,17 +26,22 @@ SpeedOption = Annotated[
     ),
 ]
 
+GifOption = Annotated[
+    Path | None, typer.Option(help="Write the run as an animated GIF, where jobs are graphs on executors.")
+]
+
 LIVE_ROWS = 64
 """Rows of the log that are simulated ahead of the picture."""
 
 
 def run(
     scenario: ScenarioArgument,
-    policy: PolicyOption = "edf",
+    policy: PolicyOption = None,
     seed: SeedOption = 0,
     log: LogOption = None,
     render: RenderOption = False,
     speed: SpeedOption = None,
+    gif: GifOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Play one episode and print its metrics; with --render, watch it first. Drawing never changes a run.
@@ -55,7 +63,9 @@ def run(
         raise InputError("--speed without --render: expected both, or neither")
     loaded: Any = load(scenario)
     family = family_of(loaded)
-    player = find(policy, family.name)
+    player = find(policy or family.default_policy, family.name)
+    if gif is not None and not family.cast(loaded).graphs:
+        raise InputError(f"--gif draws executors that serve graphs: expected a scenario of dag, not of {family.name}")
     about = describe_run(scenario, loaded, player.name, seed)
     writer = LogWriter(writable(log), about) if log is not None else None
     pieces: list[np.ndarray] = []
@@ -78,6 +88,8 @@ def run(
         writer.close()
     events = np.concatenate(pieces)
     figures = family.metrics(loaded, events)
+    if gif is not None:
+        _write_animation(gif, family.cast(loaded), events)
     if as_json:
         print_json(
             {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
@@ -88,6 +100,18 @@ def run(
     console.print(metrics_table(f"{scenario} under {player.name}, seed {seed}", figures))
     if log is not None:
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})")
+
+
+def _write_animation(path: Path, cast: Any, events: Any) -> None:
+    """Write a run as an animated GIF."""
+    from slipstream.cli.files import write_files
+    from slipstream.errors import InputError
+
+    try:
+        from slipstream.render.gantt import animation
+    except ImportError:
+        raise InputError("--gif needs Pillow: run `pip install 'slipstream[render]'`") from None
+    write_files({writable(path): animation(cast, events)}, overwrite=True)
 
 
 def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | None) -> Any:

@@ -34,7 +34,7 @@ FitOption = Annotated[Path | None, typer.Option(help="Write a profile here, corr
 
 def validate(
     scenario: ScenarioArgument,
-    policy: PolicyOption = "edf",
+    policy: PolicyOption = None,
     device: DeviceOption = "cpu",
     seed: SeedOption = 0,
     profile: ProfileOption = None,
@@ -50,6 +50,7 @@ def validate(
 
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
+    from slipstream.core.family import family_of
     from slipstream.device.backends import open_streams
     from slipstream.device.fitting import fit as corrected
     from slipstream.device.profiler import Profiler
@@ -59,7 +60,7 @@ def validate(
     from slipstream.report.validation import cause_lines, validation_page, validation_table
 
     loaded = device_scenario(scenario, None)
-    player = find(policy, loaded.family)
+    player = find(policy or family_of(loaded).default_policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     known = None if profile is None else read_profile(profile)
     if known is not None:

@@ -26,3 +26,5 @@ class Cast:
     """Of each variant; None in families that know no accuracy."""
     end: int
     """The latest end of an episode."""
+    graphs: bool = False
+    """Whether jobs are graphs of stages on several resources at once: each job is then a task of its own here."""

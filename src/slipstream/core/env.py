@@ -11,9 +11,9 @@ from slipstream.core import lanes
 from slipstream.core.family import FAMILIES, Family
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import check_seed, namespace_code
-from slipstream.core.spaces import action_space, observation_space
+from slipstream.core.spaces import action_space, observation_space, observed_keys
 from slipstream.errors import InputError, ScenarioError
-from slipstream.render.scene import Scene
+from slipstream.render.scene import Scene, scene_of
 
 RENDER_MODES = ("rgb_array", "ansi")
 RENDER_FPS = 15
@@ -43,20 +43,22 @@ def _rendering(family: Family, scenario: Any, mode: str | None) -> tuple[Scene |
         raise InputError(f"render_mode '{mode}': expected one of {', '.join(RENDER_MODES)}, or None")
     cast = family.cast(scenario)
     if mode == "ansi":
-        return Scene(cast), None
+        return scene_of(cast), None
     try:
-        from slipstream.render.picture import Painter
+        from slipstream.render.picture import painter_of
     except ImportError as error:
         text = "render_mode 'rgb_array' needs Pillow: run `pip install pillow`"
         raise gymnasium.error.DependencyNotInstalled(text) from error
-    return Scene(cast), Painter(cast)
+    return scene_of(cast), painter_of(cast)
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     """A scheduling environment: at every step a resource is free, and one of the candidate rows is chosen.
 
     Observation: `globals` (G,) and `candidates` (A, F), the columns of the family's `features.py`; `action_mask` (A,)
-    too with `mask_in_observation=True`. Action: index of a row; the last one waits. An illegal action counts as wait.
+    too with `mask_in_observation=True`. Where work is a graph, also `nodes` (N, Fn), `node_job` (N,), `edges` (2, E)
+    from parents to children and `candidate_node` (A,); indices are -1 where there is nothing.
+    Action: index of a row; the last one waits. An illegal action counts as wait.
     Reward: the scenario's named terms times their weights; the terms of the step are in `info["rewards"]`.
     Episode: truncated at the horizon, terminated when a finite trace has been worked off.
     Info: `action_mask`, `illegal_action`, `elapsed` (time since the last choice) and `time`, in the family's unit.
@@ -81,12 +83,13 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._scene, self._painter = _rendering(self.family, self.scenario, render_mode)
         self.action_space = action_space(self.family, self.scenario)
         self.observation_space = observation_space(self.family, self.scenario, mask_in_observation)
-        self._mask_in_observation = mask_in_observation
         self._namespace = namespace_code(namespace)
         self._arrays = self.family.state_arrays(self.scenario, 1, RENDER_LOG_ROWS if render_mode else 0)
         self._terms = self._arrays["terms"][0]
         rows = int(self.action_space.n)
-        self._shown = sheet_arrays(1, rows, self.family.global_features, self.family.candidate_features, raw=False)
+        features = (self.family.global_features, self.family.candidate_features)
+        self._shown = sheet_arrays(1, rows, *features, raw=False, graph=self.family.graph(self.scenario))
+        self._keys = observed_keys(self.observation_space)
         self._structs = (
             self.family.make_spec(self.family.spec_arrays(self.scenario)),
             self.family.make_state(self._arrays),
@@ -108,7 +111,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         seeds = np.array([-1 if seed is None else check_seed(seed)], np.int64)
         lanes.reset_lanes(*self._structs, np.ones(1, np.bool_), seeds, namespace)
         if self._scene is not None:
-            self._scene = Scene(self._scene.cast)
+            self._scene = scene_of(self._scene.cast)
             self._look(self._scene, stepped=False)
         return self._observation(), self._info()
 
@@ -152,10 +155,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return np.asarray(self._shown["mask"][0], np.bool_)
 
     def _observation(self) -> Observation:
-        shown = {"globals": self._shown["globals"][0].copy(), "candidates": self._shown["rows"][0].copy()}
-        if self._mask_in_observation:
-            shown["action_mask"] = self._shown["mask"][0].copy()
-        return shown
+        return {key: self._shown[name][0].copy() for key, name in self._keys}
 
     def _info(self) -> dict[str, Any]:
         unit = self.family.nanoseconds_per_unit

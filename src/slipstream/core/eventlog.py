@@ -14,8 +14,22 @@ import pyarrow.parquet as pq
 
 from slipstream.errors import TraceError
 
-ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, FAIL = range(11)
-KINDS = ("arrival", "start", "finish", "expire", "reject", "drop", "end", "preempt", "ready", "evict", "fail")
+ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, MOVE, FAIL, DONE = range(13)
+KINDS = (
+    "arrival",
+    "start",
+    "finish",
+    "expire",
+    "reject",
+    "drop",
+    "end",
+    "preempt",
+    "ready",
+    "evict",
+    "move",
+    "fail",
+    "done",
+)
 """Names of the kinds, in the order of their codes."""
 
 EVENT = np.dtype(

@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.cast import Cast
-from slipstream.core.features import FeatureTable
+from slipstream.core.features import FeatureTable, GraphShape
 from slipstream.core.timeline import Timeline
 from slipstream.errors import InputError
 
@@ -38,6 +38,8 @@ class Family(ABC):
     reward_terms: ClassVar[tuple[str, ...]]
     scenario_package: ClassVar[str]
     """Where the built-in JSON files are."""
+    default_policy: ClassVar[str]
+    """The heuristic that commands play unless told otherwise."""
 
     @property
     @abstractmethod
@@ -57,6 +59,17 @@ class Family(ABC):
     @abstractmethod
     def candidate_rows(self, scenario: Any) -> int:
         """Return the number of rows of an observation, wait included."""
+
+    def all_rows(self, scenario: Any) -> int:
+        """Return the number of rows that heuristics see, wait included: more where an observation is a window.
+
+        Rows of the observation, but for its last, stand for the same in both.
+        """
+        return self.candidate_rows(scenario)
+
+    def graph(self, scenario: Any) -> GraphShape | None:
+        """Return the room that an observation has for a graph; None where work is none."""
+        return None
 
     @abstractmethod
     def spec_arrays(self, scenario: Any) -> dict[str, np.ndarray]:

@@ -62,3 +62,15 @@ class FeatureTable:
             shown = f"{feature.low:g} … {feature.high:g}" if feature.observed else "not observed"
             lines.append(f"| {index} | `{feature.name}` | {feature.unit} | {shown} | {feature.meaning} |")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class GraphShape:
+    """The room that an observation has for a graph."""
+
+    features: FeatureTable
+    """Columns of a node."""
+    nodes: int
+    edges: int
+    jobs: int
+    """Most jobs that the nodes can belong to."""

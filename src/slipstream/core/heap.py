@@ -55,6 +55,12 @@ def schedule(heap, lane, slot, time):
 
 
 @kernel
+def pending(heap, lane, slot):
+    """Return the time of the slot's event, NEVER if it has none."""
+    return heap[lane, heap.shape[1] // (1 + BLOCK) + slot]
+
+
+@kernel
 def earliest_time(heap, lane):
     """Return the time of the next event, NEVER if there is none."""
     least = heap[lane, 0]

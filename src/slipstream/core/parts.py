@@ -15,12 +15,22 @@ LONGEST_MS = 8.64e9
 PositiveMs = Annotated[float, Field(ge=1e-6, le=LONGEST_MS)]
 """A duration in milliseconds, at least one nanosecond."""
 NonNegativeMs = Annotated[float, Field(ge=0.0, le=LONGEST_MS)]
+NANOSECONDS_PER_S = 1_000_000_000
+LONGEST_S = LONGEST_MS / 1e3
+PositiveSeconds = Annotated[float, Field(ge=1e-9, le=LONGEST_S)]
+"""A duration in seconds, at least one nanosecond."""
+NonNegativeSeconds = Annotated[float, Field(ge=0.0, le=LONGEST_S)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 def nanoseconds(milliseconds: float) -> int:
     """Return the nearest whole number of nanoseconds; kernels know no other unit of time."""
     return round(milliseconds * NANOSECONDS_PER_MS)
+
+
+def nanoseconds_of(seconds: float) -> int:
+    """Return the nearest whole number of nanoseconds of a time in seconds."""
+    return round(seconds * NANOSECONDS_PER_S)
 
 
 class Part(BaseModel):

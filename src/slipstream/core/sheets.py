@@ -9,7 +9,7 @@ from numba import types
 from numba.experimental import structref
 from numba.extending import overload
 
-from slipstream.core.features import FeatureTable
+from slipstream.core.features import FeatureTable, GraphShape
 from slipstream.core.jit import COMPILED, INNER, entry
 from slipstream.core.structs import make_struct, struct
 
@@ -22,9 +22,12 @@ class Sheet(structref.StructRefProxy):
     """The candidates of some lanes.
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
-    packed indices of the legal rows, dispatch rows first; counts (L, 2) int32: dispatch rows, legal rows;
-    global_image (3, G), row_image (3, F): scale, low and high of each column; reward, elapsed, time, terminated,
-    truncated, illegal (L,): how the last step of each lane came out, times in ns.
+    packed indices of the legal rows, dispatch rows first; counts (L, 8) int32: dispatch rows, legal rows, and six
+    in which a family may note what it wrote; global_image (3, G), row_image (3, F): scale, low and high of each column;
+    reward, elapsed, time, terminated, truncated, illegal (L,): how the last step of each lane came out, times in ns.
+
+    Where work is a graph: nodes (L, N, Fn) with node_image (3, Fn), node_job (L, N), edges (L, 2, E) and
+    candidate_node (L, A) int32, -1 where there is none; elsewhere these have no rows.
     """
 
 
@@ -37,7 +40,9 @@ OUTCOMES = {
     "illegal": np.bool_,
 }
 
-struct(SheetType, Sheet, ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES])
+GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
+
+struct(SheetType, Sheet, ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH])
 
 
 @entry
@@ -55,6 +60,11 @@ def _make_sheet(
     terminated,
     truncated,
     illegal,
+    nodes,
+    node_image,
+    node_job,
+    edges,
+    candidate_node,
 ):
     return Sheet(
         global_rows,
@@ -70,6 +80,11 @@ def _make_sheet(
         terminated,
         truncated,
         illegal,
+        nodes,
+        node_image,
+        node_job,
+        edges,
+        candidate_node,
     )
 
 
@@ -79,7 +94,12 @@ def make_sheet(arrays: dict[str, np.ndarray]) -> Any:
 
 
 def sheet_arrays(
-    lanes: int, rows: int, global_features: FeatureTable, row_features: FeatureTable, raw: bool
+    lanes: int,
+    rows: int,
+    global_features: FeatureTable,
+    row_features: FeatureTable,
+    raw: bool,
+    graph: GraphShape | None = None,
 ) -> dict[str, np.ndarray]:
     """Return fresh arrays for a sheet; observed sheets leave out the columns that agents do not see."""
     if not raw:
@@ -90,10 +110,23 @@ def sheet_arrays(
         "rows": np.zeros((lanes, rows, len(row_features)), real),
         "mask": np.zeros((lanes, rows), np.int8),
         "legal": np.zeros((lanes, rows), np.int32),
-        "counts": np.zeros((lanes, 2), np.int32),
+        "counts": np.zeros((lanes, 8), np.int32),
         "global_image": global_features.identity() if raw else global_features.image(),
         "row_image": row_features.identity() if raw else row_features.image(),
         **{name: np.zeros(lanes, number) for name, number in OUTCOMES.items()},
+        **_graph_arrays(lanes, rows, real, graph),
+    }
+
+
+def _graph_arrays(lanes: int, rows: int, real: type, graph: GraphShape | None) -> dict[str, np.ndarray]:
+    columns = graph.features.observed if graph is not None else FeatureTable(())
+    nodes, edges = (graph.nodes, graph.edges) if graph is not None else (0, 0)
+    return {
+        "nodes": np.zeros((lanes, nodes, len(columns)), real),
+        "node_image": columns.image(),
+        "node_job": np.full((lanes, nodes), -1, np.int32),
+        "edges": np.full((lanes, 2, edges), -1, np.int32),
+        "candidate_node": np.full((lanes, rows if graph is not None else 0), -1, np.int32),
     }
 
 

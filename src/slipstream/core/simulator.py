@@ -51,7 +51,7 @@ class Simulator:
         self.header = self.arrays["lanes"][0]
         self.raw = sheet_arrays(
             1,
-            self.family.candidate_rows(scenario),
+            self.family.all_rows(scenario),
             self.family.global_features,
             self.family.candidate_features,
             raw=True,

@@ -17,7 +17,7 @@ from slipstream.core.env import Observation, load_for
 from slipstream.core.family import FAMILIES
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import check_seed, namespace_code
-from slipstream.core.spaces import action_space, observation_space
+from slipstream.core.spaces import action_space, observation_space, observed_keys
 from slipstream.errors import InputError
 
 
@@ -58,13 +58,12 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._copy = copy
-        self._mask_in_observation = mask_in_observation
         self._namespace = namespace_code(namespace)
         self._arrays = self.family.state_arrays(self.scenario, num_envs, 0)
         rows = self.family.candidate_rows(self.scenario)
-        self._shown = sheet_arrays(
-            num_envs, rows, self.family.global_features, self.family.candidate_features, raw=False
-        )
+        features = (self.family.global_features, self.family.candidate_features)
+        self._shown = sheet_arrays(num_envs, rows, *features, raw=False, graph=self.family.graph(self.scenario))
+        self._keys = observed_keys(self.single_observation_space)
         self._actions = np.zeros(num_envs, np.int64)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._workers = self._split(min(threads, num_envs))
@@ -144,10 +143,12 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
 
     def choose(self, policy: Any) -> np.ndarray:
         """Return the action of a compiled heuristic in every lane."""
-        rows = self.family.candidate_rows(self.scenario)
+        rows = self.family.all_rows(self.scenario)
         actions = np.full(self.num_envs, rows - 1, np.int64)
         features = (self.family.global_features, self.family.candidate_features)
         raw = make_sheet(sheet_arrays(1, rows, *features, raw=True))
+        if getattr(policy, "parameter", None) is not None:
+            self._arrays["lanes"]["parameter"] = policy.parameter
         for part, (spec, state, _) in self._workers:
             lanes.prepare_sheet(spec, state, raw)
             lanes.choose_lanes(spec, state, raw, policy.form, policy.address, actions[part])
@@ -159,10 +160,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
             self._pool.shutdown()
 
     def _buffers(self) -> Observation:
-        shown = {"globals": self._shown["globals"], "candidates": self._shown["rows"]}
-        if self._mask_in_observation:
-            shown["action_mask"] = self._shown["mask"]
-        return shown
+        return {key: self._shown[name] for key, name in self._keys}
 
     def _observation(self) -> Observation:
         return {name: array.copy() if self._copy else array for name, array in self._buffers().items()}

@@ -30,6 +30,7 @@ class EdgeFamily(Family):
     nanoseconds_per_unit = 1_000_000
     reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation", "energy")
     scenario_package = "slipstream.edge.scenarios"
+    default_policy = "edf"
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
 
     @property

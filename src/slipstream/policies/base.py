@@ -11,8 +11,8 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -54,6 +54,12 @@ class Heuristic:
     is_rule: bool
     scores_all_rows: bool = False
     """Whether a rule also scores the rows that preempt, drop or wait."""
+    parameter: float | None = None
+    """The number that the function finds in the globals, of a family that has a column for it."""
+
+    def given(self, parameter: float) -> Heuristic:
+        """Return the same policy with another number; its function is compiled once for all."""
+        return replace(self, name=f"{self.name.partition('(')[0]}({parameter:g})", parameter=parameter)
 
     @property
     def description(self) -> str:
@@ -62,10 +68,8 @@ class Heuristic:
 
     @cached_property
     def _compiled(self) -> tuple[int, Any]:
-        from slipstream.core import calling
-
         try:
-            return (calling.rule_address if self.is_rule else calling.choice_address)(self.function)
+            return _address(self.function, self.is_rule)
         except Exception as error:
             raise PolicyError(f"policy '{self.name}' cannot be compiled: {_reason(error)}") from error
 
@@ -87,11 +91,16 @@ class Heuristic:
         """Play on in the simulator's lane; return why it stopped."""
         from slipstream.core import lanes
 
+        if self.parameter is not None:
+            simulator.header["parameter"] = self.parameter
         structs = (simulator.spec, simulator.state, 0, simulator.sheet)
         return int(lanes.run(*structs, self.form, self.address, choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take, in plain Python."""
+        if self.parameter is not None:
+            global_row = global_row.copy()
+            global_row[FAMILIES[self.family].global_features.index("parameter")] = self.parameter
         if not self.is_rule:
             return int(self.function(global_row, rows, mask))
         dispatch = FAMILIES[self.family].candidate_features.index("dispatch")
@@ -102,6 +111,14 @@ class Heuristic:
                 if score > best_score:
                     best, best_score = int(index), score
         return best
+
+
+@cache
+def _address(function: Callable[..., Any], is_rule: bool) -> tuple[int, Any]:
+    """Compile a function once, however many policies are made of it."""
+    from slipstream.core import calling
+
+    return (calling.rule_address if is_rule else calling.choice_address)(function)
 
 
 def _reason(error: Exception) -> str:
@@ -137,9 +154,12 @@ def rule(family: str, scores_all_rows: bool = False) -> Callable[[Callable[..., 
     return lambda function: _register(Heuristic(_policy_name(function), family, function, True, scores_all_rows))
 
 
-def choice(family: str) -> Callable[[Callable[..., int]], Heuristic]:
-    """Make a heuristic from `(globals, rows, mask) -> index` and register it under the function's name."""
-    return lambda function: _register(Heuristic(_policy_name(function), family, function, False))
+def choice(family: str, parameter: float | None = None) -> Callable[[Callable[..., int]], Heuristic]:
+    """Make a heuristic from `(globals, rows, mask) -> index` and register it under the function's name.
+
+    One with a parameter, here its default, is played with another as `name(number)`.
+    """
+    return lambda function: _register(Heuristic(_policy_name(function), family, function, False, parameter=parameter))
 
 
 def names(family: str) -> list[str]:
@@ -160,6 +180,9 @@ def find(policy: str | Policy, family: str) -> Policy:
             raise PolicyError(f"policy '{policy.name}' is for another family: expected one for '{family}'")
         return policy
     known = names(family)
+    with_number = re.fullmatch(r"(.+)\(([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\)", policy)
+    if with_number and with_number[1] in known and _REGISTRY[family][with_number[1]].parameter is not None:
+        return _REGISTRY[family][with_number[1]].given(float(with_number[2]))
     if policy not in known:
         from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from slipstream.core.cast import Cast
-from slipstream.render.scene import Scene
+from slipstream.render.scene import scene_of
 from slipstream.render.terminal import frame
 
 FRAMES_PER_SECOND = 15
@@ -45,7 +45,7 @@ class LiveView:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.scene = Scene(cast)
+        self.scene = scene_of(cast)
         self.stopped = False
         self._title = title
         self._console = console

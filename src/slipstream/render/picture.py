@@ -5,12 +5,17 @@ Pillow draws; it comes with the extra `render`, and is imported when the first p
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from slipstream.core.cast import Cast
 from slipstream.render.look import MISSED, task_colour, told
 from slipstream.render.scene import Scene, Slice
+
+if TYPE_CHECKING:
+    from slipstream.render.gantt import GanttPainter
 
 WIDTH = 960
 PAD, LABEL = 16, 104
@@ -34,6 +39,13 @@ def column(scene: Scene, time: float) -> float:
 def lane_top(resource: int) -> int:
     """Return the y of the upper edge of a resource's lane."""
     return LANES_TOP + LANE_GAP + resource * (LANE + LANE_GAP)
+
+
+def painter_of(cast: Cast) -> Painter | GanttPainter:
+    """Return a painter of the kind that the cast needs."""
+    from slipstream.render.gantt import GanttPainter
+
+    return GanttPainter(cast) if cast.graphs else Painter(cast)
 
 
 class Painter:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.core.cast import Cast
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
+from slipstream.core.eventlog import ARRIVAL, DONE, DROP, END, EXPIRE, FAIL, FINISH, MOVE, PREEMPT, READY, REJECT, START
 from slipstream.core.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE
 
 WINDOW_JOBS = 12
@@ -49,6 +49,11 @@ class Slice:
     variant: int
     start: int
     end: int | None = None
+
+
+def scene_of(cast: Cast, window: int | None = None) -> Scene:
+    """Return an empty scene of the kind that the cast needs."""
+    return GraphScene(cast, window) if cast.graphs else Scene(cast, window)
 
 
 class Scene:
@@ -179,6 +184,70 @@ class Scene:
                 ended.popleft()
         while self._lost and self._lost[0][0] < oldest:
             self._lost.popleft()
+
+
+class GraphScene(Scene):
+    """A machine whose jobs are graphs of stages: several executors serve one, and it is done when all of it is."""
+
+    def __init__(self, cast: Cast, window: int | None = None) -> None:
+        super().__init__(cast, window)
+        self.moving: list[int | None] = [None] * len(cast.resources)
+        """The job to which each resource is on its way."""
+        self.completions: deque[tuple[int, int]] = deque()
+        """When jobs were done, and which, inside the window."""
+        self._begun: set[int] = set()
+
+    @property
+    def active(self) -> list[int]:
+        """Jobs that have arrived and are not done."""
+        return [job.task for job in self._jobs.values()]
+
+    def see(self, events: np.ndarray) -> None:
+        """Take in further rows of the log."""
+        for time, number, _, resource, variant, kind in events.tolist():
+            self.now = time
+            if kind == ARRIVAL:
+                self._arrive(number, 0)
+            elif kind == START:
+                self._start(number, resource, variant)
+            elif kind == FINISH:
+                self._close(resource)
+            elif kind == MOVE:
+                self.moving[resource] = number
+            elif kind == READY:
+                self.moving[resource] = None
+            elif kind == DONE:
+                self._complete(number)
+            elif kind == END:
+                self.over = True
+        self._forget()
+
+    def _start(self, number: int, resource: int, variant: int) -> None:
+        if number not in self._begun:
+            self._begun.add(number)
+            self.waiting[number] -= 1
+        ended = self._ended[resource]
+        if ended and ended[-1].end == self.now and ended[-1].job.task == number:
+            # Tasks of one job right after each other are one slice: there are too many to draw each.
+            current = ended.pop()
+            current.end = None
+            current.job.served -= self.now - current.start
+            self.running[resource] = current
+        else:
+            self.running[resource] = Slice(self._jobs[number, 0], variant, self.now)
+
+    def _complete(self, number: int) -> None:
+        job = self._jobs.pop((number, 0))
+        job.fate = ON_TIME
+        self._begun.discard(number)
+        self.finished[number] += 1
+        self.on_time[number] += 1
+        self.completions.append((self.now, number))
+
+    def _forget(self) -> None:
+        super()._forget()
+        while self.completions and self.completions[0][0] < self.now - self.window:
+            self.completions.popleft()
 
 
 def default_window(cast: Cast) -> int:

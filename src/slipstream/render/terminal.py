@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from slipstream.render.look import GOOD, MISSED, TIGHT, task_colour, told
-from slipstream.render.scene import Scene, Slice
+from slipstream.render.scene import GraphScene, Scene, Slice
 
 NARROWEST = 40
 """Columns below which nothing sensible can be drawn; a smaller terminal sees the left part."""
@@ -31,7 +31,7 @@ def frame(scene: Scene, title: str, width: int, height: int | None = None, ascii
     for resource in range(len(scene.cast.resources)):
         top += [_present(scene, resource, width), _recent(scene, resource, width)]
     top += [_axis(scene, width), Text()]
-    key = [Text(), *_key(width)]
+    key = [] if scene.cast.graphs else [Text(), *_key(width)]
     if height is not None and len(top) + 1 + len(scene.cast.tasks) + len(key) > height:
         key = []
     tasks = _tasks(scene, width, None if height is None else height - len(top))
@@ -57,9 +57,9 @@ def _head(scene: Scene, title: str, width: int) -> list[Text]:
     room = max(width - len(clock) - 2, 8)
     first = Text().append(_short(title, room).ljust(room) + "  ", BOLD).append(clock)
     missed = sum(scene.missed)
-    parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,}", f"missed {missed:,}"]
-    if scene.judged:
-        parts[-1] += f" ({missed / scene.judged:.1%})"
+    parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,}"]
+    if not cast.graphs:
+        parts.append(f"missed {missed:,}" + (f" ({missed / scene.judged:.1%})" if scene.judged else ""))
     parts.append(f"waiting {sum(scene.waiting):,}")
     endings = [""]
     if scene.accuracy is not None and scene.judged:
@@ -75,6 +75,9 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
     if current is None:
         return line.append("idle", DIM)
     cast, job = scene.cast, current.job
+    if cast.graphs:
+        line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
+        return line.append(f"{cast.tasks[job.task]}, for {told(cast, scene.now - current.start)} {cast.unit}")
     expected = cast.expected[job.task][current.variant]
     served = job.served + scene.now - current.start
     name = f"{cast.tasks[job.task]}, {cast.variants[job.task][current.variant]}, job {job.number}"
@@ -154,6 +157,8 @@ def _span(scene: Scene, time: float) -> str:
 def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
     """Return a line per task; where there is no room for all, the tasks with the longest queues."""
     cast = scene.cast
+    if isinstance(scene, GraphScene):
+        return _jobs(scene, width, height)
     shown = list(range(len(cast.tasks)))
     room = len(shown) if height is None else max(height - 1, 1)
     if room < len(shown):
@@ -174,6 +179,21 @@ def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
         lines.append(line)
     if len(shown) < len(cast.tasks):
         lines.append(Text(f"  … and {len(cast.tasks) - len(shown)} more tasks with shorter queues", DIM))
+    return lines
+
+
+def _jobs(scene: GraphScene, width: int, height: int | None) -> list[Text]:
+    """Return a line per job in the system, the oldest first: how many executors serve it."""
+    cast, active = scene.cast, scene.active
+    room = len(active) if height is None else max(height - 2, 1)
+    lines = [Text(f"  {len(active)} jobs in the system, and the executors that serve them", DIM)]
+    for job in active[:room]:
+        busy = sum(one is not None and one.job.task == job for one in scene.running)
+        line = Text().append(f"{letter(job)} ", Style(color=task_colour(job), bold=True))
+        line.append(_short(cast.tasks[job], 16).ljust(16) + f" {busy:>3} ")
+        lines.append(line.append("■" * min(busy, max(width - 24, 1)), Style(color=task_colour(job))))
+    if room < len(active):
+        lines.append(Text(f"  … and {len(active) - room} more jobs", DIM))
     return lines
 
 

@@ -9,7 +9,20 @@ from rich.table import Table
 
 from slipstream.evaluation import Comparison, Evaluation
 
-LOWER_IS_BETTER = ("rate", "tardiness", "response", "misses", "decision_time", "latency_increase", "antt")
+LOWER_IS_BETTER = (
+    "rate",
+    "tardiness",
+    "response",
+    "misses",
+    "decision_time",
+    "latency_increase",
+    "antt",
+    "jct",
+    "makespan",
+    "moving",
+    "job_seconds",
+    "jobs_in_system",
+)
 
 
 def lower_is_better(metric: str) -> bool:

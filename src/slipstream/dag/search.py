@@ -1,0 +1,54 @@
+"""The best choices of a small episode, by trying them: depth first, every lane a copy of the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from slipstream.core.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to."""
+
+    reward: float
+    complete: bool
+    """Whether everything was tried: then nothing is better."""
+
+
+def search(simulator: Simulator, seed: int, namespace: str, best: float, deadline: float) -> Found:
+    """Return the best reward of an episode, at least `best`, which some policy reached."""
+    simulator.reset(seed, namespace)
+    looking = _Search(simulator, best, deadline)
+    # What came before the first choice belongs to the first step, so nothing is earned yet.
+    complete = looking.try_all(0.0)
+    return Found(looking.best, complete)
+
+
+class _Search:
+    """A walk through the tree of choices; costs only grow, so a branch that costs as much as the best is cut."""
+
+    def __init__(self, simulator: Simulator, best: float, deadline: float) -> None:
+        self.simulator, self.best, self.deadline = simulator, best, deadline
+
+    def try_all(self, earned: float) -> bool:
+        """Try every action of the present choice; return whether there was time for all."""
+        if not self.simulator.asking:
+            self.best = max(self.best, earned)
+            return True
+        mask = self.simulator.observe()[2].copy()
+        saved = {name: array.copy() for name, array in self.simulator.arrays.items() if name != "log"}
+        for action in np.flatnonzero(mask).tolist():
+            if perf_counter() > self.deadline:
+                return False
+            self.simulator.header["log_rows"] = 0
+            self.simulator.step(action)
+            total = earned + float(self.simulator.header["reward"])
+            if total > self.best and not self.try_all(total):
+                return False
+            for name, array in saved.items():
+                self.simulator.arrays[name][...] = array
+        return True

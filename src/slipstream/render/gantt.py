@@ -1,0 +1,150 @@
+"""Executors as a Gantt chart, coloured by job, completions marked; below it, the jobs in the system over time.
+
+One picture of a scene for `render_mode="rgb_array"`, or a whole run as an animated GIF.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import deque
+from itertools import pairwise
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from slipstream.core.cast import Cast
+from slipstream.render.look import MISSED, task_colour, told
+from slipstream.render.picture import FAINT, IDLE_LANE, INK, LINE, PAD, PAPER, WIDTH
+from slipstream.render.scene import GraphScene, Scene
+
+LABEL, LABEL_HEIGHT = 40, 12
+TOP = 64
+CHART = 420
+"""Height of all lanes together, whatever their number; each has at least two pixels."""
+STRIP_GAP, STRIP = 44, 70
+"""Room between the chart and the strip of jobs in the system, and its height."""
+MOVING = "#d7dbe3"
+KEY_JOBS = 12
+FRAMES_PER_SECOND = 12
+MOST_FRAMES = 240
+
+
+class GanttPainter:
+    """Draws graph scenes of one cast, all in the same size."""
+
+    def __init__(self, cast: Cast) -> None:
+        self.cast = cast
+        self._large, self._normal, self._small = (ImageFont.load_default(size) for size in (18, 14, 11))
+        self._lane = max(2, CHART // len(cast.resources))
+        self._bottom = TOP + self._lane * len(cast.resources)
+        height = self._bottom + STRIP_GAP + STRIP + 34
+        self.size = (WIDTH, height + height % 2)  # video encoders want even numbers
+        self._counts: deque[tuple[int, int]] = deque()
+
+    def paint(self, scene: Scene) -> np.ndarray:
+        """Return the scene as (height, width, 3) uint8."""
+        assert isinstance(scene, GraphScene)
+        image = Image.new("RGB", self.size, PAPER)
+        draw = ImageDraw.Draw(image)
+        self._head(draw, scene)
+        self._time_axis(draw, scene)
+        for resource in range(len(self.cast.resources)):
+            self._resource(draw, scene, resource)
+        for time, _ in scene.completions:
+            x = self._column(scene, time)
+            draw.line((x, TOP - 4, x, self._bottom), MISSED)
+        self._strip(draw, scene)
+        return np.asarray(image, np.uint8)
+
+    def _column(self, scene: Scene, time: float) -> float:
+        left, right = PAD + LABEL, WIDTH - PAD
+        begin = max(0, scene.now - scene.window)
+        return left + (right - left) * (time - begin) / scene.window
+
+    def _head(self, draw: ImageDraw.ImageDraw, scene: GraphScene) -> None:
+        cast = self.cast
+        clock = f"{'ended at' if scene.over else 'now'} {told(cast, scene.now)} {cast.unit}"
+        draw.text((PAD, 10), cast.scenario, INK, self._large)
+        draw.text((WIDTH - PAD, 10), clock, INK, self._large, anchor="ra")
+        busy = sum(one is not None for one in scene.running)
+        moving = sum(one is not None for one in scene.moving)
+        parts = [
+            f"jobs: {sum(scene.released):,} arrived, {sum(scene.finished):,} done, {len(scene.active):,} in the system",
+            f"executors: {busy} busy, {moving} moving, {len(scene.running) - busy - moving} idle",
+        ]
+        draw.text((PAD, 36), "     ".join(parts), INK, self._normal)
+
+    def _time_axis(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
+        begin = max(0, scene.now - scene.window)
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+            time = begin + share * scene.window
+            x = self._column(scene, time)
+            draw.line((x, TOP, x, self._bottom + STRIP_GAP + STRIP), LINE)
+            anchor = "la" if share == 0.0 else "ra" if share == 1.0 else "ma"
+            text = f"{told(self.cast, time, 0)} {self.cast.unit}"
+            draw.text((x, self._bottom + 4), text, FAINT, self._small, anchor=anchor)
+
+    def _resource(self, draw: ImageDraw.ImageDraw, scene: GraphScene, resource: int) -> None:
+        top = TOP + resource * self._lane
+        bottom = top + self._lane - (2 if self._lane > 4 else 1)
+        left = self._column(scene, max(0, scene.now - scene.window))
+        now = self._column(scene, scene.now)
+        if resource % math.ceil(LABEL_HEIGHT / self._lane) == 0:
+            draw.text((PAD, (top + bottom) / 2), str(resource), FAINT, self._small, "lm")
+        draw.rectangle((left, top, max(left, now), bottom), IDLE_LANE)
+        for piece in scene.slices(resource):
+            begin = max(self._column(scene, piece.start), left)
+            end = self._column(scene, scene.now if piece.end is None else piece.end)
+            if end >= begin:
+                draw.rectangle((begin, top, end, bottom), task_colour(piece.job.task))
+        if scene.moving[resource] is not None:
+            draw.rectangle((max(left, now - 3), top, now, bottom), MOVING)
+
+    def _strip(self, draw: ImageDraw.ImageDraw, scene: GraphScene) -> None:
+        """Draw how many jobs were in the system, as far as the pictures before this one have seen it."""
+        if self._counts and self._counts[-1][0] > scene.now:
+            self._counts.clear()  # another episode has begun
+        self._counts.append((scene.now, len(scene.active)))
+        while len(self._counts) > 1 and self._counts[1][0] < scene.now - scene.window:
+            self._counts.popleft()
+        top, bottom = self._bottom + STRIP_GAP, self._bottom + STRIP_GAP + STRIP
+        most = max(1, *(count for _, count in self._counts))
+        draw.text((PAD, top - 14), f"jobs in the system (up to {most})", FAINT, self._small)
+        points = [(self._column(scene, time), bottom - STRIP * count / most) for time, count in self._counts]
+        for (x, y), (following, _) in pairwise(points):
+            draw.rectangle((max(x, PAD + LABEL), y, max(following, PAD + LABEL), bottom), LINE)
+        self._key(draw, scene, bottom + 14)
+
+    def _key(self, draw: ImageDraw.ImageDraw, scene: GraphScene, y: float) -> None:
+        x = float(PAD)
+        draw.line((x + 3, y - 6, x + 3, y + 6), MISSED)
+        x = self._explain(draw, x + 10, y, "a job is done")
+        for job in scene.active[:KEY_JOBS]:
+            if x > WIDTH - PAD - 60:
+                break
+            draw.rectangle((x, y - 5, x + 10, y + 5), task_colour(job))
+            x = self._explain(draw, x + 14, y, self.cast.tasks[job])
+
+    def _explain(self, draw: ImageDraw.ImageDraw, x: float, y: float, text: str) -> float:
+        draw.text((x, y), text, FAINT, self._small, "lm")
+        return x + float(draw.textlength(text, self._small)) + 12
+
+
+def animation(cast: Cast, events: np.ndarray, frames: int = 96) -> bytes:
+    """Return a whole run as an animated GIF: the chart fills from left to right, and stays full for a moment."""
+    frames = max(2, min(frames, MOST_FRAMES))
+    end = int(events["time"][-1])
+    scene, painter = GraphScene(cast, window=max(1, end)), GanttPainter(cast)
+    pictures = []
+    begin = 0
+    for moment in np.linspace(0, end, frames + 1)[1:].astype(np.int64).tolist():
+        place = int(np.searchsorted(events["time"], moment, side="right"))
+        scene.see(events[begin:place])
+        scene.move_to(moment)
+        begin = place
+        pictures.append(Image.fromarray(painter.paint(scene)).quantize(64, dither=Image.Dither.NONE))
+    file = io.BytesIO()
+    durations = [round(1000 / FRAMES_PER_SECOND)] * (len(pictures) - 1) + [3000]
+    pictures[0].save(file, "GIF", save_all=True, append_images=pictures[1:], duration=durations, loop=0)
+    return file.getvalue()
