@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.bracket import Bracket
+from slipstream.core.bracket import Bracket, share_of_bound
 from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator, check_seed
 from slipstream.errors import InputError
@@ -66,8 +66,8 @@ class Comparison:
     """Where the best reward of each episode lies, if that was asked for."""
 
     def place(self, policy: str) -> float:
-        """Return the policy's mean reward as a share of the mean bound that nobody can exceed."""
-        return self.of(policy).mean("reward") / float(np.mean([bracket.bound for bracket in self.brackets]))
+        """Return how near the policy's mean reward comes to the mean bound that nobody can exceed."""
+        return share_of_bound(self.of(policy).mean("reward"), float(np.mean([one.bound for one in self.brackets])))
 
     def of(self, policy: str) -> Evaluation:
         """Return the evaluation of the named policy."""

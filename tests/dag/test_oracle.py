@@ -12,6 +12,7 @@ from slipstream.dag.oracle import bracket
 from slipstream.dag.scenario import DagScenario
 from slipstream.dag.schedule import least_cost
 from slipstream.errors import InputError
+from slipstream.evaluation import compare
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
 from tests.dag.strategies import dag_scenarios
@@ -36,6 +37,13 @@ def test_the_optimum_of_tiny_is_the_one_worked_out_on_the_page():
     found = bracket(load("dag/tiny"), 0, seconds=20.0)
     assert found.exact
     assert found.best_known == pytest.approx(-17.0)
+
+
+def test_a_place_says_how_near_a_policy_comes_where_rewards_are_costs():
+    found = compare("dag/tiny", "fifo,sjf-cp", episodes=1, oracle_seconds=10.0)
+    assert found.place("sjf-cp") == pytest.approx(1.0)
+    assert found.place("fifo") == pytest.approx(17 / 22)
+    assert found.brackets[0].place(-34.0) == pytest.approx(0.5)
 
 
 def test_a_chain_takes_as_long_as_its_critical_path():

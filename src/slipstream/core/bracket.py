@@ -6,6 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 
+def share_of_bound(reward: float, bound: float) -> float:
+    """Return how near a reward comes to a bound: 1 is as good as anybody could have been, also where both are costs."""
+    if bound > 0.0:
+        return reward / bound
+    return bound / reward if reward < 0.0 else 0.0
+
+
 @dataclass(frozen=True)
 class Bracket:
     """The best reward of one episode, all arrivals known: somewhere from `best_known` to `bound`."""
@@ -24,8 +31,8 @@ class Bracket:
     """Time it took."""
 
     def place(self, reward: float) -> float:
-        """Return a reward as a share of the bound's distance from 0; 1 is as good as anybody could have been."""
-        return reward / self.bound if self.bound > 0 else 0.0
+        """Return how near a reward comes to the bound; 1 is as good as anybody could have been."""
+        return share_of_bound(reward, self.bound)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bracket as JSON-ready data."""
