@@ -173,7 +173,7 @@ def test_a_thousand_faults_in_one_run_lose_and_double_no_job(faulty_data):
 
 def test_ctrl_c_lets_runs_end_and_closes_the_log():
     scenario = scenario_of([task(model="builtin:resnet", variants=5)], 60_000)
-    struck = []
+    struck, before = [], signal.getsignal(signal.SIGINT)
 
     def strike_once(time, _lane):
         if time > 300_000_000 and not struck:
@@ -186,7 +186,7 @@ def test_ctrl_c_lets_runs_end_and_closes_the_log():
     assert found.events["time"][-1] < 20_000_000_000
     kinds = Counter(found.events["kind"].tolist())
     assert kinds[START] == kinds[FINISH] > 0
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_watchdog_follows_the_longest_latency():
