@@ -64,9 +64,13 @@ def random_lessons(rng, choices):
 
 
 def loss_by_definition(network, lessons, picks, objective):
+    return loss_of(network, lessons, picks, objective, by_definition)
+
+
+def loss_of(network, lessons, picks, objective, score):
     """Return the mean loss, its terms, how far the policy moved and how often it was cut, in torch."""
     choices, told = lessons.choices, {name: torch.from_numpy(lessons.lessons[name][picks]) for name in LESSON.names}
-    logits, values = by_definition(network, choices, picks)
+    logits, values = score(network, choices, picks)
     counts = torch.from_numpy(choices.count[picks].astype(np.int64))
     choice_of, first = torch.repeat_interleave(torch.arange(len(picks)), counts), torch.cumsum(counts, 0) - counts
     log_chances = packed_log_softmax(logits, choice_of, len(picks))

@@ -56,6 +56,11 @@ class Family(ABC):
     def global_features(self) -> FeatureTable:
         """Columns of the globals."""
 
+    @property
+    def node_features(self) -> FeatureTable:
+        """Columns of a node, where work is a graph."""
+        return FeatureTable(())
+
     @abstractmethod
     def candidate_rows(self, scenario: Any) -> int:
         """Return the number of rows of an observation, wait included."""

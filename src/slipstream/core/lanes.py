@@ -70,7 +70,8 @@ def prepare(spec, state, sheet):
 
 @family_function
 def observe(spec, state, lane, sheet, slot, afresh):
-    """Write globals, rows and mask of the present choice.
+    """Write globals, rows and mask of the present choice; where the sheet has room for a graph, also that, and what
+    `list_legal` writes.
 
     Unless `afresh`, the slot still shows the lane's last choice and only what changed since needs to be written.
     """

@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstream.core import lanes
 from slipstream.core.family import family_of
+from slipstream.core.features import GraphShape
 from slipstream.core.rng import NAMESPACES, SEED_LIMIT
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.errors import InputError
@@ -63,10 +64,18 @@ class Simulator:
 
     @cached_property
     def observed(self) -> Any:
-        """A sheet that shows what agents see, for networks."""
+        """A sheet that shows what agents see, but for the graph, for networks."""
+        return self._observed(None)
+
+    @cached_property
+    def observed_graph(self) -> Any:
+        """A sheet that shows all that agents see."""
+        return self._observed(self.family.graph(self.scenario))
+
+    def _observed(self, graph: GraphShape | None) -> Any:
         rows = self.family.candidate_rows(self.scenario)
         features = (self.family.global_features, self.family.candidate_features)
-        sheet = make_sheet(sheet_arrays(1, rows, *features, raw=False))
+        sheet = make_sheet(sheet_arrays(1, rows, *features, raw=False, graph=graph))
         lanes.prepare_sheet(self.spec, self.state, sheet)
         return sheet
 

@@ -45,6 +45,10 @@ class DagFamily(Family):
     def global_features(self) -> FeatureTable:
         return features.GLOBAL
 
+    @property
+    def node_features(self) -> FeatureTable:
+        return features.NODE
+
     def candidate_rows(self, scenario: DagScenario) -> int:
         from slipstream.dag import build
 

@@ -17,8 +17,11 @@ from slipstream.core.jit import algebra, entry, kernel
 from slipstream.core.lanes import ASKING, TERMINATED, advance, choose, reset
 from slipstream.core.rng import episode_key, next_seed, stream_key, uniform
 from slipstream.core.structs import make_struct, struct
+from slipstream.learn.choices import PLACE
+from slipstream.learn.packed_graphs import keep_graph
 from slipstream.policies.compiled import look
 from slipstream.policies.inference import infer
+from slipstream.policies.operations import MOST_NODES, NO_GRAPH, GraphRoom
 
 ENDED, CUT_OFF = 1, 2
 """How a step ended its episode: the work was over, or the clock was and the world would have gone on."""
@@ -44,6 +47,9 @@ class Rollout(structref.StructRefProxy):
     log_chance, value (L, T): the logarithm of the choice's probability, and what the network expected. after (L, T):
     what it expects after the step, where the episode was cut off or the rollout ends. reward (L, T) float64; elapsed,
     time (L, T) int64 in ns; ended (L, T) int8. length (L,) int64: choices made. free (1,) int64: rows in use.
+
+    Graphs, where the network looks at them (`learn.choices.Graphs`): nodes (M, Fn), node_job (M,), edges (K, 2), row_node
+    (N,), places (L, T) of PLACE, and graph_free (2,) int64: nodes and edges in use.
     """
 
 
@@ -63,6 +69,12 @@ FIELDS = [
     "ended",
     "length",
     "free",
+    "nodes",
+    "node_job",
+    "edges",
+    "row_node",
+    "places",
+    "graph_free",
 ]
 struct(RolloutType, Rollout, FIELDS)
 
@@ -84,6 +96,12 @@ def _make_rollout(
     ended,
     length,
     free,
+    nodes,
+    node_job,
+    edges,
+    row_node,
+    places,
+    graph_free,
 ):
     return Rollout(
         rows,
@@ -101,12 +119,24 @@ def _make_rollout(
         ended,
         length,
         free,
+        nodes,
+        node_job,
+        edges,
+        row_node,
+        places,
+        graph_free,
     )
 
 
-def rollout_arrays(lanes: int, steps: int, capacity: int, widths: tuple[int, int]) -> dict[str, np.ndarray]:
-    """Return room for `steps` choices of every lane; what is never written takes no memory."""
+def rollout_arrays(
+    lanes: int, steps: int, capacity: int, widths: tuple[int, int], graph: GraphRoom = NO_GRAPH
+) -> dict[str, np.ndarray]:
+    """Return room for `steps` choices of every lane; what is never written takes no memory.
+
+    A choice has up to `capacity` candidates, and a graph that fits into `graph`.
+    """
     each = (lanes, steps)
+    nodes = lanes * steps * graph.nodes
     return {
         "rows": np.empty((lanes * steps * capacity, widths[0]), np.float32),
         "globals": np.empty((*each, widths[1]), np.float32),
@@ -123,6 +153,12 @@ def rollout_arrays(lanes: int, steps: int, capacity: int, widths: tuple[int, int
         "ended": np.zeros(each, np.int8),
         "length": np.zeros(lanes, np.int64),
         "free": np.zeros(1, np.int64),
+        "nodes": np.empty((nodes, graph.columns), np.float32),
+        "node_job": np.empty(nodes, np.int32),
+        "edges": np.empty((lanes * steps * graph.edges, 2), np.int32),
+        "row_node": np.empty(lanes * steps * capacity if nodes else 0, np.int32),
+        "places": np.zeros(each if nodes else (lanes, 0), PLACE),
+        "graph_free": np.zeros(2, np.int64),
     }
 
 
@@ -173,6 +209,8 @@ def keep_sight(network, choice, rollout, lane, step):
     rollout.begin[lane, step] = begin
     rollout.count[lane, step] = count
     rollout.free[0] = begin + count
+    if ports[MOST_NODES] > 0:
+        keep_graph(network, choice, rollout, lane, step, begin, count)
 
 
 @kernel

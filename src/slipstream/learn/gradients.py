@@ -14,10 +14,13 @@ from numba.experimental import structref
 
 from slipstream.core.jit import algebra, entry
 from slipstream.core.structs import make_struct, struct
+from slipstream.learn.graph_gradients import graph_slopes, turn_climb
 from slipstream.learn.objective import choice_slopes
 from slipstream.policies import operations as o
-from slipstream.policies.inference import INFINITE, ONE, ZERO, add_vector, infer, matrix
+from slipstream.policies.graphs import load_packed_graph, packed_graph_fits
+from slipstream.policies.inference import count_vectors, infer
 from slipstream.policies.operations import Layout
+from slipstream.policies.vectors import INFINITE, ONE, ZERO, add_product, add_vector, matrix, sum_rows
 
 
 class SlopesType(types.StructRef):
@@ -46,32 +49,22 @@ def make_slopes(layout: Layout, gradient: np.ndarray) -> Any:
     arrays = {
         "weights": gradient,
         "registers": np.zeros(layout.size, np.float32),
-        "product": np.zeros(widest * max(widest, layout.candidates, layout.choices), np.float32),
+        "product": np.zeros(widest * max(widest, *layout.room), np.float32),
         "turned": np.zeros(layout.weights, np.float32),
     }
     return make_struct(_make_slopes, SlopesType, arrays)
 
 
 @algebra
-def add_product(target, a, b, room):
-    """Add the matrix product of a and b to the target."""
-    product = matrix(room, 0, target.shape[0], target.shape[1])
-    np.dot(a, b, product)
-    for row in range(target.shape[0]):
-        for j in range(target.shape[1]):
-            target[row, j] += product[row, j]
-
-
-@algebra
 def is_input(network, step):
     """Return whether a step reads what was observed: no gradient need reach that."""
-    return step[o.SOURCE] == network.ports[0] or step[o.SOURCE] == network.ports[1]
+    ports, source = network.ports, step[o.SOURCE]
+    return source == ports[0] or source == ports[1] or source == ports[o.NODES_PLACE]
 
 
 @algebra
-def linear_slopes(network, slopes, step, starts, choices):
+def linear_slopes(network, slopes, step, starts, choices, count):
     n_in, n_out = step[o.N_IN], step[o.N_OUT]
-    count = starts[choices] if step[o.PER_ROW] else choices
     slope = matrix(slopes.registers, step[o.TARGET], count, n_out)
     source = matrix(network.registers, step[o.SOURCE], count, n_in)
     back = matrix(slopes.registers, step[o.SOURCE], count, n_in)
@@ -112,6 +105,8 @@ def turn_weights(network, turned):
             for i in range(n_in):
                 for j in range(n_out):
                     goal[j * n_in + i] = source[i * n_out + j]
+        elif step[o.OP] == o.CLIMB:
+            turn_climb(network.weights, turned, step)
 
 
 @algebra
@@ -128,14 +123,6 @@ def vector_slopes(slope, source, weight, to_weight, to_bias, back, reaches, last
         elif reaches:
             for j in range(source.shape[1]):
                 back[row, j] += here * weight[j]
-
-
-@algebra
-def sum_rows(slope, goal):
-    """Add every row to a vector."""
-    for row in range(slope.shape[0]):
-        for j in range(slope.shape[1]):
-            goal[j] += slope[row, j]
 
 
 @algebra
@@ -167,10 +154,10 @@ def unbend(registers, slopes, place, size, kind):
 
 
 @algebra
-def add_slopes(slopes, step, starts, choices):
+def add_slopes(slopes, step, starts, choices, count):
     width = step[o.N_OUT]
-    if step[o.PER_ROW] == step[o.TARGET_PER_ROW]:
-        add_vector(slopes, step[o.SOURCE], step[o.TARGET], width * (starts[choices] if step[o.PER_ROW] else choices))
+    if step[o.DOMAIN] == step[o.TARGET_DOMAIN]:
+        add_vector(slopes, step[o.SOURCE], step[o.TARGET], width * count)
         return
     slope = matrix(slopes, step[o.TARGET], starts[choices], width)
     goal = matrix(slopes, step[o.SOURCE], choices, width)
@@ -276,13 +263,12 @@ def attend_slopes(registers, slopes, step, starts, choices):
 @algebra
 def clear_slopes(network, slopes, choices):
     """Forget the gradients of the block before."""
-    code, starts = network.code, network.starts
+    code, counts = network.code, count_vectors(network, choices)
     for index in range(code.shape[0]):
         step = code[index]
         if not step[o.CLEAR]:
             continue
-        count = starts[choices] if step[o.TARGET_PER_ROW] else choices
-        goal = slopes[step[o.TARGET] : step[o.TARGET] + step[o.N_OUT] * count]
+        goal = slopes[step[o.TARGET] : step[o.TARGET] + step[o.N_OUT] * counts[step[o.TARGET_DOMAIN]]]
         for place in range(goal.shape[0]):
             goal[place] = ZERO
 
@@ -291,13 +277,16 @@ def clear_slopes(network, slopes, choices):
 def backpropagate(network, slopes, choices):
     """Carry the gradients of logits and values back to the weights."""
     registers, starts, code = network.registers, network.starts, network.code
+    counts = count_vectors(network, choices)
     for index in range(code.shape[0] - 1, -1, -1):
         step = code[index]
-        count = starts[choices] if step[o.PER_ROW] else choices
+        count = counts[step[o.DOMAIN]]
+        if count == 0:
+            continue
         if step[o.OP] == o.LINEAR:
-            linear_slopes(network, slopes, step, starts, choices)
+            linear_slopes(network, slopes, step, starts, choices, count)
         elif step[o.OP] == o.ADD:
-            add_slopes(slopes.registers, step, starts, choices)
+            add_slopes(slopes.registers, step, starts, choices, count)
         elif step[o.OP] == o.SCALE:
             if not is_input(network, step):
                 scale_slopes(network, slopes.registers, step, count)
@@ -309,15 +298,19 @@ def backpropagate(network, slopes, choices):
             mean_slopes(slopes.registers, step, starts, choices)
         elif step[o.OP] == o.MAX:
             max_slopes(registers, slopes.registers, step, starts, choices, slopes.product)
+        elif step[o.OP] >= o.CLIMB:
+            graph_slopes(network, slopes, step, choices, count)
         else:
             unbend(registers, slopes.registers, step[o.TARGET], count * step[o.N_OUT], step[o.OP])
 
 
 @algebra
-def load_block(network, rows, begin, count, global_rows, picks, first):
+def load_block(network, rows, begin, count, global_rows, graphs, picks, first):
     """Put as many picked choices as fit, from the `first` on, into the registers; return how many they are."""
     registers, ports, starts = network.registers, network.ports, network.starts
     candidates, choices = ports[6], ports[7]
+    nodes, node_job, edges, row_node, places = graphs
+    graph = ports[o.MOST_NODES] > 0
     goal = matrix(registers, ports[0], candidates, ports[4])
     sight = matrix(registers, ports[1], choices, ports[5])
     starts[0] = 0
@@ -325,8 +318,11 @@ def load_block(network, rows, begin, count, global_rows, picks, first):
     while first + block < picks.shape[0] and block < choices:
         pick = picks[first + block]
         begun, size = starts[block], np.int64(count[pick])
-        if begun + size > candidates:
+        if begun + size > candidates or (graph and not packed_graph_fits(network, block, places[pick])):
             break
+        if graph:
+            own = row_node[begin[pick] : begin[pick] + size]
+            load_packed_graph(network, block, places[pick], nodes, node_job, edges, own)
         goal[begun : begun + size] = rows[begin[pick] : begin[pick] + size]
         sight[block] = global_rows[pick]
         starts[block + 1] = begun + size
@@ -335,17 +331,17 @@ def load_block(network, rows, begin, count, global_rows, picks, first):
 
 
 @entry
-def add_gradients(network, slopes, rows, begin, count, global_rows, picks, rules, lessons, worth, sums):
+def add_gradients(network, slopes, rows, begin, count, global_rows, graphs, picks, rules, lessons, worth, sums):
     """Add the gradient of every picked choice's loss to that of the weights.
 
-    `worth` holds a number per packed row, for the objective that wants them; `sums` gathers the terms of the loss.
+    `graphs` are the arrays of `learn.choices.Graphs`; `worth` holds a number per packed row, for the objective that wants them; `sums` gathers the terms of the loss.
     """
     # Fields of structs are read once: every read counts a reference.
     registers, flowing, ports, starts = network.registers, slopes.registers, network.ports, network.starts
     rule, done = rules[0], 0
     turn_weights(network, slopes.turned)
     while done < picks.shape[0]:
-        block = load_block(network, rows, begin, count, global_rows, picks, done)
+        block = load_block(network, rows, begin, count, global_rows, graphs, picks, done)
         infer(network, block)
         clear_slopes(network, flowing, block)
         for choice in range(block):

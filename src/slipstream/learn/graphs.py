@@ -1,60 +1,87 @@
 """Encoders for work that is a graph: every node learns what lies around it.
 
-A family whose jobs are graphs puts an encoder before its candidate scorer: nodes and edges in, a vector per node and
-per graph out. An encoder does not care how many nodes there are nor how they are numbered.
+A family whose jobs are graphs puts an encoder before its candidate scorer: nodes and edges in, a vector per node out. An
+encoder does not care how many nodes there are nor how they are numbered. These are the definitions; compiled code
+(`policies.graphs`) computes the same.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import SimpleConv, global_add_pool
+from torch_geometric.utils import scatter
+
+from slipstream.learn.choices import Choices
 
 
-class GraphEncoder(nn.Module, ABC):
-    """Vectors for the nodes of several graphs, and one for each graph."""
+@dataclass(frozen=True)
+class PackedGraphs:
+    """The graphs of several choices, one behind the other; all indices count from the first node, or job, of all."""
 
-    width: int
+    nodes: Tensor
+    """(N, columns)."""
+    edges: Tensor
+    """(2, E), from a parent to a child."""
+    job_of: Tensor
+    """(N,): the job of every node."""
+    choice_of: Tensor
+    """(jobs,): the choice of every job."""
+    node_of: Tensor
+    """(candidates,): the node of every candidate, -1 if it has none."""
 
-    @abstractmethod
-    def forward(self, nodes: Tensor, edges: Tensor, graph_of: Tensor, graphs: int) -> tuple[Tensor, Tensor]:
-        """Return (N, width) and (graphs, width).
+    @classmethod
+    def of(cls, choices: Choices) -> PackedGraphs:
+        """Return the graphs of choices that are packed without gaps."""
+        graphs = choices.graphs
+        places = {name: torch.from_numpy(graphs.places[name].astype("int64")) for name in ("nodes", "edges", "jobs")}
+        first = torch.cumsum(places["nodes"], 0) - places["nodes"]
+        first_job = torch.cumsum(places["jobs"], 0) - places["jobs"]
+        choice = torch.arange(len(choices))
+        row_node = torch.from_numpy(graphs.row_node.astype("int64"))
+        shift = torch.repeat_interleave(first, torch.from_numpy(choices.count.astype("int64")))
+        return cls(
+            torch.from_numpy(graphs.nodes),
+            torch.from_numpy(graphs.edges.astype("int64")).t() + torch.repeat_interleave(first, places["edges"]),
+            torch.from_numpy(graphs.node_job.astype("int64")) + torch.repeat_interleave(first_job, places["nodes"]),
+            torch.repeat_interleave(choice, places["jobs"]),
+            torch.where(row_node >= 0, row_node + shift, row_node),
+        )
 
-        Args:
-            nodes: (N, columns), the nodes of all graphs one behind the other.
-            edges: (2, E), from a parent to a child.
-            graph_of: (N,), the graph of every node.
-            graphs: How many graphs there are.
-        """
+
+def levels(edges: Tensor, nodes: int) -> Tensor:
+    """Return how many edges the longest way from each node to a leaf has."""
+    found = torch.zeros(nodes, dtype=torch.long)
+    while True:
+        above = found.scatter_reduce(0, edges[0], found[edges[1]] + 1, "amax")
+        if torch.equal(above, found):
+            return found
+        found = above
 
 
-class UpstreamSums(GraphEncoder):
-    """What Decima computes (Mao et al. 2019): a node's vector has in it a learned sum over those of its children.
+class Climb(nn.Module):
+    """What Decima computes (Mao et al. 2019): h = start + update(merge(sum over children of message(h))).
 
-    Each of `rounds` rounds carries information one edge further up, from children to parents; a node then knows of the
-    work that waits for it within so many edges.
+    Every node is computed once, level by level from the leaves, which keep what they start with. Message and merge are
+    bent layers, update is a plain one; a second layer of the message would be one with the merge, because sums come
+    between them.
     """
 
-    def __init__(self, columns: int, width: int = 16, rounds: int = 6) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.width, self.rounds = width, rounds
-        self.entry = _perceptron(columns, width)
-        self.message = _perceptron(width, width)
-        self.merge = _perceptron(width, width)
-        self.summary = _perceptron(columns + width, width)
-        self.gather = SimpleConv(aggr="sum")
+        self.message = nn.Linear(width, width)
+        self.merge = nn.Linear(width, width)
+        self.update = nn.Linear(width, width)
 
-    def forward(self, nodes: Tensor, edges: Tensor, graph_of: Tensor, graphs: int) -> tuple[Tensor, Tensor]:
-        """Return (N, width) and (graphs, width)."""
-        start = self.entry(nodes)
-        vectors, upward = start, edges.flip(0)
-        for _ in range(self.rounds):
-            vectors = start + self.merge(self.gather(self.message(vectors), upward))
-        summed = global_add_pool(self.summary(torch.cat([nodes, vectors], 1)), graph_of, graphs)
-        return vectors, summed
-
-
-def _perceptron(n_in: int, n_out: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(n_in, n_out), nn.LeakyReLU(0.2), nn.Linear(n_out, n_out))
+    def forward(self, start: Tensor, edges: Tensor) -> Tensor:
+        """Return (N, width)."""
+        level_of = levels(edges, len(start))
+        vectors = start
+        for level in range(1, int(level_of.max()) + 1 if len(start) else 0):
+            parents, children = edges[:, level_of[edges[0]] == level]
+            told = torch.relu(self.message(vectors[children]))
+            nodes = torch.nonzero(level_of == level).squeeze(1)
+            heard = scatter(told, parents, 0, len(start), reduce="sum")[nodes]
+            vectors = vectors.index_add(0, nodes, self.update(torch.relu(self.merge(heard))))
+        return vectors

@@ -8,34 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from slipstream.learn.choices import Choices
 from slipstream.learn.gradients import add_gradients, make_slopes
-from slipstream.learn.networks import CandidateScorer
+from slipstream.learn.networks import Scorer
 from slipstream.learn.objective import FIGURES, LESSON, Objective
 from slipstream.policies.inference import make_network
-from slipstream.policies.operations import lay_out
+from slipstream.policies.operations import NO_GRAPH, GraphRoom, lay_out
 
 SERIAL_PRODUCT = 1 << 18
 """Multiplications up to which a matrix product runs in the thread that asks for it: beyond, OpenBLAS starts its own."""
 CHOICES_PER_BLOCK = 64
+NODES_PER_BLOCK = 1024
 LEAST_PER_THREAD = 32
 """Choices below which another thread costs more than it helps."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Choices as they were seen: candidates packed one behind the other, and globals."""
-
-    rows: np.ndarray
-    """(N, F) float32."""
-    global_rows: np.ndarray
-    """(S, G) float32."""
-    begin: np.ndarray
-    """(S,) int64: where the candidates of a choice begin."""
-    count: np.ndarray
-    """(S,) int32: how many they are."""
-
-    def __len__(self) -> int:
-        return len(self.begin)
 
 
 @dataclass(frozen=True)
@@ -78,13 +63,19 @@ def minibatches(order: np.ndarray, size: int) -> list[np.ndarray]:
 class Learner:
     """A network of at most `most_candidates` a choice; its tensors become views of one vector, for compiled code."""
 
-    def __init__(self, network: CandidateScorer, most_candidates: int, threads: int = 1) -> None:
+    def __init__(
+        self, network: Scorer, most_candidates: int, threads: int = 1, most_of_graph: GraphRoom = NO_GRAPH
+    ) -> None:
         self.network = network
         shapes = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
         widths = (len(network.row_scale), len(network.global_scale))
         widest = max(int(np.prod(shape)) for shape in shapes.values())
         candidates = max(most_candidates, SERIAL_PRODUCT // widest)
-        self.layout = lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK)
+        room = NO_GRAPH
+        if network.reads_graph:
+            nodes = max(most_of_graph.nodes, NODES_PER_BLOCK)
+            room = GraphRoom(most_of_graph.columns, nodes, max(most_of_graph.edges, 2 * nodes))
+        self.layout = lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK, room)
         self.weights = self.layout.flat(network.arrays())
         tensors = network.tensors()
         for name, place, shape in self.layout.parameters:
@@ -105,7 +96,7 @@ class Learner:
         sums = np.zeros((parts, FIGURES))
         self._gradients[:parts] = 0.0
         seen = lessons.choices
-        data = (seen.rows, seen.begin, seen.count, seen.global_rows)
+        data = (seen.rows, seen.begin, seen.count, seen.global_rows, seen.graphs.arrays)
         futures = []
         for part, own in enumerate(np.array_split(picks, parts)):
             arguments = (*self._structs[part], *data, own, rules, lessons.lessons, lessons.worth, sums[part])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
@@ -10,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from slipstream.errors import PolicyError
-from slipstream.policies.operations import GLOBALS, LOGITS, ROWS, VALUE, Operation
+from slipstream.errors import InputError, PolicyError
+from slipstream.policies.operations import GLOBALS, LOGITS, ROWS, VALUE, Operation, reads_graph
 
 Summary = Literal["pool", "attention"]
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """How a CandidateScorer is built."""
+    """How a network is built."""
 
     width: int = 32
     """Numbers in every hidden vector."""
@@ -30,6 +31,14 @@ class NetworkSettings:
     """What bends hidden vectors: `relu` or `tanh`."""
     layer_norm: bool = False
     """Whether hidden vectors of candidates are normalised."""
+    kind: Literal["rows", "decima"] = "rows"
+    """What it looks at: `rows`, the candidates alone, or `decima`, the graph of the work too, where work is one."""
+    node_width: int = 16
+    """Numbers in the vectors of nodes, jobs and the whole graph (`decima`)."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("rows", "decima"):
+            raise InputError(f"training: network.kind is '{self.kind}': expected 'rows' or 'decima'")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> NetworkSettings:
@@ -44,12 +53,10 @@ class NetworkSettings:
         return asdict(self)
 
 
-class CandidateScorer(nn.Module):
-    """A logit for every candidate and a value for the choice.
+class Scorer(nn.Module, ABC):
+    """A logit for every candidate and a value for the choice, in torch and as operations for compiled code.
 
-    Every candidate becomes a hidden vector, with the globals in it; all of them are summed up as the context; the
-    logit comes from the hidden vector and the context, the value from the context alone. Training measures once
-    how to scale inputs and value (x * scale + shift); a scale of 0 hides a column.
+    Training measures once how to scale inputs and value (x * scale + shift); a scale of 0 hides a column.
     """
 
     row_scale: Tensor
@@ -59,10 +66,53 @@ class CandidateScorer(nn.Module):
     value_scale: Tensor
     value_shift: Tensor
 
-    def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None = None) -> None:
+    def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None) -> None:
         super().__init__()
-        settings = settings or NetworkSettings()
-        self.settings = settings
+        self.settings = settings or NetworkSettings()
+        for name, size in (("row", columns), ("global", global_columns), ("value", 1)):
+            self._add_scale(name, size)
+
+    def _add_scale(self, name: str, size: int) -> None:
+        self.register_buffer(f"{name}_scale", torch.ones(size))
+        self.register_buffer(f"{name}_shift", torch.zeros(size))
+
+    def _initialise(self, logit: nn.Linear, value: nn.Linear) -> None:
+        """Start with orthogonal layers, and with logits near zero: every candidate is about as likely."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.orthogonal_(module.weight, gain=2**0.5)
+                nn.init.zeros_(module.bias)
+        nn.init.orthogonal_(logit.weight, gain=0.01)
+        nn.init.orthogonal_(value.weight, gain=1.0)
+
+    @abstractmethod
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the network as operations for compiled code."""
+
+    @property
+    def reads_graph(self) -> bool:
+        """Whether it looks at the graph of a choice."""
+        return reads_graph(self.operations())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what the operations read: the parameters, and the measured constants that scale inputs and value."""
+        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the tensors as arrays of their own."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.tensors().items()}
+
+
+class CandidateScorer(Scorer):
+    """Looks at candidates and globals.
+
+    Every candidate becomes a hidden vector, with the globals in it; all of them are summed up as the context; the
+    logit comes from the hidden vector and the context, the value from the context alone.
+    """
+
+    def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None = None) -> None:
+        super().__init__(columns, global_columns, settings)
+        settings = self.settings
         width = settings.width
         self.row = nn.Linear(columns, width)
         self.row_globals = nn.Linear(global_columns, width)
@@ -79,28 +129,16 @@ class CandidateScorer(nn.Module):
         self.logit = nn.Linear(width, 1)
         self.value_hidden = nn.Linear(width, width)
         self.value = nn.Linear(width, 1)
-        for name, size in (("row", columns), ("global", global_columns), ("value", 1)):
-            self.register_buffer(f"{name}_scale", torch.ones(size))
-            self.register_buffer(f"{name}_shift", torch.zeros(size))
-        self._initialise()
-
-    def _initialise(self) -> None:
-        """Start with orthogonal layers, and with logits near zero: every candidate is about as likely."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.orthogonal_(module.weight, gain=2**0.5)
-                nn.init.zeros_(module.bias)
-        nn.init.orthogonal_(self.logit.weight, gain=0.01)
-        nn.init.orthogonal_(self.value.weight, gain=1.0)
+        self._initialise(self.logit, self.value)
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the network as operations for compiled code."""
         act = self.settings.activation
         steps = [
-            _scale("row", ROWS, "row_in"),
-            _scale("global", GLOBALS, "global_in"),
-            _linear("row_globals", "global_in", "hidden_globals"),
-            _linear("row", "row_in", "hidden"),
+            scale_step("row", ROWS, "row_in"),
+            scale_step("global", GLOBALS, "global_in"),
+            linear_step("row_globals", "global_in", "hidden_globals"),
+            linear_step("row", "row_in", "hidden"),
             Operation("add", "hidden_globals", "hidden"),
         ]
         hidden = "hidden"
@@ -109,35 +147,30 @@ class CandidateScorer(nn.Module):
             steps.append(Operation("normalise", "hidden", hidden, "norm.weight", "norm.bias"))
         steps.append(Operation(act, hidden, hidden))
         if self.settings.summary == "attention":
-            steps += [_linear("attention", hidden, "scores"), Operation("attend", hidden, "summary", scores="scores")]
+            steps += [
+                linear_step("attention", hidden, "scores"),
+                Operation("attend", hidden, "summary", scores="scores"),
+            ]
         else:
             steps += [Operation("mean", hidden, "summary"), Operation("max", hidden, "summit")]
-        steps.append(_linear("mean", "summary", "context"))
+        steps.append(linear_step("mean", "summary", "context"))
         if self.settings.summary != "attention":
-            steps += [_linear("peak", "summit", "context_peak"), Operation("add", "context_peak", "context")]
+            steps += [linear_step("peak", "summit", "context_peak"), Operation("add", "context_peak", "context")]
         return (
             *steps,
-            _linear("context_globals", "global_in", "context_now"),
+            linear_step("context_globals", "global_in", "context_now"),
             Operation("add", "context_now", "context"),
             Operation(act, "context", "context"),
-            _linear("second_context", "context", "deep_context"),
-            _linear("second", hidden, "deep"),
+            linear_step("second_context", "context", "deep_context"),
+            linear_step("second", hidden, "deep"),
             Operation("add", "deep_context", "deep"),
             Operation(act, "deep", "deep"),
-            _linear("logit", "deep", LOGITS),
-            _linear("value_hidden", "context", "outlook"),
+            linear_step("logit", "deep", LOGITS),
+            linear_step("value_hidden", "context", "outlook"),
             Operation(act, "outlook", "outlook"),
-            _linear("value", "outlook", "value_out"),
-            _scale("value", "value_out", VALUE),
+            linear_step("value", "outlook", "value_out"),
+            scale_step("value", "value_out", VALUE),
         )
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what the operations read: the parameters, and the measured constants that scale inputs and value."""
-        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the tensors as arrays of their own."""
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.tensors().items()}
 
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
@@ -166,11 +199,13 @@ class CandidateScorer(nn.Module):
         return logits, values * self.value_scale + self.value_shift
 
 
-def _linear(layer: str, source: str, target: str) -> Operation:
+def linear_step(layer: str, source: str, target: str) -> Operation:
+    """Return the operation of a linear layer."""
     return Operation("linear", source, target, f"{layer}.weight", f"{layer}.bias")
 
 
-def _scale(name: str, source: str, target: str) -> Operation:
+def scale_step(name: str, source: str, target: str) -> Operation:
+    """Return the operation that scales by measured constants."""
     return Operation("scale", source, target, f"{name}_scale", f"{name}_shift")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.core.jit import kernel
-from slipstream.policies.inference import ONE, ZERO
+from slipstream.policies.vectors import ONE, ZERO
 
 TWO = np.float32(2.0)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator
+from slipstream.learn.choices import Choices
 from slipstream.learn.rollout import LanePool
 from slipstream.learn.situations import Situations
 from slipstream.policies.compiled import CompiledPolicy
@@ -44,8 +45,9 @@ class Oracle:
                 self.simulator.step(policy.choose(*sight))
         rows = np.concatenate([rows[legal] for rows, _, legal in seen])
         global_rows = np.stack([global_row for _, global_row, _ in seen])
-        counts = np.array([len(legal) for _, _, legal in seen])
-        return Situations.of(rows, global_rows, counts, np.concatenate(earned))
+        counts = np.array([len(legal) for _, _, legal in seen], np.int32)
+        begin = (np.cumsum(counts) - counts).astype(np.int64)
+        return Situations.of(Choices(rows, global_rows, begin, counts), np.concatenate(earned))
 
     def _try_all(self, actions: np.ndarray, still_to_earn: Callable[[Simulator], float]) -> np.ndarray:
         """Return the most that every action can lead to; the simulator stays where it is."""

@@ -13,14 +13,16 @@ from slipstream.core import lanes
 from slipstream.core.family import family_of
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import namespace_code
+from slipstream.learn.choices import Choices, Graphs
 from slipstream.learn.collect import NO_EXPERT, begin_lanes, collect, make_rollout, rollout_arrays, rollout_key
-from slipstream.learn.learner import Choices
 from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
-from slipstream.policies.operations import Layout
+from slipstream.policies.operations import NO_GRAPH, GraphRoom, Layout
 
 SLOTS = 33
 """Lanes that are looked at together, and one more slot to look at what comes after a step."""
+PACKED = ("rows", "free", *Graphs.PACKED, "graph_free")
+"""What all lanes of a rollout share."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,11 @@ class Rollout:
         return self.arrays[name]
 
     @classmethod
-    def empty(cls, lane_count: int, steps: int, candidates: int, widths: tuple[int, int]) -> Rollout:
+    def empty(
+        cls, lane_count: int, steps: int, candidates: int, widths: tuple[int, int], graph: GraphRoom = NO_GRAPH
+    ) -> Rollout:
         """Return room for a rollout."""
-        return cls(rollout_arrays(lane_count, steps, candidates, widths))
+        return cls(rollout_arrays(lane_count, steps, candidates, widths, graph))
 
     @property
     def made(self) -> np.ndarray:
@@ -48,14 +52,22 @@ class Rollout:
         """Return the choices that were made, one lane behind the other."""
         made = self.made
         seen = {name: self.arrays[name][made] for name in ("globals", "begin", "count")}
-        return Choices(self.arrays["rows"], seen["globals"], seen["begin"], seen["count"])
+        graphs = Graphs()
+        if self.arrays["places"].size:
+            graphs = Graphs(*(self.arrays[name] for name in Graphs.PACKED), self.arrays["places"][made])
+        return Choices(self.arrays["rows"], seen["globals"], seen["begin"], seen["count"], graphs)
 
 
 class Group:
     """Lanes of one scenario with their structs; a thread runs one group at a time."""
 
-    def __init__(self, scenario: Any, first_lane: int, count: int) -> None:
+    def __init__(self, scenario: Any, first_lane: int, count: int, graph: bool = False) -> None:
+        """With `graph`, what the lanes show has it."""
         family = family_of(scenario)
+        shape = family.graph(scenario) if graph else None
+        self.graph = NO_GRAPH
+        if shape is not None:
+            self.graph = GraphRoom(len(shape.features.observed), shape.nodes, shape.edges)
         self.scenario, self.first_lane, self.count = scenario, first_lane, count
         self.candidates = family.candidate_rows(scenario)
         self.arrays = family.state_arrays(scenario, count, 0)
@@ -63,8 +75,8 @@ class Group:
         self.state = family.make_state(self.arrays)
         features = (family.global_features, family.candidate_features)
         self.sheet, self.raw = (
-            make_sheet(sheet_arrays(slots, self.candidates, *features, raw=raw))
-            for slots, raw in ((SLOTS, False), (1, True))
+            make_sheet(sheet_arrays(slots, self.candidates, *features, raw=raw, graph=shown))
+            for slots, raw, shown in ((SLOTS, False, shape), (1, True, None))
         )
         for sheet in (self.sheet, self.raw):
             lanes.prepare_sheet(self.spec, self.state, sheet)
@@ -80,14 +92,17 @@ class Group:
 class LanePool:
     """Groups of lanes, one per scenario given, that share the work of a rollout among threads."""
 
-    def __init__(self, scenarios: Sequence[Any], lane_count: int, threads: int) -> None:
+    def __init__(self, scenarios: Sequence[Any], lane_count: int, threads: int, graph: bool = False) -> None:
+        """With `graph`, the networks that play look at graphs."""
         borders = np.linspace(0, lane_count, len(scenarios) + 1).astype(int)
         self.lane_count = lane_count
         self.groups = [
-            Group(scenario, int(first), int(end - first))
+            Group(scenario, int(first), int(end - first), graph)
             for scenario, first, end in zip(scenarios, borders[:-1], borders[1:], strict=True)
         ]
         self.candidates = max(group.candidates for group in self.groups)
+        rooms = [group.graph for group in self.groups]
+        self.graph = GraphRoom(*(max(getattr(room, name) for room in rooms) for name in ("columns", "nodes", "edges")))
         self._pool = ThreadPoolExecutor(threads)
         self._room: dict[int, dict[str, np.ndarray]] = {}
 
@@ -118,9 +133,11 @@ class LanePool:
 
         def run(group: Group) -> None:
             part = slice(group.first_lane, group.first_lane + group.count)
-            own = {name: array if name == "rows" else array[part] for name, array in arrays.items() if name != "free"}
+            own = {name: array if name in PACKED else array[part] for name, array in arrays.items()}
             # Every group packs into a stretch of its own; what no group reaches never takes memory.
-            own["free"] = np.array([group.first_lane * steps * self.candidates])
+            before = group.first_lane * steps
+            own["free"] = np.array([before * self.candidates])
+            own["graph_free"] = np.array([before * self.graph.nodes, before * self.graph.edges])
             network = make_network(layout, weights)
             structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
             collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)
@@ -134,6 +151,6 @@ class LanePool:
 
     def _arrays(self, layout: Layout, steps: int) -> dict[str, np.ndarray]:
         if steps not in self._room:
-            widths = (int(layout.ports[4]), int(layout.ports[5]))
-            self._room = {steps: rollout_arrays(self.lane_count, steps, self.candidates, widths)}
+            widths = layout.widths[:2]
+            self._room = {steps: rollout_arrays(self.lane_count, steps, self.candidates, widths, self.graph)}
         return self._room[steps]

@@ -56,7 +56,8 @@ class RunFolder:
 
     def save_policy(self, which: str, trainer: Trainer, about: dict[str, Any]) -> None:
         """Write the network as it is now, as `best` or `last`."""
-        network = {"network": {"type": "candidate-scorer", **trainer.network.settings.to_dict()}}
+        kind = {"rows": "candidate-scorer"}.get(trainer.network.settings.kind, trainer.network.settings.kind)
+        network = {"network": {"type": kind, **trainer.network.settings.to_dict()}}
         operations, tensors = trainer.network.operations(), trainer.network.arrays()
         save_policy(self.folder / which, trainer.family.name, operations, tensors, {**about, **network})
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from slipstream.learn.branches import branch, see
+from slipstream.learn.choices import Choices
 from slipstream.learn.collect import make_rollout
-from slipstream.learn.learner import Choices, Learner
+from slipstream.learn.learner import Learner
 from slipstream.learn.rollout import Group, LanePool, Rollout
 from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
@@ -24,36 +25,26 @@ class Situations:
     earned: np.ndarray
     """One number per candidate, in the order of the packed rows, less the mean of its choice."""
 
-    NAMES: ClassVar[tuple[str, ...]] = ("rows", "global_rows", "begin", "count", "earned")
-
     @classmethod
-    def of(cls, rows: np.ndarray, global_rows: np.ndarray, counts: np.ndarray, earned: np.ndarray) -> Situations:
-        """Return situations from packed candidates, so many of each choice, and what they earned."""
-        begin = (np.cumsum(counts) - counts).astype(np.int64)
-        means = np.add.reduceat(earned, begin) / counts
-        choices = Choices(rows, global_rows, begin, counts.astype(np.int32))
-        return cls(choices, (earned - np.repeat(means, counts)).astype(np.float32))
+    def of(cls, choices: Choices, earned: np.ndarray) -> Situations:
+        """Return situations from choices that are packed without gaps, and what their candidates earned."""
+        means = np.add.reduceat(earned, choices.begin) / choices.count
+        return cls(choices, (earned - np.repeat(means, choices.count)).astype(np.float32))
 
     @classmethod
     def joined(cls, parts: Sequence[Situations]) -> Situations:
         """Return the situations of several parts as one."""
-        counts = np.concatenate([part.choices.count for part in parts])
-        choices = Choices(
-            np.concatenate([part.choices.rows for part in parts]),
-            np.concatenate([part.choices.global_rows for part in parts]),
-            (np.cumsum(counts) - counts).astype(np.int64),
-            counts,
-        )
+        choices = Choices.joined([part.choices for part in parts])
         return cls(choices, np.concatenate([part.earned for part in parts]))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return everything as arrays."""
-        return {**vars(self.choices), "earned": self.earned}
+        return {**self.choices.arrays(), "earned": self.earned}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Situations:
         """Return what `arrays` gave."""
-        return cls(Choices(**{name: array for name, array in arrays.items() if name != "earned"}), arrays["earned"])
+        return cls(Choices.from_arrays(arrays), arrays["earned"])
 
 
 class Lookout(Protocol):
@@ -76,21 +67,20 @@ class Branching:
 
     def _of_group(self, group: Group) -> Situations | None:
         layout = self.learner.layout
-        widths = (int(layout.ports[4]), int(layout.ports[5]))
-        rollout = Rollout.empty(group.count, 1, group.candidates, widths)
+        rollout = Rollout.empty(group.count, 1, group.candidates, layout.widths[:2], group.graph)
         actions = np.zeros((group.count, group.candidates), np.int64)
         network = make_network(layout, self.learner.weights)
         see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions)
         # A choice with one candidate teaches nothing.
-        asked = np.flatnonzero((rollout.length > 0) & (rollout.count[:, 0] > 1))
+        rollout.length[rollout.count[:, 0] < 2] = 0
+        asked = np.flatnonzero(rollout.length)
         if not len(asked):
             return None
         counts = rollout.count[asked, 0]
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         source = np.repeat(asked, counts)
         earned = self._try(group, source, actions[source, offsets])
-        places = np.repeat(rollout.begin[asked, 0], counts) + offsets
-        return Situations.of(rollout.rows[places], rollout.globals[asked, 0], counts, earned)
+        return Situations.of(rollout.choices().picked(np.arange(len(asked))), earned)
 
     def _try(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Return what copies of lanes earn that take these actions."""

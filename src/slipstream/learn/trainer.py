@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.core.family import family_of
+from slipstream.core.family import Family, family_of
 from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
 from slipstream.learn.hindsight import Hindsight
 from slipstream.learn.imitation import Imitation
 from slipstream.learn.learner import Learner
-from slipstream.learn.networks import CandidateScorer
+from slipstream.learn.networks import CandidateScorer, NetworkSettings, Scorer
 from slipstream.learn.oracle import Oracle
 from slipstream.learn.ppo import PPO
 from slipstream.learn.reinforce import Reinforce
@@ -42,8 +42,7 @@ class Trainer:
         self.family = family_of(scenario)
         self.expert = self._find_expert()
         torch.manual_seed(settings.seed)
-        widths = (len(self.family.candidate_features.observed), len(self.family.global_features.observed))
-        self.network = CandidateScorer(*widths, settings.network)
+        self.network = _build_network(self.family, settings.network)
         horizon = settings.algorithm.discount_horizon * self.family.timescale(scenario)
         self.horizon = horizon
         self.update_number = 0
@@ -51,7 +50,7 @@ class Trainer:
         self.drawn_at = (0, 0)
         """Update and steps at which the present scenarios were drawn."""
         self.pool = self._draw_pool()
-        self.learner = Learner(self.network, self.pool.candidates, settings.threads)
+        self.learner = Learner(self.network, self.pool.candidates, settings.threads, self.pool.graph)
         self.imitation = Imitation(self.learner, settings.imitation, horizon)
         self.hindsight = Hindsight(self.learner, settings.hindsight)
         self.lookout = self._find_lookout()
@@ -100,7 +99,7 @@ class Trainer:
             variation = Variation(**{**vars(settings.variation), "load": self._load()})
             draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=settings.groups)
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
-        pool = LanePool(scenarios, settings.lanes, settings.threads)
+        pool = LanePool(scenarios, settings.lanes, settings.threads, self.network.reads_graph)
         pool.start(self._seeds(round_number))
         return pool
 
@@ -167,13 +166,18 @@ class Trainer:
         rollout = self.pool.collect(
             self.learner.layout, self.learner.weights, settings.rollout, (settings.seed, 2**31), self.expert, loyalty
         )
-        begin, count = rollout.begin[rollout.made][:MEASURED_CHOICES], rollout.count[rollout.made][:MEASURED_CHOICES]
-        rows = np.concatenate([rollout.rows[first : first + size] for first, size in zip(begin, count, strict=True)])
+        seen = rollout.choices()
+        seen = seen.picked(np.arange(min(len(seen), MEASURED_CHOICES)))
         names = self.family.candidate_features.observed.names
         global_names = self.family.global_features.observed.names
-        _set_scale(network.row_scale, network.row_shift, rows, names, settings.hidden)
+        _set_scale(network.row_scale, network.row_shift, seen.rows, names, settings.hidden)
         global_rows = rollout.globals[rollout.made]
         _set_scale(network.global_scale, network.global_shift, global_rows, global_names, settings.hidden)
+        if network.reads_graph:
+            assert isinstance(network.node_scale, torch.Tensor) and isinstance(network.node_shift, torch.Tensor)
+            node_names = self.family.node_features.observed.names
+            _set_scale(network.node_scale, network.node_shift, seen.graphs.nodes, node_names, settings.hidden)
+            network.measure_sizes(len(seen.graphs.nodes), int(seen.graphs.places["jobs"].sum()), len(seen))
         discount = discounts(rollout.elapsed, self.horizon)
         returns = returns_to_go(rollout.reward, np.zeros_like(rollout.reward), rollout.ended, discount, rollout.length)[
             rollout.made
@@ -217,8 +221,9 @@ class Trainer:
                     state["state"].setdefault(int(index), {})[field] = torch.from_numpy(array.copy())
             optimizer.load_state_dict(state)
         rounds = sum(key.startswith("memory/") and key.endswith("/earned") for key in arrays)
-        parts = ({name: arrays[f"memory/{number}/{name}"] for name in Situations.NAMES} for number in range(rounds))
-        self.hindsight.memory = [Situations.from_arrays(part) for part in parts]
+        self.hindsight.memory = [
+            Situations.from_arrays(_below(arrays, f"memory/{number}/")) for number in range(rounds)
+        ]
         if settings.varies:
             now = self.update_number, self.steps
             self.update_number, self.steps = (int(number) for number in numbers["drawn_at"])
@@ -234,6 +239,24 @@ class Trainer:
             "hindsight": self.hindsight.descent.optimizer,
             "algorithm": self.algorithm.descent.optimizer,
         }
+
+
+def _build_network(family: Family, settings: NetworkSettings) -> Scorer:
+    """Return an untrained network for the observations of a family."""
+    columns, global_columns = len(family.candidate_features.observed), len(family.global_features.observed)
+    if settings.kind == "rows":
+        return CandidateScorer(columns, global_columns, settings)
+    node_columns = len(family.node_features.observed)
+    if not node_columns:
+        raise InputError(f"training: network.kind is '{settings.kind}', and the family '{family.name}' has no graphs")
+    from slipstream.learn.decima import Decima
+
+    return Decima(columns, global_columns, node_columns, settings)
+
+
+def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _set_scale(

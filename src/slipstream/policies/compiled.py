@@ -10,9 +10,11 @@ import numpy as np
 
 from slipstream.core.family import FAMILIES
 from slipstream.core.jit import algebra, entry
-from slipstream.core.lanes import ASKING, LOG_FULL, advance, list_legal, resume, summarise
+from slipstream.core.lanes import ASKING, LOG_FULL, advance, list_legal, observe, resume, summarise
+from slipstream.errors import PolicyError
+from slipstream.policies.graphs import graph_fits, load_graph
 from slipstream.policies.inference import best_candidate, infer, load_candidates, make_network
-from slipstream.policies.operations import Layout, Operation, lay_out
+from slipstream.policies.operations import NO_GRAPH, GraphRoom, Layout, Operation, lay_out, reads_graph
 
 if TYPE_CHECKING:
     from slipstream.core.simulator import Simulator
@@ -24,11 +26,17 @@ def look(spec, state, lane, sheet, slot, network, choice):
 
     0 says that they do not fit behind the choices that are there already.
     """
-    summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, False)
+    graph = sheet.nodes.shape[1] > 0
+    if graph:
+        observe(spec, state, lane, sheet, slot, True)
+    else:
+        summarise(spec, state, lane, sheet, slot)
+        list_legal(spec, state, lane, sheet, slot, False)
     count = np.int64(sheet.counts[slot, 1])
-    if network.starts[choice] + count > network.ports[6]:
+    if network.starts[choice] + count > network.ports[6] or (graph and not graph_fits(network, choice, sheet, slot)):
         return 0
+    if graph:
+        load_graph(network, choice, sheet, slot, count)
     load_candidates(network, choice, sheet.rows[slot], sheet.legal[slot], count, sheet.globals[slot])
     return count
 
@@ -65,21 +73,31 @@ class CompiledPolicy:
         self.family = family
         self.operations = tuple(operations)
         self.tensors = {key: np.asarray(value, np.float32) for key, value in tensors.items()}
-        self._networks: dict[int, Any] = {}
-        self.layout(1)
+        self.reads_graph = reads_graph(self.operations)
+        self._networks: dict[tuple[int, int, int], Any] = {}
+        self.layout(1, 1, 1)
 
-    def layout(self, capacity: int) -> Layout:
-        """Return the network's plan for up to so many candidates."""
+    def layout(self, capacity: int, nodes: int = 0, edges: int = 0) -> Layout:
+        """Return the network's plan for up to so many candidates, nodes and edges."""
         shapes = {name: tensor.shape for name, tensor in self.tensors.items()}
-        return lay_out(self.operations, shapes, self._widths, capacity)
+        columns = len(FAMILIES[self.family].node_features.observed)
+        graph = GraphRoom(columns, nodes, edges) if self.reads_graph and columns else NO_GRAPH
+        return lay_out(self.operations, shapes, self._widths, capacity, graph=graph)
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
-        network = self.network(len(simulator.raw["mask"][0]))
-        return int(run_network(simulator.spec, simulator.state, 0, simulator.observed, network, choices))
+        room = (len(simulator.raw["mask"][0]),)
+        if self.reads_graph:
+            shape = simulator.family.graph(simulator.scenario)
+            assert shape is not None
+            room = (*room, shape.nodes, shape.edges)
+        sheet = simulator.observed_graph if self.reads_graph else simulator.observed
+        return int(run_network(simulator.spec, simulator.state, 0, sheet, self.network(*room), choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""
+        if self.reads_graph:
+            raise PolicyError(f"policy '{self.name}' looks at the graph of a choice: expected whole episodes to play")
         shown, summary, legal = self.shown(global_row, rows, mask)
         return int(decide(self.network(len(mask)), shown, legal, len(legal), summary))
 
@@ -102,9 +120,10 @@ class CompiledPolicy:
         family = FAMILIES[self.family]
         return len(family.candidate_features.observed), len(family.global_features.observed)
 
-    def network(self, capacity: int) -> Any:
-        """Return the compiled network for choices of up to so many candidates."""
-        if capacity not in self._networks:
-            layout = self.layout(capacity)
-            self._networks[capacity] = make_network(layout, layout.flat(self.tensors))
-        return self._networks[capacity]
+    def network(self, capacity: int, nodes: int = 0, edges: int = 0) -> Any:
+        """Return the compiled network for choices of up to so many candidates, nodes and edges."""
+        room = (capacity, nodes, edges)
+        if room not in self._networks:
+            layout = self.layout(*room)
+            self._networks[room] = make_network(layout, layout.flat(self.tensors))
+        return self._networks[room]

@@ -13,12 +13,13 @@ import numpy as np
 from numba import types
 from numba.experimental import structref
 
-from slipstream.core.jit import algebra, entry, reduction
+from slipstream.core.jit import algebra, entry
 from slipstream.core.structs import make_struct, struct
 from slipstream.policies import operations as o
+from slipstream.policies.graphs import arrange, run_graph_step
 from slipstream.policies.operations import Layout
+from slipstream.policies.vectors import ONE, ZERO, add_vector, bend, matrix, shift, shift_choices, weighted_sums
 
-ZERO, ONE, INFINITE = np.float32(0.0), np.float32(1.0), np.float32(np.inf)
 TINY = np.float32(1e-5)
 """Keeps a layer norm from dividing by zero; the default of torch."""
 
@@ -28,15 +29,71 @@ class NetworkType(types.StructRef):
 
 
 class Network(structref.StructRefProxy):
-    """A network: code (operations, COLUMNS), ports (8,) and starts (choices + 1,) int64, weights, registers float32."""
+    """A network: code (operations, COLUMNS), ports (12,) and starts (choices + 1,) int64, weights, registers float32.
+
+    Where it looks at graphs, int64 each: node_starts, job_starts, edge_starts (choices + 1,), as `starts`; node_of
+    (candidates,), the node of a candidate, -1 if none; job_of (nodes,); edges (edges, 2), parent and child; and what
+    `policies.graphs` finds out about them: level, position, node_at (nodes,), level_starts, child_starts (nodes + 1,)
+    and child_at (edges,). Elsewhere these are empty.
+    """
 
 
-struct(NetworkType, Network, ["code", "ports", "starts", "weights", "registers"])
+GRAPH_FIELDS = [
+    "node_starts",
+    "job_starts",
+    "edge_starts",
+    "node_of",
+    "job_of",
+    "edges",
+    "level",
+    "position",
+    "node_at",
+    "level_starts",
+    "child_starts",
+    "child_at",
+]
+struct(NetworkType, Network, ["code", "ports", "starts", "weights", "registers", *GRAPH_FIELDS])
 
 
 @entry
-def _make_network(code, ports, starts, weights, registers):
-    return Network(code, ports, starts, weights, registers)
+def _make_network(
+    code,
+    ports,
+    starts,
+    weights,
+    registers,
+    node_starts,
+    job_starts,
+    edge_starts,
+    node_of,
+    job_of,
+    edges,
+    level,
+    position,
+    node_at,
+    level_starts,
+    child_starts,
+    child_at,
+):
+    return Network(
+        code,
+        ports,
+        starts,
+        weights,
+        registers,
+        node_starts,
+        job_starts,
+        edge_starts,
+        node_of,
+        job_of,
+        edges,
+        level,
+        position,
+        node_at,
+        level_starts,
+        child_starts,
+        child_at,
+    )
 
 
 def make_network(layout: Layout, weights: np.ndarray) -> Any:
@@ -47,21 +104,36 @@ def make_network(layout: Layout, weights: np.ndarray) -> Any:
         "starts": np.zeros(layout.choices + 1, np.int64),
         "weights": weights,
         "registers": np.zeros(layout.size, np.float32),
+        **_graph_arrays(layout),
     }
     return make_struct(_make_network, NetworkType, arrays)
 
 
-@algebra
-def matrix(flat, place, rows, columns):
-    """Return a part of a flat array as a matrix."""
-    return flat[place : place + rows * columns].reshape((rows, columns))
+def _graph_arrays(layout: Layout) -> dict[str, np.ndarray]:
+    nodes, edges = int(layout.ports[o.MOST_NODES]), int(layout.ports[o.MOST_EDGES])
+    starts, ends = (layout.choices + 1 if nodes else 1,), (nodes + 1,)
+    candidates = (layout.candidates if nodes else 0,)
+    shapes = [
+        starts,
+        starts,
+        starts,
+        candidates,
+        (nodes,),
+        (edges, 2),
+        (nodes,),
+        (nodes,),
+        (nodes,),
+        ends,
+        ends,
+        (edges,),
+    ]
+    return {name: np.zeros(shape, np.int64) for name, shape in zip(GRAPH_FIELDS, shapes, strict=True)}
 
 
 @algebra
-def linear(registers, weights, step, starts, choices):
+def linear(registers, weights, step, starts, choices, count):
     """Write a linear layer of the source; what is added to it and bends it comes in the same pass."""
     n_in, n_out = step[o.N_IN], step[o.N_OUT]
-    count = starts[choices] if step[o.PER_ROW] else choices
     source = matrix(registers, step[o.SOURCE], count, n_in)
     target = matrix(registers, step[o.TARGET], count, n_out)
     bias = weights[step[o.BIAS] : step[o.BIAS] + n_out]
@@ -78,61 +150,16 @@ def linear(registers, weights, step, starts, choices):
         bend(registers, step[o.TARGET], count * n_out)
 
 
-@reduction
-def weighted_sums(source, weight, bias, target):
-    """Write the product of a matrix and a vector."""
-    for row in range(source.shape[0]):
-        total = bias
-        for j in range(source.shape[1]):
-            total += source[row, j] * weight[j]
-        target[row, 0] = total
-
-
 @algebra
-def shift(target, vector, rectify):
-    """Add a vector to every row, and cut off what is negative where asked to."""
-    floor = ZERO if rectify else -INFINITE
-    for row in range(target.shape[0]):
-        for j in range(target.shape[1]):
-            target[row, j] = max(target[row, j] + vector[j], floor)
-
-
-@algebra
-def shift_choices(target, vector, of_choice, starts, rectify):
-    """Add a vector, and that of its choice, to every row, and cut off what is negative where asked to."""
-    floor = ZERO if rectify else -INFINITE
-    for choice in range(of_choice.shape[0]):
-        for row in range(starts[choice], starts[choice + 1]):
-            for j in range(target.shape[1]):
-                target[row, j] = max(target[row, j] + (vector[j] + of_choice[choice, j]), floor)
-
-
-@algebra
-def bend(registers, place, size):
-    """Write the hyperbolic tangent of some numbers in their place."""
-    goal = registers[place : place + size]
-    for index in range(size):
-        goal[index] = np.tanh(goal[index])
-
-
-@algebra
-def add(registers, step, starts, choices):
+def add(registers, step, starts, choices, count):
     width = step[o.N_OUT]
-    if step[o.PER_ROW] == step[o.TARGET_PER_ROW]:
-        add_vector(registers, step[o.TARGET], step[o.SOURCE], width * (starts[choices] if step[o.PER_ROW] else choices))
+    if step[o.DOMAIN] == step[o.TARGET_DOMAIN]:
+        add_vector(registers, step[o.TARGET], step[o.SOURCE], width * count)
         return
     target = matrix(registers, step[o.TARGET], starts[choices], width)
     source = matrix(registers, step[o.SOURCE], choices, width)
     for choice in range(choices):
         shift(target[starts[choice] : starts[choice + 1]], source[choice], False)
-
-
-@algebra
-def add_vector(registers, target, source, size):
-    """Add numbers at one place to those at another."""
-    goal, term = registers[target : target + size], registers[source : source + size]
-    for index in range(size):
-        goal[index] += term[index]
 
 
 @algebra
@@ -228,16 +255,28 @@ def attend(registers, step, starts, choices):
 
 
 @algebra
+def count_vectors(network, choices):
+    """Return how many vectors a register has of each domain: choices, candidates, nodes, jobs."""
+    if network.ports[o.MOST_NODES] == 0:
+        return choices, network.starts[choices], 0, 0
+    return choices, network.starts[choices], network.node_starts[choices], network.job_starts[choices]
+
+
+@algebra
 def infer(network, choices):
     """Run the network on the choices that lie in its registers."""
     registers, weights, starts, code = network.registers, network.weights, network.starts, network.code
+    counts = count_vectors(network, choices)
+    if network.ports[o.MOST_NODES] > 0:
+        arrange(network, choices)
     for index in range(code.shape[0]):
         step = code[index]
-        count = starts[choices] if step[o.PER_ROW] else choices
+        count = counts[step[o.DOMAIN]]
         if step[o.OP] == o.LINEAR:
-            linear(registers, weights, step, starts, choices)
+            if count > 0:
+                linear(registers, weights, step, starts, choices, count)
         elif step[o.OP] == o.ADD:
-            add(registers, step, starts, choices)
+            add(registers, step, starts, choices, count)
         elif step[o.OP] == o.SCALE:
             scale(registers, weights, step, count)
         elif step[o.OP] == o.NORMALISE:
@@ -246,6 +285,8 @@ def infer(network, choices):
             attend(registers, step, starts, choices)
         elif step[o.OP] == o.MEAN or step[o.OP] == o.MAX:
             pool(registers, step, starts, choices)
+        elif step[o.OP] >= o.CLIMB:
+            run_graph_step(network, step, choices, count)
         else:
             activate(registers, step, count)
 

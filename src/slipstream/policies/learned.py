@@ -18,7 +18,7 @@ import numpy as np
 from slipstream.core.family import FAMILIES, Family
 from slipstream.errors import PolicyError
 from slipstream.policies.compiled import CompiledPolicy
-from slipstream.policies.operations import Operation, parse_operations
+from slipstream.policies.operations import NODES, Operation, parse_operations, reads_graph
 
 CARD = "policy.json"
 FORMAT = 1
@@ -97,9 +97,12 @@ def read_card(path: Path) -> dict[str, Any]:
     return card
 
 
-def feature_names(family: Family) -> dict[str, list[str]]:
-    """Return the columns that an agent of the family sees."""
-    return {"candidates": family.candidate_features.observed.names, "globals": family.global_features.observed.names}
+def feature_names(family: Family, graph: bool) -> dict[str, list[str]]:
+    """Return the columns that an agent of the family sees, those of nodes too if it looks at graphs."""
+    tables = {"candidates": family.candidate_features, "globals": family.global_features}
+    if graph:
+        tables["nodes"] = family.node_features
+    return {name: table.observed.names for name, table in tables.items()}
 
 
 def save_policy(
@@ -114,7 +117,7 @@ def save_policy(
         "format": FORMAT,
         "family": family,
         **about,
-        "features": feature_names(FAMILIES[family]),
+        "features": feature_names(FAMILIES[family], reads_graph(operations)),
         "operations": [operation.to_dict() for operation in operations],
         "weights": save_tensors(folder, "weights", tensors),
     }
@@ -160,8 +163,11 @@ def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
 
 def _check_features(path: Path, card: dict[str, Any]) -> None:
     """Refuse a policy that was trained on other columns than the family has now, and say which."""
-    known = feature_names(FAMILIES[card["family"]])
     found = card.get("features")
+    operations = card.get("operations")
+    listed = operations if isinstance(operations, list) else []
+    graph = any(isinstance(one, dict) and one.get("source") == NODES for one in listed)
+    known = feature_names(FAMILIES[card["family"]], graph)
     if not isinstance(found, dict) or set(found) != set(known):
         raise PolicyError(f"{path}: features: expected an object with {' and '.join(known)}")
     for kind, names in known.items():

@@ -1,8 +1,8 @@
 """Networks as lists of operations: what compiled code can run, and nothing else.
 
-A network reads two inputs, `rows` (a vector per candidate) and `globals` (a vector per choice), and writes registers.
-A register holds a vector per candidate if what it is made from does, else one per choice. The list is closed, so
-loading a network never runs anybody's code.
+A network reads `rows` (a vector per candidate), `globals` (a vector per choice) and, where work is a graph, `nodes` (a
+vector per node), and writes registers. A register holds a vector for each candidate, choice, node or job, as what it
+is made from does. The list is closed, so loading a network never runs anybody's code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstream.errors import PolicyError
 
-LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE = range(9)
+LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE, CLIMB, SUM_JOBS, SUM, TAKE = range(13)
 KINDS = {
     "linear": LINEAR,  # target = source @ weight.T + bias
     "add": ADD,  # target += source, for every candidate if the source is a single vector
@@ -26,10 +26,23 @@ KINDS = {
     "mean": MEAN,  # target = mean of the source over the candidates
     "max": MAX,  # target = greatest value of each column over the candidates
     "attend": ATTEND,  # target = mean of the source over the candidates, weighted by the softmax of `scores` per head
+    "climb": CLIMB,  # target = source + what each node hears from its children, level by level (`policies.graphs`)
+    "sum_jobs": SUM_JOBS,  # target = sum of the source over the nodes of each job
+    "sum": SUM,  # target = sum of the source over the nodes, or over the jobs, of each choice
+    "take": TAKE,  # target = the source's vector of each candidate's node, or of its job; zeros where it has none
 }
 """The closed list, by the names that files use."""
 
-OP, SOURCE, TARGET, PER_ROW, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_PER_ROW, ADDED, BEND, LAST_READ, CLEAR = range(14)
+CHOICE, ROW, NODE, JOB = range(4)
+DOMAINS = ("choice", "candidate", "node", "job")
+"""What a register has a vector for."""
+
+CLIMB_LAYERS = ("message", "merge", "update")
+"""The square layers of a climb, in the order in which they lie among the weights; `weight` is what their names share."""
+CLIMB_ROOM = 4
+"""Vectors per node that a climb keeps for the way back."""
+
+OP, SOURCE, TARGET, DOMAIN, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_DOMAIN, ADDED, BEND, LAST_READ, CLEAR = range(14)
 COLUMNS = 14
 """Columns of a laid-out operation. Places are offsets into the registers and the weights, -1 where there is none.
 
@@ -38,9 +51,25 @@ candidate's, BEND the activation (-1: none). For the way back, LAST_READ says th
 so its slopes are written and not added to; CLEAR that the target's slopes are only ever added to.
 """
 
-ROWS, GLOBALS = "rows", "globals"
+NODES_PLACE, NODE_WIDTH, MOST_NODES, MOST_EDGES = range(8, 12)
+"""Where the ports of a layout speak of graphs."""
+
+ROWS, GLOBALS, NODES = "rows", "globals", "nodes"
 LOGITS, VALUE = "logits", "value"
 """The registers that every network must read from and write to."""
+
+
+READS = {
+    MEAN: (ROW,),
+    MAX: (ROW,),
+    ATTEND: (ROW,),
+    CLIMB: (NODE,),
+    SUM_JOBS: (NODE,),
+    SUM: (NODE, JOB),
+    TAKE: (NODE, JOB),
+}
+WRITES = {MEAN: CHOICE, MAX: CHOICE, ATTEND: CHOICE, SUM_JOBS: JOB, SUM: CHOICE, TAKE: ROW}
+"""What some operations need a vector for, and what they write one for; the others keep to that of their source."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +90,24 @@ class Operation:
 
 @dataclass(frozen=True)
 class Register:
-    """Where vectors are kept: `place` of the first, their `width`, and whether there is one per candidate."""
+    """Where vectors are kept: `place` of the first, their `width`, and what there is one for."""
 
     place: int
     width: int
-    per_row: bool
+    domain: int
+
+
+@dataclass(frozen=True)
+class GraphRoom:
+    """Room for the graphs of all choices that are looked at together."""
+
+    columns: int
+    """Width of a node."""
+    nodes: int
+    edges: int
+
+
+NO_GRAPH = GraphRoom(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -77,13 +119,24 @@ class Layout:
     code: np.ndarray
     """(operations, COLUMNS) int64."""
     ports: np.ndarray
-    """Places of rows, globals, logits and value, the widths of rows and globals, the most candidates and choices."""
+    """Places of rows, globals, logits and value, the widths of rows and globals, the most candidates and choices; place
+    and width of nodes (-1 and 0 without a graph), the most nodes and edges."""
     size: int
     """Numbers in all registers."""
     parameters: tuple[tuple[str, int, tuple[int, ...]], ...]
     """Name, place in the flat weights and shape of every parameter; matrices lie transposed, inputs first."""
     weights: int
     """Numbers in the flat weights."""
+
+    @property
+    def room(self) -> tuple[int, int, int]:
+        """The most candidates, choices and nodes."""
+        return self.candidates, self.choices, int(self.ports[MOST_NODES])
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """Columns of rows, globals and nodes."""
+        return int(self.ports[4]), int(self.ports[5]), int(self.ports[NODE_WIDTH])
 
     def flat(self, tensors: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the parameters as one vector."""
@@ -109,34 +162,43 @@ def parse_operations(data: Any, place: str) -> tuple[Operation, ...]:
     return tuple(operations)
 
 
+def reads_graph(operations: Sequence[Operation]) -> bool:
+    """Return whether a network looks at the graph of a choice."""
+    return any(operation.source == NODES for operation in operations)
+
+
 def lay_out(
     operations: Sequence[Operation],
     shapes: Mapping[str, tuple[int, ...]],
     columns: tuple[int, int],
     candidates: int,
     choices: int = 1,
+    graph: GraphRoom = NO_GRAPH,
 ) -> Layout:
     """Give every register and parameter its place; refuse what is not in the closed list or does not fit together.
 
     `shapes` are those of the parameters, `columns` the widths of a row and of the globals.
     """
-    plan = _Plan(shapes, candidates, choices)
-    plan.reserve(ROWS, columns[0], True)
-    plan.reserve(GLOBALS, columns[1], False)
+    plan = _Plan(shapes, (choices, candidates, graph.nodes, graph.nodes))
+    plan.reserve(ROWS, columns[0], ROW)
+    plan.reserve(GLOBALS, columns[1], CHOICE)
+    if graph.nodes:
+        plan.reserve(NODES, graph.columns, NODE)
     steps = [
         plan.place(operation, f"operation {index} ({operation.kind})") for index, operation in enumerate(operations)
     ]
-    for name, expected in ((LOGITS, True), (VALUE, False)):
+    for name, expected in ((LOGITS, ROW), (VALUE, CHOICE)):
         found = plan.registers.get(name)
-        if found is None or found.width != 1 or found.per_row != expected:
-            kind_of = "one number per candidate" if expected else "a single number"
+        if found is None or found.width != 1 or found.domain != expected:
+            kind_of = "one number per candidate" if expected == ROW else "a single number"
             raise PolicyError(f"the network does not write '{name}': expected {kind_of}")
     ports = [plan.registers[name].place for name in (ROWS, GLOBALS, LOGITS, VALUE)]
+    nodes = [plan.registers[NODES].place if graph.nodes else -1, graph.columns, graph.nodes, graph.edges]
     return Layout(
         candidates,
         choices,
         _mark_slopes(_fuse(steps)),
-        np.array([*ports, *columns, candidates, choices], np.int64),
+        np.array([*ports, *columns, candidates, choices, *nodes], np.int64),
         plan.size,
         tuple((name, place, shape) for name, (place, shape) in plan.parameters.items()),
         plan.weights,
@@ -146,16 +208,17 @@ def lay_out(
 class _Plan:
     """Registers and parameters that have their places already."""
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], candidates: int, choices: int) -> None:
-        self.shapes, self.candidates, self.choices = shapes, candidates, choices
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], room: tuple[int, int, int, int]) -> None:
+        """`room` says how many vectors a register of each domain has room for."""
+        self.shapes, self.room = shapes, room
         self.registers: dict[str, Register] = {}
         self.parameters: dict[str, tuple[int, tuple[int, ...]]] = {}
         self.size = self.weights = 0
 
-    def reserve(self, name: str, width: int, per_row: bool) -> Register:
+    def reserve(self, name: str, width: int, domain: int) -> Register:
         """Give a new register its place."""
-        self.registers[name] = Register(self.size, width, per_row)
-        self.size += width * (self.candidates if per_row else self.choices)
+        self.registers[name] = Register(self.size, width, domain)
+        self.size += width * self.room[domain]
         return self.registers[name]
 
     def place(self, operation: Operation, where: str) -> tuple[int, ...]:
@@ -166,27 +229,35 @@ class _Plan:
             if name not in self.registers:
                 raise PolicyError(f"{where}: register '{name}' is read before it is written")
         kind, source = KINDS[operation.kind], self.registers[operation.source]
-        if kind in (MEAN, MAX, ATTEND) and not source.per_row:
-            raise PolicyError(f"{where}: '{operation.source}' is one vector per choice: expected one per candidate")
+        read = READS.get(kind, tuple(range(len(DOMAINS))))
+        if source.domain not in read:
+            found, expected = DOMAINS[source.domain], " or ".join(DOMAINS[domain] for domain in read)
+            raise PolicyError(f"{where}: '{operation.source}' is one vector per {found}: expected one per {expected}")
         target = self._target(operation, kind, source, where)
         weight, bias = self._weights(operation, kind, source, target, where)
         extra = -1
         if kind == NORMALISE:
-            extra = self.reserve(f"{operation.target}, 1 / deviation", 1, source.per_row).place
+            extra = self.reserve(f"{operation.target}, 1 / deviation", 1, source.domain).place
+        if kind == CLIMB:
+            extra = self.reserve(f"{operation.target}, on the way", CLIMB_ROOM * source.width, NODE).place
         if kind == ATTEND:
             scores = self.registers.get(operation.scores or "")
-            if scores is None or not scores.per_row or source.width % scores.width:
+            if scores is None or scores.domain != ROW or source.width % scores.width:
                 raise PolicyError(f"{where}: expected scores per candidate, one per head, heads dividing the width")
             extra, weight = scores.place, scores.width
-        places = (kind, source.place, target.place, int(source.per_row), source.width, target.width)
-        return (*places, weight, bias, extra, int(target.per_row), -1, -1, 0, 0)
+        places = (kind, source.place, target.place, source.domain, source.width, target.width)
+        return (*places, weight, bias, extra, target.domain, -1, -1, 0, 0)
 
     def _target(self, operation: Operation, kind: int, source: Register, where: str) -> Register:
         """Return the register that is written: a new one, but for the operations that change one in place."""
         target = self.registers.get(operation.target)
         if kind in (ADD, RELU, TANH):
-            in_place = kind == ADD or operation.target == operation.source
-            if target is None or not in_place or target.width != source.width or source.per_row > target.per_row:
+            fits = operation.target == operation.source
+            if target is not None and kind == ADD:
+                # Only candidates are given what their choice has; the others never needed it.
+                spread = (source.domain, target.domain) == (CHOICE, ROW)
+                fits = target.width == source.width and (target.domain == source.domain or spread)
+            if target is None or not fits:
                 raise PolicyError(f"{where}: '{operation.source}' does not fit into '{operation.target}'")
             return target
         if target is not None:
@@ -194,18 +265,31 @@ class _Plan:
         width = source.width
         if kind == LINEAR:
             width = (self.shapes.get(operation.weight or "") or (0,))[0]
-        return self.reserve(operation.target, width, source.per_row and kind not in (MEAN, MAX, ATTEND))
+        return self.reserve(operation.target, width, WRITES.get(kind, source.domain))
 
     def _weights(
         self, operation: Operation, kind: int, source: Register, target: Register, where: str
     ) -> tuple[int, int]:
-        """Return the places of weight and bias, -1 where there is none."""
+        """Return the places of weight and bias, -1 where there is none; those of a climb all follow the first."""
+        if kind == CLIMB:
+            return self._climb_layers(operation, source.width, where), -1
         if kind not in (LINEAR, NORMALISE, SCALE):
             return -1, -1
         if operation.weight is None or operation.bias is None:
             raise PolicyError(f"{where}: expected a weight and a bias")
         shape = (target.width, source.width) if kind == LINEAR else (target.width,)
         return self._parameter(operation.weight, shape, where), self._parameter(operation.bias, (target.width,), where)
+
+    def _climb_layers(self, operation: Operation, width: int, where: str) -> int:
+        """Return the place of a climb's first layer."""
+        names = [f"{operation.weight}.{layer}" for layer in CLIMB_LAYERS]
+        if any(f"{name}.{part}" in self.parameters for name in names for part in ("weight", "bias")):
+            raise PolicyError(f"{where}: the layers of '{operation.weight}' are used twice")
+        first = self.weights
+        for name in names:
+            self._parameter(f"{name}.weight", (width, width), where)
+            self._parameter(f"{name}.bias", (width,), where)
+        return first
 
     def _parameter(self, name: str, shape: tuple[int, ...], where: str) -> int:
         if self.shapes.get(name) != shape:
@@ -233,7 +317,7 @@ def _follows(step: np.ndarray, layer: np.ndarray) -> bool:
     """Return whether a step only finishes what the linear layer before it wrote."""
     is_open = layer[OP] == LINEAR and layer[N_OUT] > 1 and layer[BEND] < 0 and layer[TARGET] == step[TARGET]
     if step[OP] == ADD:
-        return bool(is_open and layer[ADDED] < 0 and layer[PER_ROW] > step[PER_ROW])
+        return bool(is_open and layer[ADDED] < 0 and layer[DOMAIN] == ROW and step[DOMAIN] == CHOICE)
     return bool(is_open and step[OP] in (RELU, TANH))
 
 
