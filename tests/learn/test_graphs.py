@@ -64,7 +64,7 @@ def random_decima(seed, network_settings=None):
     network = Decima(COLUMNS, GLOBALS, NODES, network_settings or NetworkSettings(8, node_width=6, kind="decima"))
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
+            parameter.add_(0.1 * torch.randn_like(parameter))
         for name, buffer in network.named_buffers():
             buffer.copy_(torch.rand_like(buffer) * 0.5 + (0.5 if name.endswith("scale") else 0.0))
     return network
@@ -125,7 +125,7 @@ def test_compiled_logits_and_values_are_those_of_torch(seed, count, share, most)
 @given(
     st.sampled_from(["relu", "tanh"]),
     st.sampled_from([CLIPPED, LIKELIHOOD, EXPECTED]),
-    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([0.0, 0.3, 0.6]),
     st.integers(0, 1000),
     st.sampled_from([1, 2]),
 )
@@ -251,7 +251,7 @@ CLIMB = {
         ([Operation("climb", "nodes", "x", "d")], "parameter 'd.message.weight' has shape None"),
         ([Operation("climb", "nodes", "x", "c"), Operation("climb", "x", "y", "c")], "are used twice"),
         ([Operation("sum_jobs", "globals", "x")], "expected one per node"),
-        ([Operation("sum", "rows", "x")], "expected one per node or job"),
+        ([Operation("sum", "nodes", "x")], "expected one per job"),
         ([Operation("take", "globals", "x")], "expected one per node or job"),
         ([Operation("add", "nodes", "rows")], "does not fit"),
         ([Operation("add", "globals", "nodes")], "does not fit"),

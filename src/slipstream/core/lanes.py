@@ -70,9 +70,9 @@ def prepare(spec, state, sheet):
 
 @family_function
 def observe(spec, state, lane, sheet, slot, afresh):
-    """Write globals, rows and mask of the present choice; where the sheet has room for a graph, also that, and what
-    `list_legal` writes.
+    """Write globals, rows and mask of the present choice.
 
+    Where the sheet has room for a graph, write that too, and the packed indices of the legal rows and their counts.
     Unless `afresh`, the slot still shows the lane's last choice and only what changed since needs to be written.
     """
 

@@ -57,8 +57,8 @@ class Graphs:
             lengths = [len(getattr(part, sizes)) for part in parts]
             counts = [len(part.places) for part in parts]
             places[name] += np.repeat(np.cumsum(lengths) - lengths, counts)
-        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in cls.PACKED)
-        return cls(*joined, places)
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.PACKED}
+        return cls(**joined, places=places)
 
 
 @dataclass(frozen=True)
@@ -109,17 +109,21 @@ class Choices:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Choices:
         """Return what `arrays` gave."""
-        own = [arrays[name] for name in ("rows", "global_rows", "begin", "count")]
-        if "nodes" not in arrays:
-            return cls(*own)
+        graphs = Graphs()
+        if "nodes" in arrays:
+            graphs = cls._graphs_from(arrays)
+        return cls(arrays["rows"], arrays["global_rows"], arrays["begin"], arrays["count"], graphs)
+
+    @staticmethod
+    def _graphs_from(arrays: dict[str, np.ndarray]) -> Graphs:
         places = np.zeros(len(arrays["graph_nodes"]), PLACE)
         for name in PLACE.names or ():
             places[name] = arrays[f"graph_{name}"]
-        graphs = Graphs(*(arrays[name] for name in Graphs.PACKED), places)
-        return cls(*own, graphs)
+        return Graphs(**{name: arrays[name] for name in Graphs.PACKED}, places=places)
 
 
 def _spans(begin: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Return the indices of several stretches, one stretch behind the other."""
     offsets = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    return np.repeat(begin, count) + offsets
+    indices: np.ndarray = np.repeat(begin, count) + offsets
+    return indices

@@ -48,8 +48,8 @@ class Rollout(structref.StructRefProxy):
     what it expects after the step, where the episode was cut off or the rollout ends. reward (L, T) float64; elapsed,
     time (L, T) int64 in ns; ended (L, T) int8. length (L,) int64: choices made. free (1,) int64: rows in use.
 
-    Graphs, where the network looks at them (`learn.choices.Graphs`): nodes (M, Fn), node_job (M,), edges (K, 2), row_node
-    (N,), places (L, T) of PLACE, and graph_free (2,) int64: nodes and edges in use.
+    Graphs, where the network looks at them (`learn.choices.Graphs`): nodes (M, Fn), node_job (M,), edges (K, 2),
+    row_node (N,), places (L, T) of PLACE, and graph_free (2,) int64: nodes and edges in use.
     """
 
 

@@ -39,8 +39,7 @@ class Decima(Scorer):
         self.node = nn.Linear(node_columns, own)
         self.start = nn.Linear(own, own)
         self.climb = Climb(own)
-        self.part = nn.Linear(node_columns, own)
-        self.part_vector = nn.Linear(own, own)
+        self.part = nn.Linear(own, own)
         self.job = nn.Linear(own, own)
         self.share = nn.Linear(own, own)
         self.context = nn.Linear(own, width)
@@ -69,9 +68,7 @@ class Decima(Scorer):
             Operation("relu", "node_hidden", "node_hidden"),
             linear_step("start", "node_hidden", "start"),
             Operation("climb", "start", "vectors", "climb"),
-            linear_step("part_vector", "vectors", "parts"),
-            linear_step("part", "node_in", "parts_in"),
-            Operation("add", "parts_in", "parts"),
+            linear_step("part", "vectors", "parts"),
             Operation("relu", "parts", "parts"),
             Operation("sum_jobs", "parts", "job_sums"),
             scale_step("job", "job_sums", "job_in"),
@@ -105,11 +102,6 @@ class Decima(Scorer):
             scale_step("value", "value_out", VALUE),
         )
 
-    def measure_sizes(self, nodes: int, jobs: int, choices: int) -> None:
-        """Scale sums by how many nodes a job, and jobs a choice, has on average."""
-        self.job_scale[:] = jobs / max(1, nodes)
-        self.total_scale[:] = choices / max(1, jobs)
-
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor, graphs: PackedGraphs) -> tuple[Tensor, Tensor]:
         """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
 
@@ -121,7 +113,7 @@ class Decima(Scorer):
         globals_in = global_rows * self.global_scale + self.global_shift
         node_in = graphs.nodes * self.node_scale + self.node_shift
         vectors = self.climb(self.start(torch.relu(self.node(node_in))), graphs.edges)
-        parts = torch.relu(self.part(node_in) + self.part_vector(vectors))
+        parts = torch.relu(self.part(vectors))
         job_sums = scatter(parts, graphs.job_of, 0, jobs, reduce="sum")
         summaries = self.job(job_sums * self.job_scale + self.job_shift)
         total = scatter(torch.relu(self.share(summaries)), graphs.choice_of, 0, choices, reduce="sum")

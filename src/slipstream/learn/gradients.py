@@ -59,7 +59,7 @@ def make_slopes(layout: Layout, gradient: np.ndarray) -> Any:
 def is_input(network, step):
     """Return whether a step reads what was observed: no gradient need reach that."""
     ports, source = network.ports, step[o.SOURCE]
-    return source == ports[0] or source == ports[1] or source == ports[o.NODES_PLACE]
+    return source == ports[0] or source == ports[1] or source == ports[o.SORTED_PLACE]
 
 
 @algebra
@@ -334,7 +334,8 @@ def load_block(network, rows, begin, count, global_rows, graphs, picks, first):
 def add_gradients(network, slopes, rows, begin, count, global_rows, graphs, picks, rules, lessons, worth, sums):
     """Add the gradient of every picked choice's loss to that of the weights.
 
-    `graphs` are the arrays of `learn.choices.Graphs`; `worth` holds a number per packed row, for the objective that wants them; `sums` gathers the terms of the loss.
+    `graphs` are the arrays of `learn.choices.Graphs`; `worth` holds a number per packed row, for the objective that
+    wants them; `sums` gathers the terms of the loss.
     """
     # Fields of structs are read once: every read counts a reference.
     registers, flowing, ports, starts = network.registers, slopes.registers, network.ports, network.starts

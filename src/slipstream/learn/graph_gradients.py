@@ -6,8 +6,8 @@ import numpy as np
 
 from slipstream.core.jit import algebra
 from slipstream.policies import operations as o
-from slipstream.policies.graphs import climb_layer, climb_parts, pick_rows
-from slipstream.policies.vectors import ZERO, add_product, matrix, sum_rows
+from slipstream.policies.graphs import climb_layer, climb_parts
+from slipstream.policies.vectors import ZERO, add_product, add_vector, matrix, sum_rows
 
 
 @algebra
@@ -23,17 +23,16 @@ def turn_climb(weights, turned, step):
 @algebra
 def climb_slopes(network, slopes, step, nodes):
     """Carry slopes back from the top level to the leaves; those of the layers then come from all levels at once."""
-    width, node_at, starts = step[o.N_IN], network.node_at, network.level_starts
-    child_starts, child_at = network.child_starts, network.child_at
-    vectors, messages, sums, hidden = climb_parts(network.registers, step[o.EXTRA], nodes, width)
-    to_vectors, to_messages, to_sums, to_hidden = climb_parts(slopes.registers, step[o.EXTRA], nodes, width)
+    starts, child_starts, child_at = network.level_starts, network.child_starts, network.child_at
+    vectors, messages, sums, hidden = climb_parts(network.registers, step, nodes)
+    to_vectors, to_messages, to_sums, to_hidden = climb_parts(slopes.registers, step, nodes)
     message, merge = climb_layer(slopes.turned, step, 0)[0], climb_layer(slopes.turned, step, 1)[0]
     update = climb_layer(slopes.turned, step, 2)[0]
-    pick_rows(matrix(slopes.registers, step[o.TARGET], nodes, width), node_at, to_vectors)
-    to_messages[:] = ZERO
     levels = 0
     while starts[levels] < nodes:
         levels += 1
+    leaves, below = starts[1], starts[levels - 1]
+    to_messages[:below] = ZERO
     for level in range(levels - 1, -1, -1):
         first, end = starts[level], starts[level + 1]
         if level + 1 < levels:
@@ -46,15 +45,10 @@ def climb_slopes(network, slopes, step, nodes):
             cut_off(to_hidden[first:end], hidden[first:end])
             np.dot(to_hidden[first:end], merge, to_sums[first:end])
             tell_children(to_sums, child_starts, child_at, first, end, to_messages)
-    leaves, below = starts[1], starts[levels - 1]
     layer_slopes(slopes, step, 0, vectors[:below], to_messages[:below])
     layer_slopes(slopes, step, 1, sums[leaves:], to_hidden[leaves:])
     layer_slopes(slopes, step, 2, hidden[leaves:], to_vectors[leaves:])
-    goal = matrix(slopes.registers, step[o.SOURCE], nodes, width)
-    for place in range(nodes):
-        node = node_at[place]
-        for j in range(width):
-            goal[node, j] += to_vectors[place, j]
+    add_vector(slopes.registers, step[o.SOURCE], step[o.TARGET], nodes * step[o.N_IN])
 
 
 @algebra
@@ -69,17 +63,17 @@ def layer_slopes(slopes, step, number, source, slope):
 @algebra
 def cut_off(slope, reached):
     """Forget slopes where nothing got through on the way there."""
-    for row in range(slope.shape[0]):
-        for j in range(slope.shape[1]):
-            slope[row, j] = slope[row, j] if reached[row, j] > ZERO else ZERO
+    flat, through = slope.reshape(-1), reached.reshape(-1)
+    for index in range(flat.shape[0]):
+        flat[index] = flat[index] if through[index] > ZERO else ZERO
 
 
 @algebra
 def add_rows(target, term):
     """Add rows to rows."""
-    for row in range(target.shape[0]):
-        for j in range(target.shape[1]):
-            target[row, j] += term[row, j]
+    flat, other = target.reshape(-1), term.reshape(-1)
+    for index in range(flat.shape[0]):
+        flat[index] += other[index]
 
 
 @algebra
@@ -87,46 +81,46 @@ def tell_children(to_sums, child_starts, child_at, first, end, to_messages):
     """Add the slopes of the sums of a level to those of the messages that they were made of."""
     for place in range(first, end):
         for index in range(child_starts[place], child_starts[place + 1]):
-            child = child_at[index]
-            for j in range(to_sums.shape[1]):
-                to_messages[child, j] += to_sums[place, j]
+            goal, slope = to_messages[child_at[index]], to_sums[place]
+            for j in range(goal.shape[0]):
+                goal[j] += slope[j]
 
 
 @algebra
 def sum_jobs_slopes(network, slopes, step, nodes, jobs):
     """Give every node the slopes of its job."""
-    width, job_of = step[o.N_IN], network.job_of
+    width, job_at = step[o.N_IN], network.job_at
     slope = matrix(slopes.registers, step[o.TARGET], jobs, width)
     goal = matrix(slopes.registers, step[o.SOURCE], nodes, width)
-    for node in range(nodes):
-        job = job_of[node]
+    for place in range(nodes):
+        own, of_job = goal[place], slope[job_at[place]]
         for j in range(width):
-            goal[node, j] += slope[job, j]
+            own[j] += of_job[j]
 
 
 @algebra
-def sum_all_slopes(slopes, step, starts, choices):
-    """Give everything of a choice its slopes."""
+def sum_choices_slopes(slopes, step, starts, choices):
+    """Give every job the slopes of its choice."""
     width = step[o.N_IN]
     slope = matrix(slopes, step[o.TARGET], choices, width)
     goal = matrix(slopes, step[o.SOURCE], starts[choices], width)
     for choice in range(choices):
-        for row in range(starts[choice], starts[choice + 1]):
+        for job in range(starts[choice], starts[choice + 1]):
             for j in range(width):
-                goal[row, j] += slope[choice, j]
+                goal[job, j] += slope[choice, j]
 
 
 @algebra
 def take_slopes(network, slopes, step, count, rows):
     """Give every node, or every job, the slopes of the candidates that took its vector."""
-    width, node_of, job_of = step[o.N_IN], network.node_of, network.job_of
+    width, place_of, job_at = step[o.N_IN], network.place_of, network.job_at
     slope = matrix(slopes.registers, step[o.TARGET], rows, width)
     goal = matrix(slopes.registers, step[o.SOURCE], count, width)
     for row in range(rows):
-        place = node_of[row]
+        place = place_of[row]
         if place >= 0:
             if step[o.DOMAIN] == o.JOB:
-                place = job_of[place]
+                place = job_at[place]
             for j in range(width):
                 goal[place, j] += slope[row, j]
 
@@ -140,7 +134,5 @@ def graph_slopes(network, slopes, step, choices, count):
         sum_jobs_slopes(network, slopes, step, count, network.job_starts[choices])
     elif step[o.OP] == o.TAKE:
         take_slopes(network, slopes, step, count, network.starts[choices])
-    elif step[o.DOMAIN] == o.NODE:
-        sum_all_slopes(slopes.registers, step, network.node_starts, choices)
     else:
-        sum_all_slopes(slopes.registers, step, network.job_starts, choices)
+        sum_choices_slopes(slopes.registers, step, network.job_starts, choices)

@@ -1,7 +1,7 @@
 """Encoders for work that is a graph: every node learns what lies around it.
 
-A family whose jobs are graphs puts an encoder before its candidate scorer: nodes and edges in, a vector per node out. An
-encoder does not care how many nodes there are nor how they are numbered. These are the definitions; compiled code
+A family whose jobs are graphs puts an encoder before its candidate scorer: nodes and edges in, a vector per node out.
+An encoder does not care how many nodes there are nor how they are numbered. These are the definitions; compiled code
 (`policies.graphs`) computes the same.
 """
 

@@ -46,7 +46,10 @@ def same_graph(seen, job_of, first_job, edges, first, before, rollout):
     nodes = rollout.nodes[before.node_begin : before.node_begin + seen.shape[0]]
     jobs = rollout.node_job[before.node_begin : before.node_begin + seen.shape[0]]
     lines = rollout.edges[before.edge_begin : before.edge_begin + edges.shape[0]]
-    return same_rows(seen, nodes) and same_indices(job_of, first_job, jobs) and same_pairs(edges, first, lines)
+    same_jobs = True
+    for node in range(job_of.shape[0]):
+        same_jobs = same_jobs and job_of[node] - first_job == jobs[node]
+    return same_jobs and same_rows(seen, nodes) and same_pairs(edges, first, lines)
 
 
 @kernel
@@ -56,15 +59,6 @@ def same_rows(rows, others):
         for column in range(rows.shape[1]):
             if rows[row, column] != others[row, column]:
                 return False
-    return True
-
-
-@kernel
-def same_indices(indices, first, others):
-    """Return whether indices, counted from `first`, are the same."""
-    for place in range(indices.shape[0]):
-        if indices[place] - first != others[place]:
-            return False
     return True
 
 

@@ -54,7 +54,8 @@ class Rollout:
         seen = {name: self.arrays[name][made] for name in ("globals", "begin", "count")}
         graphs = Graphs()
         if self.arrays["places"].size:
-            graphs = Graphs(*(self.arrays[name] for name in Graphs.PACKED), self.arrays["places"][made])
+            packed = {name: self.arrays[name] for name in Graphs.PACKED}
+            graphs = Graphs(**packed, places=self.arrays["places"][made])
         return Choices(self.arrays["rows"], seen["globals"], seen["begin"], seen["count"], graphs)
 
 

@@ -15,6 +15,7 @@ from slipstream.core.family import Family, family_of
 from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
+from slipstream.learn.choices import Graphs
 from slipstream.learn.hindsight import Hindsight
 from slipstream.learn.imitation import Imitation
 from slipstream.learn.learner import Learner
@@ -174,10 +175,7 @@ class Trainer:
         global_rows = rollout.globals[rollout.made]
         _set_scale(network.global_scale, network.global_shift, global_rows, global_names, settings.hidden)
         if network.reads_graph:
-            assert isinstance(network.node_scale, torch.Tensor) and isinstance(network.node_shift, torch.Tensor)
-            node_names = self.family.node_features.observed.names
-            _set_scale(network.node_scale, network.node_shift, seen.graphs.nodes, node_names, settings.hidden)
-            network.measure_sizes(len(seen.graphs.nodes), int(seen.graphs.places["jobs"].sum()), len(seen))
+            self._measure_graphs(seen.graphs)
         discount = discounts(rollout.elapsed, self.horizon)
         returns = returns_to_go(rollout.reward, np.zeros_like(rollout.reward), rollout.ended, discount, rollout.length)[
             rollout.made
@@ -185,6 +183,15 @@ class Trainer:
         rate = rollout.reward[rollout.made].sum() / max(1.0, float(rollout.elapsed[rollout.made].sum()))
         network.value_scale[:] = max(float(returns.std()), 1e-3)
         network.value_shift[:] = float(rate * self.horizon)
+
+    def _measure_graphs(self, graphs: Graphs) -> None:
+        """Scale nodes as other inputs, and sums by how many nodes a job, and jobs a choice, has on average."""
+        network, names = self.network, self.family.node_features.observed.names
+        scale, shift = network.get_buffer("node_scale"), network.get_buffer("node_shift")
+        _set_scale(scale, shift, graphs.nodes, names, self.settings.hidden)
+        jobs = int(graphs.places["jobs"].sum())
+        network.get_buffer("job_scale")[:] = jobs / len(graphs.nodes)
+        network.get_buffer("total_scale")[:] = len(graphs.places) / jobs
 
     def policy(self, name: str = "learned") -> CompiledPolicy:
         """Return the network as it is now, as a policy."""

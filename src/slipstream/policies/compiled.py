@@ -86,13 +86,13 @@ class CompiledPolicy:
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
-        room = (len(simulator.raw["mask"][0]),)
-        if self.reads_graph:
-            shape = simulator.family.graph(simulator.scenario)
-            assert shape is not None
-            room = (*room, shape.nodes, shape.edges)
-        sheet = simulator.observed_graph if self.reads_graph else simulator.observed
-        return int(run_network(simulator.spec, simulator.state, 0, sheet, self.network(*room), choices))
+        capacity = len(simulator.raw["mask"][0])
+        shape = simulator.family.graph(simulator.scenario) if self.reads_graph else None
+        if shape is None:
+            network, sheet = self.network(capacity), simulator.observed
+        else:
+            network, sheet = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
+        return int(run_network(simulator.spec, simulator.state, 0, sheet, network, choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""

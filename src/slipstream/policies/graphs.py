@@ -2,8 +2,8 @@
 
 The nodes, jobs and edges of several choices lie one behind the other. A climb computes vectors from the leaves up, as
 Decima does (Mao et al. 2019): h = start + update(merge(sum over children of message(h))), each node once, when its
-children are done. Nodes whose children are equally far from a leaf form a level, over all choices; within a climb they
-lie together, so that a level takes three matrix products however many choices there are.
+children are done. Nodes equally far from a leaf form a level, over all choices. Registers hold the vectors of nodes
+sorted by level, so that a level takes three matrix products however many choices there are.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def load_graph(network, choice, sheet, slot, count):
     node_job, edges = sheet.node_job[slot], sheet.edges[slot]
     nodes, width = used(node_job), ports[o.NODE_WIDTH]
     first, first_edge = network.node_starts[choice], network.edge_starts[choice]
-    first_job, jobs = network.job_starts[choice], 0
+    first_job, jobs = network.job_starts[choice], np.int64(0)
     goal = matrix(network.registers, ports[o.NODES_PLACE] + first * width, nodes, width)
     for node in range(nodes):
         for column in range(width):
             goal[node, column] = sheet.nodes[slot, node, column]
         job_of[first + node] = first_job + node_job[node]
-        jobs = max(jobs, np.int64(node_job[node]) + 1)
+        jobs = max(jobs, np.int64(node_job[node]) + np.int64(1))
     lines = used(edges[0])
     for edge in range(lines):
         pairs[first_edge + edge, 0] = first + edges[0, edge]
@@ -89,11 +89,23 @@ def load_packed_graph(network, choice, place, nodes, node_job, edges, row_node):
 
 @algebra
 def arrange(network, choices):
-    """Find the level of every node, the order of nodes by level, and the children of each in that order."""
-    nodes, lines = network.node_starts[choices], network.edge_starts[choices]
+    """Sort the nodes by level, and find the children of each, the jobs and the candidates' nodes in that order."""
+    nodes, lines, position = network.node_starts[choices], network.edge_starts[choices], network.position
     find_levels(network.level, nodes, network.edges, lines)
-    order_by_level(network.level, nodes, network.level_starts, network.position, network.node_at)
-    list_children(network.position, nodes, network.edges, lines, network.child_starts, network.child_at)
+    order_by_level(network.level, nodes, network.level_starts, position)
+    list_children(position, nodes, network.edges, lines, network.child_starts, network.child_at)
+    ports, job_of, job_at = network.ports, network.job_of, network.job_at
+    width = ports[o.NODE_WIDTH]
+    came = matrix(network.registers, ports[o.NODES_PLACE], nodes, width)
+    ordered = matrix(network.registers, ports[o.SORTED_PLACE], nodes, width)
+    for node in range(nodes):
+        place = position[node]
+        job_at[place] = job_of[node]
+        for column in range(width):
+            ordered[place, column] = came[node, column]
+    node_of, place_of = network.node_of, network.place_of
+    for row in range(network.starts[choices]):
+        place_of[row] = position[node_of[row]] if node_of[row] >= 0 else -1
 
 
 @kernel
@@ -114,8 +126,8 @@ def find_levels(level, nodes, edges, lines):
 
 
 @kernel
-def order_by_level(level, nodes, level_starts, position, node_at):
-    """Write where each node lies when they are sorted by level, and which lies where; those of a level keep their order.
+def order_by_level(level, nodes, level_starts, position):
+    """Write where each node lies when they are sorted by level; those of a level keep their order.
 
     Level l takes the positions from level_starts[l] to level_starts[l + 1]; behind the last level stands `nodes`.
     """
@@ -126,10 +138,8 @@ def order_by_level(level, nodes, level_starts, position, node_at):
     for index in range(nodes):
         level_starts[index + 1] += level_starts[index]
     for node in range(nodes):
-        place = level_starts[level[node]]
-        position[node] = place
-        node_at[place] = node
-        level_starts[level[node]] = place + 1
+        position[node] = level_starts[level[node]]
+        level_starts[level[node]] += 1
     # Filling a level moved its start to its end.
     for index in range(nodes, 0, -1):
         level_starts[index] = level_starts[index - 1]
@@ -155,14 +165,14 @@ def list_children(position, nodes, edges, lines, child_starts, child_at):
 
 
 @algebra
-def climb_parts(registers, place, nodes, width):
-    """Return what a climb keeps, by position: vectors, messages, sums over children, and hidden vectors of the merge."""
-    size = nodes * width
+def climb_parts(registers, step, nodes):
+    """Return the vectors of a climb, and what it keeps: messages, sums over children, hidden vectors of the merge."""
+    width, place = step[o.N_IN], step[o.EXTRA]
     return (
+        matrix(registers, step[o.TARGET], nodes, width),
         matrix(registers, place, nodes, width),
-        matrix(registers, place + size, nodes, width),
-        matrix(registers, place + 2 * size, nodes, width),
-        matrix(registers, place + 3 * size, nodes, width),
+        matrix(registers, place + nodes * width, nodes, width),
+        matrix(registers, place + 2 * nodes * width, nodes, width),
     )
 
 
@@ -177,15 +187,12 @@ def climb_layer(weights, step, number):
 @algebra
 def climb(network, step, nodes):
     """Write the vectors of all nodes, level by level from the leaves."""
-    registers, weights, width = network.registers, network.weights, step[o.N_IN]
-    node_at, starts = network.node_at, network.level_starts
-    child_starts, child_at = network.child_starts, network.child_at
-    source = matrix(registers, step[o.SOURCE], nodes, width)
-    target = matrix(registers, step[o.TARGET], nodes, width)
-    vectors, messages, sums, hidden = climb_parts(registers, step[o.EXTRA], nodes, width)
+    registers, weights, size = network.registers, network.weights, nodes * step[o.N_IN]
+    starts, child_starts, child_at = network.level_starts, network.child_starts, network.child_at
+    vectors, messages, sums, hidden = climb_parts(registers, step, nodes)
     (message, message_bias), (merge, merge_bias) = climb_layer(weights, step, 0), climb_layer(weights, step, 1)
     update, update_bias = climb_layer(weights, step, 2)
-    pick_rows(source, node_at, vectors)
+    registers[step[o.TARGET] : step[o.TARGET] + size] = registers[step[o.SOURCE] : step[o.SOURCE] + size]
     level = 0
     while starts[level] < nodes:
         first, end = starts[level], starts[level + 1]
@@ -201,28 +208,19 @@ def climb(network, step, nodes):
             np.dot(own, message, told)
             shift(told, message_bias, True)
         level += 1
-    for place in range(nodes):
-        target[node_at[place]] = vectors[place]
-
-
-@algebra
-def pick_rows(source, indices, target):
-    """Write some rows in another order."""
-    for row in range(target.shape[0]):
-        for j in range(target.shape[1]):
-            target[row, j] = source[indices[row], j]
 
 
 @algebra
 def sum_children(messages, child_starts, child_at, first, end, sums):
-    """Write, for the nodes of a level, the sums of what their children tell."""
+    """Write, for the nodes of a level, the sums of what their children tell; each has at least one."""
     for place in range(first, end):
-        for j in range(sums.shape[1]):
-            sums[place, j] = ZERO
-        for index in range(child_starts[place], child_starts[place + 1]):
-            child = child_at[index]
-            for j in range(sums.shape[1]):
-                sums[place, j] += messages[child, j]
+        goal, child = sums[place], messages[child_at[child_starts[place]]]
+        for j in range(goal.shape[0]):
+            goal[j] = child[j]
+        for index in range(child_starts[place] + 1, child_starts[place + 1]):
+            child = messages[child_at[index]]
+            for j in range(goal.shape[0]):
+                goal[j] += child[j]
 
 
 @algebra
@@ -236,43 +234,43 @@ def add_shifted(target, term, vector):
 @algebra
 def sum_jobs(network, step, nodes, jobs):
     """Write the sums over the nodes of each job."""
-    width, job_of = step[o.N_IN], network.job_of
+    width, job_at = step[o.N_IN], network.job_at
     source = matrix(network.registers, step[o.SOURCE], nodes, width)
     target = matrix(network.registers, step[o.TARGET], jobs, width)
     target[:] = ZERO
-    for node in range(nodes):
-        job = job_of[node]
+    for place in range(nodes):
+        goal, term = target[job_at[place]], source[place]
         for j in range(width):
-            target[job, j] += source[node, j]
+            goal[j] += term[j]
 
 
 @algebra
-def sum_all(registers, step, starts, choices):
-    """Write the sums over what each choice has from `starts[choice]` to `starts[choice + 1]`."""
+def sum_choices(registers, step, starts, choices):
+    """Write the sums over the jobs of each choice."""
     width = step[o.N_IN]
     source = matrix(registers, step[o.SOURCE], starts[choices], width)
     target = matrix(registers, step[o.TARGET], choices, width)
     target[:] = ZERO
     for choice in range(choices):
-        for row in range(starts[choice], starts[choice + 1]):
+        for job in range(starts[choice], starts[choice + 1]):
             for j in range(width):
-                target[choice, j] += source[row, j]
+                target[choice, j] += source[job, j]
 
 
 @algebra
 def take(network, step, count, rows):
     """Write, for each candidate, the vector of its node or of its job; zeros where it has none."""
-    width, node_of, job_of = step[o.N_IN], network.node_of, network.job_of
+    width, place_of, job_at = step[o.N_IN], network.place_of, network.job_at
     source = matrix(network.registers, step[o.SOURCE], count, width)
     target = matrix(network.registers, step[o.TARGET], rows, width)
     for row in range(rows):
-        place = node_of[row]
+        place = place_of[row]
         if place < 0:
             for j in range(width):
                 target[row, j] = ZERO
             continue
         if step[o.DOMAIN] == o.JOB:
-            place = job_of[place]
+            place = job_at[place]
         for j in range(width):
             target[row, j] = source[place, j]
 
@@ -286,7 +284,5 @@ def run_graph_step(network, step, choices, count):
         sum_jobs(network, step, count, network.job_starts[choices])
     elif step[o.OP] == o.TAKE:
         take(network, step, count, network.starts[choices])
-    elif step[o.DOMAIN] == o.NODE:
-        sum_all(network.registers, step, network.node_starts, choices)
     else:
-        sum_all(network.registers, step, network.job_starts, choices)
+        sum_choices(network.registers, step, network.job_starts, choices)

@@ -29,12 +29,12 @@ class NetworkType(types.StructRef):
 
 
 class Network(structref.StructRefProxy):
-    """A network: code (operations, COLUMNS), ports (12,) and starts (choices + 1,) int64, weights, registers float32.
+    """A network: code (operations, COLUMNS), ports (13,) and starts (choices + 1,) int64, weights, registers float32.
 
     Where it looks at graphs, int64 each: node_starts, job_starts, edge_starts (choices + 1,), as `starts`; node_of
     (candidates,), the node of a candidate, -1 if none; job_of (nodes,); edges (edges, 2), parent and child; and what
-    `policies.graphs` finds out about them: level, position, node_at (nodes,), level_starts, child_starts (nodes + 1,)
-    and child_at (edges,). Elsewhere these are empty.
+    `policies.graphs` finds out about them: level, position and job_at (nodes,), place_of (candidates,), level_starts
+    and child_starts (nodes + 1,), child_at (edges,). Elsewhere these are empty.
     """
 
 
@@ -47,7 +47,8 @@ GRAPH_FIELDS = [
     "edges",
     "level",
     "position",
-    "node_at",
+    "place_of",
+    "job_at",
     "level_starts",
     "child_starts",
     "child_at",
@@ -70,7 +71,8 @@ def _make_network(
     edges,
     level,
     position,
-    node_at,
+    place_of,
+    job_at,
     level_starts,
     child_starts,
     child_at,
@@ -89,7 +91,8 @@ def _make_network(
         edges,
         level,
         position,
-        node_at,
+        place_of,
+        job_at,
         level_starts,
         child_starts,
         child_at,
@@ -111,23 +114,12 @@ def make_network(layout: Layout, weights: np.ndarray) -> Any:
 
 def _graph_arrays(layout: Layout) -> dict[str, np.ndarray]:
     nodes, edges = int(layout.ports[o.MOST_NODES]), int(layout.ports[o.MOST_EDGES])
-    starts, ends = (layout.choices + 1 if nodes else 1,), (nodes + 1,)
+    starts = (layout.choices + 1 if nodes else 1,)
     candidates = (layout.candidates if nodes else 0,)
-    shapes = [
-        starts,
-        starts,
-        starts,
-        candidates,
-        (nodes,),
-        (edges, 2),
-        (nodes,),
-        (nodes,),
-        (nodes,),
-        ends,
-        ends,
-        (edges,),
-    ]
-    return {name: np.zeros(shape, np.int64) for name, shape in zip(GRAPH_FIELDS, shapes, strict=True)}
+    shapes = {"edges": (edges, 2), "child_at": (edges,), "node_of": candidates, "place_of": candidates}
+    shapes |= dict.fromkeys(("node_starts", "job_starts", "edge_starts"), starts)
+    shapes |= dict.fromkeys(("level_starts", "child_starts"), (nodes + 1,))
+    return {name: np.zeros(shapes.get(name, (nodes,)), np.int64) for name in GRAPH_FIELDS}
 
 
 @algebra

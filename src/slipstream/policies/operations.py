@@ -28,7 +28,7 @@ KINDS = {
     "attend": ATTEND,  # target = mean of the source over the candidates, weighted by the softmax of `scores` per head
     "climb": CLIMB,  # target = source + what each node hears from its children, level by level (`policies.graphs`)
     "sum_jobs": SUM_JOBS,  # target = sum of the source over the nodes of each job
-    "sum": SUM,  # target = sum of the source over the nodes, or over the jobs, of each choice
+    "sum": SUM,  # target = sum of the source over the jobs of each choice
     "take": TAKE,  # target = the source's vector of each candidate's node, or of its job; zeros where it has none
 }
 """The closed list, by the names that files use."""
@@ -38,8 +38,8 @@ DOMAINS = ("choice", "candidate", "node", "job")
 """What a register has a vector for."""
 
 CLIMB_LAYERS = ("message", "merge", "update")
-"""The square layers of a climb, in the order in which they lie among the weights; `weight` is what their names share."""
-CLIMB_ROOM = 4
+"""The square layers of a climb, in the order of their places among the weights; `weight` is what their names share."""
+CLIMB_ROOM = 3
 """Vectors per node that a climb keeps for the way back."""
 
 OP, SOURCE, TARGET, DOMAIN, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_DOMAIN, ADDED, BEND, LAST_READ, CLEAR = range(14)
@@ -51,8 +51,8 @@ candidate's, BEND the activation (-1: none). For the way back, LAST_READ says th
 so its slopes are written and not added to; CLEAR that the target's slopes are only ever added to.
 """
 
-NODES_PLACE, NODE_WIDTH, MOST_NODES, MOST_EDGES = range(8, 12)
-"""Where the ports of a layout speak of graphs."""
+NODES_PLACE, NODE_WIDTH, MOST_NODES, MOST_EDGES, SORTED_PLACE = range(8, 13)
+"""Where the ports of a layout speak of graphs: nodes are put in as they come, and read sorted by level."""
 
 ROWS, GLOBALS, NODES = "rows", "globals", "nodes"
 LOGITS, VALUE = "logits", "value"
@@ -65,7 +65,7 @@ READS = {
     ATTEND: (ROW,),
     CLIMB: (NODE,),
     SUM_JOBS: (NODE,),
-    SUM: (NODE, JOB),
+    SUM: (JOB,),
     TAKE: (NODE, JOB),
 }
 WRITES = {MEAN: CHOICE, MAX: CHOICE, ATTEND: CHOICE, SUM_JOBS: JOB, SUM: CHOICE, TAKE: ROW}
@@ -120,7 +120,7 @@ class Layout:
     """(operations, COLUMNS) int64."""
     ports: np.ndarray
     """Places of rows, globals, logits and value, the widths of rows and globals, the most candidates and choices; place
-    and width of nodes (-1 and 0 without a graph), the most nodes and edges."""
+    and width of nodes, the most nodes and edges, and the place of nodes sorted by level (-1: no graph)."""
     size: int
     """Numbers in all registers."""
     parameters: tuple[tuple[str, int, tuple[int, ...]], ...]
@@ -182,7 +182,8 @@ def lay_out(
     plan = _Plan(shapes, (choices, candidates, graph.nodes, graph.nodes))
     plan.reserve(ROWS, columns[0], ROW)
     plan.reserve(GLOBALS, columns[1], CHOICE)
-    if graph.nodes:
+    came = plan.reserve(f"{NODES}, as they come", graph.columns, NODE) if graph.nodes else None
+    if came is not None:
         plan.reserve(NODES, graph.columns, NODE)
     steps = [
         plan.place(operation, f"operation {index} ({operation.kind})") for index, operation in enumerate(operations)
@@ -193,7 +194,8 @@ def lay_out(
             kind_of = "one number per candidate" if expected == ROW else "a single number"
             raise PolicyError(f"the network does not write '{name}': expected {kind_of}")
     ports = [plan.registers[name].place for name in (ROWS, GLOBALS, LOGITS, VALUE)]
-    nodes = [plan.registers[NODES].place if graph.nodes else -1, graph.columns, graph.nodes, graph.edges]
+    places = (came.place, plan.registers[NODES].place) if came is not None else (-1, -1)
+    nodes = [places[0], graph.columns, graph.nodes, graph.edges, places[1]]
     return Layout(
         candidates,
         choices,
