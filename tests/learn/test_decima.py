@@ -302,3 +302,11 @@ def test_rows_networks_pack_no_graphs():
     assert rollout.nodes.size == rollout.places.size == 0
     assert isinstance(rollout.choices(), Choices)
     assert not len(rollout.choices().graphs.places)
+
+
+@pytest.mark.slow
+def test_a_short_training_from_random_weights_beats_fair():
+    changes = {"ppo.discount_horizon": 10, "lanes": 64, "ppo.minibatch": 1024, "network.kind": "decima"}
+    training = train("dag/small", TrainSettings(steps=600_000).with_changes(changes))
+    found = slipstream.compare("dag/small", ["fair", training.policy], 30)
+    assert found.of("learned").mean("avg_jct_s") < found.of("fair").mean("avg_jct_s")
