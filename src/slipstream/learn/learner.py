@@ -18,7 +18,6 @@ from slipstream.policies.operations import NO_GRAPH, GraphRoom, lay_out
 SERIAL_PRODUCT = 1 << 18
 """Multiplications up to which a matrix product runs in the thread that asks for it: beyond, OpenBLAS starts its own."""
 CHOICES_PER_BLOCK = 64
-NODES_PER_BLOCK = 1024
 LEAST_PER_THREAD = 32
 """Choices below which another thread costs more than it helps."""
 
@@ -73,7 +72,8 @@ class Learner:
         candidates = max(most_candidates, SERIAL_PRODUCT // widest)
         room = NO_GRAPH
         if network.reads_graph:
-            nodes = max(most_of_graph.nodes, NODES_PER_BLOCK)
+            own = network.settings.node_width
+            nodes = max(most_of_graph.nodes, SERIAL_PRODUCT // (own * max(own, most_of_graph.columns)))
             room = GraphRoom(most_of_graph.columns, nodes, max(most_of_graph.edges, 2 * nodes))
         self.layout = lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK, room)
         self.weights = self.layout.flat(network.arrays())
