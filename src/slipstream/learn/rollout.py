@@ -86,7 +86,7 @@ class Group:
     def copies(self, count: int) -> Group:
         """Return other lanes of the same scenario, at least so many, to try things in; they are reused."""
         if self._copies is None or self._copies.count < count:
-            self._copies = Group(self.scenario, 0, count + count // 4)
+            self._copies = Group(self.scenario, 0, count + count // 4, self.graph.nodes > 0)
         return self._copies
 
 
