@@ -197,6 +197,9 @@ def choose_candidate(spec, state, lane, sheet, network, choice, rollout, step, r
     label = -1
     if form != NO_EXPERT:
         expert = choose(spec, state, lane, raw, form, address)
+        if expert == raw.mask.shape[1] - 1:
+            # The last row stands for the same in both, whichever number it has.
+            expert = sheet.mask.shape[1] - 1
         label = position_of(sheet.legal[choice], rollout.count[lane, step], expert)
         if label >= 0 and uniform(draws, 2 * step + 1) < loyalty:
             taken = label

@@ -62,13 +62,16 @@ class Group:
         self.spec = family.make_spec(family.spec_arrays(scenario))
         self.state = family.make_state(self.arrays)
         features = (family.global_features, family.candidate_features)
-        self.sheet, self.raw = (
-            make_sheet(sheet_arrays(slots, self.candidates, *features, raw=raw))
-            for slots, raw in ((SLOTS, False), (1, True))
-        )
+        self.sheet = make_sheet(sheet_arrays(SLOTS, self.candidates, *features, raw=False))
+        self.raw = make_sheet(sheet_arrays(1, family.all_rows(scenario), *features, raw=True))
         for sheet in (self.sheet, self.raw):
             lanes.prepare_sheet(self.spec, self.state, sheet)
         self._copies: Group | None = None
+
+    def take_number(self, heuristic: Heuristic) -> None:
+        """Let the lanes know the number of a heuristic that has one."""
+        if heuristic.parameter is not None:
+            self.arrays["lanes"]["parameter"] = heuristic.parameter
 
     def copies(self, count: int) -> Group:
         """Return other lanes of the same scenario, at least so many, to try things in; they are reused."""
@@ -121,6 +124,8 @@ class LanePool:
             own = {name: array if name == "rows" else array[part] for name, array in arrays.items() if name != "free"}
             # Every group packs into a stretch of its own; what no group reaches never takes memory.
             own["free"] = np.array([group.first_lane * steps * self.candidates])
+            if expert is not None:
+                group.take_number(expert)
             network = make_network(layout, weights)
             structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
             collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)

@@ -48,6 +48,9 @@ class TrainSettings:
     """How far the scenarios of training are varied from the one given (domain randomisation)."""
     start_load: float = 1.0
     """Multiple of the arrival rates at which a curriculum begins; by a third of the steps it reaches 1."""
+    start_length: float = 0.0
+    """Mean length of an episode, in the family's timescale, at which a curriculum begins: episodes are cut off at random,
+    ever later; by a third of the steps they are ten times as long, and then whole. 0: whole from the beginning."""
     redraw: int = 10
     """Updates after which groups get new scenarios, if they vary."""
     evaluate_every: int = 20
@@ -110,11 +113,16 @@ class TrainSettings:
     @property
     def varies(self) -> bool:
         """Whether groups play scenarios other than the one given."""
-        return not self.variation.nothing or self.start_load != 1.0
+        return not self.variation.nothing or self.start_load != 1.0 or self.start_length != 0.0
 
     def load_at(self, progress: float) -> float:
         """Return the multiple of the arrival rates at a point of the training."""
         return min(1.0, self.start_load + (1.0 - self.start_load) * 3.0 * progress)
+
+    def length_at(self, progress: float) -> float:
+        """Return the mean length of an episode at a point of the training; 0 if they are whole."""
+        growing = self.start_length > 0.0 and progress < 1.0 / 3.0
+        return self.start_length * (1.0 + 27.0 * progress) if growing else self.variation.length
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as JSON-ready data."""

@@ -16,6 +16,10 @@ from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
 
 
+COPIES = 256
+"""Copies of lanes that are tried at a time: enough to share the work, few enough for the memory of large machines."""
+
+
 @dataclass(frozen=True)
 class Situations:
     """Choices with packed candidates, and what each of these would have earned."""
@@ -93,11 +97,14 @@ class Branching:
         return Situations.of(rollout.rows[places], rollout.globals[asked, 0], counts, earned)
 
     def _try(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Return what copies of lanes earn that take these actions."""
-        copies = group.copies(len(source))
-        for name, array in group.arrays.items():
-            copies.arrays[name][: len(source)] = array[source]
+        """Return what copies of lanes earn that take these actions, a few copies at a time."""
+        copies = group.copies(min(len(source), COPIES))
         earned = np.zeros(len(source))
         policy = (self.base.form, self.base.address)
-        branch(copies.spec, copies.state, copies.raw, *policy, actions, self.window, earned)
+        for first in range(0, len(source), copies.count):
+            part = slice(first, first + copies.count)
+            for name, array in group.arrays.items():
+                copies.arrays[name][: len(source[part])] = array[source[part]]
+            copies.take_number(self.base)
+            branch(copies.spec, copies.state, copies.raw, *policy, actions[part], self.window, earned[part])
         return earned

@@ -6,13 +6,13 @@ state does exactly what it would have done without the interruption.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from slipstream.core.family import family_of
-from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
 from slipstream.learn.hindsight import Hindsight
@@ -97,7 +97,8 @@ class Trainer:
         round_number = self.update_number // settings.redraw if settings.varies else 0
         scenarios = [self.scenario] * settings.groups
         if settings.varies:
-            variation = Variation(**{**vars(settings.variation), "load": self._load()})
+            now = {"load": self._load(), "length": settings.length_at(self.progress)}
+            variation = replace(settings.variation, **now)
             draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=settings.groups)
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
         pool = LanePool(scenarios, settings.lanes, settings.threads)
