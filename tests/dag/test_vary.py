@@ -52,9 +52,9 @@ def test_jobs_that_come_at_once_have_no_rate() -> None:
 
 
 def test_what_does_not_vary_is_refused() -> None:
-    with pytest.raises(InputError, match="variation: latency: scenarios of 'dag' .* expected rate, load, length"):
+    with pytest.raises(InputError, match=r"variation: latency: scenarios of 'dag' .* expected rate, load, length"):
         varied("dag/small", latency=0.1)
     with pytest.raises(InputError, match="variation: length: scenarios of 'edge'"):
         varied("edge/heavy", length=1.0)
-    with pytest.raises(InputError, match="variation: length is -1.0: expected at least 0"):
+    with pytest.raises(InputError, match=r"variation: length is -1\.0: expected at least 0"):
         Variation(length=-1.0)

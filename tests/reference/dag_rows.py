@@ -11,7 +11,18 @@ Row = dict[str, float]
 COLUMNS = (
     *("tasks_left", "tasks_running", "assigned", "demand", "duration", "recent", "work", "path", "below"),
     *("can_begin", "duration_here", "stage_time", "job_work", "job_tasks", "job_stages", "job_path", "job_supply"),
-    *("job_local", "job_time", "jobs_before", "work_before", "job_age", "job_rank", "source", "count", "dispatch", "wait"),
+    *(
+        "job_local",
+        "job_time",
+        "jobs_before",
+        "work_before",
+        "job_age",
+        "job_rank",
+        "source",
+        "count",
+        "dispatch",
+        "wait",
+    ),
 )
 NOTHING: Row = dict.fromkeys(COLUMNS, 0.0)
 

@@ -275,7 +275,8 @@ def _expected(waves: np.ndarray, samples: np.ndarray) -> np.ndarray:
     ends = np.concatenate([[0], np.cumsum(samples)])
     further = waves[:, 2::3]
     totals = ends[further["first_sample"] + further["samples"]] - ends[further["first_sample"]]
-    return np.round(totals / further["samples"]).astype(np.int64) + further["delay"]
+    expected: np.ndarray = np.round(totals / further["samples"]).astype(np.int64) + further["delay"]
+    return expected
 
 
 def nearest_level(stage: StageTemplate, level: int) -> int:

@@ -22,7 +22,9 @@ CANDIDATE = FeatureTable(
         Feature("below", "100 s", "expected work of all stages that wait for the stage", 0, 1000, PER_S / 100),
         Feature("can_begin", "flag", "1 if all parents of the stage are complete", 0, 1),
         Feature("duration_here", "s", "time of a task with the executors that the job then has", 0, 1000, PER_S),
-        Feature("stage_time", "100 s", "work / executors of the stage, those that the row gives too", 0, 1000, PER_S / 100),
+        Feature(
+            "stage_time", "100 s", "work / executors of the stage, those that the row gives too", 0, 1000, PER_S / 100
+        ),
         Feature("job_work", "1000 s", "expected work of the tasks of the job not started", 0, 1000, PER_S / 1000),
         Feature("job_tasks", "tasks / 1000", "tasks of the job that have not started", 0, 1000, 0.001),
         Feature("job_stages", "stages / 10", "stages of the job that are not complete", 0, 100, 0.1),

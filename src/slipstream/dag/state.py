@@ -195,8 +195,9 @@ class DagStateType(types.StructRef):
 class DagState(structref.StructRefProxy):
     """What changes.
 
-    lanes (L), jobs (L, J), order (L, J) slots of active jobs by arrival, by_work (L, J) by work left, stages (L, J, S), executors (L, N),
-    commitments (L, N), candidates (L, C) as slot * S + stage, heap (L, H), terms (L, 2), log (L, R).
+    lanes (L), jobs (L, J), order (L, J) slots of active jobs by arrival, by_work (L, J) the same by work left,
+    stages (L, J, S), executors (L, N), commitments (L, N), candidates (L, C) as slot * S + stage, heap (L, H),
+    terms (L, 2), log (L, R).
     """
 
 

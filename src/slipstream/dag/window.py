@@ -43,7 +43,7 @@ def goes_before(state, lane, job, other):
 
 @kernel
 def rank_by_work(state, lane):
-    """Bring the jobs into the order of their work left, and note what lies before each; from choice to choice few move."""
+    """Bring the jobs into the order of their work left, and note what lies before each; few move between choices."""
     jobs = state.by_work[lane]
     work = 0
     for place in range(state.lanes[lane].active):

@@ -49,8 +49,8 @@ class TrainSettings:
     start_load: float = 1.0
     """Multiple of the arrival rates at which a curriculum begins; by a third of the steps it reaches 1."""
     start_length: float = 0.0
-    """Mean length of an episode, in the family's timescale, at which a curriculum begins: episodes are cut off at random,
-    ever later; by a third of the steps they are ten times as long, and then whole. 0: whole from the beginning."""
+    """Mean length of an episode, in the family's timescale, at which a curriculum begins: episodes are cut off at
+    random, ever later; by a third of the steps they are ten times as long, and then whole. 0: whole from the start."""
     redraw: int = 10
     """Updates after which groups get new scenarios, if they vary."""
     evaluate_every: int = 20
@@ -81,8 +81,9 @@ class TrainSettings:
         parts = (self.ppo, self.reinforce, self.imitation)
         sizes = {f"{type(one).__name__}.{key}": value for one in parts for key, value in vars(one).items()}
         for name, value in sizes.items():
-            if name.endswith((".epochs", ".minibatch", ".same_arrivals", ".rollouts")) and value < 1:
-                raise InputError(f"training: {name} is {value}: expected at least 1")
+            least = 0 if name == "ReinforceSettings.minibatch" else 1
+            if name.endswith((".epochs", ".minibatch", ".same_arrivals", ".rollouts")) and value < least:
+                raise InputError(f"training: {name} is {value}: expected at least {least}")
             if name.endswith((".learning_rate", ".discount_horizon", ".gradient_norm")) and not value > 0.0:
                 raise InputError(f"training: {name} is {value}: expected more than 0")
         if self.algo not in ("ppo", "reinforce"):

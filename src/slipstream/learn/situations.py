@@ -8,13 +8,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from slipstream.learn.branches import branch, see
+from slipstream.learn.branches import branch, branch_by_network, see
 from slipstream.learn.collect import make_rollout
 from slipstream.learn.learner import Choices, Learner
 from slipstream.learn.rollout import Group, LanePool, Rollout
 from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
-
 
 COPIES = 256
 """Copies of lanes that are tried at a time: enough to share the work, few enough for the memory of large machines."""
@@ -32,11 +31,15 @@ class Situations:
 
     @classmethod
     def of(cls, rows: np.ndarray, global_rows: np.ndarray, counts: np.ndarray, earned: np.ndarray) -> Situations:
-        """Return situations from packed candidates, so many of each choice, and what they earned."""
+        """Return situations from packed candidates, so many of each choice, and what they earned.
+
+        What was not tried (not a number) counts as the mean of what was: nothing is known for or against it.
+        """
         begin = (np.cumsum(counts) - counts).astype(np.int64)
-        means = np.add.reduceat(earned, begin) / counts
+        tried = np.add.reduceat(~np.isnan(earned), begin, dtype=np.int64)
+        means = np.add.reduceat(np.nan_to_num(earned), begin) / tried
         choices = Choices(rows, global_rows, begin, counts.astype(np.int32))
-        return cls(choices, (earned - np.repeat(means, counts)).astype(np.float32))
+        return cls(choices, np.nan_to_num(earned - np.repeat(means, counts)).astype(np.float32))
 
     @classmethod
     def joined(cls, parts: Sequence[Situations]) -> Situations:
@@ -68,23 +71,30 @@ class Lookout(Protocol):
 
 
 class Branching:
-    """Looks at where the lanes are: copies of them try every candidate and go on under a base policy."""
+    """Looks at where the lanes are: copies of them try candidates and go on under a base policy, or the network."""
 
-    def __init__(self, learner: Learner, base: Heuristic, window: float) -> None:
-        """The copies go on for `window` ns."""
-        self.learner, self.base, self.window = learner, base, window
+    def __init__(self, learner: Learner, base: Heuristic, window: float, candidates: int, based_rounds: int) -> None:
+        """The copies go on for `window` ns, in the first `based_rounds` rounds under the base policy.
+
+        Of every choice, up to `candidates` are tried: those that the network likes best.
+        """
+        self.learner, self.base, self.window, self.candidates = learner, base, window, candidates
+        self.based_rounds = based_rounds
 
     def look_around(self, pool: LanePool, round_number: int) -> Situations:
         """Return the present situations of all lanes."""
-        return Situations.joined([part for part in pool.map(self._of_group) if part is not None])
+        by_network = round_number >= self.based_rounds
+        parts = pool.map(lambda group: self._of_group(group, by_network))
+        return Situations.joined([part for part in parts if part is not None])
 
-    def _of_group(self, group: Group) -> Situations | None:
+    def _of_group(self, group: Group, by_network: bool) -> Situations | None:
         layout = self.learner.layout
         widths = (int(layout.ports[4]), int(layout.ports[5]))
         rollout = Rollout.empty(group.count, 1, group.candidates, widths)
         actions = np.zeros((group.count, group.candidates), np.int64)
+        logits = np.full(actions.shape, -np.inf)
         network = make_network(layout, self.learner.weights)
-        see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions)
+        see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions, logits)
         # A choice with one candidate teaches nothing.
         asked = np.flatnonzero((rollout.length > 0) & (rollout.count[:, 0] > 1))
         if not len(asked):
@@ -92,19 +102,26 @@ class Branching:
         counts = rollout.count[asked, 0]
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         source = np.repeat(asked, counts)
-        earned = self._try(group, source, actions[source, offsets])
+        rank = np.argsort(np.argsort(-logits[asked], axis=1), axis=1)
+        tried = rank[np.repeat(np.arange(len(asked)), counts), offsets] < self.candidates
+        earned = np.full(len(source), np.nan)
+        earned[tried] = self._try(group, source[tried], actions[source, offsets][tried], by_network)
         places = np.repeat(rollout.begin[asked, 0], counts) + offsets
         return Situations.of(rollout.rows[places], rollout.globals[asked, 0], counts, earned)
 
-    def _try(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    def _try(self, group: Group, source: np.ndarray, actions: np.ndarray, by_network: bool) -> np.ndarray:
         """Return what copies of lanes earn that take these actions, a few copies at a time."""
         copies = group.copies(min(len(source), COPIES))
+        network = make_network(self.learner.layout, self.learner.weights)
         earned = np.zeros(len(source))
-        policy = (self.base.form, self.base.address)
         for first in range(0, len(source), copies.count):
             part = slice(first, first + copies.count)
             for name, array in group.arrays.items():
                 copies.arrays[name][: len(source[part])] = array[source[part]]
             copies.take_number(self.base)
-            branch(copies.spec, copies.state, copies.raw, *policy, actions[part], self.window, earned[part])
+            end = (actions[part], self.window, earned[part])
+            if by_network:
+                branch_by_network(copies.spec, copies.state, copies.sheet, network, *end)
+            else:
+                branch(copies.spec, copies.state, copies.raw, self.base.form, self.base.address, *end)
         return earned

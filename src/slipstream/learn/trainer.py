@@ -67,7 +67,9 @@ class Trainer:
             return Oracle(self.scenario, self.policy, settings.hindsight.episodes, settings.seed)
         if self.expert is None:
             return None
-        return Branching(self.learner, self.expert, settings.hindsight.window * self.family.timescale(self.scenario))
+        window = settings.hindsight.window * self.family.timescale(self.scenario)
+        based = settings.hindsight_rounds - settings.hindsight.own_rounds
+        return Branching(self.learner, self.expert, window, settings.hindsight.candidates, based)
 
     def _find_expert(self) -> Heuristic | None:
         if self.settings.warm_start is None or self.settings.warm_start == ORACLE:
@@ -109,9 +111,9 @@ class Trainer:
         return self.settings.variation.load * self.settings.load_at(self.progress)
 
     def _seeds(self, round_number: int) -> np.ndarray:
-        """Return the lanes' seeds; with REINFORCE, neighbours share theirs, and so their arrivals."""
+        """Return the lanes' seeds; where REINFORCE learns, neighbours share theirs, and so their arrivals."""
         settings = self.settings
-        same = settings.reinforce.same_arrivals if settings.algo == "reinforce" else 1
+        same = settings.reinforce.same_arrivals if self.phase == "reinforce" else 1
         seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(2**61, size=settings.lanes // same)
         return np.repeat(seeds, same)
 
@@ -127,8 +129,7 @@ class Trainer:
         if self.phase == "hindsight":
             return self.pool.collect(self.learner.layout, self.learner.weights, settings.hindsight.apart, key)
         if settings.algo == "reinforce":
-            if not settings.varies:
-                self.pool.start(self._seeds(self.update_number))
+            self.pool.start(self._seeds(self.update_number))
             most = settings.episode_choices
             return self.pool.collect(self.learner.layout, self.learner.weights, most, key, until_end=True)
         return self.pool.collect(self.learner.layout, self.learner.weights, settings.rollout, key)
