@@ -44,6 +44,8 @@ class TrainSettings:
     """Threads that play and learn."""
     warm_start: str | None = None
     """Heuristic to imitate first, by name, or `oracle` where it solves the episodes; none: from random weights."""
+    start_from: str | None = None
+    """Folder of a trained policy of the same family whose weights are those to begin with; none: random ones."""
     variation: Variation = field(default_factory=Variation)
     """How far the scenarios of training are varied from the one given (domain randomisation)."""
     start_load: float = 1.0

@@ -27,6 +27,7 @@ from slipstream.learn.settings import ORACLE, TrainSettings
 from slipstream.learn.situations import Branching, Lookout, Situations
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.learned import load_policy
 
 MEASURED_CHOICES = 20_000
 """Choices from which the scales of inputs are measured."""
@@ -44,6 +45,8 @@ class Trainer:
         torch.manual_seed(settings.seed)
         widths = (len(self.family.candidate_features.observed), len(self.family.global_features.observed))
         self.network = CandidateScorer(*widths, settings.network)
+        if settings.start_from is not None:
+            _take_weights(self.network, settings.start_from)
         horizon = settings.algorithm.discount_horizon * self.family.timescale(scenario)
         self.horizon = horizon
         self.update_number = 0
@@ -139,7 +142,7 @@ class Trainer:
         settings = self.settings
         if settings.varies and self.update_number and self.update_number % settings.redraw == 0:
             self.pool = self._draw_pool()
-        if self.update_number == 0:
+        if self.update_number == 0 and settings.start_from is None:
             self._measure_scales()
         rollout = self.collect()
         rng = np.random.default_rng([settings.seed, 2, self.update_number])
@@ -236,6 +239,16 @@ class Trainer:
             "hindsight": self.hindsight.descent.optimizer,
             "algorithm": self.algorithm.descent.optimizer,
         }
+
+
+def _take_weights(network: CandidateScorer, folder: str) -> None:
+    """Begin with the weights of a trained policy, and with what it measured to scale its inputs."""
+    tensors = load_policy(folder).tensors
+    known = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    if found != known:
+        raise InputError(f"start_from: '{folder}' is another network: expected one with the settings of this training")
+    network.load_state_dict({name: torch.from_numpy(tensor.copy()) for name, tensor in tensors.items()})
 
 
 def _set_scale(
