@@ -18,15 +18,19 @@ Duration = Callable[[int, int], float]
 def dag_scenarios(draw: st.DrawFn) -> DagScenario:
     """Draw a small valid scenario of the whole machine."""
     duration = _duration(draw)
-    executors = draw(st.integers(1, 6))
-    jobs = [_job(draw, duration, index) for index in range(draw(st.integers(1, 3)))]
+    race = draw(st.booleans())
+    executors = draw(st.integers(2 if race else 1, 6))
+    if race:
+        jobs = [_race(draw, duration, index) for index in range(2)]
+    else:
+        jobs = [_job(draw, duration, index) for index in range(draw(st.integers(1, 3)))]
     scenario: Json = {
         "family": "dag",
         "name": "random",
         "executors": executors,
-        "moving_delay_s": draw(st.sampled_from([0.0, 1.0, 1.0, 2.0])) * duration(1, 2),
+        "moving_delay_s": draw(st.sampled_from([1.0, 2.0, 3.0] if race else [0.0, 1.0, 1.0, 2.0])) * duration(1, 2),
         "warmup_delay_s": draw(st.sampled_from([0.0, 1.0])) * duration(1, 2),
-        "arrivals": _arrivals(draw, duration, [job["name"] for job in jobs]),
+        "arrivals": _arrivals(draw, duration, [job["name"] for job in jobs], 3 if race else 6),
         "jobs": {"kind": "inline", "jobs": jobs},
         "compat": draw(st.sampled_from([None, "decima"])),
         "reward": {
@@ -89,6 +93,16 @@ def _job(draw: st.DrawFn, duration: Duration, index: int) -> Json:
     return {"name": f"job-{index}", "stages": stages}
 
 
+def _race(draw: st.DrawFn, duration: Duration, index: int) -> Json:
+    """Return a job of few stages with many short tasks: executors on their way to it often come too late."""
+    stages: list[Json] = []
+    for number in range(draw(st.sampled_from([1, 1, 2]))):
+        tasks = draw(st.sampled_from([1, 4, 6, 8]))
+        parents = [stage["name"] for stage in stages]
+        stages.append({"name": f"s{number}", "tasks": tasks, "parents": parents, "duration_s": duration(1, 2)})
+    return {"name": f"job-{index}", "stages": stages}
+
+
 def _waves(draw: st.DrawFn, duration: Duration, executors: int) -> Json:
     def some(least: int) -> list[float]:
         return [duration(1, 6) for _ in range(draw(st.integers(least, 2)))]
@@ -97,9 +111,9 @@ def _waves(draw: st.DrawFn, duration: Duration, executors: int) -> Json:
     return {"executors": executors, "fresh_s": fresh, "first_s": some(0 if fresh else 1), "rest_s": some(0)}
 
 
-def _arrivals(draw: st.DrawFn, duration: Duration, names: list[str]) -> Json:
+def _arrivals(draw: st.DrawFn, duration: Duration, names: list[str], most: int) -> Json:
     kind = draw(st.sampled_from(["batch", "poisson", "trace"]))
-    jobs = draw(st.integers(1, 6))
+    jobs = draw(st.integers(1, most))
     if kind == "batch":
         return {"kind": kind, "jobs": jobs}
     if kind == "poisson":

@@ -16,6 +16,11 @@ ALGORITHMS = {
     "reinforce": lambda learner: Reinforce(
         learner, ReinforceSettings(learning_rate=0.02, same_arrivals=16, entropy_weight=0.01), 50.0
     ),
+    "reinforce in several steps": lambda learner: Reinforce(
+        learner,
+        ReinforceSettings(learning_rate=0.01, same_arrivals=16, entropy_weight=0.01, epochs=3, minibatch=128),
+        50.0,
+    ),
 }
 
 
@@ -64,16 +69,19 @@ def test_where_the_expert_says_nothing_nothing_is_imitated():
     assert all(torch.equal(a, b) for a, b in zip(before, learner.network.parameters(), strict=True))
 
 
-def test_an_update_stops_when_the_policy_has_moved_far_enough():
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "more"), [(PPO, PPOSettings, {}), (Reinforce, ReinforceSettings, {"same_arrivals": 16})]
+)
+def test_an_update_stops_when_the_policy_has_moved_far_enough(algorithm, settings, more):
     def updates(target):
         toy, rng = Bandit(), np.random.default_rng(0)
         learner = make_learner(toy)
-        settings = PPOSettings(learning_rate=0.05, epochs=50, minibatch=256, target_kl=target)
-        ppo = PPO(learner, settings, 50.0)
-        return ppo.update(play(toy, learner, 16, 16, rng), 0.0, rng)["kl"], ppo
+        chosen = settings(learning_rate=0.05, epochs=50, minibatch=256, target_kl=target, **more)
+        made = algorithm(learner, chosen, 50.0)
+        made.update(play(toy, learner, 16, 16, rng), 0.0, rng)
+        return made
 
-    _, careful = updates(0.01)
-    _, bold = updates(0.0)
+    careful, bold = updates(0.01), updates(0.0)
     steps = [int(one.descent.optimizer.state_dict()["state"][0]["step"]) for one in (careful, bold)]
     assert steps[0] < steps[1] == 50
 

@@ -18,16 +18,19 @@ from slipstream.learn.settings import TrainSettings
 from slipstream.learn.situations import Branching, Situations
 from slipstream.learn.trainer import Trainer
 from slipstream.policies import find
+from slipstream.policies.compiled import CompiledPolicy
 from tests.edge.test_oracle import best_from
 from tests.learn.test_rollout import learner_for
 
 WINDOW_NS = 100e6
 
 
-def prepare(scenario, lanes=3, groups=1):
+def prepare(scenario, lanes=3, groups=1, base="lookahead", candidates=1000, based_rounds=1):
     pool = LanePool([scenario] * groups, lanes, 1)
     pool.start(np.arange(lanes))
-    return pool, Branching(learner_for(scenario, pool.candidates), find("lookahead", "edge"), WINDOW_NS)
+    heuristic = find(base, scenario.family)
+    learner = learner_for(scenario, pool.candidates)
+    return pool, Branching(learner, heuristic, WINDOW_NS, candidates, based_rounds)
 
 
 def earned_by(scenario, seed, before, action, policy):
@@ -62,6 +65,65 @@ def test_every_candidate_earns_what_it_earns_in_the_simulator():
         # The collector lists rows in the order of their numbers where nothing can be interrupted.
         np.testing.assert_allclose(found, by_hand - by_hand.mean(), atol=1e-5)
         place += count
+
+
+def first_choice(scenario, seed):
+    """Return the legal rows of the first choice of an episode."""
+    simulator = Simulator(scenario, log_rows=0)
+    simulator.reset(seed, "train")
+    return np.flatnonzero(simulator.observe()[2])
+
+
+def test_copies_can_go_on_under_the_network_itself():
+    scenario = slipstream.load("edge/heavy")
+    pool, branching = prepare(scenario, based_rounds=0)
+    network = branching.learner.network
+    policy = CompiledPolicy("itself", "edge", network.operations(), network.arrays())
+    situations, place = branching.look_around(pool, 0), 0
+    for lane in range(3):
+        by_hand = np.array([earned_by(scenario, lane, [], int(a), policy) for a in first_choice(scenario, lane)])
+        found = situations.earned[place : place + len(by_hand)]
+        np.testing.assert_allclose(found, by_hand - by_hand.mean(), atol=1e-5)
+        place += len(by_hand)
+    assert place == len(situations.earned)
+
+
+def test_only_what_the_network_likes_best_is_tried():
+    scenario = slipstream.load("edge/heavy")
+    pool, branching = prepare(scenario, lanes=1, candidates=3)
+    situations = branching.look_around(pool, 0)
+    seen = situations.choices
+    with torch.no_grad():
+        rows, globals_in = torch.from_numpy(seen.rows), torch.from_numpy(seen.global_rows)
+        logits = branching.learner.network(rows, globals_in, torch.from_numpy(seen.count.astype(np.int64)))[0].numpy()
+    liked = np.argsort(-logits)[:3]
+    actions = first_choice(scenario, 0)
+    by_hand = np.array([earned_by(scenario, 0, [], int(actions[one]), branching.base) for one in liked])
+    np.testing.assert_allclose(situations.earned[liked], by_hand - by_hand.mean(), atol=1e-5)
+    assert not np.delete(situations.earned, liked).any()
+    assert len(set(by_hand)) > 1
+
+
+def test_a_heuristic_with_a_number_is_followed_with_that_number():
+    scenario = slipstream.load("dag/small")
+    found = {}
+    for name in ("srpt(1)", "srpt(5)"):
+        pool, branching = prepare(scenario, lanes=1, base=name)
+        branching.window = 1e12
+        earned = branching.look_around(pool, 0).earned
+        by_hand = []
+        for action in first_choice(scenario, 0):
+            simulator = Simulator(scenario, log_rows=0)
+            simulator.reset(0, "train")
+            simulator.step(int(action))
+            total = float(simulator.header["reward"])
+            while simulator.asking:
+                simulator.step(branching.base.choose(*simulator.observe()))
+                total += float(simulator.header["reward"])
+            by_hand.append(total)
+        np.testing.assert_allclose(earned, np.array(by_hand) - np.mean(by_hand), rtol=1e-4, atol=1e-3)
+        found[name] = by_hand
+    assert found["srpt(1)"] != found["srpt(5)"]
 
 
 def test_looking_around_moves_no_lane():

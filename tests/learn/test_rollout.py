@@ -13,6 +13,8 @@ from slipstream.core.env import SchedulingEnv
 from slipstream.core.family import family_of
 from slipstream.core.lanes import ASKING
 from slipstream.core.simulator import Simulator
+from slipstream.core.variation import Variation
+from slipstream.learn.collect import CUT_OFF
 from slipstream.learn.learner import Learner
 from slipstream.learn.networks import CandidateScorer, NetworkSettings
 from slipstream.learn.rollout import LanePool
@@ -173,3 +175,12 @@ def test_compiled_choices_are_torch_s_on_a_hundred_thousand_observations():
             of_choice = logits[end - size : end]
             # Rounding may decide between candidates whose logits are all but equal.
             assert of_choice[chosen] >= of_choice.max() - 1e-5
+
+
+def test_an_episode_that_is_cut_off_before_anything_is_listed_is_expected_to_go_on_as_before():
+    scenario = slipstream.load("dag/small")
+    cut = family_of(scenario).vary(scenario, Variation(length=0.5), 0)
+    rollout, _ = collect(cut, 8, 64)
+    over = (rollout.ended == CUT_OFF) & rollout.made
+    assert over.any()
+    np.testing.assert_array_equal(rollout.after[over], rollout.value[over])

@@ -36,8 +36,10 @@ SMALL = TrainSettings(
 )
 KINDS = {
     "ppo": SMALL,
-    "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64}),
-    "hindsight": SMALL.with_changes({"hindsight.rounds": 3, "hindsight.remembered": 2, "hindsight.minibatches": 2}),
+    "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64, "reinforce.epochs": 2}),
+    "hindsight": SMALL.with_changes(
+        {"hindsight.rounds": 3, "hindsight.remembered": 2, "hindsight.minibatches": 2, "hindsight.own_rounds": 1}
+    ),
     "varied": SMALL.with_changes({"start_load": 0.5}).with_changes({"variation.profile_error": 0.2}),
 }
 
@@ -189,6 +191,16 @@ def test_a_curriculum_begins_with_less_load_and_ends_with_all_of_it():
     assert loads[0] == 0.4
     assert loads == sorted(loads)
     assert loads[2:] == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_a_curriculum_begins_with_short_episodes_and_ends_with_whole_ones():
+    settings = TrainSettings(start_length=2.0)
+    assert settings.varies
+    lengths = [settings.length_at(progress) for progress in (0.0, 0.1, 0.33, 1 / 3, 1.0)]
+    assert lengths == pytest.approx([2.0, 7.4, 19.82, 0.0, 0.0])
+    trainer = Trainer(slipstream.load("dag/small"), settings.with_changes({"lanes": 16, "steps": 4000}))
+    means = [group.scenario.horizon.mean_s for group in trainer.pool.groups]
+    assert means == pytest.approx([2.0 * trainer.family.timescale(trainer.scenario) / 1e9] * len(means))
 
 
 def test_an_expert_that_is_no_heuristic_is_refused(tmp_path):

@@ -9,11 +9,30 @@ from tests.reference.numbers import stream_key, uniform
 
 Row = dict[str, float]
 COLUMNS = (
-    *("tasks_left", "tasks_running", "assigned", "demand", "duration", "recent", "work", "path", "can_begin"),
-    *("job_work", "job_tasks", "job_stages", "job_path", "job_supply", "job_local", "job_age", "job_rank"),
-    *("source", "count", "dispatch", "wait"),
+    *("tasks_left", "tasks_running", "assigned", "demand", "duration", "recent", "work", "path", "below"),
+    *("can_begin", "duration_here", "stage_time", "job_work", "job_tasks", "job_stages", "job_path", "job_supply"),
+    *(
+        "job_local",
+        "job_time",
+        "jobs_before",
+        "work_before",
+        "job_age",
+        "job_rank",
+        "source",
+        "count",
+        "dispatch",
+        "wait",
+    ),
 )
 NOTHING: Row = dict.fromkeys(COLUMNS, 0.0)
+
+
+def waiting_for(stage: Stage) -> list[Stage]:
+    """Return all stages that wait for one, directly or not."""
+    found: list[Stage] = []
+    for child in stage.children:
+        found += [one for one in (child, *waiting_for(child)) if not any(one is other for other in found)]
+    return found
 
 
 class ReferenceDag(Machine):
@@ -100,6 +119,10 @@ class ReferenceDag(Machine):
 
     def _row(self, job: Job, stage: Stage, count: int) -> Row:
         assert self.source is not None
+        new = 0 if job is self.source[0] else count
+        serving = max(1, stage.unfinished - stage.remaining + self.assigned(stage) + count)
+        shorter = [other for other in self.active if (other.work, other.number) < (job.work, job.number)]
+        longest = max(one.path for one in job.open_stages)
         return NOTHING | {
             "tasks_left": float(stage.remaining),
             "tasks_running": float(stage.unfinished - stage.remaining),
@@ -109,19 +132,48 @@ class ReferenceDag(Machine):
             "recent": float(stage.recent),
             "work": float(stage.remaining * stage.expected),
             "path": float(stage.path),
+            "below": float(sum(one.tasks * one.expected for one in waiting_for(stage))),
             "can_begin": float(stage.can_begin),
+            "duration_here": self._usual_time(job, stage, len(self.local(job)) + new),
+            "stage_time": stage.remaining * stage.expected / serving,
             "job_work": float(job.work),
             "job_tasks": float(sum(stage.remaining for stage in job.stages)),
             "job_stages": float(len(job.open_stages)),
-            "job_path": float(max(stage.path for stage in job.open_stages)),
+            "job_path": float(longest),
             "job_supply": float(self.supply(job)),
             "job_local": float(len(self.local(job))),
+            "job_time": max(float(longest), job.work / max(1, self.supply(job) + new)),
+            "jobs_before": float(len(shorter)),
+            "work_before": float(sum(other.work for other in shorter)),
             "job_age": float(self.now - job.arrival),
             "job_rank": float(sum(other.number < job.number for other in self.active)),
             "source": float(job is self.source[0]),
             "count": float(count),
             "dispatch": 1.0,
         }
+
+    def _usual_time(self, job: Job, stage: Stage, executors: int) -> float:
+        """Return the mean time of a further task of a stage with so many executors at its job."""
+        template = self.library.templates[job.template].stages[stage.number]
+
+        def mean_at(level: int) -> int:
+            measured = [own for own in template.waves if own <= level]
+            waves = template.waves[max(measured) if measured else min(template.waves)]
+            for samples in (waves.rest, waves.first, waves.fresh):
+                if len(samples):
+                    return round(sum(samples.tolist()) / len(samples))
+            raise AssertionError("a stage without durations")
+
+        levels, executors = self.library.levels, min(executors, len(self.executors))
+        inside = min(max(executors, levels[0]), levels[-1])
+        low = max(level for level in levels if level <= inside)
+        high = min(level for level in levels if level >= inside)
+        if low == high:
+            return float(mean_at(low))
+        share = (inside - low) / (high - low)
+        if self.compat:
+            share = 1.0 - share
+        return mean_at(low) + share * (mean_at(high) - mean_at(low))
 
     def rows(self) -> list[Row]:
         """Return the raw observation: one row per action, by column name."""

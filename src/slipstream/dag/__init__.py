@@ -15,6 +15,7 @@ from slipstream.dag import features
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
+    from slipstream.core.variation import Variation
     from slipstream.dag.scenario import DagScenario
 
 
@@ -112,6 +113,11 @@ class DagFamily(Family):
         from slipstream.dag.generate import GENERATOR
 
         return GENERATOR
+
+    def vary(self, scenario: DagScenario, variation: Variation, seed: int) -> DagScenario:
+        from slipstream.dag.vary import vary
+
+        return vary(scenario, variation, seed)
 
     def timescale(self, scenario: DagScenario) -> int:
         from slipstream.dag import build

@@ -125,6 +125,7 @@ def state_arrays(scenario: DagScenario, lanes: int, log_rows: int) -> dict[str, 
         "lanes": np.zeros(lanes, k.LANE),
         "jobs": np.zeros((lanes, sizes.jobs), k.JOB_STATE),
         "order": np.zeros((lanes, sizes.jobs + 1), np.int32),
+        "by_work": np.zeros((lanes, sizes.jobs + 1), np.int32),
         "stages": np.zeros((lanes, sizes.jobs, sizes.stages), k.STAGE_STATE),
         "executors": np.zeros((lanes, scenario.executors), k.EXECUTOR_STATE),
         "commitments": np.zeros((lanes, scenario.executors + 1), k.COMMITMENT),
@@ -159,6 +160,7 @@ def _spec_arrays(
         "stages": stages,
         "children": children,
         "waves": waves,
+        "expected": _expected(waves, samples),
         "samples": samples,
         "arrivals": arrivals,
     }
@@ -240,6 +242,8 @@ def _fill_stages(rows: np.ndarray, template: JobTemplate, children: list[int]) -
     rows["tasks"] = [stage.tasks for stage in template.stages]
     rows["duration"] = [max(1, round(stage.mean)) for stage in template.stages]
     rows["path"] = template.longest_paths(rows["duration"].tolist())
+    work = (rows["tasks"] * rows["duration"]).tolist()
+    rows["below"] = [sum(work[stage] for stage in ones) for ones in template.descendants()]
     for row, ones in zip(rows, template.children(), strict=True):
         row["first_child"], row["children"] = len(children), len(ones)
         children.extend(ones)
@@ -264,6 +268,15 @@ def _waves(scenario: DagScenario, library: Library) -> tuple[np.ndarray, np.ndar
             key = nearest_level(stage, level)
             row[3 * index : 3 * index + 3] = _choices(stage.waves[key], places[key], warmup)
     return table, np.concatenate([np.zeros(0, np.int64), *samples])
+
+
+def _expected(waves: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Return how long a further task of each stage takes on average, by level."""
+    ends = np.concatenate([[0], np.cumsum(samples)])
+    further = waves[:, 2::3]
+    totals = ends[further["first_sample"] + further["samples"]] - ends[further["first_sample"]]
+    expected: np.ndarray = np.round(totals / further["samples"]).astype(np.int64) + further["delay"]
+    return expected
 
 
 def nearest_level(stage: StageTemplate, level: int) -> int:

@@ -19,13 +19,21 @@ CANDIDATE = FeatureTable(
         Feature("recent", "s", "time that the last task of the stage took; expected before the first", 0, 1000, PER_S),
         Feature("work", "100 s", "expected work of the tasks of the stage not started", 0, 1000, PER_S / 100),
         Feature("path", "10 s", "expected chain of tasks from the stage to the end of its job", 0, 1000, PER_S / 10),
+        Feature("below", "100 s", "expected work of all stages that wait for the stage", 0, 1000, PER_S / 100),
         Feature("can_begin", "flag", "1 if all parents of the stage are complete", 0, 1),
+        Feature("duration_here", "s", "time of a task with the executors that the job then has", 0, 1000, PER_S),
+        Feature(
+            "stage_time", "100 s", "work / executors of the stage, those that the row gives too", 0, 1000, PER_S / 100
+        ),
         Feature("job_work", "1000 s", "expected work of the tasks of the job not started", 0, 1000, PER_S / 1000),
         Feature("job_tasks", "tasks / 1000", "tasks of the job that have not started", 0, 1000, 0.001),
         Feature("job_stages", "stages / 10", "stages of the job that are not complete", 0, 100, 0.1),
         Feature("job_path", "10 s", "longest chain of tasks that the job has before it", 0, 1000, PER_S / 10),
         Feature("job_supply", "executors / 10", "executors at the job, on their way or committed to it", 0, 100, 0.1),
         Feature("job_local", "executors / 10", "executors at the job", 0, 100, 0.1),
+        Feature("job_time", "100 s", "work / executors of the job, or its path if longer", 0, 1000, PER_S / 100),
+        Feature("jobs_before", "jobs / 10", "jobs in the system that have less work left", 0, 1000, 0.1),
+        Feature("work_before", "1000 s", "expected work of these jobs not started", 0, 10_000, PER_S / 1000),
         Feature("job_age", "100 s", "time since the job arrived", 0, 1000, PER_S / 100),
         Feature("job_rank", "jobs / 10", "jobs in the system that arrived before it", 0, 1000, 0.1),
         Feature("source", "flag", "1 if the executors to be given away are at this job", 0, 1),
@@ -79,9 +87,9 @@ NODE = FeatureTable(
 )
 """One node per stage that is not complete, of the jobs in the window, by arrival and stage."""
 
-TASKS_LEFT, TASKS_RUNNING, ASSIGNED, DEMAND, DURATION, RECENT, WORK, PATH, CAN_BEGIN = range(9)
-JOB_WORK, JOB_TASKS, JOB_STAGES, JOB_PATH, JOB_SUPPLY, JOB_LOCAL, JOB_AGE, JOB_RANK = range(9, 17)
-SOURCE, COUNT, DISPATCH, WAIT = range(17, 21)
+TASKS_LEFT, TASKS_RUNNING, ASSIGNED, DEMAND, DURATION, RECENT, WORK, PATH, BELOW, CAN_BEGIN = range(10)
+DURATION_HERE, STAGE_TIME, JOB_WORK, JOB_TASKS, JOB_STAGES, JOB_PATH, JOB_SUPPLY, JOB_LOCAL = range(10, 18)
+JOB_TIME, JOBS_BEFORE, WORK_BEFORE, JOB_AGE, JOB_RANK, SOURCE, COUNT, DISPATCH, WAIT = range(18, 27)
 (
     TIME,
     PHASE,

@@ -107,6 +107,7 @@ def arrive(spec, state, lane):
     for stage in range(source.stages):
         prepare_stage(spec.stages[source.first_stage + stage], state.stages[lane, job, stage])
     state.order[lane, header.active] = job
+    state.by_work[lane, header.active] = job
     header.active += 1
     header.arrived += 1
     header.common_due = 1

@@ -5,6 +5,8 @@ Nothing here reads a drawn number that lies in the future: work and paths are ex
 
 from __future__ import annotations
 
+import numpy as np
+
 from slipstream.core import lanes as core
 from slipstream.core.jit import implement, inlined, kernel
 from slipstream.core.rng import stream_key, uniform
@@ -42,11 +44,27 @@ def prepare(spec, state, sheet):
 
 
 @inlined
+def expected_duration(spec, stage, executors):
+    """Return how long a further task of a stage takes on average with so many executors at its job."""
+    between = spec.level_of[min(executors, spec.machine[0].executors)]
+    low, high = spec.expected[stage, between.low], spec.expected[stage, between.high]
+    if between.gap == 0.0:
+        return np.float64(low)
+    share = between.offset / between.gap
+    if spec.machine[0].compat:
+        share = 1.0 - share
+    return low + share * (high - low)
+
+
+@inlined
 def write_row(spec, state, lane, job, stage, count, row, image):
     """Write what choosing a stage, or giving it so many executors, would mean."""
     header = state.lanes[lane]
     owner, own = state.jobs[lane, job], state.stages[lane, job, stage]
     source = spec.stages[owner.first_stage + stage]
+    # Executors of the source's own job are at it already.
+    further = 0 if job == header.source_job else count
+    serving = max(1, own.unfinished - own.remaining + own.assigned + count)
     put(row, image, f.TASKS_LEFT, own.remaining)
     put(row, image, f.TASKS_RUNNING, own.unfinished - own.remaining)
     put(row, image, f.ASSIGNED, own.assigned)
@@ -55,13 +73,19 @@ def write_row(spec, state, lane, job, stage, count, row, image):
     put(row, image, f.RECENT, own.recent)
     put(row, image, f.WORK, own.remaining * source.duration)
     put(row, image, f.PATH, source.path)
+    put(row, image, f.BELOW, source.below)
     put(row, image, f.CAN_BEGIN, 1.0 if own.waiting_parents == 0 else 0.0)
+    put(row, image, f.DURATION_HERE, expected_duration(spec, owner.first_stage + stage, owner.local + further))
+    put(row, image, f.STAGE_TIME, own.remaining * source.duration / serving)
     put(row, image, f.JOB_WORK, owner.work)
     put(row, image, f.JOB_TASKS, owner.tasks)
     put(row, image, f.JOB_STAGES, owner.left)
     put(row, image, f.JOB_PATH, owner.path)
     put(row, image, f.JOB_SUPPLY, owner.supply)
     put(row, image, f.JOB_LOCAL, owner.local)
+    put(row, image, f.JOB_TIME, max(np.float64(owner.path), owner.work / max(1, owner.supply + further)))
+    put(row, image, f.JOBS_BEFORE, owner.jobs_before)
+    put(row, image, f.WORK_BEFORE, owner.work_before)
     put(row, image, f.JOB_AGE, header.now - owner.arrival)
     put(row, image, f.JOB_RANK, owner.place)
     put(row, image, f.SOURCE, 1.0 if job == header.source_job else 0.0)

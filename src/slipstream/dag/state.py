@@ -65,6 +65,7 @@ STAGE = np.dtype(
         ("tasks", "i8"),
         ("duration", "i8"),  # mean of all that was measured
         ("path", "i8"),  # longest chain of durations from its begin to the end of the job
+        ("below", "i8"),  # expected work of all stages that wait for it
         ("parents", "i8"),
         ("first_child", "i8"),
         ("children", "i8"),
@@ -122,6 +123,8 @@ JOB_STATE = np.dtype(
         ("key", "u8"),
         ("work", "i8"),  # expected work of tasks not started, at the last choice
         ("path", "i8"),  # longest chain of durations before it
+        ("work_before", "i8"),  # expected work of jobs with less of it
+        ("jobs_before", "i4"),  # how many they are
         ("stages", "i4"),
         ("first_stage", "i4"),
         ("left", "i4"),  # stages that are not complete
@@ -181,7 +184,7 @@ class DagSpec(structref.StructRefProxy):
     """What does not change.
 
     machine (1), executors (N), level_of (N + 1), templates (K), stages (G), children (E), waves (G, 3 * levels),
-    samples (D) ns, arrivals (M).
+    expected (G, levels) ns of a further task, samples (D) ns, arrivals (M).
     """
 
 
@@ -192,28 +195,29 @@ class DagStateType(types.StructRef):
 class DagState(structref.StructRefProxy):
     """What changes.
 
-    lanes (L), jobs (L, J), order (L, J) slots of active jobs by arrival, stages (L, J, S), executors (L, N),
-    commitments (L, N), candidates (L, C) as slot * S + stage, heap (L, H), terms (L, 2), log (L, R).
+    lanes (L), jobs (L, J), order (L, J) slots of active jobs by arrival, by_work (L, J) the same by work left,
+    stages (L, J, S), executors (L, N), commitments (L, N), candidates (L, C) as slot * S + stage, heap (L, H),
+    terms (L, 2), log (L, R).
     """
 
 
 struct(
     DagSpecType,
     DagSpec,
-    ["machine", "executors", "level_of", "templates", "stages", "children", "waves", "samples", "arrivals"],
+    ["machine", "executors", "level_of", "templates", "stages", "children", "waves", "expected", "samples", "arrivals"],
 )
 struct(
     DagStateType,
     DagState,
-    ["lanes", "jobs", "order", "stages", "executors", "commitments", "candidates", "heap", "terms", "log"],
+    ["lanes", "jobs", "order", "by_work", "stages", "executors", "commitments", "candidates", "heap", "terms", "log"],
 )
 
 
 @entry
-def make_spec(machine, executors, level_of, templates, stages, children, waves, samples, arrivals):
-    return DagSpec(machine, executors, level_of, templates, stages, children, waves, samples, arrivals)
+def make_spec(machine, executors, level_of, templates, stages, children, waves, expected, samples, arrivals):
+    return DagSpec(machine, executors, level_of, templates, stages, children, waves, expected, samples, arrivals)
 
 
 @entry
-def make_state(lanes, jobs, order, stages, executors, commitments, candidates, heap, terms, log):
-    return DagState(lanes, jobs, order, stages, executors, commitments, candidates, heap, terms, log)
+def make_state(lanes, jobs, order, by_work, stages, executors, commitments, candidates, heap, terms, log):
+    return DagState(lanes, jobs, order, by_work, stages, executors, commitments, candidates, heap, terms, log)

@@ -98,16 +98,23 @@ def complete_stage(spec, state, lane, job, stage):
 
 
 @kernel
+def take_out(jobs, job, last):
+    """Take a job out of a list that then ends at `last`; the others keep their order."""
+    place = 0
+    while jobs[place] != job:
+        place += 1
+    for later in range(place, last):
+        jobs[later] = jobs[later + 1]
+
+
+@kernel
 def finish_job(spec, state, lane, job):
     """Let a job whose stages are complete leave; its idle executors go to the common pool."""
     header = state.lanes[lane]
     count_jobs(spec, header)
-    place = 0
-    while state.order[lane, place] != job:
-        place += 1
     header.active -= 1
-    for later in range(place, header.active):
-        state.order[lane, later] = state.order[lane, later + 1]
+    take_out(state.order[lane], job, header.active)
+    take_out(state.by_work[lane], job, header.active)
     header.finished += 1
     state.jobs[lane, job].done = 1
     settle_all(spec, state, lane, job, NOWHERE)

@@ -72,6 +72,14 @@ class JobTemplate:
                     ready.append(child)
         return ready
 
+    def descendants(self) -> list[set[int]]:
+        """Return for each stage all that wait for it, directly or not."""
+        found: list[set[int]] = [set() for _ in self.stages]
+        children = self.children()
+        for stage in reversed(self.order()):
+            found[stage] = set(children[stage]).union(*(found[child] for child in children[stage]))
+        return found
+
     def longest_paths(self, lengths: Sequence[int]) -> list[int]:
         """Return for each stage the length of the longest way from its begin to the end of the job."""
         paths = [0] * len(self.stages)

@@ -6,7 +6,7 @@ with the least work left; what has no room is listed behind, for compiled polici
 
 from __future__ import annotations
 
-from slipstream.core.jit import kernel
+from slipstream.core.jit import inlined, kernel
 from slipstream.dag.demand import can_be_chosen
 
 
@@ -34,6 +34,31 @@ def count_work(spec, state, lane, job):
             owner.work += remaining * spec.stages[owner.first_stage + stage].duration
 
 
+@inlined
+def goes_before(state, lane, job, other):
+    """Return whether a job has less work left than another; of equals, the older one comes first."""
+    one, two = state.jobs[lane, job], state.jobs[lane, other]
+    return one.work < two.work or (one.work == two.work and one.place < two.place)
+
+
+@kernel
+def rank_by_work(state, lane):
+    """Bring the jobs into the order of their work left, and note what lies before each; few move between choices."""
+    jobs = state.by_work[lane]
+    work = 0
+    for place in range(state.lanes[lane].active):
+        job, goal = jobs[place], place
+        while goal > 0 and goes_before(state, lane, job, jobs[goal - 1]):
+            jobs[goal] = jobs[goal - 1]
+            goal -= 1
+        jobs[goal] = job
+    for place in range(state.lanes[lane].active):
+        owner = state.jobs[lane, jobs[place]]
+        owner.jobs_before = place
+        owner.work_before = work
+        work += owner.work
+
+
 @kernel
 def list_candidates(spec, state, lane):
     """List the stages that can be chosen: those of jobs in the window first, both parts by arrival and stage."""
@@ -52,6 +77,7 @@ def list_candidates(spec, state, lane):
         nodes += owner.left
         edges += owner.edges
         count = list_job(state, lane, job, count)
+    rank_by_work(state, lane)
     header.candidates = count
     header.shown = count
     fits = count <= machine.window_candidates and nodes <= machine.window_nodes and edges <= machine.window_edges

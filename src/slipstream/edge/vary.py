@@ -1,22 +1,16 @@
-"""Scenarios drawn from around one: the same tasks and variants, with other latencies, interference and rates.
-
-Every property has draws of its own, so that variations that differ in one width differ in that property alone. The
-draws do not depend on the widths: a wider variation of the same seed goes the same way, only farther.
-"""
+"""Scenarios drawn from around one: the same tasks and variants, with other latencies, interference and rates."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from slipstream.core.parts import LONGEST_MS
 from slipstream.core.simulator import check_seed
-from slipstream.core.variation import Variation
+from slipstream.core.variation import WIDTHS, Variation
 from slipstream.edge.scenario import Bursty, Closed, EdgeScenario, Matrix, Periodic, Poisson, Roofline, Share, Task
 
-_PROPERTIES = ("latency", "profile_error", "interference", "rate")
 _LEAST_MS = 1e-6
 _STRETCHED: dict[type, tuple[str, ...]] = {
     Periodic: ("period_ms", "phase_ms", "jitter_ms"),
@@ -35,11 +29,12 @@ def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenari
     check_seed(seed)
     if variation.nothing:
         return scenario
+    variation.only("edge", *WIDTHS, "load")
     data = scenario.model_dump(mode="json")
     count = len(scenario.tasks)
-    latency = _factors(variation, seed, "latency", count)
-    rate = variation.load * _factors(variation, seed, "rate", count)
-    error = _factors(variation, seed, "profile_error", sum(task.num_variants for task in scenario.tasks))
+    latency = variation.factors(seed, "latency", count)
+    rate = variation.load * variation.factors(seed, "rate", count)
+    error = variation.factors(seed, "profile_error", sum(task.num_variants for task in scenario.tasks))
     errors = np.split(error, np.cumsum([task.num_variants for task in scenario.tasks])[:-1])
     for index, (row, task) in enumerate(zip(data["tasks"], scenario.tasks, strict=True)):
         row["profile"] = None
@@ -50,18 +45,10 @@ def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenari
             row["arrival"][key] = _scaled(row["arrival"][key], 1.0 / rate[index])
     if variation.interference > 0.0:
         _interfere(scenario, data, variation, seed)
-    data["description"] = " ".join(filter(None, [scenario.description, _told(variation, seed)]))
+    data["description"] = " ".join(filter(None, [scenario.description, variation.told(seed)]))
     varied = EdgeScenario.model_validate(data)
     varied._folder = scenario._folder
     return varied
-
-
-def _factors(variation: Variation, seed: int, name: str, count: int) -> np.ndarray:
-    """Return the factors of one property: exactly 1 where its width is 0."""
-    source = np.random.SeedSequence(seed, spawn_key=(_PROPERTIES.index(name),))
-    draws = np.random.Generator(np.random.PCG64(source)).random(count)
-    factors: np.ndarray = 1.0 + getattr(variation, name) * (2.0 * draws - 1.0)
-    return factors
 
 
 def _scaled(value_ms: float, factor: float) -> float:
@@ -86,13 +73,13 @@ def _interfere(scenario: EdgeScenario, data: dict[str, Any], variation: Variatio
     """Vary what the scenario's model of interference goes by."""
     interference = scenario.device.interference
     if isinstance(interference, Share):
-        factor = float(_factors(variation, seed, "interference", 1)[0])
+        factor = float(variation.factors(seed, "interference", 1)[0])
         data["device"]["interference"]["total_throughput"] = min(
             64.0, max(1e-3, interference.total_throughput * factor)
         )
     elif isinstance(interference, Roofline):
         # What a model asks of the device, arithmetic and bandwidth apart; the variants of a task go together.
-        factors = _factors(variation, seed, "interference", 2 * len(scenario.tasks)).tolist()
+        factors = variation.factors(seed, "interference", 2 * len(scenario.tasks)).tolist()
         for index, row in enumerate(data["tasks"]):
             for variant in row["variants"]:
                 variant["compute_share"] = min(1.0, variant["compute_share"] * factors[2 * index])
@@ -100,12 +87,6 @@ def _interfere(scenario: EdgeScenario, data: dict[str, Any], variation: Variatio
     elif isinstance(interference, Matrix):
         # Only what exceeds 1: jobs that do not disturb each other go on not to.
         slowdowns = np.array(interference.slowdowns)
-        factors = _factors(variation, seed, "interference", slowdowns.size).reshape(slowdowns.shape)
+        factors = variation.factors(seed, "interference", slowdowns.size).reshape(slowdowns.shape)
         varied = np.clip(1.0 + (slowdowns - 1.0) * factors, 0.01, 100.0)
         data["device"]["interference"]["slowdowns"] = varied.tolist()
-
-
-def _told(variation: Variation, seed: int) -> str:
-    """Return a sentence that says how the scenario came to be."""
-    varied = [field for field in fields(variation) if getattr(variation, field.name) != field.default]
-    return f"Varied: {', '.join(f'{field.name} {getattr(variation, field.name):g}' for field in varied)}, seed {seed}."

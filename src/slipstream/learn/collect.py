@@ -235,6 +235,9 @@ def choose_candidate(spec, state, lane, sheet, network, choice, rollout, step, r
     label = -1
     if form != NO_EXPERT:
         expert = choose(spec, state, lane, raw, form, address)
+        if expert == raw.mask.shape[1] - 1:
+            # The last row stands for the same in both, whichever number it has.
+            expert = sheet.mask.shape[1] - 1
         label = position_of(sheet.legal[choice], rollout.count[lane, step], expert)
         if label >= 0 and uniform(draws, 2 * step + 1) < loyalty:
             taken = label
@@ -257,9 +260,11 @@ def take(spec, state, lane, sheet, choice, network, rollout, step):
         rollout.ended[lane, step] = ENDED if header.status == TERMINATED else CUT_OFF
     rollout.length[lane] = step + 1
     if header.status != TERMINATED and (header.status != ASKING or step + 1 == rollout.begin.shape[1]):
-        look(spec, state, lane, sheet, sheet.legal.shape[0] - 1, network, 0)
-        infer(network, 1)
-        rollout.after[lane, step] = network.registers[network.ports[3]]
+        # Where nothing is listed once the clock is over, what was expected before the step stands for what is to come.
+        rollout.after[lane, step] = rollout.value[lane, step]
+        if look(spec, state, lane, sheet, sheet.legal.shape[0] - 1, network, 0) > 0:
+            infer(network, 1)
+            rollout.after[lane, step] = network.registers[network.ports[3]]
 
 
 @entry

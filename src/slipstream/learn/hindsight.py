@@ -26,6 +26,11 @@ class HindsightSettings:
     """How many rounds follow the warm start; 0 leaves it out."""
     window: float = 4.0
     """For how long the copies of a lane go on, in the family's timescale (edge: the mean deadline)."""
+    own_rounds: int = 0
+    """In how many of the rounds, the last ones, the copies go on under the network as it is then: every round improves
+    on the one before."""
+    candidates: int = 1000
+    """Most candidates of a choice that are tried: those that the network likes best."""
     episodes: int = 8
     """Episodes of a round that the oracle looks at, if it is what the training starts from."""
     apart: int = 8

@@ -1,7 +1,8 @@
 """REINFORCE with the input-dependent baseline of Decima (Mao et al. 2019).
 
 Several lanes play the same arrivals. What a choice brought is compared with what the lanes of its set had still to
-gain, on average, at the same time: the luck of the arrivals cancels out, and no value needs to be learned.
+gain, on average, at the same time: the luck of the arrivals cancels out, and no value needs to be learned. With more
+than one step per rollout, steps are limited as in PPO.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.learn.advantages import discounts, returns_to_go
-from slipstream.learn.learner import Descent, Learner, Lessons
-from slipstream.learn.objective import ENTROPY, LIKELIHOOD, POLICY, Objective
+from slipstream.learn.learner import Descent, Learner, Lessons, minibatches
+from slipstream.learn.objective import CLIPPED, ENTROPY, KL, LIKELIHOOD, POLICY, Objective
 from slipstream.learn.rollout import Rollout
 
 
@@ -30,6 +31,14 @@ class ReinforceSettings:
     """Reward for keeping options open, at the beginning; it falls linearly to zero."""
     gradient_norm: float = 0.5
     """Longer gradients are shortened to this."""
+    epochs: int = 1
+    """How often every choice of a rollout is learned from; more than once only with the limits of PPO."""
+    minibatch: int = 0
+    """Choices per gradient step; 0: all of a rollout."""
+    clip: float = 0.2
+    """With several steps: how far the probability of a choice may move in one update before it stops counting."""
+    target_kl: float = 0.03
+    """With several epochs: an update ends early when the policy has moved so far; 0 never does."""
 
 
 def mean_at_same_time(returns: np.ndarray, time: np.ndarray, length: np.ndarray, horizon: float) -> np.ndarray:
@@ -72,11 +81,21 @@ class Reinforce:
         return advantage
 
     def update(self, rollout: Rollout, progress: float, rng: np.random.Generator) -> dict[str, float]:
-        """Take one gradient step from one rollout; `progress` runs from 0 to 1 over the training."""
-        made = rollout.made
+        """Take the gradient steps of one rollout; `progress` runs from 0 to 1 over the training."""
+        settings, made = self.settings, rollout.made
         self.descent.slow_down(progress)
-        objective = Objective(LIKELIHOOD, entropy_weight=self.settings.entropy_weight * (1.0 - progress))
+        once = settings.epochs == 1 and settings.minibatch == 0
+        term, entropy_weight = LIKELIHOOD if once else CLIPPED, settings.entropy_weight * (1.0 - progress)
+        objective = Objective(term, entropy_weight=entropy_weight, clip=settings.clip)
         gain = self.advantages(rollout)[made]
-        lessons = Lessons.of(rollout.choices(), rollout.taken[made], gain / (gain.std() + 1e-8))
-        means = self.descent.learn(lessons, np.arange(len(lessons)), objective)
-        return {"policy": float(means[POLICY]), "entropy": float(means[ENTROPY])}
+        seen, taken = rollout.choices(), rollout.taken[made]
+        lessons = Lessons.of(seen, taken, gain / (gain.std() + 1e-8), rollout.log_chance[made])
+        told = []
+        for _ in range(settings.epochs):
+            order = rng.permutation(len(lessons))
+            for picks in minibatches(order, settings.minibatch or len(order)):
+                told.append(self.descent.learn(lessons, picks, objective))
+            if 0.0 < settings.target_kl < told[-1][KL]:
+                break
+        means = np.mean(told, axis=0)
+        return {"policy": float(means[POLICY]), "entropy": float(means[ENTROPY]), "kl": float(means[KL])}

@@ -75,13 +75,16 @@ class Group:
         self.spec = family.make_spec(family.spec_arrays(scenario))
         self.state = family.make_state(self.arrays)
         features = (family.global_features, family.candidate_features)
-        self.sheet, self.raw = (
-            make_sheet(sheet_arrays(slots, self.candidates, *features, raw=raw, graph=shown))
-            for slots, raw, shown in ((SLOTS, False, shape), (1, True, None))
-        )
+        self.sheet = make_sheet(sheet_arrays(SLOTS, self.candidates, *features, raw=False, graph=shape))
+        self.raw = make_sheet(sheet_arrays(1, family.all_rows(scenario), *features, raw=True))
         for sheet in (self.sheet, self.raw):
             lanes.prepare_sheet(self.spec, self.state, sheet)
         self._copies: Group | None = None
+
+    def take_number(self, heuristic: Heuristic) -> None:
+        """Let the lanes know the number of a heuristic that has one."""
+        if heuristic.parameter is not None:
+            self.arrays["lanes"]["parameter"] = heuristic.parameter
 
     def copies(self, count: int) -> Group:
         """Return other lanes of the same scenario, at least so many, to try things in; they are reused."""
@@ -139,6 +142,8 @@ class LanePool:
             before = group.first_lane * steps
             own["free"] = np.array([before * self.candidates])
             own["graph_free"] = np.array([before * self.graph.nodes, before * self.graph.edges])
+            if expert is not None:
+                group.take_number(expert)
             network = make_network(layout, weights)
             structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
             collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)

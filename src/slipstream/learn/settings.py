@@ -44,10 +44,15 @@ class TrainSettings:
     """Threads that play and learn."""
     warm_start: str | None = None
     """Heuristic to imitate first, by name, or `oracle` where it solves the episodes; none: from random weights."""
+    start_from: str | None = None
+    """Folder of a trained policy of the same family whose weights are those to begin with; none: random ones."""
     variation: Variation = field(default_factory=Variation)
     """How far the scenarios of training are varied from the one given (domain randomisation)."""
     start_load: float = 1.0
     """Multiple of the arrival rates at which a curriculum begins; by a third of the steps it reaches 1."""
+    start_length: float = 0.0
+    """Mean length of an episode, in the family's timescale, at which a curriculum begins: episodes are cut off at
+    random, ever later; by a third of the steps they are ten times as long, and then whole. 0: whole from the start."""
     redraw: int = 10
     """Updates after which groups get new scenarios, if they vary."""
     evaluate_every: int = 20
@@ -78,8 +83,9 @@ class TrainSettings:
         parts = (self.ppo, self.reinforce, self.imitation)
         sizes = {f"{type(one).__name__}.{key}": value for one in parts for key, value in vars(one).items()}
         for name, value in sizes.items():
-            if name.endswith((".epochs", ".minibatch", ".same_arrivals", ".rollouts")) and value < 1:
-                raise InputError(f"training: {name} is {value}: expected at least 1")
+            least = 0 if name == "ReinforceSettings.minibatch" else 1
+            if name.endswith((".epochs", ".minibatch", ".same_arrivals", ".rollouts")) and value < least:
+                raise InputError(f"training: {name} is {value}: expected at least {least}")
             if name.endswith((".learning_rate", ".discount_horizon", ".gradient_norm")) and not value > 0.0:
                 raise InputError(f"training: {name} is {value}: expected more than 0")
         if self.algo not in ("ppo", "reinforce"):
@@ -110,11 +116,16 @@ class TrainSettings:
     @property
     def varies(self) -> bool:
         """Whether groups play scenarios other than the one given."""
-        return not self.variation.nothing or self.start_load != 1.0
+        return not self.variation.nothing or self.start_load != 1.0 or self.start_length != 0.0
 
     def load_at(self, progress: float) -> float:
         """Return the multiple of the arrival rates at a point of the training."""
         return min(1.0, self.start_load + (1.0 - self.start_load) * 3.0 * progress)
+
+    def length_at(self, progress: float) -> float:
+        """Return the mean length of an episode at a point of the training; 0 if they are whole."""
+        growing = self.start_length > 0.0 and progress < 1.0 / 3.0
+        return self.start_length * (1.0 + 27.0 * progress) if growing else self.variation.length
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as JSON-ready data."""

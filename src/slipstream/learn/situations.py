@@ -8,13 +8,16 @@ from typing import Protocol
 
 import numpy as np
 
-from slipstream.learn.branches import branch, see
+from slipstream.learn.branches import branch, branch_by_network, see
 from slipstream.learn.choices import Choices
 from slipstream.learn.collect import make_rollout
 from slipstream.learn.learner import Learner
 from slipstream.learn.rollout import Group, LanePool, Rollout
 from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
+
+COPIES = 256
+"""Copies of lanes that are tried at a time: enough to share the work, few enough for the memory of large machines."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,13 @@ class Situations:
 
     @classmethod
     def of(cls, choices: Choices, earned: np.ndarray) -> Situations:
-        """Return situations from choices that are packed without gaps, and what their candidates earned."""
-        means = np.add.reduceat(earned, choices.begin) / choices.count
-        return cls(choices, (earned - np.repeat(means, choices.count)).astype(np.float32))
+        """Return situations from choices that are packed without gaps, and what their candidates earned.
+
+        What was not tried (not a number) counts as the mean of what was: nothing is known for or against it.
+        """
+        tried = np.add.reduceat(~np.isnan(earned), choices.begin, dtype=np.int64)
+        means = np.add.reduceat(np.nan_to_num(earned), choices.begin) / tried
+        return cls(choices, np.nan_to_num(earned - np.repeat(means, choices.count)).astype(np.float32))
 
     @classmethod
     def joined(cls, parts: Sequence[Situations]) -> Situations:
@@ -55,22 +62,29 @@ class Lookout(Protocol):
 
 
 class Branching:
-    """Looks at where the lanes are: copies of them try every candidate and go on under a base policy."""
+    """Looks at where the lanes are: copies of them try candidates and go on under a base policy, or the network."""
 
-    def __init__(self, learner: Learner, base: Heuristic, window: float) -> None:
-        """The copies go on for `window` ns."""
-        self.learner, self.base, self.window = learner, base, window
+    def __init__(self, learner: Learner, base: Heuristic, window: float, candidates: int, based_rounds: int) -> None:
+        """The copies go on for `window` ns, in the first `based_rounds` rounds under the base policy.
+
+        Of every choice, up to `candidates` are tried: those that the network likes best.
+        """
+        self.learner, self.base, self.window, self.candidates = learner, base, window, candidates
+        self.based_rounds = based_rounds
 
     def look_around(self, pool: LanePool, round_number: int) -> Situations:
         """Return the present situations of all lanes."""
-        return Situations.joined([part for part in pool.map(self._of_group) if part is not None])
+        by_network = round_number >= self.based_rounds
+        parts = pool.map(lambda group: self._of_group(group, by_network))
+        return Situations.joined([part for part in parts if part is not None])
 
-    def _of_group(self, group: Group) -> Situations | None:
+    def _of_group(self, group: Group, by_network: bool) -> Situations | None:
         layout = self.learner.layout
         rollout = Rollout.empty(group.count, 1, group.candidates, layout.widths[:2], group.graph)
         actions = np.zeros((group.count, group.candidates), np.int64)
+        logits = np.full(actions.shape, -np.inf)
         network = make_network(layout, self.learner.weights)
-        see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions)
+        see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions, logits)
         # A choice with one candidate teaches nothing.
         rollout.length[rollout.count[:, 0] < 2] = 0
         asked = np.flatnonzero(rollout.length)
@@ -79,15 +93,25 @@ class Branching:
         counts = rollout.count[asked, 0]
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         source = np.repeat(asked, counts)
-        earned = self._try(group, source, actions[source, offsets])
+        rank = np.argsort(np.argsort(-logits[asked], axis=1), axis=1)
+        tried = rank[np.repeat(np.arange(len(asked)), counts), offsets] < self.candidates
+        earned = np.full(len(source), np.nan)
+        earned[tried] = self._try(group, source[tried], actions[source, offsets][tried], by_network)
         return Situations.of(rollout.choices().picked(np.arange(len(asked))), earned)
 
-    def _try(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Return what copies of lanes earn that take these actions."""
-        copies = group.copies(len(source))
-        for name, array in group.arrays.items():
-            copies.arrays[name][: len(source)] = array[source]
+    def _try(self, group: Group, source: np.ndarray, actions: np.ndarray, by_network: bool) -> np.ndarray:
+        """Return what copies of lanes earn that take these actions, a few copies at a time."""
+        copies = group.copies(min(len(source), COPIES))
+        network = make_network(self.learner.layout, self.learner.weights)
         earned = np.zeros(len(source))
-        policy = (self.base.form, self.base.address)
-        branch(copies.spec, copies.state, copies.raw, *policy, actions, self.window, earned)
+        for first in range(0, len(source), copies.count):
+            part = slice(first, first + copies.count)
+            for name, array in group.arrays.items():
+                copies.arrays[name][: len(source[part])] = array[source[part]]
+            copies.take_number(self.base)
+            end = (actions[part], self.window, earned[part])
+            if by_network:
+                branch_by_network(copies.spec, copies.state, copies.sheet, network, *end)
+            else:
+                branch(copies.spec, copies.state, copies.raw, self.base.form, self.base.address, *end)
         return earned

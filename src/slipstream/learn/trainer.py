@@ -6,13 +6,13 @@ state does exactly what it would have done without the interruption.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from slipstream.core.family import Family, family_of
-from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
 from slipstream.learn.choices import Graphs
@@ -28,6 +28,7 @@ from slipstream.learn.settings import ORACLE, TrainSettings
 from slipstream.learn.situations import Branching, Lookout, Situations
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.learned import load_policy
 
 MEASURED_CHOICES = 20_000
 """Choices from which the scales of inputs are measured."""
@@ -44,6 +45,8 @@ class Trainer:
         self.expert = self._find_expert()
         torch.manual_seed(settings.seed)
         self.network = _build_network(self.family, settings.network)
+        if settings.start_from is not None:
+            _take_weights(self.network, settings.start_from)
         horizon = settings.algorithm.discount_horizon * self.family.timescale(scenario)
         self.horizon = horizon
         self.update_number = 0
@@ -67,7 +70,9 @@ class Trainer:
             return Oracle(self.scenario, self.policy, settings.hindsight.episodes, settings.seed)
         if self.expert is None:
             return None
-        return Branching(self.learner, self.expert, settings.hindsight.window * self.family.timescale(self.scenario))
+        window = settings.hindsight.window * self.family.timescale(self.scenario)
+        based = settings.hindsight_rounds - settings.hindsight.own_rounds
+        return Branching(self.learner, self.expert, window, settings.hindsight.candidates, based)
 
     def _find_expert(self) -> Heuristic | None:
         if self.settings.warm_start is None or self.settings.warm_start == ORACLE:
@@ -97,7 +102,8 @@ class Trainer:
         round_number = self.update_number // settings.redraw if settings.varies else 0
         scenarios = [self.scenario] * settings.groups
         if settings.varies:
-            variation = Variation(**{**vars(settings.variation), "load": self._load()})
+            now = {"load": self._load(), "length": settings.length_at(self.progress)}
+            variation = replace(settings.variation, **now)
             draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=settings.groups)
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
         pool = LanePool(scenarios, settings.lanes, settings.threads, self.network.reads_graph)
@@ -108,9 +114,9 @@ class Trainer:
         return self.settings.variation.load * self.settings.load_at(self.progress)
 
     def _seeds(self, round_number: int) -> np.ndarray:
-        """Return the lanes' seeds; with REINFORCE, neighbours share theirs, and so their arrivals."""
+        """Return the lanes' seeds; where REINFORCE learns, neighbours share theirs, and so their arrivals."""
         settings = self.settings
-        same = settings.reinforce.same_arrivals if settings.algo == "reinforce" else 1
+        same = settings.reinforce.same_arrivals if self.phase == "reinforce" else 1
         seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(2**61, size=settings.lanes // same)
         return np.repeat(seeds, same)
 
@@ -126,8 +132,7 @@ class Trainer:
         if self.phase == "hindsight":
             return self.pool.collect(self.learner.layout, self.learner.weights, settings.hindsight.apart, key)
         if settings.algo == "reinforce":
-            if not settings.varies:
-                self.pool.start(self._seeds(self.update_number))
+            self.pool.start(self._seeds(self.update_number))
             most = settings.episode_choices
             return self.pool.collect(self.learner.layout, self.learner.weights, most, key, until_end=True)
         return self.pool.collect(self.learner.layout, self.learner.weights, settings.rollout, key)
@@ -137,7 +142,7 @@ class Trainer:
         settings = self.settings
         if settings.varies and self.update_number and self.update_number % settings.redraw == 0:
             self.pool = self._draw_pool()
-        if self.update_number == 0:
+        if self.update_number == 0 and settings.start_from is None:
             self._measure_scales()
         rollout = self.collect()
         rng = np.random.default_rng([settings.seed, 2, self.update_number])
@@ -264,6 +269,16 @@ def _build_network(family: Family, settings: NetworkSettings) -> Scorer:
 def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _take_weights(network: Scorer, folder: str) -> None:
+    """Begin with the weights of a trained policy, and with what it measured to scale its inputs."""
+    tensors = load_policy(folder).tensors
+    known = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    if found != known:
+        raise InputError(f"start_from: '{folder}' is another network: expected one with the settings of this training")
+    network.load_state_dict({name: torch.from_numpy(tensor.copy()) for name, tensor in tensors.items()})
 
 
 def _set_scale(

@@ -48,9 +48,9 @@ def run_network(spec, state, lane, sheet, network, choices):
     if header.status == LOG_FULL:
         resume(spec, state, lane)
     while header.status == ASKING and choices > 0:
-        count = look(spec, state, lane, sheet, 0, network, 0)
+        look(spec, state, lane, sheet, 0, network, 0)
         infer(network, 1)
-        advance(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, count)]))
+        advance(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, 0)]))
         choices -= 1
     return header.status
 
@@ -60,7 +60,7 @@ def decide(network, rows, legal, count, global_row):
     """Return the row of the network's best candidate."""
     load_candidates(network, 0, rows, legal, count, global_row)
     infer(network, 1)
-    return legal[best_candidate(network, count)]
+    return legal[best_candidate(network, 0)]
 
 
 class CompiledPolicy:

@@ -300,11 +300,12 @@ def load_candidates(network, choice, rows, legal, count, global_row):
 
 
 @algebra
-def best_candidate(network, count):
-    """Return the candidate with the greatest logit, the first of equals."""
-    logits = network.registers[network.ports[2] : network.ports[2] + count]
+def best_candidate(network, choice):
+    """Return a choice's candidate with the greatest logit, the first of equals."""
+    first, end = network.ports[2] + network.starts[choice], network.ports[2] + network.starts[choice + 1]
+    logits = network.registers[first:end]
     best = 0
-    for row in range(1, count):
+    for row in range(1, end - first):
         if logits[row] > logits[best]:
             best = row
     return best
