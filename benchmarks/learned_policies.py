@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tables import commands, interval, write_tables
 
 import slipstream
 from slipstream.core.family import FAMILIES
 from slipstream.core.variation import Variation
 from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import names
-from slipstream.policies.learned import load_policy, shipped
 from slipstream.scenario import dump
 
 SEED, EPISODES, CHARGED_MS = 10_000, 100, 0.02
@@ -101,21 +101,6 @@ def wrong_profiles(profiles: int, episodes: int) -> dict[str, Any]:
     return found
 
 
-def interval(gap: dict[str, float]) -> str:
-    """Return a difference as text."""
-    return f"{gap['mean']:+.1f} [{gap['low']:+.1f}, {gap['high']:+.1f}]"
-
-
-def commands() -> str:
-    """Return the table of what was trained how, from the cards of the policies."""
-    lines = ["| policy | command | steps of the best | size |", "|---|---|---|---|"]
-    for name, folder in shipped("edge").items():
-        card = load_policy(folder).card
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        lines.append(f"| `{name}` | `{card['command']}` | {card['steps']:,} | {size / 1000:.0f} kB |")
-    return "\n".join(lines)
-
-
 def markdown(figures: dict[str, Any]) -> str:
     """Return the tables."""
     lines = []
@@ -179,12 +164,7 @@ def main() -> None:
     else:
         print(markdown(figures))
     if arguments.write is not None:
-        page = arguments.write.read_text()
-        for marker, text in (("commands", commands()), ("learned-policies", markdown(figures))):
-            begin, end = f"<!-- {marker} -->", f"<!-- /{marker} -->"
-            before, _, rest = page.partition(begin)
-            page = f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}"
-        arguments.write.write_text(page)
+        write_tables(arguments.write, {"commands": commands("edge"), "learned-policies": markdown(figures)})
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Family(ABC):
-    """One house: the same rooms behind the same doors."""
+    """One house: the same rooms behind the same doors. Most doors lead into the room, a module, of the same name."""
 
     name: ClassVar[str]
     """The value of the scenario key "family"."""
@@ -41,29 +42,36 @@ class Family(ABC):
     default_policy: ClassVar[str]
     """The heuristic that commands play unless told otherwise."""
 
+    def _room(self, name: str) -> Any:
+        """Return a module of the family's folder."""
+        return import_module(f"{type(self).__module__}.{name}")
+
     @property
     @abstractmethod
     def scenario_type(self) -> Any:
         """The pydantic model of the family's scenarios."""
 
     @property
-    @abstractmethod
     def candidate_features(self) -> FeatureTable:
         """Columns of a candidate row."""
+        table: FeatureTable = self._room("features").CANDIDATE
+        return table
 
     @property
-    @abstractmethod
     def global_features(self) -> FeatureTable:
         """Columns of the globals."""
+        table: FeatureTable = self._room("features").GLOBAL
+        return table
 
     @property
     def node_features(self) -> FeatureTable:
         """Columns of a node, where work is a graph."""
         return FeatureTable(())
 
-    @abstractmethod
     def candidate_rows(self, scenario: Any) -> int:
         """Return the number of rows of an observation, wait included."""
+        rows: int = self._room("build").candidate_rows(scenario)
+        return rows
 
     def all_rows(self, scenario: Any) -> int:
         """Return the number of rows that heuristics see, wait included: more where an observation is a window.
@@ -76,37 +84,42 @@ class Family(ABC):
         """Return the room that an observation has for a graph; None where work is none."""
         return None
 
-    @abstractmethod
     def spec_arrays(self, scenario: Any) -> dict[str, np.ndarray]:
         """Return what does not change during an episode."""
+        arrays: dict[str, np.ndarray] = self._room("build").spec_arrays(scenario)
+        return arrays
 
-    @abstractmethod
     def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
         """Build the compiled specification."""
+        return self._room("build").make_spec(arrays)
 
-    @abstractmethod
     def state_arrays(self, scenario: Any, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
         """Return fresh state, lanes first in every array."""
+        arrays: dict[str, np.ndarray] = self._room("build").state_arrays(scenario, lanes, log_rows)
+        return arrays
 
-    @abstractmethod
     def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
         """Build the compiled state."""
+        return self._room("build").make_state(arrays)
 
-    @abstractmethod
     def log_margin(self, scenario: Any) -> int:
         """Return how many rows of the event log one event, with the choice before it, may fill."""
+        rows: int = self._room("build").log_margin(scenario)
+        return rows
 
-    @abstractmethod
     def register_policies(self) -> None:
         """Import the family's policies."""
+        self._room("policies")
 
-    @abstractmethod
     def metrics(self, scenario: Any, events: np.ndarray) -> dict[str, float]:
         """Return the figures this field reports, from the event log of one episode."""
+        figures: dict[str, float] = self._room("metrics").metrics(scenario, events)
+        return figures
 
-    @abstractmethod
     def oracle(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Bracket:
         """Return where the best reward of an episode lies, all arrivals known."""
+        found: Bracket = self._room("oracle").bracket(scenario, seed, namespace, seconds)
+        return found
 
     def still_to_earn(self, scenario: Any, seed: int, namespace: str) -> Callable[[Any], float]:
         """Return what gives the most that can still be earned from where a simulator of this episode is.
@@ -116,13 +129,15 @@ class Family(ABC):
         """
         raise InputError(f"oracle: episodes of the family '{self.name}' cannot be solved choice by choice")
 
-    @abstractmethod
     def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
         """Return the jobs of one episode and where they ran, from its event log, for pictures."""
+        found: Timeline = self._room("timeline").timeline(scenario, events)
+        return found
 
-    @abstractmethod
     def cast(self, scenario: Any) -> Cast:
         """Return the names and expectations that a picture of a run under way starts from."""
+        found: Cast = self._room("cast").cast(scenario)
+        return found
 
     @property
     def generator(self) -> Generator | None:
@@ -142,9 +157,10 @@ class Family(ABC):
         known = [f"'{name}'" for name, family in FAMILIES.items() if type(family).vary is not Family.vary]
         raise InputError(f"scenarios of the family '{self.name}' cannot be varied: expected one of {', '.join(known)}")
 
-    @abstractmethod
     def timescale(self, scenario: Any) -> int:
         """Return for how long the effects of a choice last, in ns: the unit of time in which returns are discounted."""
+        time: int = self._room("build").timescale(scenario)
+        return time
 
     @property
     @abstractmethod

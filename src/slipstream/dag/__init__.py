@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from slipstream.core.bracket import Bracket
-from slipstream.core.cast import Cast
 from slipstream.core.family import Family
 from slipstream.core.features import FeatureTable, GraphShape
-from slipstream.core.timeline import Timeline
 from slipstream.dag import features
 
 if TYPE_CHECKING:
@@ -39,21 +34,8 @@ class DagFamily(Family):
         return DagScenario
 
     @property
-    def candidate_features(self) -> FeatureTable:
-        return features.CANDIDATE
-
-    @property
-    def global_features(self) -> FeatureTable:
-        return features.GLOBAL
-
-    @property
     def node_features(self) -> FeatureTable:
         return features.NODE
-
-    def candidate_rows(self, scenario: DagScenario) -> int:
-        from slipstream.dag import build
-
-        return build.candidate_rows(scenario)
 
     def all_rows(self, scenario: DagScenario) -> int:
         from slipstream.dag import build
@@ -65,49 +47,6 @@ class DagFamily(Family):
 
         return build.graph(scenario)
 
-    def spec_arrays(self, scenario: DagScenario) -> dict[str, np.ndarray]:
-        from slipstream.dag import build
-
-        return build.spec_arrays(scenario)
-
-    def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
-        from slipstream.dag import build
-
-        return build.make_spec(arrays)
-
-    def state_arrays(self, scenario: DagScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-        from slipstream.dag import build
-
-        return build.state_arrays(scenario, lanes, log_rows)
-
-    def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
-        from slipstream.dag import build
-
-        return build.make_state(arrays)
-
-    def log_margin(self, scenario: DagScenario) -> int:
-        from slipstream.dag import build
-
-        return build.log_margin(scenario)
-
-    def register_policies(self) -> None:
-        from slipstream.dag import policies  # noqa: F401  importing registers them
-
-    def metrics(self, scenario: DagScenario, events: np.ndarray) -> dict[str, float]:
-        from slipstream.dag.metrics import metrics
-
-        return metrics(scenario, events)
-
-    def oracle(self, scenario: DagScenario, seed: int, namespace: str, seconds: float) -> Bracket:
-        from slipstream.dag.oracle import bracket
-
-        return bracket(scenario, seed, namespace, seconds)
-
-    def timeline(self, scenario: DagScenario, events: np.ndarray) -> Timeline:
-        from slipstream.dag.timeline import timeline
-
-        return timeline(scenario, events)
-
     @property
     def generator(self) -> Generator:
         from slipstream.dag.generate import GENERATOR
@@ -118,16 +57,6 @@ class DagFamily(Family):
         from slipstream.dag.vary import vary
 
         return vary(scenario, variation, seed)
-
-    def timescale(self, scenario: DagScenario) -> int:
-        from slipstream.dag import build
-
-        return build.timescale(scenario)
-
-    def cast(self, scenario: DagScenario) -> Cast:
-        from slipstream.dag.cast import cast
-
-        return cast(scenario)
 
 
 FAMILY = DagFamily()

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from slipstream.core.bracket import Bracket
-from slipstream.core.cast import Cast
 from slipstream.core.family import Family
-from slipstream.core.features import FeatureTable
-from slipstream.core.timeline import Timeline
-from slipstream.edge import features
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
@@ -39,66 +32,10 @@ class EdgeFamily(Family):
 
         return EdgeScenario
 
-    @property
-    def candidate_features(self) -> FeatureTable:
-        return features.CANDIDATE
-
-    @property
-    def global_features(self) -> FeatureTable:
-        return features.GLOBAL
-
-    def candidate_rows(self, scenario: EdgeScenario) -> int:
-        from slipstream.edge import build
-
-        return build.candidate_rows(scenario)
-
-    def spec_arrays(self, scenario: EdgeScenario) -> dict[str, np.ndarray]:
-        from slipstream.edge import build
-
-        return build.spec_arrays(scenario)
-
-    def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
-        from slipstream.edge import build
-
-        return build.make_spec(arrays)
-
-    def state_arrays(self, scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-        from slipstream.edge import build
-
-        return build.state_arrays(scenario, lanes, log_rows)
-
-    def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
-        from slipstream.edge import build
-
-        return build.make_state(arrays)
-
-    def log_margin(self, scenario: EdgeScenario) -> int:
-        from slipstream.edge import build
-
-        return build.log_margin(scenario)
-
-    def register_policies(self) -> None:
-        from slipstream.edge import policies  # noqa: F401  importing registers them
-
-    def metrics(self, scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
-        from slipstream.edge.metrics import metrics
-
-        return metrics(scenario, events)
-
-    def oracle(self, scenario: EdgeScenario, seed: int, namespace: str, seconds: float) -> Bracket:
-        from slipstream.edge.oracle import bracket
-
-        return bracket(scenario, seed, namespace, seconds)
-
     def still_to_earn(self, scenario: EdgeScenario, seed: int, namespace: str) -> Callable[[Any], float]:
         from slipstream.edge.oracle import still_to_earn
 
         return still_to_earn(scenario, seed, namespace)
-
-    def timeline(self, scenario: EdgeScenario, events: np.ndarray) -> Timeline:
-        from slipstream.edge.timeline import timeline
-
-        return timeline(scenario, events)
 
     @property
     def generator(self) -> Generator:
@@ -117,16 +54,6 @@ class EdgeFamily(Family):
         from slipstream.edge.vary import vary
 
         return vary(scenario, variation, seed)
-
-    def timescale(self, scenario: EdgeScenario) -> int:
-        from slipstream.edge import build
-
-        return build.timescale(scenario)
-
-    def cast(self, scenario: EdgeScenario) -> Cast:
-        from slipstream.edge.cast import cast
-
-        return cast(scenario)
 
 
 FAMILY = EdgeFamily()

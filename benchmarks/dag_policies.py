@@ -1,0 +1,181 @@
+"""How good the trained policies of the dag family are: the tables of docs/dag-results.md.
+
+For every setting that a policy was trained in, on synthetic jobs and, with the published profile, on TPC-H: that policy
+next to every heuristic on the same test episodes, with paired differences in average job completion time and bootstrap
+95% intervals. `weighted-fair` and `srpt` are there twice: as they are, and with the number that is best on training
+episodes of the very scenario. Then, with the profile: the rules and the arrivals of the published simulator, next to
+what is known of the model that comes with it. Then every trained policy in every setting, at other rates and on other
+numbers of executors.
+
+    python benchmarks/dag_policies.py --json --profile ../shared/data/dag/tpch
+    python benchmarks/dag_policies.py --write docs/dag-results.md --profile FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tables import commands, interval, write_tables
+
+import slipstream
+from slipstream.dag.scenario import Tpch
+from slipstream.dag.tuning import tune
+from slipstream.evaluation import bootstrap_interval
+from slipstream.policies import names
+from slipstream.policies.learned import shipped
+
+SEED, JCT = 10_000, "avg_jct_s"
+SETTINGS = ("stream-10x50", "stream-50x200", "batch-50x20")
+SIZES = ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "stream-10x50": {"seeds": (1234, 0, 1), "fair": 963.9, "srpt, best cap": 484.8, "Decima": 581.9},
+    "stream-50x200": {"seeds": (1234, 0, 1), "fair": 57.5, "srpt, best cap": 60.4, "Decima": 50.7},
+    "batch-50x20": {"seeds": range(10), "fair": 129.0, "srpt, best cap": 115.1, "Decima": 109.7},
+}
+"""spark-sched-sim at 2ba8d80, measured: the seeds of its arrivals, and average completion times in s there."""
+
+
+def on_profile(scenario: Any, folder: Path) -> Any:
+    """Return a scenario with the jobs of the published profile."""
+    return slipstream.load(scenario.model_copy(update={"jobs": Tpch(kind="tpch", path=str(folder.resolve()))}))
+
+
+def ahead(ours: Any, theirs: Any) -> dict[str, float]:
+    """Return by how much average completion times are shorter, in seconds, and the interval of that."""
+    gap = theirs.of(JCT) - ours.of(JCT)
+    low, high = bootstrap_interval(gap)
+    return {"mean": float(gap.mean()), "low": low, "high": high}
+
+
+def at_home(scenario: Any, policy: str, episodes: int) -> dict[str, Any]:
+    """Return how a trained policy does next to every heuristic, those with a number tuned too."""
+    rivals = [*names("dag"), tune(scenario, "srpt"), tune(scenario, "weighted-fair")]
+    ours = slipstream.evaluate(scenario, policy, episodes, SEED)
+    rows = {policy: {"mean": ours.mean(JCT), "ahead": ahead(ours, ours)}}
+    for rival in rivals:
+        other = slipstream.evaluate(scenario, rival, episodes, SEED)
+        rows[other.policy] = {"mean": other.mean(JCT), "ahead": ahead(ours, other)}
+    return rows
+
+
+def published_arrivals(setting: str, seed: int, folder: Path) -> Any:
+    """Return the jobs that spark-sched-sim draws from a seed, under its rules."""
+    scenario: Any = slipstream.load(f"dag/{setting}")
+    draws = np.random.default_rng(seed)
+    time, times, jobs = 0.0, [], []
+    for _ in range(scenario.arrivals.jobs):
+        query, size = 1 + draws.integers(22), draws.choice(SIZES)
+        jobs.append(f"q{query}-{size}")
+        times.append(0.0 if setting.startswith("batch") else time / 1000.0)
+        time += draws.exponential(25_000.0)
+    return slipstream.load(
+        {
+            "family": "dag",
+            "executors": scenario.executors,
+            "arrivals": {"kind": "trace", "times_s": times, "names": jobs},
+            "jobs": {"kind": "tpch", "path": str(folder.resolve())},
+            "compat": "decima",
+        }
+    )
+
+
+def against_published(folder: Path, draws: int) -> dict[str, Any]:
+    """Return average completion times under the published rules, on the published arrivals."""
+    found: dict[str, Any] = {}
+    for setting, known in PUBLISHED.items():
+        scenarios = [published_arrivals(setting, seed, folder) for seed in known["seeds"]]
+        row = found[f"`{setting}`"] = {name: value for name, value in known.items() if name != "seeds"}
+        for name, policy in (("fair, here", "fair"), ("trained, here", f"learned-{setting}")):
+            times = [slipstream.evaluate(one, policy, draws, SEED).mean(JCT) for one in scenarios]
+            row[name] = float(np.mean(times))
+    return found
+
+
+def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
+    """Return the mean completion times of every trained policy in settings that it may never have seen."""
+    streams = {name: slipstream.load(f"dag/{name}") for name in SETTINGS}
+    scenarios: dict[str, Any] = {f"`dag/{name}`": one for name, one in streams.items()}
+    for executors, jobs, gap in ((10, 50, 60.0), (25, 100, 25.0), (50, 200, 20.0), (50, 200, 45.0)):
+        arrivals = {"kind": "poisson", "jobs": jobs, "mean_gap_s": gap}
+        data = {"family": "dag", "executors": executors, "arrivals": arrivals, "jobs": {"kind": "synthetic"}}
+        scenarios[f"{executors} executors, {jobs} jobs, one in {gap:g} s"] = slipstream.load(data)
+    scenarios["`dag/ml-workflow`"] = slipstream.load("dag/ml-workflow")
+    if folder is not None:
+        for name, one in streams.items():
+            scenarios[f"`dag/{name}`, TPC-H"] = on_profile(one, folder)
+    found: dict[str, Any] = {}
+    for name, scenario in scenarios.items():
+        players = ["fair", tune(scenario, "srpt"), *shipped("dag")]
+        evaluations = [slipstream.evaluate(scenario, one, episodes, SEED) for one in players]
+        times = {one.policy: one.mean(JCT) for one in evaluations}
+        found[name] = {"srpt, tuned" if one.startswith("srpt") else one: time for one, time in times.items()}
+        print(f"{name}: done", file=sys.stderr)
+    return found
+
+
+def home_tables(figures: dict[str, Any]) -> str:
+    """Return a table per scenario that a policy was trained for."""
+    lines = []
+    for name, rows in figures.items():
+        columns = "| policy | average completion time, s | trained policy ahead by, s | |"
+        lines += [f"### {name}", "", columns, "|---|---|---|---|"]
+        ours = next(row["mean"] for policy, row in rows.items() if policy.startswith("learned"))
+        for policy, row in sorted(rows.items(), key=lambda item: item[1]["mean"]):
+            gap = "" if policy.startswith("learned") else interval(row["ahead"])
+            share = "" if policy.startswith("learned") else f"{1.0 - ours / row['mean']:.1%}"
+            lines.append(f"| `{policy}` | {row['mean']:,.1f} | {gap} | {share} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def plain_table(first: str, figures: dict[str, dict[str, float]]) -> str:
+    """Return a table with a line per entry and a column per name."""
+    columns = list(dict.fromkeys(name for row in figures.values() for name in row))
+    lines = [f"| {first} | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    for name, row in figures.items():
+        lines.append(f"| {name} | {' | '.join(f'{row[one]:,.1f}' if one in row else '' for one in columns)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--write", type=Path, help="put the tables into this page")
+    parser.add_argument("--profile", type=Path, help="folder of the TPC-H profile; without it, synthetic jobs only")
+    parser.add_argument("--episodes", type=int, default=50, help="test episodes at home")
+    parser.add_argument("--episodes-elsewhere", type=int, default=20, help="test episodes elsewhere")
+    chosen = parser.parse_args()
+    figures: dict[str, Any] = {"at home": {}}
+    for setting in SETTINGS:
+        scenario: Any = slipstream.load(f"dag/{setting}")
+        sources = {f"`dag/{setting}`": scenario}
+        if chosen.profile is not None:
+            sources[f"`dag/{setting}`, TPC-H"] = on_profile(scenario, chosen.profile)
+        for name, one in sources.items():
+            figures["at home"][name] = at_home(one, f"learned-{setting}", chosen.episodes)
+            print(f"{name}: done", file=sys.stderr)
+    if chosen.profile is not None:
+        figures["published"] = against_published(chosen.profile, 5)
+    figures["elsewhere"] = elsewhere(chosen.profile, chosen.episodes_elsewhere)
+    tables = {
+        "commands": commands("dag"),
+        "at-home": home_tables(figures["at home"]),
+        "elsewhere": plain_table("scenario", figures["elsewhere"]),
+    }
+    if "published" in figures:
+        tables["published"] = plain_table("average completion time, s", figures["published"])
+    if chosen.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        print("\n\n".join(tables.values()))
+    if chosen.write is not None:
+        write_tables(chosen.write, tables)
+
+
+if __name__ == "__main__":
+    main()
