@@ -152,7 +152,7 @@ def timescale(scenario: TaskgraphScenario) -> int:
     times = []
     for template in spec["templates"]:
         rows = spec["tasks"][template["first_task"] : template["first_task"] + template["tasks"]]
-        times.append(max(int(rows["rank"].max()), int(rows["mean"].sum()) // scenario.processor_count))
+        times.append(max(int(rows["rank"].max()), int(rows["average"].sum()) // scenario.processor_count))
     return max(1, round(float(np.mean(times))))
 
 
@@ -292,7 +292,7 @@ def _graphs(
     templates = np.zeros(len(library.templates), k.TEMPLATE)
     tasks = np.zeros(len(durations), k.TASK)
     tasks["least"] = durations[:, kind_of].min(axis=1)
-    tasks["mean"] = (durations[:, kind_of].sum(axis=1) + len(kind_of) // 2) // len(kind_of)
+    tasks["average"] = (durations[:, kind_of].sum(axis=1) + len(kind_of) // 2) // len(kind_of)
     tiles = np.zeros(sum(len(template.tile_names) for template in library.templates), k.TILE)
     children: list[int] = []
     accesses: list[tuple[int, int]] = []
@@ -320,7 +320,7 @@ def _fill_tasks(
     rows: np.ndarray, template: Template, children: list[int], accesses: list[tuple[int, int]]
 ) -> None:
     ranks = [0] * len(rows)
-    means = rows["mean"].tolist()
+    means = rows["average"].tolist()
     for number in range(len(rows) - 1, -1, -1):
         ranks[number] = means[number] + max((ranks[child] for child in template.children[number]), default=0)
     rows["rank"] = ranks
@@ -342,7 +342,7 @@ def _fill_tiles(rows: np.ndarray, template: Template, scenario: TaskgraphScenari
     if scenario.links is not None:
         times = {size: _times(scenario, size) for size in set(template.tile_bytes)}
         for row, size in zip(rows, template.tile_bytes, strict=True):
-            row["to_device"], row["to_host"], row["peer"] = times[size]
+            row["load_time"], row["send_time"], row["peer_time"] = times[size]
     lists: list[list[int]] = [[] for _ in rows]
     for number, task in enumerate(template.tasks):
         for tile, _ in task.accesses:

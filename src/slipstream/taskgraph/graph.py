@@ -152,10 +152,10 @@ def write_node(spec, state, lane, task, row, image):
     own = state.tasks[lane, task]
     source = spec.tasks[own.source]
     processor = runs_on(spec, state, lane, task) if own.status == HELD else -1
-    remaining = source.mean
+    remaining = source.average
     if processor >= 0:
         remaining = max(0, state.processors[lane, processor].expected - state.lanes[lane].now)
-    put(row, image, f.NODE_MEAN, source.mean)
+    put(row, image, f.NODE_MEAN, source.average)
     put(row, image, f.NODE_LEAST, source.least)
     put(row, image, f.NODE_RANK, own.rank)
     put(row, image, f.NODE_SUCCESSORS, successors(spec, state, lane, task)[0])

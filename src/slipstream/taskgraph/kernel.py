@@ -110,7 +110,7 @@ def prepare_task(spec, own, source, job):
     own.job = job
     own.status = HIDDEN
     own.waits_for = spec.tasks[source].parents
-    own.rank = spec.tasks[source].rank if spec.machine[0].visibility == SEE_ALL else spec.tasks[source].mean
+    own.rank = spec.tasks[source].rank if spec.machine[0].visibility == SEE_ALL else spec.tasks[source].average
 
 
 @kernel

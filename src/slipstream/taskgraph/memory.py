@@ -159,14 +159,14 @@ def carry(spec, state, lane, tile, device, which):
     header = state.lanes[lane]
     source = spec.tiles[state.tiles[lane, tile].source]
     link = LINKS_PER_DEVICE * (device - 1) + which
-    time = source.to_device
+    time = source.load_time
     target = device
     if which == TO_HOST:
-        time = source.to_host
+        time = source.send_time
         target = HOST
     else:
         if which == PEER:
-            time = source.peer
+            time = source.peer_time
         state.memories[lane, device].used += source.bytes
     state.copies[lane, tile, target].state = LOADING
     state.tiles[lane, tile].moving += 1
@@ -225,8 +225,12 @@ def send(spec, state, lane):
             task = staged_task(state, lane, processor, place)
             source = spec.tasks[state.tasks[lane, task].source]
             for access in range(source.first_access, source.first_access + source.accesses):
+                tile = tile_at(spec, state, lane, task, access)
                 if spec.accesses[access].mode != WRITE:
-                    send_wanted(spec, state, lane, tile_at(spec, state, lane, task, access), node)
+                    send_wanted(spec, state, lane, tile, node)
+                elif node == HOST and state.copies[lane, tile, HOST].state == ABSENT:
+                    state.copies[lane, tile, HOST].state = VALID
+                    touch(state, lane, tile, HOST)
 
 
 @inlined

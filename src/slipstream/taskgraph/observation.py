@@ -60,7 +60,7 @@ def write_row(spec, state, lane, task, processor, row, image):
         freed = state.tiles[lane, tile].freed
     put(row, image, f.DURATION, duration)
     put(row, image, f.LEAST, source.least)
-    put(row, image, f.MEAN, source.mean)
+    put(row, image, f.MEAN, source.average)
     put(row, image, f.MISSING, missing)
     put(row, image, f.RESIDENT, resident_bytes(spec, state, lane, task, worker.node))
     put(row, image, f.TRANSFER, transfer)

@@ -21,7 +21,7 @@ def refresh_ranks(spec, state, lane):
             for place in range(source.first_child, source.first_child + source.children):
                 if spec.children[place] < owner.submitted:
                     longest = max(longest, state.tasks[lane, first + spec.children[place]].rank)
-            state.tasks[lane, first + number].rank = source.mean + longest
+            state.tasks[lane, first + number].rank = source.average + longest
 
 
 @kernel
@@ -59,13 +59,13 @@ def survey(spec, state, lane, task, node):
                 count += 1
                 last = tile
                 if node == HOST:
-                    time += size.to_host
+                    time += size.send_time
                 elif state.copies[lane, tile, HOST].state != ABSENT:
-                    time += size.to_device
+                    time += size.load_time
                 elif spec.machine[0].peer:
-                    time += size.peer
+                    time += size.peer_time
                 else:
-                    time += size.to_host + size.to_device
+                    time += size.send_time + size.load_time
     return missing, time, count, last
 
 

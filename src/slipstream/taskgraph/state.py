@@ -72,7 +72,7 @@ TASK = np.dtype(
         ("accesses", "i4"),
         ("number", "i4"),  # within its template
         ("least", "i8"),
-        ("mean", "i8"),
+        ("average", "i8"),
         ("rank", "i8"),  # in the whole graph
         ("bytes", "i8"),
     ],
@@ -82,9 +82,9 @@ ACCESS = np.dtype([("tile", "i4"), ("mode", "i4")], align=True)
 TILE = np.dtype(
     [
         ("bytes", "i8"),
-        ("to_device", "i8"),
-        ("to_host", "i8"),
-        ("peer", "i8"),
+        ("load_time", "i8"),
+        ("send_time", "i8"),
+        ("peer_time", "i8"),
         ("first_user", "i4"),
         ("users", "i4"),
     ],
