@@ -419,6 +419,8 @@ class ReferenceMachine:
         return best
 
     def may_wait(self) -> bool:
+        if self.asked_task is not None and any(worker.queue for worker in self.workers):
+            return True
         return self._next_event()[0] < FOREVER
 
     def _go_on(self) -> None:

@@ -35,7 +35,7 @@ def taskgraph_scenarios(draw: st.DrawFn) -> TaskgraphScenario:
         "visibility": _visibility(draw),
         "reward": {"makespan": draw(st.sampled_from([1.0, 0.0, 0.3]))},
         "window": {
-            "candidates": draw(st.sampled_from([2, 3, 5, 100])),
+            "candidates": draw(st.sampled_from([2, 2, 3, 100])),
             "nodes": draw(st.sampled_from([2, 6, 100])),
             "edges": draw(st.sampled_from([2, 5, 100])),
             "depth": draw(st.sampled_from([0, 1, 2, 5])),
@@ -61,8 +61,8 @@ def _processors(draw: st.DrawFn, graphs: list[Json], limited: bool) -> list[Json
     )
     kinds = []
     for name in ("a", "b", "c")[: draw(st.integers(1, 3))]:
-        kind: Json = {"name": name, "count": draw(st.integers(1, 2)), "device": draw(st.booleans())}
-        room = draw(st.sampled_from([None, 1.0, 1.0, 1.3, 2.0, 3.0]))
+        kind: Json = {"name": name, "count": draw(st.integers(1, 2)), "device": draw(st.integers(0, 3)) > 0}
+        room = draw(st.sampled_from([None, 1.0, 1.0, 1.3, 1.3, 2.0]))
         if limited and kind["device"] and room is not None and largest:
             kind["memory_mb"] = largest * room / 1e6
         kinds.append(kind)
@@ -73,7 +73,7 @@ def _graph(draw: st.DrawFn, duration: Duration) -> Json:
     tiles = [f"t{number}" for number in range(draw(st.integers(1, 6)))]
     tasks = []
     for number in range(draw(st.one_of(st.integers(1, 9), st.integers(8, 16)))):
-        used = draw(st.lists(st.sampled_from(tiles), max_size=3, unique=True))
+        used = draw(st.lists(st.sampled_from(tiles), min_size=draw(st.integers(0, 1)), max_size=3, unique=True))
         accesses = {tile: draw(st.sampled_from(["r", "r", "w", "rw"])) for tile in used}
         after = [f"n{number - back}" for back in (1, 2) if number >= back and draw(st.integers(0, 5)) == 0]
         task: Json = {"name": f"n{number}", "accesses": accesses, "after": after}
@@ -85,7 +85,7 @@ def _graph(draw: st.DrawFn, duration: Duration) -> Json:
 
 
 def _links(draw: st.DrawFn) -> Json | None:
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 4)) == 0:
         return None
     links = {"to_device": _link(draw), "to_host": _link(draw)}
     if draw(st.booleans()):

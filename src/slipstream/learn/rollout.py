@@ -122,6 +122,8 @@ class LanePool:
             # Every group packs into a stretch of its own; what no group reaches never takes memory.
             own["free"] = np.array([group.first_lane * steps * self.candidates])
             network = make_network(layout, weights)
+            if expert is not None:
+                expert.prepare_for(group.scenario)
             structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
             collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)
 

@@ -98,6 +98,7 @@ class Branching:
         for name, array in group.arrays.items():
             copies.arrays[name][: len(source)] = array[source]
         earned = np.zeros(len(source))
+        self.base.prepare_for(group.scenario)
         policy = (self.base.form, self.base.address)
         branch(copies.spec, copies.state, copies.raw, *policy, actions, self.window, earned)
         return earned

@@ -282,8 +282,9 @@ def candidate_of(spec, state, lane, row):
 
 @kernel
 def may_wait(state, lane):
-    """Return whether anything is to come."""
-    return earliest_time(state.heap, lane) < NEVER
+    """Return whether anything is to come: an event or, for a task, a processor that takes another from its queue."""
+    header = state.lanes[lane]
+    return earliest_time(state.heap, lane) < NEVER or (header.phase == CHOOSE_PROCESSOR and header.placed > 0)
 
 
 @kernel
