@@ -191,9 +191,7 @@ class ReferenceMachine:
     def duration(self, task: Task, kind: int) -> int:
         """Return what a task takes on a kind of processor."""
         expected, noise = task.durations[kind], self.scenario.noise
-        if noise.kind == "none" or (
-            noise.kinds is not None and self.scenario.processors[kind].name not in noise.kinds
-        ):
+        if noise.kind == "none" or (noise.kinds is not None and self.scenario.processors[kind].name not in noise.kinds):
             return expected
         z = normal(stream_key(self.key, 3 + task.job.number), task.number * 64 + kind)
         if noise.kind == "additive":

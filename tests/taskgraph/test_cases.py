@@ -75,9 +75,12 @@ CASES = [
     ),
     Case(
         "a task that writes waits for those that read before, and these for the writer",
-        scenario({"a": task(1.0, t="w"), "b": task(3.0, t="r"), "c": task(1.0, t="r"), "d": task(1.0, t="rw")}, [
-            {**CPU, "count": 2},
-        ]),
+        scenario(
+            {"a": task(1.0, t="w"), "b": task(3.0, t="r"), "c": task(1.0, t="r"), "d": task(1.0, t="rw")},
+            [
+                {**CPU, "count": 2},
+            ],
+        ),
         [],
         [(0, 0, 0, 0), (1, 0, 1, 0), (1, 0, 2, 1), (4, 0, 3, 0)],
         5,
@@ -235,9 +238,7 @@ CASES = [
     ),
     Case(
         "a window shows one task at a time",
-        scenario(
-            {"a": task(1.0), "b": task(1.0)}, [{**CPU, "count": 2}], visibility={"kind": "window", "tasks": 1}
-        ),
+        scenario({"a": task(1.0), "b": task(1.0)}, [{**CPU, "count": 2}], visibility={"kind": "window", "tasks": 1}),
         [],
         [(0, 0, 0, 0), (1, 0, 1, 0)],
         2,

@@ -98,9 +98,7 @@ def test_compiled_play_equals_the_reference_under_the_plain_rule(policy: Heurist
 
 @BRIEF
 @given(taskgraph_scenarios(), episode_seeds(), action_scripts(), st.integers(0, 31))
-def test_flushing_the_log_changes_no_step(
-    scenario: TaskgraphScenario, seed: int, script: int, more_rows: int
-) -> None:
+def test_flushing_the_log_changes_no_step(scenario: TaskgraphScenario, seed: int, script: int, more_rows: int) -> None:
     kernel = KernelTaskgraph(scenario, seed, log_rows=smallest_log(scenario) + more_rows)
     compare_episode(kernel, ReferenceTaskgraph(scenario, seed), script, observe_every=5)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import linprog
@@ -15,6 +14,8 @@ from slipstream.taskgraph.templates import Template
 
 MARGIN = 1.0 - 1e-9
 """What is kept of a bound that was worked out in floating point."""
+MOST_SUFFIXES = 8
+"""From how many arrivals on the work of all that follow is looked at."""
 
 
 @dataclass(frozen=True)
@@ -90,32 +91,37 @@ def compulsory_loads(scenario: TaskgraphScenario, number: int) -> int:
     return -(-int(rows["load_time"].sum()) // parts.sizes.devices)
 
 
-@lru_cache(maxsize=64)
-def _bounds(key: tuple[int, int]) -> Bounds:
-    scenario, number = _SCENARIOS[key[0]], key[1]
-    template = built(scenario).library.templates[number]
-    durations = least_durations(scenario, number)
-    counts = [kind.count for kind in scenario.processors]
-    path = longest_path(template, durations.min(axis=1))
-    return Bounds(path, area(durations, counts), compulsory_loads(scenario, number))
-
-
-_SCENARIOS: dict[int, TaskgraphScenario] = {}
+_KNOWN: list[tuple[TaskgraphScenario, int, Bounds]] = []
+"""The bounds asked for last: every episode of a scenario has the same."""
+MOST_KEPT = 64
 
 
 def bounds_of(scenario: TaskgraphScenario, number: int) -> Bounds:
     """Return the bounds of one graph."""
-    _SCENARIOS[id(scenario)] = scenario
-    return _bounds((id(scenario), number))
+    for known, graph, result in _KNOWN:
+        if known is scenario and graph == number:
+            return result
+    template = built(scenario).library.templates[number]
+    durations = least_durations(scenario, number)
+    path = longest_path(template, durations.min(axis=1))
+    result = Bounds(path, area(durations, _counts(scenario)), compulsory_loads(scenario, number))
+    _KNOWN.insert(0, (scenario, number, result))
+    del _KNOWN[MOST_KEPT:]
+    return result
+
+
+def _counts(scenario: TaskgraphScenario) -> list[int]:
+    return [kind.count for kind in scenario.processors]
 
 
 def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray) -> int:
     """Return a time before which no schedule can end an episode with these arrivals."""
     times, graphs = arrivals["time"].tolist(), arrivals["task"].tolist()
-    bounds = [bounds_of(scenario, graph) for graph in graphs]
-    alone = max((time + bound.best for time, bound in zip(times, bounds, strict=True)), default=0)
+    best = 0
+    for time, graph in zip(times, graphs, strict=True):
+        best = max(best, time + bounds_of(scenario, graph).best)
     # All that arrives from some time on has to be done after it.
-    together = 0
-    for index, time in enumerate(times):
-        together = max(together, time + sum(bound.area for bound in bounds[index:]))
-    return max(alone, together)
+    for index in range(0, len(times) if len(times) > 1 else 0, max(1, len(times) // MOST_SUFFIXES)):
+        durations = np.concatenate([least_durations(scenario, graph) for graph in graphs[index:]])
+        best = max(best, times[index] + area(durations, _counts(scenario)))
+    return best

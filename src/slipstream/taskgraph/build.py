@@ -316,9 +316,7 @@ def _graphs(
     }
 
 
-def _fill_tasks(
-    rows: np.ndarray, template: Template, children: list[int], accesses: list[tuple[int, int]]
-) -> None:
+def _fill_tasks(rows: np.ndarray, template: Template, children: list[int], accesses: list[tuple[int, int]]) -> None:
     ranks = [0] * len(rows)
     means = rows["average"].tolist()
     for number in range(len(rows) - 1, -1, -1):

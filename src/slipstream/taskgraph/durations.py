@@ -1,4 +1,4 @@
-"""How long kernels take: READYS's table, tables of the scenario, and StarPU's measurements from a file of the user's."""
+"""How long kernels take: READYS's table, tables of the scenario, and StarPU's measurements from a file."""
 
 from __future__ import annotations
 

@@ -42,8 +42,10 @@ def spans_of(events: np.ndarray, begin: int, finish: int) -> Spans:
     ends[ended] = rows["time"][starts[ended] + 1]
     taken = rows[starts]
     order = np.argsort(taken["time"], kind="stable")
-    columns = (taken[name][order].astype(np.int64) for name in ("job", "task", "resource", "variant", "time"))
-    return Spans(*columns, ends[order])
+    job, task, resource, variant, start = (
+        taken[name][order].astype(np.int64) for name in ("job", "task", "resource", "variant", "time")
+    )
+    return Spans(job, task, resource, variant, start, ends[order])
 
 
 def tasks_of(events: np.ndarray) -> Spans:
@@ -86,7 +88,9 @@ def stall_ms(events: np.ndarray) -> float:
     rows = events[np.isin(events["kind"], (TAKE, START, FINISH))]
     for processor in np.unique(rows["resource"]):
         held, runs, since = 0, False, 0
-        for time, kind in zip(*(rows[rows["resource"] == processor][name].tolist() for name in ("time", "kind")), strict=True):
+        for time, kind in zip(
+            *(rows[rows["resource"] == processor][name].tolist() for name in ("time", "kind")), strict=True
+        ):
             if held and not runs:
                 total += time - since
             since = time

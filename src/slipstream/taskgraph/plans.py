@@ -173,7 +173,9 @@ def _by_priority(problem: Problem, priority: np.ndarray, choose: Callable[[Sched
     """Plan the ready task of the highest priority, one after the other."""
     schedule = Schedule.of(problem)
     waits = [len(parents) for parents in problem.parents]
-    ready: list[tuple[float, int]] = [(-float(priority[task]), task) for task in range(problem.tasks) if not waits[task]]
+    ready: list[tuple[float, int]] = [
+        (-float(priority[task]), task) for task in range(problem.tasks) if not waits[task]
+    ]
     ready.sort()
     while ready:
         _, task = heappop(ready)

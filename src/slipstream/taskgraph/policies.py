@@ -68,9 +68,11 @@ def greatest_then_least(globals_row, rows, mask, first, second):
     for row in range(int(globals_row[ROWS])):
         if not mask[row]:
             continue
-        if best < 0 or rows[row, first] > rows[best, first]:
-            best = row
-        elif rows[row, first] == rows[best, first] and rows[row, second] < rows[best, second]:
+        if (
+            best < 0
+            or rows[row, first] > rows[best, first]
+            or (rows[row, first] == rows[best, first] and rows[row, second] < rows[best, second])
+        ):
             best = row
     return best
 

@@ -78,7 +78,7 @@ class Tiled(Part):
     n: int = Field(ge=1, le=128)
     """Tiles in a row of the matrix."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
-    """Size of a tile; the default is that of 960 × 960 floats."""
+    """Size of a tile; the default is that of 960 by 960 floats."""
 
 
 class SpGemm(Part):
@@ -105,7 +105,9 @@ class Layered(Part):
     """Most tasks in a layer; each has from 1 to so many."""
     most_parents: int = Field(default=3, ge=1, le=64)
     """Most tasks of the layer before that a task reads from."""
-    kernels: Annotated[list[Name], Field(min_length=1, max_length=64)] = ["POTRF", "TRSM", "SYRK", "GEMM"]
+    kernels: Annotated[list[Name], Field(min_length=1, max_length=64)] = Field(
+        default=["POTRF", "TRSM", "SYRK", "GEMM"]
+    )
     """What the tasks are, each as likely."""
     seed: int = Field(default=0, ge=0, le=2**62 - 1)
     """Decides the graph."""
@@ -199,9 +201,7 @@ class GraphFile(Part):
     """A .json file, relative to the scenario file."""
 
 
-Graph = Annotated[
-    Tiled | SpGemm | Layered | Stg | WfCommons | InlineGraph | GraphFile, Field(discriminator="kind")
-]
+Graph = Annotated[Tiled | SpGemm | Layered | Stg | WfCommons | InlineGraph | GraphFile, Field(discriminator="kind")]
 
 
 class ReadysTable(Part):
@@ -230,7 +230,7 @@ class Profile(Part):
     """The file's name of the model for each kernel."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
     """Size of the tiles whose rows are taken."""
-    kinds: dict[Name, Literal["cpu", "cuda"]] = {"cpu": "cpu", "gpu": "cuda"}
+    kinds: dict[Name, Literal["cpu", "cuda"]] = Field(default={"cpu": "cpu", "gpu": "cuda"})
     """What the file calls each kind of processor."""
 
 

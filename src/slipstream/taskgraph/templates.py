@@ -91,9 +91,9 @@ class GraphBuilder:
         """Submit a task; return its number."""
         number = len(self.tasks)
         modes: dict[int, int] = {}
-        for tile_name, mode in accesses:
+        for tile_name, access in accesses:
             tile = self.tile(tile_name)
-            modes[tile] = modes.get(tile, 0) | MODES[mode]
+            modes[tile] = modes.get(tile, 0) | MODES[access]
         parents = set(after)
         for tile, mode in modes.items():
             if self._writer[tile] >= 0:
@@ -131,9 +131,7 @@ def library_of(scenario: TaskgraphScenario) -> Library:
     return Library(templates, tuple(_durations(scenario, template, table) for template in templates))
 
 
-def _durations(
-    scenario: TaskgraphScenario, template: Template, table: Mapping[str, Mapping[str, float]]
-) -> np.ndarray:
+def _durations(scenario: TaskgraphScenario, template: Template, table: Mapping[str, Mapping[str, float]]) -> np.ndarray:
     kinds = scenario.processors
     known: dict[str, list[int]] = {}
     result = np.zeros((len(template.tasks), len(kinds)), np.int64)

@@ -9,9 +9,7 @@ from slipstream.taskgraph.sources import inline, layered, stg, tiled, wfcommons
 from slipstream.taskgraph.templates import Template
 
 
-def read_graph(
-    graph: Tiled | SpGemm | Layered | Stg | WfCommons | InlineGraph | GraphFile, folder: Path
-) -> Template:
+def read_graph(graph: Tiled | SpGemm | Layered | Stg | WfCommons | InlineGraph | GraphFile, folder: Path) -> Template:
     """Return the graph that a scenario in a folder describes."""
     if isinstance(graph, Tiled):
         return tiled.template(graph)

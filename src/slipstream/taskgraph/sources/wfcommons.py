@@ -1,4 +1,4 @@
-"""Workflow instances of WfCommons (format 1.5): tasks with measured run times, and the files that they read and write."""
+"""Workflow instances of WfCommons (format 1.5): tasks with run times, and the files that they read and write."""
 
 from __future__ import annotations
 
