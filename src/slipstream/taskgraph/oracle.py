@@ -2,7 +2,7 @@
 
 Every policy plays the episode. Small ones are then solved by CP-SAT as if tiles were everywhere, with the durations
 that the episode draws: that is a bound and, where there are no links, a schedule, which is replayed in the simulator
-before it counts.
+before it counts. Of the smallest, all choices are tried.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from slipstream.core.bracket import Bracket
 from slipstream.core.eventlog import ARRIVAL
 from slipstream.core.rng import NAMESPACES, episode_key, stream_key
+from slipstream.core.search import search
 from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
 from slipstream.policies.base import find, names
@@ -27,6 +28,8 @@ from slipstream.taskgraph.schedule import Solution, Work, solve
 
 MOST_TASKS = 130
 """Tasks of an episode that is solved."""
+MOST_SEARCHED = 12
+"""Tasks of an episode of which all choices are tried, transfers and memories included."""
 
 
 def bracket(scenario: TaskgraphScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
@@ -47,6 +50,10 @@ def bracket(scenario: TaskgraphScenario, seed: int, namespace: str = "test", sec
                 bound, method = solution.bound, "schedule"
             if scenario.links is None and solution.makespan < best:
                 best, source = _replayed(simulator, solution, seed, namespace, best, source)
+    if sum(len(job.durations) for job in jobs) <= MOST_SEARCHED and scenario.reward.makespan > 0.0 and best > bound:
+        best, source, complete = _searched(simulator, seed, namespace, best, source, began + 2.0 * seconds)
+        if complete:
+            bound, method = best, "search"
     if best < bound:
         raise LawError(f"a makespan of {best} ns was reached, but {bound} ns was proven by {method} to be the least")
     weight = scenario.reward.makespan
@@ -79,6 +86,16 @@ def _replayed(
         simulator.step(replay.choose())
     reached = int(simulator.header["now"])
     return (reached, "schedule") if reached < best else (best, source)
+
+
+def _searched(
+    simulator: Simulator, seed: int, namespace: str, best: int, source: str, deadline: float
+) -> tuple[int, str, bool]:
+    """Return the least makespan that trying all choices finds, and whether all were tried."""
+    weight = simulator.scenario.reward.makespan
+    found = search(simulator, seed, namespace, -weight * best / 1e6, deadline)
+    reached = round(-found.reward / weight * 1e6)
+    return (reached, "search", found.complete) if reached < best else (best, source, found.complete)
 
 
 def _best_policy(simulator: Simulator, seed: int, namespace: str) -> tuple[str, int, np.ndarray]:
