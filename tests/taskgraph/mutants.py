@@ -110,12 +110,6 @@ MUTANTS = [
         "if spec.accesses[access].mode != WRITE:\n                    send_wanted",
         "if True:\n                    send_wanted",
     ),
-    Mutant(
-        "a tile is sent twice",
-        MEMORY,
-        "if copies[HOST].state == ABSENT and copies",
-        "if copies[HOST].state != VALID and copies",
-    ),
     # Tasks
     Mutant("a revealed task is not counted", TASKS, "    state.lanes[lane].visible += 1\n", ""),
     Mutant(

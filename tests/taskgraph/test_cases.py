@@ -182,6 +182,20 @@ CASES = [
         [(0, 0, 0), (3, 0, 1), (6, 0, 0)],
     ),
     Case(
+        "of two devices that have a tile the lower one sends it",
+        scenario(
+            {"a": task(2.0, t0="rw"), "b": task(1.0, t0="r"), "c": task(1.0, "b", t0="r")},
+            [{**GPU, "count": 2}, CPU],
+            links={**LINKS, "peer": LINK},
+            mode="push",
+        ),
+        # Device 2 writes it, device 1 reads it, then the CPU does.
+        [1, 0, 2],
+        [(1, 0, 0, 1), (4, 0, 1, 0), (6, 0, 2, 2)],
+        7,
+        [(0, 0, 3), (3, 0, 2), (5, 0, 1)],
+    ),
+    Case(
         "a full memory lets the least recently used tile go",
         scenario(READ_THREE, [SMALL], links=LINKS),
         [],
@@ -199,6 +213,22 @@ CASES = [
         7,
         [(0, 0, 0), (2, 1, 0), (4, 0, 1), (5, 2, 0)],
         [(5, 0, 1)],
+    ),
+    Case(
+        "a task does not write a tile that is being copied",
+        scenario(
+            {"a": task(1.0, t0="rw"), "b": task(5.0, t1="r"), "c": task(1.0, t2="r", t3="r"), "d": task(1.0, t0="rw")},
+            [{**GPU, "memory_mb": 3.0}],
+            links={**LINKS, "to_host": {"bandwidth_mb_s": 100.0}},
+            pipeline=2,
+        ),
+        # c needs room at 3, so tile 0 goes up until 13. At 7 tile 1 can go instead, and c runs. d has its tile, but
+        # waits for the copy to be complete.
+        [],
+        [(1, 0, 0, 0), (2, 0, 1, 0), (8, 0, 2, 0), (13, 0, 3, 0)],
+        14,
+        [(0, 0, 0), (1, 1, 0), (2, 2, 0), (3, 0, 1), (7, 3, 0)],
+        [(7, 1, 1)],
     ),
     Case(
         "lru lets go what is needed again",

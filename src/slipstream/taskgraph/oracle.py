@@ -63,11 +63,11 @@ def bracket(scenario: TaskgraphScenario, seed: int, namespace: str = "test", sec
 
 def work_of_episode(scenario: TaskgraphScenario, arrivals: np.ndarray, seed: int, namespace: str) -> list[Work]:
     """Return the jobs of an episode with the durations that it draws."""
-    key = episode_key(NAMESPACES[namespace], seed)
+    key = np.uint64(episode_key(NAMESPACES[namespace], seed))
     library = built(scenario).library
     jobs = []
     for number, (time, graph) in enumerate(zip(arrivals["time"].tolist(), arrivals["task"].tolist(), strict=True)):
-        times = durations_of_job(scenario, graph, stream_key(key, FIRST_JOB_STREAM + number))
+        times = durations_of_job(scenario, graph, np.uint64(stream_key(key, FIRST_JOB_STREAM + number)))
         parents = [task.parents for task in library.templates[graph].tasks]
         jobs.append(Work(time, times, parents))
     return jobs
