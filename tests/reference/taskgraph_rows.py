@@ -92,7 +92,7 @@ class ReferenceTaskgraph(ReferenceMachine):
             "transfer": self.transfer(task, worker),
             "work_ahead": self.work_ahead(worker, task),
             "expected_end": self.expected_end(task, worker),
-            "best_end": min(self.expected_end(task, one) for one in self.workers),
+            "best_end": min(self.expected_end(task, one) for one in ([worker] if self.phase == 2 else self.workers)),
             "rank": self.rank(task),
             "successors": len(children),
             "opens": sum(child.waits_for == 1 for child in children),

@@ -239,8 +239,8 @@ MUTANTS = [
     Mutant(
         "what is on its way is missing",
         OUTLOOK,
-        "state == ABSENT and spec.accesses[access].mode != WRITE:",
-        "state < 2 and spec.accesses[access].mode != WRITE:",
+        "if state.copies[lane, tile, node].state != ABSENT:",
+        "if state.copies[lane, tile, node].state == 2:",
     ),
     Mutant("peers are not used in estimates", OUTLOOK, "elif spec.machine[0].peer:", "elif False:"),
     Mutant("the best end is the first", OUTLOOK, "if processor == 0 or end < best:", "if processor == 0:"),

@@ -45,17 +45,21 @@ def list_nodes(spec, state, lane):
     header.listed = 0
     if header.status != ASKING:
         return
+    room = state.graph.shape[1]
     for processor in range(machine.processors):
         for place in range(state.processors[lane, processor].held):
             list_node(state, lane, state.holds[lane, processor, place])
     for processor in range(machine.processors):
-        for place in range(state.processors[lane, processor].queued):
+        # What has no room need not be looked at: queues and the list of ready tasks may be long.
+        for place in range(min(room - header.listed, state.processors[lane, processor].queued)):
             list_node(state, lane, state.queues[lane, processor, place])
-    for place in range(header.ready):
+    for place in range(min(room - header.listed, header.ready)):
         list_node(state, lane, state.ready[lane, place])
     begin = 0
     for _ in range(machine.depth):
         end = header.listed
+        if end == room:
+            return
         for place in range(begin, end):
             list_children(spec, state, lane, state.graph[lane, place])
         begin = end

@@ -14,9 +14,10 @@ from slipstream.core.sheets import put
 from slipstream.taskgraph import features as f
 from slipstream.taskgraph.graph import list_nodes, write_candidate_nodes, write_graph
 from slipstream.taskgraph.kernel import advance, may_wait, reset, resume
-from slipstream.taskgraph.outlook import ahead_of, best_end, count_freed, resident_bytes, successors, survey
+from slipstream.taskgraph.outlook import ahead_of, best_end, count_freed, successors, survey
 from slipstream.taskgraph.state import (
     CHOOSE_PROCESSOR,
+    CHOOSE_QUEUED,
     CHOOSE_TASK,
     DISPATCH_ROWS,
     HOST,
@@ -52,7 +53,7 @@ def write_row(spec, state, lane, task, processor, row, image):
     source = spec.tasks[own.source]
     worker = spec.processors[processor]
     duration = spec.durations[own.source, worker.kind]
-    missing, transfer, count, tile = survey(spec, state, lane, task, worker.node)
+    missing, transfer, count, tile, resident = survey(spec, state, lane, task, worker.node)
     ahead = ahead_of(spec, state, lane, task, processor)
     seen, opens = successors(spec, state, lane, task)
     freed = 0
@@ -62,11 +63,14 @@ def write_row(spec, state, lane, task, processor, row, image):
     put(row, image, f.LEAST, source.least)
     put(row, image, f.MEAN, source.average)
     put(row, image, f.MISSING, missing)
-    put(row, image, f.RESIDENT, resident_bytes(spec, state, lane, task, worker.node))
+    put(row, image, f.RESIDENT, resident)
     put(row, image, f.TRANSFER, transfer)
     put(row, image, f.WORK_AHEAD, ahead)
-    put(row, image, f.EXPECTED_END, max(ahead, transfer) + duration)
-    put(row, image, f.BEST_END, best_end(spec, state, lane, task))
+    end = max(ahead, transfer) + duration
+    put(row, image, f.EXPECTED_END, end)
+    # What is in a queue goes nowhere else, and queues may be long.
+    queued = header.phase == CHOOSE_QUEUED
+    put(row, image, f.BEST_END, end if queued else best_end(spec, state, lane, task, worker.node, transfer))
     put(row, image, f.RANK, own.rank)
     put(row, image, f.SUCCESSORS, seen)
     put(row, image, f.OPENS, opens)

@@ -47,14 +47,17 @@ def ahead_of(spec, state, lane, task, processor):
 
 @kernel
 def survey(spec, state, lane, task, node):
-    """Return of a task at a node: missing bytes, the time to bring them, missing tiles, and the last of these."""
-    missing, time, count, last = 0, 0, 0, -1
+    """Return of a task at a node: missing bytes, time to bring them, missing tiles, the last one, and bytes there."""
+    source = spec.tasks[state.tasks[lane, task].source]
+    missing, time, count, last, resident = 0, 0, 0, -1, source.bytes
     if spec.machine[0].transfers:
-        source = spec.tasks[state.tasks[lane, task].source]
         for access in range(source.first_access, source.first_access + source.accesses):
             tile = tile_at(spec, state, lane, task, access)
-            if state.copies[lane, tile, node].state == ABSENT and spec.accesses[access].mode != WRITE:
-                size = spec.tiles[state.tiles[lane, tile].source]
+            if state.copies[lane, tile, node].state != ABSENT:
+                continue
+            size = spec.tiles[state.tiles[lane, tile].source]
+            resident -= size.bytes
+            if spec.accesses[access].mode != WRITE:
                 missing += size.bytes
                 count += 1
                 last = tile
@@ -66,36 +69,23 @@ def survey(spec, state, lane, task, node):
                     time += size.peer_time
                 else:
                     time += size.send_time + size.load_time
-    return missing, time, count, last
+    return missing, time, count, last, resident
 
 
 @kernel
-def resident_bytes(spec, state, lane, task, node):
-    """Return the bytes of a task's tiles that are at a node or on their way there."""
-    own = state.tasks[lane, task]
-    source = spec.tasks[own.source]
-    if not spec.machine[0].transfers:
-        return source.bytes
-    total = 0
-    for access in range(source.first_access, source.first_access + source.accesses):
-        tile = tile_at(spec, state, lane, task, access)
-        if state.copies[lane, tile, node].state != ABSENT:
-            total += spec.tiles[state.tiles[lane, tile].source].bytes
-    return total
-
-
-@kernel
-def best_end(spec, state, lane, task):
-    """Return the least expected time until a task would end, over all processors."""
+def best_end(spec, state, lane, task, own_node, own_transfer):
+    """Return the least expected time until a task would end, over all processors; what is known of a node is given."""
     best = 0
-    node = -1
-    transfer = 0
+    node = own_node
+    transfer = own_transfer
     source = state.tasks[lane, task].source
     for processor in range(spec.machine[0].processors):
-        if spec.machine[0].transfers and (processor == 0 or spec.processors[processor].node != node):
+        if spec.machine[0].transfers and spec.processors[processor].node != node:
             node = spec.processors[processor].node
-            transfer = survey(spec, state, lane, task, node)[1]
-        ahead = ahead_of(spec, state, lane, task, processor)
+            transfer = own_transfer
+            if node != own_node:
+                transfer = survey(spec, state, lane, task, node)[1]
+        ahead = state.processors[lane, processor].ahead
         end = max(ahead, transfer) + spec.durations[source, spec.processors[processor].kind]
         if processor == 0 or end < best:
             best = end
@@ -131,7 +121,7 @@ def count_freed(spec, state, lane, node):
     for turn in range(2):
         for position in range(header.ready):
             task = state.ready[lane, position]
-            _, _, count, tile = survey(spec, state, lane, task, node)
+            _, _, count, tile, _ = survey(spec, state, lane, task, node)
             if count == 1:
                 if turn == 0:
                     state.tiles[lane, tile].freed = 0
