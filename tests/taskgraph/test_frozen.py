@@ -16,6 +16,7 @@ FROZEN = {
     "taskgraph/qr-8-2g2c": "c50e6892dd7c79f451a957794fc10ee6ddcc880123f5a3a43a92cd9ba47e7b79",
     "taskgraph/spgemm": "5e475a4db7209824e92c96b0d1f2e432d6308cc812882caaf9faa24a790dbcea",
     "taskgraph/tight-memory": "b4aebfa23189e0c8f87a48436ef5b112b3bb7d0081ea0edd359b3055692782fc",
+    "taskgraph/tiny": "01a41348d35b0b399ec4e055de06bf430eab8a831d91d93aa40bbcf6fbc7a89c",
     "taskgraph/unrolled": "c47191052b233a69a1c049bd81118d43022ab7c374beb6b0e2f1e725b154bc1b",
     "taskgraph/wait-for-reuse": "ab59dcc53ad52fff930c65714deae3dd4234cc6bc683794b8efef5efd88fdf0a",
 }

@@ -19,15 +19,16 @@ from slipstream.errors import ScenarioError
 from slipstream.taskgraph import features as f
 from slipstream.taskgraph import observation  # noqa: F401  registers the family's compiled functions
 from slipstream.taskgraph import state as k
+from slipstream.taskgraph.arrivals import trace_rows
 from slipstream.taskgraph.scenario import (
     Additive,
-    Batch,
-    JobTrace,
+    GraphBatch,
+    GraphStream,
+    GraphTrace,
     Link,
     Lognormal,
     NoNoise,
     ParentsVisible,
-    PoissonStream,
     TaskgraphScenario,
     WindowVisible,
 )
@@ -86,7 +87,7 @@ def built(scenario: TaskgraphScenario) -> Built:
 
 def _sizes(scenario: TaskgraphScenario, library: Library) -> Sizes:
     arrivals = scenario.arrivals
-    jobs = len(arrivals.times_ms) if isinstance(arrivals, JobTrace) else arrivals.jobs
+    jobs = len(arrivals.times_ms) if isinstance(arrivals, GraphTrace) else arrivals.jobs
     tasks = max(len(template.tasks) for template in library.templates)
     tiles = max(len(template.tile_names) for template in library.templates)
     edges = max(len(template.edges) for template in library.templates)
@@ -218,7 +219,7 @@ def _spec_arrays(scenario: TaskgraphScenario, library: Library, sizes: Sizes) ->
         **parts,
         "durations": durations,
         "plans": np.full((len(k.PLANNERS), len(durations)), -1, k.PLAN),
-        "arrivals": _arrivals(scenario, library),
+        "arrivals": trace_rows(scenario, library),
     }
 
 
@@ -238,9 +239,9 @@ def _machine(scenario: TaskgraphScenario, sizes: Sizes) -> np.ndarray:
     elif isinstance(scenario.visibility, WindowVisible):
         row["visibility"], row["visible_tasks"] = k.SEE_WINDOW, scenario.visibility.tasks
     row["arrival"] = k.TRACE
-    if isinstance(scenario.arrivals, Batch):
+    if isinstance(scenario.arrivals, GraphBatch):
         row["arrival"] = k.BATCH
-    elif isinstance(scenario.arrivals, PoissonStream):
+    elif isinstance(scenario.arrivals, GraphStream):
         row["arrival"] = k.POISSON
         row["mean_gap"] = nanoseconds(scenario.arrivals.mean_gap_ms)
         row["initial_jobs"] = scenario.arrivals.initial_jobs
@@ -367,19 +368,3 @@ def _check_memory(scenario: TaskgraphScenario, library: Library) -> None:
                 if kind.device and needed > capacity_of(kind.memory_mb):
                     text = f"processors '{kind.name}': task '{task.name}' of graph '{template.name}' needs"
                     raise ScenarioError(f"{text} {needed / 1e6:g} MB at once: expected memory_mb to be at least that")
-
-
-def _arrivals(scenario: TaskgraphScenario, library: Library) -> np.ndarray:
-    if not isinstance(scenario.arrivals, JobTrace):
-        return np.zeros(0, k.ARRIVAL_ROW)
-    rows = np.zeros(len(scenario.arrivals.times_ms), k.ARRIVAL_ROW)
-    rows["time"] = [nanoseconds(time) for time in scenario.arrivals.times_ms]
-    rows["template"] = -1
-    if scenario.arrivals.names is not None:
-        known = {template.name: index for index, template in enumerate(library.templates)}
-        for index, name in enumerate(scenario.arrivals.names):
-            if name not in known:
-                text = f"arrivals.names[{index}]: no graph '{name}'"
-                raise ScenarioError(f"{text}: expected one of {', '.join(known)}")
-            rows[index]["template"] = known[name]
-    return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipstream.core.cast import Cast
 from slipstream.core.parts import NANOSECONDS_PER_MS, nanoseconds
 from slipstream.taskgraph.build import built
-from slipstream.taskgraph.scenario import JobTrace, PoissonStream, TaskgraphScenario
+from slipstream.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
 
 LINK_NAMES = ("load", "send", "peer")
 
@@ -50,9 +50,9 @@ def cast(scenario: TaskgraphScenario) -> Cast:
 def _about_the_end(scenario: TaskgraphScenario, work: int) -> int:
     """Return about when an episode ends: the last arrival, or all the work on all processors."""
     last = 0
-    if isinstance(scenario.arrivals, PoissonStream):
+    if isinstance(scenario.arrivals, GraphStream):
         waits = scenario.arrivals.jobs - scenario.arrivals.initial_jobs
         last = nanoseconds(scenario.arrivals.mean_gap_ms) * waits
-    elif isinstance(scenario.arrivals, JobTrace):
+    elif isinstance(scenario.arrivals, GraphTrace):
         last = nanoseconds(scenario.arrivals.times_ms[-1])
     return last + work

@@ -19,7 +19,7 @@ LARGEST_TILE = 2**40
 Access = Literal["r", "w", "rw"]
 
 
-class Batch(Part):
+class GraphBatch(Part):
     """All jobs arrive at time 0."""
 
     kind: Literal["batch"]
@@ -27,7 +27,7 @@ class Batch(Part):
     """Jobs of an episode."""
 
 
-class PoissonStream(Part):
+class GraphStream(Part):
     """Jobs arrive one after the other, with independent exponential gaps."""
 
     kind: Literal["poisson"]
@@ -39,14 +39,14 @@ class PoissonStream(Part):
     """Jobs that are there at time 0."""
 
     @model_validator(mode="after")
-    def _initial_jobs_are_among_the_jobs(self) -> PoissonStream:
+    def _initial_jobs_are_among_the_jobs(self) -> GraphStream:
         if self.initial_jobs > self.jobs:
             text = "initial_jobs is {initial} but jobs is {jobs}: expected at most as many"
             raise PydanticCustomError("initial", text, {"initial": self.initial_jobs, "jobs": self.jobs})
         return self
 
 
-class JobTrace(Part):
+class GraphTrace(Part):
     """Jobs arrive at listed times."""
 
     kind: Literal["trace"]
@@ -56,7 +56,7 @@ class JobTrace(Part):
     """Which graph arrives, by name, one for each time; drawn at random if absent."""
 
     @model_validator(mode="after")
-    def _times_in_order(self) -> JobTrace:
+    def _times_in_order(self) -> GraphTrace:
         if self.names is not None and len(self.names) != len(self.times_ms):
             text = "names lists {found} but times_ms {stated}: expected one for each time"
             raise PydanticCustomError("names", text, {"found": len(self.names), "stated": len(self.times_ms)})
@@ -67,7 +67,7 @@ class JobTrace(Part):
         return self
 
 
-Arrivals = Annotated[Batch | PoissonStream | JobTrace, Field(discriminator="kind")]
+Arrivals = Annotated[GraphBatch | GraphStream | GraphTrace, Field(discriminator="kind")]
 
 
 class Tiled(Part):
@@ -339,7 +339,7 @@ class TaskgraphReward(Part):
     """Cost: milliseconds that pass."""
 
 
-class Window(Part):
+class GraphWindow(Part):
     """How much of a large graph an observation holds; what does not fit is counted, not shown."""
 
     candidates: int = Field(default=32, ge=2, le=100_000)
@@ -368,7 +368,7 @@ class TaskgraphScenario(Part):
     """How far tasks deviate from it."""
     graphs: Annotated[list[Graph], Field(min_length=1, max_length=1000)]
     """What arrives; each arrival is one of them, all equally likely unless a trace names them."""
-    arrivals: Arrivals = Batch(kind="batch")
+    arrivals: Arrivals = GraphBatch(kind="batch")
     """When jobs arrive, and how many."""
     mode: Literal["pull", "push"] = "pull"
     """Whether processors choose tasks, or tasks processors."""
@@ -381,7 +381,7 @@ class TaskgraphScenario(Part):
     visibility: Visibility = AllVisible(kind="all")
     """What of a graph is known."""
     reward: TaskgraphReward = TaskgraphReward()
-    window: Window = Window()
+    window: GraphWindow = GraphWindow()
 
     newer_keys: ClassVar[tuple[str, ...]] = ()
 
