@@ -126,6 +126,8 @@ def _type(annotation: Any) -> str:
         return " or ".join(_type(one) for one in inner if one is not NoneType)
     if origin is list:
         return f"list of {_several(inner[0])}"
+    if origin is dict:
+        return f"{_type(inner[1])} by name"
     if origin is Literal:
         return " or ".join(f'`"{value}"`' for value in inner)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
