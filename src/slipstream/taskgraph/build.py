@@ -210,7 +210,7 @@ def _spec_arrays(scenario: TaskgraphScenario, library: Library, sizes: Sizes) ->
         chosen = scenario.noise.kinds
         kinds["noisy"] = [chosen is None or kind.name in chosen for kind in scenario.processors]
     parts = _graphs(scenario, library, durations, processors["kind"])
-    _check_memory(scenario, library)
+    _check_memory(scenario, library, parts["tasks"]["bytes"])
     return {
         "machine": _machine(scenario, sizes),
         "kinds": kinds,
@@ -357,14 +357,15 @@ def _times(scenario: TaskgraphScenario, size: int) -> tuple[int, int, int]:
     return transfer_time(links.to_device, size), transfer_time(links.to_host, size), transfer_time(links.peer, size)
 
 
-def _check_memory(scenario: TaskgraphScenario, library: Library) -> None:
-    """Refuse a memory that has no room for the tiles of some task."""
+def _check_memory(scenario: TaskgraphScenario, library: Library, needed: np.ndarray) -> None:
+    """Refuse a memory that has no room for the tiles of some task; `needed` are the bytes of each, of all graphs."""
     if scenario.links is None:
         return
-    for template in library.templates:
-        for task in template.tasks:
-            needed = sum(template.tile_bytes[tile] for tile, _ in task.accesses)
-            for kind in scenario.processors:
-                if kind.device and needed > capacity_of(kind.memory_mb):
-                    text = f"processors '{kind.name}': task '{task.name}' of graph '{template.name}' needs"
-                    raise ScenarioError(f"{text} {needed / 1e6:g} MB at once: expected memory_mb to be at least that")
+    names = [(graph.name, task.name) for graph in library.templates for task in graph.tasks]
+    for kind in scenario.processors:
+        too_large = np.flatnonzero(needed > capacity_of(kind.memory_mb))
+        if kind.device and len(too_large):
+            graph, task = names[too_large[0]]
+            text = f"processors '{kind.name}': task '{task}' of graph '{graph}' needs"
+            size = f"{needed[too_large[0]] / 1e6:g} MB"
+            raise ScenarioError(f"{text} {size} at once: expected memory_mb to be at least that")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.core.jit import inlined, kernel
 from slipstream.taskgraph.memory import tile_at
-from slipstream.taskgraph.state import ABSENT, CHOOSE_QUEUED, HOST, SEE_ALL, SEE_PARENTS, WRITE
+from slipstream.taskgraph.state import ABSENT, CHOOSE_QUEUED, FINISHED, HOST, SEE_ALL, SEE_PARENTS, WRITE
 
 
 @kernel
@@ -15,6 +15,8 @@ def refresh_ranks(spec, state, lane):
     for job in range(header.arrived):
         owner = state.jobs[lane, job]
         first = job * spec.machine[0].tasks
+        while owner.oldest < owner.submitted and state.tasks[lane, first + owner.oldest].status == FINISHED:
+            owner.oldest += 1
         for number in range(owner.submitted - 1, owner.oldest - 1, -1):
             source = spec.tasks[state.tasks[lane, first + number].source]
             longest = 0

@@ -134,21 +134,21 @@ def library_of(scenario: TaskgraphScenario) -> Library:
 def _durations(scenario: TaskgraphScenario, template: Template, table: Mapping[str, Mapping[str, float]]) -> np.ndarray:
     kinds = scenario.processors
     known: dict[str, list[int]] = {}
-    result = np.zeros((len(template.tasks), len(kinds)), np.int64)
-    for row, task in zip(result, template.tasks, strict=True):
+    rows = []
+    for task in template.tasks:
         if isinstance(task.base_ms, float):
-            row[:] = [max(1, nanoseconds(task.base_ms / kind.speed)) for kind in kinds]
+            rows.append([max(1, nanoseconds(task.base_ms / kind.speed)) for kind in kinds])
             continue
         if task.base_ms is not None:
-            row[:] = _by_kind(scenario, f"task '{task.name}'", task.base_ms)
+            rows.append(_by_kind(scenario, f"task '{task.name}'", task.base_ms))
             continue
         if task.kernel not in known:
             if task.kernel not in table:
                 text = f"durations: none for kernel '{task.kernel}' of graph '{template.name}'"
                 raise ScenarioError(f"{text}: expected one of {', '.join(table) or 'no kernel'}")
             known[task.kernel] = _by_kind(scenario, f"kernel '{task.kernel}'", table[task.kernel])
-        row[:] = known[task.kernel]
-    return result
+        rows.append(known[task.kernel])
+    return np.array(rows, np.int64)
 
 
 def _by_kind(scenario: TaskgraphScenario, what: str, times: Mapping[str, float]) -> list[int]:
