@@ -1,8 +1,9 @@
 """Static schedules, planned on expected durations before an episode: HEFT, PEFT and CPOP.
 
 HEFT and CPOP: Topcuoglu, Hariri, Wu, IEEE TPDS 2002. PEFT: Arabnejad, Barbosa, IEEE TPDS 2014. A task goes into the
-first gap of a processor that is long enough. In HEFT, as READYS has it, an exact fit is not enough, and among tasks of
-equal rank the later one goes first; in PEFT and CPOP an exact fit is, and the earlier one does. Equal processors: the
+first gap of a processor that is long enough. In HEFT an exact fit is not enough, as READYS has it, and among tasks of
+equal rank the later one goes first: of the usual rules, these were chosen because they give the makespans known for
+READYS's graphs. In PEFT and CPOP an exact fit is enough, and the earlier one goes first. Equal processors: the
 lower number. What a task writes and a child of it reads has to move if they run on different nodes; first loads, memory
 limits and busy links are left out of the plan.
 """
