@@ -24,14 +24,17 @@ from pydantic_core import PydanticUndefined
 
 from slipstream.cli.main import app
 from slipstream.core.family import FAMILIES, Family
-from slipstream.dag.features import NODE
+from slipstream.dag.features import NODE as DAG_NODE
 from slipstream.edge.profiles import PROFILES
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load
 from slipstream.scenario import schema as json_schema
+from slipstream.taskgraph.features import NODE as TASKGRAPH_NODE
 
 MARKER = re.compile(r"<!-- (table|example): (\S+) -->")
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+NODES = {"dag": DAG_NODE, "taskgraph": TASKGRAPH_NODE}
 
 WORDS = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
@@ -53,8 +56,8 @@ def tables() -> dict[str, Callable[[], str]]:
         parts = parts_of(family.scenario_type)
         found[f"{name}.candidates"] = family.candidate_features.markdown
         found[f"{name}.globals"] = family.global_features.markdown
-        if name == "dag":
-            found["dag.nodes"] = NODE.markdown
+        if name in NODES:
+            found[f"{name}.nodes"] = NODES[name].markdown
         found[f"{name}.policies"] = lambda name=name: _policies(name)
         found[f"{name}.scenarios"] = lambda family=family: _scenarios(family)
         found[f"{name}.keys"] = lambda parts=parts: "\n\n".join(map(_part, parts))
@@ -123,6 +126,8 @@ def _type(annotation: Any) -> str:
         return " or ".join(_type(one) for one in inner if one is not NoneType)
     if origin is list:
         return f"list of {_several(inner[0])}"
+    if origin is dict:
+        return f"{_type(inner[1])} by name"
     if origin is Literal:
         return " or ".join(f'`"{value}"`' for value in inner)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
@@ -181,10 +186,11 @@ def _policies(family: str) -> str:
 
 
 def _scenarios(family: Family) -> str:
-    about = {"edge": _edge_load, "dag": _dag_load}[family.name]
+    about = {"edge": _edge_load, "dag": _dag_load, "taskgraph": _taskgraph_load}[family.name]
     columns = {
         "edge": ["tasks", "jobs/s", "work, fastest variants", "work, slowest variants"],
         "dag": ["executors", "jobs", "arrivals", "source"],
+        "taskgraph": ["processors", "jobs", "tasks of a job", "tiles of a job"],
     }[family.name]
     rows = []
     for name in builtin_names():
@@ -198,6 +204,13 @@ def _dag_load(family: Family, scenario: Any) -> list[str]:
     """Return executors, jobs, how they arrive and what they are."""
     jobs = int(family.spec_arrays(scenario)["machine"]["jobs"][0])
     return [str(scenario.executors), str(jobs), scenario.arrivals.kind, scenario.jobs.kind]
+
+
+def _taskgraph_load(family: Family, scenario: Any) -> list[str]:
+    """Return processors, jobs, and the tasks and tiles of the largest job."""
+    machine = family.spec_arrays(scenario)["machine"][0]
+    processors = " + ".join(f"{kind.count} {kind.name}" for kind in scenario.processors)
+    return [processors, *(str(machine[name]) for name in ("jobs", "tasks", "tiles"))]
 
 
 def _edge_load(family: Family, scenario: Any) -> list[str]:

@@ -12,10 +12,12 @@ import pytest
 
 from slipstream.core.eventlog import KINDS, MOVE
 from slipstream.core.family import FAMILIES
+from slipstream.dag import features as dag_features
 from slipstream.dag import laws as dag_laws
-from slipstream.dag.features import NODE
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load, schema
+from slipstream.taskgraph import features as taskgraph_features
+from slipstream.taskgraph import laws as taskgraph_laws
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -150,7 +152,7 @@ def test_every_metric_is_defined(name):
     assert defined == general
 
 
-LOGGED = {"edge": range(MOVE), "dag": dag_laws.LOGGED}
+LOGGED = {"edge": range(MOVE), "dag": dag_laws.LOGGED, "taskgraph": taskgraph_laws.LOGGED}
 """The kinds of events that a family's log has."""
 
 
@@ -164,9 +166,10 @@ def test_the_machine_page_names_every_column_and_every_kind_of_event(name):
         assert f"| {code} | {KINDS[code]}" in page
 
 
-def test_the_table_of_nodes_is_on_the_page():
-    page = hooks.render((DOCS / "dag.md").read_text(encoding="utf-8"))
-    for feature in NODE.features:
+@pytest.mark.parametrize(("name", "table"), [("dag", dag_features.NODE), ("taskgraph", taskgraph_features.NODE)])
+def test_the_table_of_nodes_is_on_the_page(name, table):
+    page = hooks.render((DOCS / f"{name}.md").read_text(encoding="utf-8"))
+    for feature in table.features:
         assert f"| `{feature.name}` | {feature.unit} |" in page
 
 

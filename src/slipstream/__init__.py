@@ -16,6 +16,7 @@ import gymnasium
 from slipstream.core.family import FAMILIES, register_family
 from slipstream.dag import FAMILY as _DAG
 from slipstream.edge import FAMILY as _EDGE
+from slipstream.taskgraph import FAMILY as _TASKGRAPH
 
 if TYPE_CHECKING:
     from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
@@ -53,6 +54,7 @@ __all__ = [
 
 register_family(_EDGE)
 register_family(_DAG)
+register_family(_TASKGRAPH)
 
 for _family in FAMILIES.values():
     gymnasium.register(

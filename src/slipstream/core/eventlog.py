@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from slipstream.errors import TraceError
 
-ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, MOVE, FAIL, DONE = range(13)
+ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, MOVE, FAIL, DONE, TAKE = range(14)
 KINDS = (
     "arrival",
     "start",
@@ -29,6 +29,7 @@ KINDS = (
     "move",
     "fail",
     "done",
+    "take",
 )
 """Names of the kinds, in the order of their codes."""
 

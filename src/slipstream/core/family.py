@@ -66,7 +66,8 @@ class Family(ABC):
     @property
     def node_features(self) -> FeatureTable:
         """Columns of a node, where work is a graph."""
-        return FeatureTable(())
+        table: FeatureTable = getattr(self._room("features"), "NODE", FeatureTable(()))
+        return table
 
     def candidate_rows(self, scenario: Any) -> int:
         """Return the number of rows of an observation, wait included."""

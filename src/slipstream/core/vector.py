@@ -147,6 +147,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         actions = np.full(self.num_envs, rows - 1, np.int64)
         features = (self.family.global_features, self.family.candidate_features)
         raw = make_sheet(sheet_arrays(1, rows, *features, raw=True))
+        policy.prepare_for(self.scenario)
         if getattr(policy, "parameter", None) is not None:
             self._arrays["lanes"]["parameter"] = policy.parameter
         for part, (spec, state, _) in self._workers:

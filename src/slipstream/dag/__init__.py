@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slipstream.core.family import Family
-from slipstream.core.features import FeatureTable, GraphShape
-from slipstream.dag import features
+from slipstream.core.features import GraphShape
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
@@ -32,10 +31,6 @@ class DagFamily(Family):
         from slipstream.dag.scenario import DagScenario
 
         return DagScenario
-
-    @property
-    def node_features(self) -> FeatureTable:
-        return features.NODE
 
     def all_rows(self, scenario: DagScenario) -> int:
         from slipstream.dag import build

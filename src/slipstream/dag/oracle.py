@@ -11,13 +11,13 @@ from time import perf_counter
 import numpy as np
 
 from slipstream.core.bracket import Bracket
+from slipstream.core.search import search
 from slipstream.core.simulator import Simulator
 from slipstream.dag.bounds import least_job_seconds, least_makespan
 from slipstream.dag.hindsight import jobs_of_episode
 from slipstream.dag.metrics import metrics
 from slipstream.dag.scenario import DagScenario, NoHorizon
 from slipstream.dag.schedule import least_cost
-from slipstream.dag.search import search
 from slipstream.errors import InputError, LawError
 from slipstream.policies.base import find, names
 

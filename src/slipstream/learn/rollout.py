@@ -144,6 +144,7 @@ class LanePool:
             own["graph_free"] = np.array([before * self.graph.nodes, before * self.graph.edges])
             if expert is not None:
                 group.take_number(expert)
+                expert.prepare_for(group.scenario)
             network = make_network(layout, weights)
             structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
             collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)

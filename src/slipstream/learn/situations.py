@@ -104,6 +104,7 @@ class Branching:
         copies = group.copies(min(len(source), COPIES))
         network = make_network(self.learner.layout, self.learner.weights)
         earned = np.zeros(len(source))
+        self.base.prepare_for(group.scenario)
         for first in range(0, len(source), copies.count):
             part = slice(first, first + copies.count)
             for name, array in group.arrays.items():

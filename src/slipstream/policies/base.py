@@ -56,6 +56,8 @@ class Heuristic:
     """Whether a rule also scores the rows that preempt, drop or wait."""
     parameter: float | None = None
     """The number that the function finds in the globals, of a family that has a column for it."""
+    prepare: Callable[[Any], None] | None = None
+    """Works out of a scenario, before an episode, what the rows are to show for this policy, such as a plan."""
 
     def given(self, parameter: float) -> Heuristic:
         """Return the same policy with another number; its function is compiled once for all."""
@@ -87,10 +89,16 @@ class Heuristic:
             return lanes.CHOICE
         return lanes.RULE_ON_ALL if self.scores_all_rows else lanes.RULE_ON_DISPATCH
 
+    def prepare_for(self, scenario: Any) -> None:
+        """Let the rows of a scenario show what this policy needs."""
+        if self.prepare is not None:
+            self.prepare(scenario)
+
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
         from slipstream.core import lanes
 
+        self.prepare_for(simulator.scenario)
         if self.parameter is not None:
             simulator.header["parameter"] = self.parameter
         structs = (simulator.spec, simulator.state, 0, simulator.sheet)
@@ -154,12 +162,17 @@ def rule(family: str, scores_all_rows: bool = False) -> Callable[[Callable[..., 
     return lambda function: _register(Heuristic(_policy_name(function), family, function, True, scores_all_rows))
 
 
-def choice(family: str, parameter: float | None = None) -> Callable[[Callable[..., int]], Heuristic]:
+def choice(
+    family: str, parameter: float | None = None, prepare: Callable[[Any], None] | None = None
+) -> Callable[[Callable[..., int]], Heuristic]:
     """Make a heuristic from `(globals, rows, mask) -> index` and register it under the function's name.
 
-    One with a parameter, here its default, is played with another as `name(number)`.
+    One with a parameter, here its default, is played with another as `name(number)`. `prepare` works out of a scenario
+    what the rows are to show for this policy.
     """
-    return lambda function: _register(Heuristic(_policy_name(function), family, function, False, parameter=parameter))
+    return lambda function: _register(
+        Heuristic(_policy_name(function), family, function, False, parameter=parameter, prepare=prepare)
+    )
 
 
 def names(family: str) -> list[str]:

@@ -1,0 +1,156 @@
+"""How fast the taskgraph simulator is on one core, next to the plain-Python reference on the same work, in one run.
+
+vector_steps_per_s: native vector env with rows, mask and graph, one thread, on `taskgraph/cholesky-4-2g2c`, `-8` and
+`taskgraph/tight-memory`, under `mct`. tasks_per_s: whole compiled episodes. reference_ratio: against the plain-Python
+reference on the same episode. cholesky_60: a Cholesky of 60 x 60 tiles, 37,820 tasks, on 2 GPUs and 2 CPUs with links,
+from the scenario to the last task: seconds to build the graph and to play it, in mode push under `dmda` and in mode
+pull under `fifo`, unrolled and with all ready tasks to choose from. Rates are those of the best of many short rounds.
+
+    python benchmarks/taskgraph_speed.py --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+SCENARIOS = ("taskgraph/cholesky-4-2g2c", "taskgraph/cholesky-8-2g2c", "taskgraph/tight-memory")
+POLICY = "mct"
+PLAYED = ("fifo", "mct", "dmdas", "peft")
+LARGE = 60
+
+
+def tasks_per_second(scenario: Any, policy: str, seconds: float) -> float:
+    """Return tasks per second of whole compiled episodes, without a log."""
+    from slipstream.core.simulator import Simulator
+    from slipstream.core.speed import best_rate, timed
+    from slipstream.policies import find
+
+    simulator, player, seeds = Simulator(scenario, log_rows=0), find(policy, "taskgraph"), itertools.count()
+
+    def episode() -> int:
+        simulator.play(player, next(seeds))
+        return int(simulator.header["finished"])
+
+    return best_rate(timed(episode), seconds)
+
+
+def reference_tasks_per_second(scenario: Any) -> float:
+    """Play the same policy in the plain-Python reference, once."""
+    import numpy as np
+    from tests.reference.taskgraph_rows import ReferenceTaskgraph
+
+    from slipstream.policies import find
+    from slipstream.taskgraph import features
+
+    policy, lane = find(POLICY, "taskgraph"), ReferenceTaskgraph(scenario, 0)
+    began = perf_counter()
+    while not lane.over:
+        whole = lane.globals()
+        global_row = np.array([whole[name] for name in features.GLOBAL.names])
+        rows = np.array([[row[name] for name in features.CANDIDATE.names] for row in lane.rows()])
+        lane.step(policy.choose(global_row, rows, np.array(lane.mask(), np.int8)))
+    return sum(len(job.tasks) for job in lane.jobs) / (perf_counter() - began)
+
+
+def vector_steps_per_second(scenario: Any, lanes: int, seconds: float) -> float:
+    """Step the native vector env with the actions of the policy; choosing them is not counted."""
+    from slipstream.core.speed import best_rate
+    from slipstream.core.vector import SchedulingVectorEnv
+    from slipstream.policies import find
+
+    env, policy = SchedulingVectorEnv(lanes, "taskgraph", scenario, copy=False), find(POLICY, "taskgraph")
+    rows = env.single_action_space.n
+    env.reset(seed=0)
+
+    def step() -> tuple[int, float]:
+        actions = env.choose(policy)
+        actions[actions >= rows] = rows - 1
+        began = perf_counter()
+        env.step(actions)
+        return lanes, perf_counter() - began
+
+    try:
+        return best_rate(step, seconds)
+    finally:
+        env.close()
+
+
+def large_scenario(mode: str, window: int | None = None) -> dict[str, Any]:
+    """Return a Cholesky of many tiles on a machine with links."""
+    link = {"latency_us": 10.0, "bandwidth_mb_s": 10_000.0}
+    return {
+        "family": "taskgraph",
+        "processors": [{"name": "gpu", "count": 2, "device": True}, {"name": "cpu", "count": 2}],
+        "links": {"to_device": link, "to_host": link},
+        "graphs": [{"kind": "cholesky", "n": LARGE}],
+        "mode": mode,
+        "pipeline": 2,
+        "visibility": {"kind": "all"} if window is None else {"kind": "window", "tasks": window},
+    }
+
+
+def large_seconds(policy: str, mode: str, window: int | None = None) -> dict[str, float]:
+    """Return the seconds that a large graph takes, from the scenario to the last task; the kernel is compiled."""
+    import slipstream
+    from slipstream.core.simulator import Simulator
+    from slipstream.policies import find
+
+    best: dict[str, float] = {}
+    for _ in range(4):
+        began = perf_counter()
+        simulator = Simulator(slipstream.load(large_scenario(mode, window)), log_rows=0)
+        built = perf_counter()
+        simulator.play(find(policy, "taskgraph"), 0)
+        ended = perf_counter()
+        times = {"build_s": built - began, "play_s": ended - built, "end_to_end_s": ended - began}
+        best = min(best or times, times, key=lambda one: one["end_to_end_s"])
+    return best
+
+
+def measure(seconds: float, lanes: int) -> dict[str, Any]:
+    """Return every figure."""
+    import slipstream
+
+    figures: dict[str, Any] = {}
+    for name in SCENARIOS:
+        scenario = slipstream.load(name)
+        rates = {policy: tasks_per_second(scenario, policy, seconds / 2) for policy in PLAYED}
+        figures[name] = {
+            "vector_steps_per_s": vector_steps_per_second(scenario, lanes, seconds),
+            "tasks_per_s": rates,
+            "reference_ratio": rates[POLICY] / reference_tasks_per_second(scenario),
+        }
+    figures["vector_steps_per_s"] = figures[SCENARIOS[0]]["vector_steps_per_s"]
+    figures["tasks_per_s"] = figures[SCENARIOS[0]]["tasks_per_s"][POLICY]
+    figures[f"cholesky_{LARGE}"] = {
+        "dmda, push": large_seconds("dmda", "push"),
+        "fifo, pull, unrolled 100 tasks at a time": large_seconds("fifo", "pull", 100),
+        "fifo, pull": large_seconds("fifo", "pull"),
+    }
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per measurement")
+    parser.add_argument("--lanes", type=int, default=64, help="lanes of the vector env")
+    options = parser.parse_args()
+    figures = measure(options.seconds, options.lanes)
+    if options.json:
+        print(json.dumps(figures, indent=2))
+        return
+    for name, values in figures.items():
+        print(f"{name:28} {values}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What a task on a processor would mean, compiled: what is missing, how long that takes, when it would end."""
+
+from __future__ import annotations
+
+from slipstream.core.jit import inlined, kernel
+from slipstream.taskgraph.memory import tile_at
+from slipstream.taskgraph.state import ABSENT, CHOOSE_QUEUED, FINISHED, HOST, SEE_ALL, SEE_PARENTS, WRITE
+
+
+@kernel
+def refresh_ranks(spec, state, lane):
+    """Work out the upward ranks of what is visible, where that grows; later tasks never wait for earlier ones."""
+    header = state.lanes[lane]
+    header.ranks_stale = 0
+    for job in range(header.arrived):
+        owner = state.jobs[lane, job]
+        first = job * spec.machine[0].tasks
+        while owner.oldest < owner.submitted and state.tasks[lane, first + owner.oldest].status == FINISHED:
+            owner.oldest += 1
+        for number in range(owner.submitted - 1, owner.oldest - 1, -1):
+            source = spec.tasks[state.tasks[lane, first + number].source]
+            longest = 0
+            for place in range(source.first_child, source.first_child + source.children):
+                if spec.children[place] < owner.submitted:
+                    longest = max(longest, state.tasks[lane, first + spec.children[place]].rank)
+            state.tasks[lane, first + number].rank = source.average + longest
+
+
+@kernel
+def refresh_ahead(spec, state, lane):
+    """Work out how much work each processor has before it."""
+    header = state.lanes[lane]
+    for processor in range(spec.machine[0].processors):
+        worker = state.processors[lane, processor]
+        worker.ahead = worker.work
+        if worker.runs:
+            worker.ahead += max(0, worker.expected - header.now)
+
+
+@inlined
+def ahead_of(spec, state, lane, task, processor):
+    """Return how much work a processor has before a task; the task itself may be in its queue."""
+    header = state.lanes[lane]
+    ahead = state.processors[lane, processor].ahead
+    if header.phase == CHOOSE_QUEUED and processor == header.asked:
+        ahead -= spec.durations[state.tasks[lane, task].source, spec.processors[processor].kind]
+    return ahead
+
+
+@kernel
+def survey(spec, state, lane, task, node):
+    """Return of a task at a node: missing bytes, time to bring them, missing tiles, the last one, and bytes there."""
+    source = spec.tasks[state.tasks[lane, task].source]
+    missing, time, count, last, resident = 0, 0, 0, -1, source.bytes
+    if spec.machine[0].transfers:
+        for access in range(source.first_access, source.first_access + source.accesses):
+            tile = tile_at(spec, state, lane, task, access)
+            if state.copies[lane, tile, node].state != ABSENT:
+                continue
+            size = spec.tiles[state.tiles[lane, tile].source]
+            resident -= size.bytes
+            if spec.accesses[access].mode != WRITE:
+                missing += size.bytes
+                count += 1
+                last = tile
+                if node == HOST:
+                    time += size.send_time
+                elif state.copies[lane, tile, HOST].state != ABSENT:
+                    time += size.load_time
+                elif spec.machine[0].peer:
+                    time += size.peer_time
+                else:
+                    time += size.send_time + size.load_time
+    return missing, time, count, last, resident
+
+
+@kernel
+def best_end(spec, state, lane, task, own_node, own_transfer):
+    """Return the least expected time until a task would end, over all processors; what is known of a node is given."""
+    best = 0
+    node = own_node
+    transfer = own_transfer
+    source = state.tasks[lane, task].source
+    for processor in range(spec.machine[0].processors):
+        if spec.machine[0].transfers and spec.processors[processor].node != node:
+            node = spec.processors[processor].node
+            transfer = own_transfer
+            if node != own_node:
+                transfer = survey(spec, state, lane, task, node)[1]
+        ahead = state.processors[lane, processor].ahead
+        end = max(ahead, transfer) + spec.durations[source, spec.processors[processor].kind]
+        if processor == 0 or end < best:
+            best = end
+    return best
+
+
+@kernel
+def successors(spec, state, lane, task):
+    """Return the visible children of a task, and those of them that wait for nothing else."""
+    own = state.tasks[lane, task]
+    source = spec.tasks[own.source]
+    if spec.machine[0].visibility == SEE_PARENTS:
+        return 0, 0
+    seen = source.children
+    if spec.machine[0].visibility != SEE_ALL:
+        seen = 0
+    opens = 0
+    first = own.job * spec.machine[0].tasks
+    for place in range(source.first_child, source.first_child + source.children):
+        if spec.machine[0].visibility == SEE_ALL or spec.children[place] < state.jobs[lane, own.job].submitted:
+            if spec.machine[0].visibility != SEE_ALL:
+                seen += 1
+            if state.tasks[lane, first + spec.children[place]].waits_for == 1:
+                opens += 1
+    return seen, opens
+
+
+@kernel
+def count_freed(spec, state, lane, node):
+    """Add up, for each tile, the work of the ready tasks that miss just this one at a node."""
+    header = state.lanes[lane]
+    kind = spec.processors[header.asked].kind
+    for turn in range(2):
+        for position in range(header.ready):
+            task = state.ready[lane, position]
+            _, _, count, tile, _ = survey(spec, state, lane, task, node)
+            if count == 1:
+                if turn == 0:
+                    state.tiles[lane, tile].freed = 0
+                else:
+                    state.tiles[lane, tile].freed += spec.durations[state.tasks[lane, task].source, kind]

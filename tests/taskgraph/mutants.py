@@ -1,0 +1,283 @@
+"""Small mistakes that could have been made in the taskgraph kernel: the comparison with the reference must notice each.
+
+A mutant that no longer applies (its old text is gone) makes a test fail, so the list follows the code.
+"""
+
+from __future__ import annotations
+
+from tests.mutation import Mutant
+
+GRAPH = "taskgraph/graph.py"
+KERNEL = "taskgraph/kernel.py"
+MEMORY = "taskgraph/memory.py"
+OBSERVATION = "taskgraph/observation.py"
+OUTLOOK = "taskgraph/outlook.py"
+TASKS = "taskgraph/tasks.py"
+WINDOW = "taskgraph/window.py"
+
+MUTANTS = [
+    # Memory and links
+    Mutant(
+        "prefetching looks one task further",
+        MEMORY,
+        "min(spec.machine[0].prefetch, ",
+        "min(1 + spec.machine[0].prefetch, ",
+    ),
+    Mutant(
+        "the queue is staged before what is held",
+        MEMORY,
+        "if place < held else state.queues[lane, processor, place - held]",
+        "if place < held else state.queues[lane, processor, place]",
+    ),
+    Mutant("touches are not counted", MEMORY, "    header.touches += 1\n", "    header.touches += 0\n"),
+    Mutant(
+        "the highest device is the source",
+        MEMORY,
+        "for node in range(1, state.copies.shape[2]):",
+        "for node in range(state.copies.shape[2] - 1, 0, -1):",
+    ),
+    Mutant(
+        "a copy at the host does not count",
+        MEMORY,
+        "if other != node and state",
+        "if other > 0 and other != node and state",
+    ),
+    Mutant(
+        "tiles of the last staged task may go", MEMORY, "for place in range(last + 1):", "for place in range(last):"
+    ),
+    Mutant(
+        "belady lets go what is used next",
+        MEMORY,
+        "            return use > other_use\n",
+        "            return use < other_use\n",
+        True,
+    ),
+    Mutant("luf lets go what is used most", MEMORY, "return uses < other_uses", "return uses > other_uses", True),
+    Mutant("luf forgets the queue", MEMORY, "if one.queued != two.queued:", "if False:"),
+    Mutant(
+        "lru lets go what was used last", MEMORY, "return one.touched < two.touched", "return one.touched > two.touched"
+    ),
+    Mutant("tiles that move may go", MEMORY, " or state.tiles[lane, tile].moving > 0:", ":"),
+    Mutant(
+        "memory may be full to the last byte but one",
+        MEMORY,
+        "while memory.used + size > spec.nodes[node].capacity:",
+        "while memory.used + size >= spec.nodes[node].capacity:",
+        True,
+    ),
+    Mutant("the only copy is thrown away", MEMORY, "if is_only_copy(state, lane, victim, node):", "if False:", True),
+    Mutant(
+        "what is dropped still takes memory",
+        MEMORY,
+        "state.memories[lane, node].used -= spec",
+        "state.memories[lane, node].used -= 0 * spec",
+    ),
+    Mutant("loads take the time to the host", MEMORY, "    time = source.load_time\n", "    time = source.send_time\n"),
+    Mutant(
+        "a transfer does not mark its tile",
+        MEMORY,
+        "state.tiles[lane, tile].moving += 1",
+        "state.tiles[lane, tile].moving += 0",
+    ),
+    Mutant("a write-back is remembered", MEMORY, "    state.memories[lane, node].write_back = -1\n", ""),
+    Mutant(
+        "a task that runs is staged as well",
+        MEMORY,
+        "for place in range(state.processors[lane, processor].runs, staged_count(spec, state, lane, processor)):\n"
+        "        task = staged_task(state, lane, processor, place)\n"
+        "        source = spec.tasks[state.tasks[lane, task].source]\n"
+        "        for access in range(source.first_access, source.first_access + source.accesses):\n"
+        "            tile = tile_at(spec, state, lane, task, access)\n"
+        "            if state.copies[lane, tile, node].state != ABSENT:",
+        "for place in range(1, staged_count(spec, state, lane, processor)):\n"
+        "        task = staged_task(state, lane, processor, place)\n"
+        "        source = spec.tasks[state.tasks[lane, task].source]\n"
+        "        for access in range(source.first_access, source.first_access + source.accesses):\n"
+        "            tile = tile_at(spec, state, lane, task, access)\n"
+        "            if state.copies[lane, tile, node].state != ABSENT:",
+    ),
+    Mutant("what is only written is loaded", MEMORY, "if spec.accesses[access].mode == WRITE:", "if False:", True),
+    Mutant(
+        "without room the next tile is tried",
+        MEMORY,
+        "                    return\n                carry(",
+        "                    continue\n                carry(",
+    ),
+    Mutant("devices with peers ask the host", MEMORY, "if node != HOST and machine.peer:", "if False:"),
+    Mutant(
+        "what is only written is sent to the host",
+        MEMORY,
+        "if spec.accesses[access].mode != WRITE:\n                    send_wanted",
+        "if True:\n                    send_wanted",
+    ),
+    # Tasks
+    Mutant("a revealed task is not counted", TASKS, "    state.lanes[lane].visible += 1\n", ""),
+    Mutant(
+        "uses of a tile are not counted",
+        TASKS,
+        "tile_at(spec, state, lane, task, access)].uses += 1",
+        "tile_at(spec, state, lane, task, access)].uses += 0",
+    ),
+    Mutant("a task that becomes ready waits", TASKS, "    own.parked = -1\n", "    own.parked = header.events\n"),
+    Mutant(
+        "the window has one place less",
+        TASKS,
+        "owner.submitted - owner.finished < spec",
+        "owner.submitted - owner.finished + 1 < spec",
+    ),
+    Mutant(
+        "placed work is not ahead", TASKS, "    worker.work += spec.durations", "    worker.work += 0 * spec.durations"
+    ),
+    Mutant("the queue is not counted down", TASKS, "    state.lanes[lane].placed -= 1\n", ""),
+    Mutant("turns are not counted", TASKS, "    state.taken[lane, own.job, processor] += 1\n", ""),
+    Mutant(
+        "a tile is written while it moves",
+        TASKS,
+        "if spec.accesses[access].mode & WRITE and state.tiles[lane, tile].moving > 0:",
+        "if False:",
+    ),
+    Mutant(
+        "the floor of the noise is ignored", TASKS, "max(machine.spread * luck, machine.floor)", "machine.spread * luck"
+    ),
+    Mutant("luck is the same on every kind", TASKS, "number * KIND_STRIDE + kind)", "number * KIND_STRIDE)"),
+    Mutant(
+        "a lognormal mean is too large",
+        TASKS,
+        "machine.spread * luck - machine.spread * machine.spread / 2.0",
+        "machine.spread * luck",
+    ),
+    Mutant("durations are rounded down", TASKS, "np.int64(math.ceil(time))", "np.int64(math.floor(time))"),
+    Mutant(
+        "a start does not touch tiles",
+        TASKS,
+        "    if spec.machine[0].transfers:\n        for access",
+        "    if False:\n        for access",
+    ),
+    Mutant(
+        "what is written stays valid elsewhere",
+        TASKS,
+        "if other != node and state.copies",
+        "if False and state.copies",
+        True,
+    ),
+    Mutant(
+        "readers throw copies away",
+        TASKS,
+        "spec.machine[0].transfers and spec.accesses[access].mode & WRITE",
+        "spec.machine[0].transfers",
+    ),
+    Mutant(
+        "children are revealed too early",
+        TASKS,
+        "elif other.status == HIDDEN and spec.machine[0].visibility == SEE_PARENTS:",
+        "elif other.status == HIDDEN:",
+    ),
+    # Events and choices
+    Mutant(
+        "links come before processors",
+        KERNEL,
+        "    if slot < spec.machine[0].processors:\n",
+        "    if slot <= spec.machine[0].processors:\n",
+    ),
+    Mutant("a loaded tile is not touched", KERNEL, "    touch(state, lane, tile, node)\n    tiles", "    tiles"),
+    Mutant("processors start before they fetch what is written", KERNEL, "        send(spec, state, lane)\n", ""),
+    Mutant("who waits is asked again", KERNEL, " and worker.parked != state.lanes[lane].events", "", True),
+    Mutant(
+        "a processor takes one task more",
+        KERNEL,
+        "return worker.held < spec.machine[0].pipeline",
+        "return worker.held <= spec.machine[0].pipeline - 1 + spec.machine[0].push",
+    ),
+    Mutant(
+        "one queued task is asked about",
+        KERNEL,
+        "if not machine.push or queued > 1:",
+        "if not machine.push or queued > 0:",
+    ),
+    Mutant(
+        "a task may not wait for a queue", KERNEL, " or (header.phase == CHOOSE_PROCESSOR and header.placed > 0)", ""
+    ),
+    Mutant(
+        "rows behind the window are one off",
+        KERNEL,
+        "return header.shown + row - machine.rows - 1",
+        "return header.shown + row - machine.rows",
+    ),
+    Mutant(
+        "a forbidden action is not flagged",
+        KERNEL,
+        "        header.illegal = 1\n",
+        "        header.illegal = 0\n",
+        True,
+    ),
+    Mutant(
+        "the first step begins at the first choice",
+        KERNEL,
+        "    if header.choices > 1:\n",
+        "    if header.choices > 0:\n",
+    ),
+    Mutant("jobs share their luck", KERNEL, "FIRST_JOB_STREAM + job)", "FIRST_JOB_STREAM)"),
+    # What is shown
+    Mutant(
+        "ranks of hidden tasks count",
+        OUTLOOK,
+        "                if spec.children[place] < owner.submitted:\n",
+        "                if True:\n",
+    ),
+    Mutant(
+        "a late task has less than nothing left",
+        OUTLOOK,
+        "worker.ahead += max(0, worker.expected - header.now)",
+        "worker.ahead += worker.expected - header.now",
+    ),
+    Mutant(
+        "a task is ahead of itself",
+        OUTLOOK,
+        "if header.phase == CHOOSE_QUEUED and processor == header.asked:",
+        "if False:",
+    ),
+    Mutant(
+        "what is on its way is missing",
+        OUTLOOK,
+        "if state.copies[lane, tile, node].state != ABSENT:",
+        "if state.copies[lane, tile, node].state == 2:",
+    ),
+    Mutant("peers are not used in estimates", OUTLOOK, "elif spec.machine[0].peer:", "elif False:"),
+    Mutant("the best end is the first", OUTLOOK, "if processor == 0 or end < best:", "if processor == 0:"),
+    Mutant("every child is opened", OUTLOOK, ".waits_for == 1:", ".waits_for >= 1:"),
+    Mutant(
+        "freed work is added to what was",
+        OUTLOOK,
+        "                    state.tiles[lane, tile].freed = 0\n",
+        "                    pass\n",
+    ),
+    Mutant(
+        "the window takes one more by rank",
+        WINDOW,
+        "choose_some(spec, state, lane, (room + 1) // 2, True)",
+        "choose_some(spec, state, lane, room // 2 + 1, True)",
+    ),
+    Mutant("ties in the window go to the last", WINDOW, "        if value <= least:\n", "        if value < least:\n"),
+    Mutant("the window prefers what is far away", WINDOW, "    return -survey(", "    return survey("),
+    Mutant(
+        "turns count from the plan alone",
+        OBSERVATION,
+        "return max(0, plan.turn - state.taken[lane, own.job, processor])",
+        "return plan.turn",
+    ),
+    Mutant(
+        "the memory of the host is shown",
+        OBSERVATION,
+        "limited = node != HOST and spec",
+        "limited = node == HOST and spec",
+    ),
+    Mutant("hidden tasks are nodes", GRAPH, "state.tasks[lane, child].status != HIDDEN and not", "not"),
+    Mutant("the graph is one deeper", GRAPH, "for _ in range(machine.depth):", "for _ in range(machine.depth + 1):"),
+    Mutant(
+        "edges overflow by one less",
+        GRAPH,
+        "if edges < pairs.shape[1] and is_listed",
+        "if edges < pairs.shape[1] - 1 and is_listed",
+    ),
+    Mutant("nodes of done jobs are numbered", GRAPH, "if owner.finished < owner.tasks:", "if True:"),
+]

@@ -1,0 +1,121 @@
+"""Figures, laws and pictures of episodes whose logs can be counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slipstream.core.eventlog import EVICT, FINISH, MOVE, READY, TAKE
+from slipstream.core.simulator import Simulator
+from slipstream.errors import LawError
+from slipstream.policies.base import find
+from slipstream.scenario import load
+from slipstream.taskgraph import FAMILY
+from slipstream.taskgraph.laws import check
+from slipstream.taskgraph.metrics import metrics
+from tests.taskgraph.test_cases import CASES
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+def played(name):
+    scenario = load(BY_NAME[name].scenario)
+    return scenario, Simulator(scenario).play(find("fifo", "taskgraph"), 0)
+
+
+def test_figures_of_an_episode_with_a_write_back():
+    scenario, events = played("what was written is written back before it goes")
+    figures = metrics(scenario, events)
+    # Loads at 0 to 1, 2 to 3 and 5 to 6, a write-back from 4 to 5, and tasks from 1 to 2, 3 to 4 and 6 to 7.
+    assert figures["makespan_ms"] == 7.0
+    assert figures["moved_mb"] == 4.0
+    assert figures["sent_back_mb"] == 1.0
+    assert (figures["transfers"], figures["evictions"], figures["tasks"]) == (4.0, 1.0, 3.0)
+    assert figures["busy_share"] == pytest.approx(3 / 7)
+    assert figures["stall_share"] == pytest.approx(4 / 7)
+    assert figures["idle_share"] == pytest.approx(0.0, abs=1e-12)
+    assert figures["overlap_share"] == 0.0
+    # One processor, three tasks of 1 ms in a chain, and three tiles to load.
+    assert figures["bound_ms"] == 3.0
+    assert figures["ratio_to_bound"] == pytest.approx(7 / 3)
+
+
+def test_overlap_is_the_share_of_transfers_under_work():
+    scenario, events = played("with a pipeline they are loaded while a task runs")
+    figures = metrics(scenario, events)
+    # The second of two loads, from 1 to 2, while the first task runs.
+    assert figures["overlap_share"] == pytest.approx(0.5)
+    assert figures["stall_share"] == pytest.approx(1 / 5)
+
+
+def test_waiting_is_idle_time():
+    scenario = load(BY_NAME["waiting for the fast processor beats the slow one"].scenario)
+    events = Simulator(scenario).play(find("mct", "taskgraph"), 0)
+    figures = metrics(scenario, events)
+    assert figures["makespan_ms"] == 4.0
+    assert figures["idle_share"] == pytest.approx(0.5)
+
+
+def test_a_timeline_shows_processors_and_links():
+    scenario, events = played("what was written is written back before it goes")
+    timeline = FAMILY.timeline(scenario, events)
+    assert timeline.resources == ("gpu 0", "load gpu 0", "send gpu 0", "peer gpu 0")
+    assert timeline.variants[0] == ("gpu", "load", "send", "peer")
+    shown = list(zip(timeline.slice_resource, timeline.slice_variant, timeline.slice_start // 1_000_000, strict=True))
+    assert shown == [(1, 1, 0), (0, 0, 1), (1, 1, 2), (0, 0, 3), (2, 2, 4), (1, 1, 5), (0, 0, 6)]
+    assert timeline.finish.tolist() == [7_000_000]
+    assert FAMILY.cast(scenario).end > 0
+
+
+def changed(events, row, **values):
+    copy = events.copy()
+    for name, value in values.items():
+        copy[name][row] = value
+    return copy
+
+
+def row_of(events, kind, which=0):
+    return int(np.flatnonzero(events["kind"] == kind)[which])
+
+
+BREAKS = {
+    "which is busy": lambda e: np.insert(e, row_of(e, MOVE) + 1, e[row_of(e, MOVE)]),
+    "before its parents have ended": lambda e: changed(e, row_of(e, TAKE), task=1),
+    "was taken before": lambda e: changed(e, row_of(e, TAKE, 1), task=0),
+    "which does not run it": lambda e: changed(e, row_of(e, FINISH), task=2),
+    "which did not carry it": lambda e: changed(e, row_of(e, READY), task=2),
+    "is not where it comes from": lambda e: changed(e, row_of(e, MOVE, 1), variant=1, resource=2),
+    "where its only copy is": lambda e: changed(e, row_of(e, EVICT), task=0, time=e["time"][row_of(e, EVICT)]),
+    "the clock ran backwards": lambda e: changed(e, row_of(e, FINISH), time=0),
+    "never arrived": lambda e: changed(e, row_of(e, TAKE), job=3),
+    "the end is not the last row": lambda e: e[:-1],
+    "is not at node": lambda e: np.delete(e, [row_of(e, MOVE), row_of(e, READY)]),
+}
+
+
+@pytest.mark.parametrize("text", BREAKS)
+def test_a_log_that_breaks_a_law_is_told(text):
+    scenario, events = played("what was written is written back before it goes")
+    check(events, scenario)
+    broken = BREAKS[text](events)
+    if text == "where its only copy is":
+        # Without the write-back, what leaves the device is lost.
+        link = np.flatnonzero((broken["kind"] == MOVE) & (broken["variant"] == 1))
+        back = np.flatnonzero((broken["kind"] == READY) & (broken["variant"] == 1))
+        broken = np.delete(broken, np.concatenate((link, back)))
+    with pytest.raises(LawError, match=text):
+        check(broken, scenario)
+
+
+def test_more_than_fits_is_told():
+    case = BY_NAME["a full memory lets the least recently used tile go"]
+    scenario = load(case.scenario)
+    events = Simulator(scenario).play(find("fifo", "taskgraph"), 0)
+    with pytest.raises(LawError, match="more than fit"):
+        check(np.delete(events, row_of(events, EVICT)), scenario)
+
+
+def test_an_empty_log_is_told():
+    scenario, events = played("a chain runs one after the other")
+    with pytest.raises(LawError, match="the log is empty"):
+        check(events[:0], scenario)
