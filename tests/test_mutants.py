@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,13 @@ def killer(family: str) -> str:
     return f"tests/{family}/kill.py"
 
 
-def each(quick: bool) -> Iterator[Any]:
-    for family, mutants in MUTANTS.items():
-        for mutant in mutants:
-            if mutant.quick or not quick:
-                yield pytest.param(family, mutant, id=f"{family}: {mutant.why}")
+def each(quick: bool) -> list[Any]:
+    return [
+        pytest.param(family, mutant, id=f"{family}: {mutant.why}")
+        for family, mutants in MUTANTS.items()
+        for mutant in mutants
+        if mutant.quick or not quick
+    ]
 
 
 @pytest.mark.parametrize("family", MUTANTS)
