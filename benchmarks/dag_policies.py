@@ -30,6 +30,7 @@ from slipstream.policies import names
 from slipstream.policies.learned import shipped
 
 SEED, JCT = 10_000, "avg_jct_s"
+TUNING_EPISODES = 10
 SETTINGS = ("stream-10x50", "stream-50x200", "batch-50x20")
 ON_PROFILE = {"stream-50x200": "learned-stream-50x200-tpch"}
 """Settings for which another policy was trained on the profile itself."""
@@ -56,7 +57,8 @@ def ahead(ours: Any, theirs: Any) -> dict[str, float]:
 
 def at_home(scenario: Any, policy: str, episodes: int) -> dict[str, Any]:
     """Return how a trained policy does next to every heuristic, those with a number tuned too."""
-    rivals = [*names("dag"), tune(scenario, "srpt"), tune(scenario, "weighted-fair")]
+    tuned = [tune(scenario, one, episodes=TUNING_EPISODES) for one in ("srpt", "weighted-fair")]
+    rivals = [*names("dag"), *tuned]
     ours = slipstream.evaluate(scenario, policy, episodes, SEED)
     rows = {policy: {"mean": ours.mean(JCT), "ahead": ahead(ours, ours)}}
     for rival in rivals:
@@ -113,7 +115,7 @@ def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
             scenarios[f"`dag/{name}`, TPC-H"] = on_profile(one, folder)
     found: dict[str, Any] = {}
     for name, scenario in scenarios.items():
-        players = ["fair", tune(scenario, "srpt"), *shipped("dag")]
+        players = ["fair", tune(scenario, "srpt", episodes=TUNING_EPISODES), *shipped("dag")]
         evaluations = [slipstream.evaluate(scenario, one, episodes, SEED) for one in players]
         times = {one.policy: one.mean(JCT) for one in evaluations}
         found[name] = {"srpt, tuned" if one.startswith("srpt") else one: time for one, time in times.items()}
@@ -150,8 +152,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", type=Path, help="put the tables into this page")
     parser.add_argument("--profile", type=Path, help="folder of the TPC-H profile; without it, synthetic jobs only")
-    parser.add_argument("--episodes", type=int, default=50, help="test episodes at home")
-    parser.add_argument("--episodes-elsewhere", type=int, default=20, help="test episodes elsewhere")
+    parser.add_argument("--episodes", type=int, default=30, help="test episodes at home")
+    parser.add_argument("--episodes-elsewhere", type=int, default=10, help="test episodes elsewhere")
     chosen = parser.parse_args()
     figures: dict[str, Any] = {"at home": {}}
     for setting in SETTINGS:

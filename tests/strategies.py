@@ -66,21 +66,23 @@ def episode_seeds() -> st.SearchStrategy[int]:
 
 
 def scripted_action(script_seed: int, n: int, mask: Sequence[int]) -> int:
-    """Return the action at the n-th choice: mostly a legal row, sometimes wait, rarely any row at all.
-
-    Every second script waits only where it must, so that it keeps the machine as full as it can be.
-    """
+    """Return the action at the n-th choice: mostly a legal row, sometimes wait, rarely any row at all."""
     lot = _hash(script_seed, n)
     kind, pick = lot % 100, lot // 100
-    eager = script_seed % 2 == 0
-    if kind < 82 or eager:
+    if kind < 82:
         legal = [row for row, allowed in enumerate(mask) if allowed]
-        if eager and len(legal) > 1 and legal[-1] == len(mask) - 1:
-            legal.pop()
         return legal[pick % len(legal)]
     if kind < 95:
         return len(mask) - 1
     return pick % len(mask)
+
+
+def often_eager_action(script_seed: int, n: int, mask: Sequence[int]) -> int:
+    """Return the action at the n-th choice; every second script waits only where it must, and keeps a machine full."""
+    legal = [row for row, allowed in enumerate(mask) if allowed and row < len(mask) - 1]
+    if script_seed % 2 or not legal:
+        return scripted_action(script_seed, n, mask)
+    return legal[_hash(script_seed, n) // 100 % len(legal)]
 
 
 def _hash(seed: int, n: int) -> int:

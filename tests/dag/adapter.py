@@ -11,7 +11,7 @@ from slipstream.dag.laws import check
 from slipstream.dag.scenario import DagScenario
 from tests.kernels import KernelLane, compare_choice, compare_step
 from tests.reference.dag_rows import ReferenceDag
-from tests.strategies import scripted_action
+from tests.strategies import often_eager_action
 
 MOST_CHOICES = 5_000
 
@@ -43,7 +43,7 @@ def compare_episode(
     while not reference.over and reference.choices <= most_choices:
         if (reference.choices + script) % observe_every == 0:
             compare_observation(kernel, reference)
-        action = scripted_action(script, reference.choices - 1, reference.mask())
+        action = often_eager_action(script, reference.choices - 1, reference.mask())
         kernel.step(action)
         reference.step(action)
         compare_choice(kernel, reference)
@@ -60,12 +60,12 @@ def compare_observed(scenario: DagScenario, seed: int, script: int, most_choices
     for number in range(12):
         if not info["action_mask"].any():
             break
-        info = env.step(scripted_action(script + 1, number, info["action_mask"]))[4]
+        info = env.step(often_eager_action(script + 1, number, info["action_mask"]))[4]
     observation, info = env.reset(seed=seed)
     reference = ReferenceDag(scenario, seed)
     while not reference.over and reference.choices <= most_choices:
         compare_images(observation, info["action_mask"], reference)
-        action = scripted_action(script, reference.choices, info["action_mask"].tolist())
+        action = often_eager_action(script, reference.choices, info["action_mask"].tolist())
         observation, reward, terminated, truncated, info = env.step(action)
         reference.step(action)
         assert (reward, terminated, truncated) == (reference.reward, reference.terminated, reference.truncated)

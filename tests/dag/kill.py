@@ -23,7 +23,7 @@ from tests.dag.test_cases import CASES, test_case
 from tests.kernels import log_rows
 from tests.mutation import limit_time, with_limits
 from tests.reference.dag_rows import ReferenceDag
-from tests.strategies import action_scripts, episode_seeds, in_short_runs, scripted_action
+from tests.strategies import action_scripts, episode_seeds, in_short_runs, often_eager_action
 
 POLICIES: list[Heuristic] = [
     find("fair", "dag"),
@@ -48,7 +48,7 @@ def compare_random(scenario: DagScenario, seed: int, script: int, lot: int) -> N
     limit_time()
     kernel = KernelDag(scenario, seed ^ 1, log_rows=smallest_log(scenario))
     while not kernel.over and kernel.choices <= 8 * (lot % 2):
-        kernel.step(scripted_action(script + 1, kernel.choices, kernel.mask()))
+        kernel.step(often_eager_action(script + 1, kernel.choices, kernel.mask()))
     kernel.restart(seed)
     compare_episode(kernel, ReferenceDag(scenario, seed), script, observe_every=3, most_choices=60)
     if lot < len(POLICIES):

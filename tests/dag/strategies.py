@@ -19,7 +19,7 @@ def dag_scenarios(draw: st.DrawFn) -> DagScenario:
     """Draw a small valid scenario of the whole machine."""
     duration = _duration(draw)
     race = draw(st.booleans())
-    executors = draw(st.integers(2 if race else 1, 6))
+    executors = draw(st.integers(3 if race else 1, 6))
     if race:
         jobs = [_race(draw, duration, index) for index in range(2)]
     else:
@@ -28,7 +28,7 @@ def dag_scenarios(draw: st.DrawFn) -> DagScenario:
         "family": "dag",
         "name": "random",
         "executors": executors,
-        "moving_delay_s": draw(st.sampled_from([1.0, 2.0, 3.0] if race else [0.0, 1.0, 1.0, 2.0])) * duration(1, 2),
+        "moving_delay_s": draw(st.sampled_from([2.0, 3.0] if race else [0.0, 1.0, 1.0, 2.0])) * duration(1, 2),
         "warmup_delay_s": draw(st.sampled_from([0.0, 1.0])) * duration(1, 2),
         "arrivals": _arrivals(draw, duration, [job["name"] for job in jobs], 3 if race else 6),
         "jobs": {"kind": "inline", "jobs": jobs},
@@ -94,12 +94,13 @@ def _job(draw: st.DrawFn, duration: Duration, index: int) -> Json:
 
 
 def _race(draw: st.DrawFn, duration: Duration, index: int) -> Json:
-    """Return a job of few stages with many short tasks: executors on their way to it often come too late."""
+    """Return a job of few stages with few tasks or, every second one, many: who comes from the one to the other is often
+    too late."""
     stages: list[Json] = []
     for number in range(draw(st.sampled_from([1, 1, 2]))):
-        tasks = draw(st.sampled_from([1, 4, 6, 8]))
+        tasks = draw(st.integers(5, 8) if index % 2 else st.integers(1, 3))
         parents = [stage["name"] for stage in stages]
-        stages.append({"name": f"s{number}", "tasks": tasks, "parents": parents, "duration_s": duration(1, 2)})
+        stages.append({"name": f"s{number}", "tasks": tasks, "parents": parents, "duration_s": duration(1, 1)})
     return {"name": f"job-{index}", "stages": stages}
 
 

@@ -24,7 +24,7 @@ from tests.dag.adapter import KernelDag, compare_episode, compare_observed, smal
 from tests.dag.strategies import dag_scenarios
 from tests.kernels import log_rows
 from tests.reference.dag_rows import ReferenceDag
-from tests.strategies import action_scripts, episode_seeds, in_short_runs, scripted_action
+from tests.strategies import action_scripts, episode_seeds, in_short_runs, often_eager_action
 
 # The same examples on every run: a difference found once is found again.
 THOROUGH = settings(
@@ -67,7 +67,7 @@ def test_an_episode_does_not_depend_on_the_one_before(
 ) -> None:
     kernel = KernelDag(scenario, seed ^ 1)
     while not kernel.over and kernel.choices <= steps:
-        kernel.step(scripted_action(script + 1, kernel.choices, kernel.mask()))
+        kernel.step(often_eager_action(script + 1, kernel.choices, kernel.mask()))
     kernel.restart(seed)
     compare_episode(kernel, ReferenceDag(scenario, seed), script)
 
@@ -243,7 +243,7 @@ def test_the_drawn_scenarios_use_the_whole_machine() -> None:
         played += 1
         reference = Watched(scenario, seed)
         while not reference.over:
-            reference.step(scripted_action(script, reference.choices - 1, reference.mask()))
+            reference.step(often_eager_action(script, reference.choices - 1, reference.mask()))
         seen_in.update({name for name, count in reference.seen.items() if count})
 
     in_short_runs(play, 600, dag_scenarios(), episode_seeds(), action_scripts())
