@@ -94,8 +94,7 @@ def _job(draw: st.DrawFn, duration: Duration, index: int) -> Json:
 
 
 def _race(draw: st.DrawFn, duration: Duration, index: int) -> Json:
-    """Return a job of few stages with few tasks or, every second one, many: who comes from the one to the other is often
-    too late."""
+    """Return a job of few stages with few tasks or, every second one, many: who goes from one to the other is late."""
     stages: list[Json] = []
     for number in range(draw(st.sampled_from([1, 1, 2]))):
         tasks = draw(st.integers(5, 8) if index % 2 else st.integers(1, 3))
