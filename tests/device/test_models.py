@@ -86,7 +86,7 @@ def test_a_pickle_inside_an_exported_program_is_not_read(files, tmp_path):
         for name in good.namelist():
             bad.writestr(name, buffer.getvalue() if name in swapped else good.read(name))
     with pytest.raises(ModelError, match="cannot be loaded"):
-        models.load(models.parse("export:bad.pt2", 0, tmp_path), files[1])
+        models.load(models.parse("export:bad.pt2", 0, tmp_path, allow_code=True), files[1])
     assert not (tmp_path / "sprung").exists()
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
@@ -107,7 +107,7 @@ def files(tmp_path):
 @pytest.mark.parametrize("text", ["torchscript:net{variant}.pt", "export:net0.pt2"])
 def test_files_of_torch_run(files, text):
     folder, kind, expected = files
-    assert torch.allclose(run(models.parse(text, 0, folder), kind), expected, atol=1e-5)
+    assert torch.allclose(run(models.parse(text, 0, folder, allow_code=True), kind), expected, atol=1e-5)
 
 
 def onnx_of_a_line(path, classes):
@@ -139,6 +139,43 @@ def test_python_runs_only_with_leave(tmp_path):
     assert run(address, kind).shape == (1, 3, 2, 2)
 
 
+class WritesWhenLoaded(torch.nn.Module):
+    """A TorchScript program whose loading is enough to write a file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[str, bool]:
+        return self.path, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.path = state[0]
+        self.training = state[1]
+        torch.save(torch.ones(1), self.path)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_torchscript_program_is_not_opened_without_leave(tmp_path):
+    mark = tmp_path / "written"
+    torch.jit.script(WritesWhenLoaded(str(mark))).save(tmp_path / "trap.pt")
+    with pytest.raises(ModelError, match="is a program that can do anything: expected --allow-code"):
+        models.parse("torchscript:trap.pt", 0, tmp_path)
+    assert not mark.exists()
+    models.load(models.parse("torchscript:trap.pt", 0, tmp_path, allow_code=True), dataset_type("cifar10"))
+    assert mark.exists(), "the program is as bad as it is said to be"
+
+
+def test_an_exported_program_is_not_opened_without_leave(tmp_path):
+    with pytest.raises(ModelError, match="is a program that can do anything: expected --allow-code"):
+        models.parse("export:whatever.pt2", 0, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -164,7 +201,7 @@ def test_a_wrong_address_is_told_in_one_line(text, told, tmp_path):
 def test_a_damaged_file_is_told_in_one_line(kind, tmp_path):
     (tmp_path / "bad").write_bytes(b"\x00nothing of use")
     with pytest.raises(ModelError, match="cannot be loaded") as error:
-        models.load(models.parse(f"{kind}:bad", 0, tmp_path), dataset_type("cifar10"))
+        models.load(models.parse(f"{kind}:bad", 0, tmp_path, allow_code=True), dataset_type("cifar10"))
     assert "\n" not in str(error.value)
 
 

@@ -21,7 +21,9 @@ ProfileOption = Annotated[
 DataOption = Annotated[
     list[str] | None, typer.Option(help="TASK=FOLDER: samples of a task's dataset; may be repeated.")
 ]
-CodeOption = Annotated[bool, typer.Option("--allow-code", help="Run the code that models with a python: address name.")]
+CodeOption = Annotated[
+    bool, typer.Option("--allow-code", help="Run models that are programs: python:, torchscript: and export:.")
+]
 WatchdogOption = Annotated[
     float | None,
     typer.Option(

@@ -3,7 +3,10 @@
 - `builtin:resnet?variant=2` is a network of `zoo.py`; `&weights=FILE` loads weights: safetensors, or what torch reads
   with `weights_only`.
 - `onnx:FILE`, `torchscript:FILE` and `export:FILE` are files; `{variant}` in a name stands for the variant's number.
-- `python:MODULE:CALLABLE` is what `CALLABLE(dataset_type, variant)` returns; only with leave, since it runs code.
+- `python:MODULE:CALLABLE` is what `CALLABLE(dataset_type, variant)` returns.
+
+Some of these run whatever their author likes, so they need leave: `python:`, of course; `torchscript:`, whose programs
+can write files, already while they are loaded; `export:`, whose files may name any function that torch can reach.
 
 Addresses are checked without torch, before anything starts; loading happens in the process that runs the models.
 Nothing here reads a pickle.
@@ -32,6 +35,8 @@ BUILTIN_FAMILIES = ("resnet", "vgg", "mobilenet", "vit", "transformer")
 BUILTIN_VARIANTS = 5
 FILE_KINDS = ("onnx", "torchscript", "export")
 KINDS = ("builtin", *FILE_KINDS, "python")
+PROGRAMS = ("torchscript", "export", "python")
+"""Kinds of models that can do anything, not only compute."""
 FORBID_PICKLES = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """torch reads it at every load; it outweighs what the caller of the load asks for."""
 
@@ -69,11 +74,11 @@ def parse(text: str, variant: int, folder: Path, allow_code: bool = False) -> Ad
         raise ModelError(f"model '{text}': expected an address that begins with {', '.join(f'{k}:' for k in KINDS)}")
     if kind == "builtin":
         return _builtin(text, rest, variant, folder)
+    if kind == "python" and not re.fullmatch(r"[\w.]+:[\w.]+", rest):
+        raise ModelError(f"model '{text}': expected python:MODULE:CALLABLE")
+    if kind in PROGRAMS and not allow_code:
+        raise ModelError(f"model '{text}': is a program that can do anything: expected --allow-code with it")
     if kind == "python":
-        if not re.fullmatch(r"[\w.]+:[\w.]+", rest):
-            raise ModelError(f"model '{text}': expected python:MODULE:CALLABLE")
-        if not allow_code:
-            raise ModelError(f"model '{text}': runs code of yours: expected --allow-code with it")
         return Address(kind, rest, variant)
     return Address(kind, str(_file(text, rest.replace("{variant}", str(variant)), folder)), variant)
 
