@@ -48,30 +48,17 @@ class Effort:
 
 @dataclass(frozen=True)
 class Subject:
-    """A family under test."""
+    """A family under test; what fills a file of its own is found in the file of that name beside it."""
 
     family: Family
     reference: Callable[..., Any]
     """Makes an episode of the plain-Python simulator from a scenario, a seed and, where it matters, a namespace."""
-    watched: Callable[..., Any]
-    """Makes one that counts in `seen` which of its rules came into play."""
-    least_shares: Mapping[str, float]
-    """In what share of the drawn scenarios each of these comes into play at the least."""
     scenarios: Callable[[], st.SearchStrategy[Any]]
     """Draws small scenarios of the whole machine."""
     check_laws: Callable[[np.ndarray, Any], None]
     """Raises where the log of a whole episode of a scenario breaks a law."""
     logged: Sequence[int]
     """Kinds of events that a log has."""
-    cases: Sequence[Any]
-    """Episodes worked out by hand; each has a name."""
-    check_case: Callable[[Any, Callable[[Any], Any]], None]
-    """Asserts that a case goes as worked out, in the lane that is made of its scenario."""
-    mutants: list[Mutant]
-    frozen: Mapping[str, str]
-    """Digests of the built-in scenarios."""
-    written: Sequence[str]
-    """Keys with defaults, as `reward.drops`, that every built-in states all the same: they decide results."""
     small: str
     """A built-in whose episodes are short."""
     busy: str
@@ -95,6 +82,46 @@ class Subject:
     @property
     def name(self) -> str:
         return self.family.name
+
+    def _room(self, name: str) -> Any:
+        return import_module(f"tests.{self.name}.{name}")
+
+    @property
+    def cases(self) -> Sequence[Any]:
+        """Episodes worked out by hand; each has a name."""
+        cases: Sequence[Any] = self._room("cases").CASES
+        return cases
+
+    def check_case(self, case: Any, make: Callable[[Any], Any]) -> None:
+        """Assert that a case goes as worked out, in the lane that is made of its scenario."""
+        self._room("cases").check(case, make)
+
+    @property
+    def mutants(self) -> list[Mutant]:
+        mutants: list[Mutant] = self._room("mutants").MUTANTS
+        return mutants
+
+    @property
+    def frozen(self) -> Mapping[str, str]:
+        """Digests of the built-in scenarios."""
+        digests: Mapping[str, str] = self._room("frozen").FROZEN
+        return digests
+
+    @property
+    def written(self) -> Sequence[str]:
+        """Keys with defaults, as `reward.drops`, that every built-in states all the same: they decide results."""
+        keys: Sequence[str] = self._room("frozen").WRITTEN
+        return keys
+
+    def watched(self, scenario: Any, seed: int) -> Any:
+        """Return an episode of a reference that counts in `seen` which of its rules came into play."""
+        return self._room("watched").Watched(scenario, seed)
+
+    @property
+    def least_shares(self) -> Mapping[str, float]:
+        """In what share of the drawn scenarios each rule comes into play at the least."""
+        shares: Mapping[str, float] = self._room("watched").LEAST_SHARES
+        return shares
 
     @property
     def policies(self) -> list[Heuristic]:

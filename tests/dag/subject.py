@@ -9,11 +9,7 @@ from slipstream.dag.build import built
 from slipstream.dag.laws import LOGGED, check
 from slipstream.dag.scenario import DagScenario
 from slipstream.policies.base import Heuristic, find
-from tests.dag import cases
-from tests.dag.frozen import FROZEN, WRITTEN
-from tests.dag.mutants import MUTANTS
 from tests.dag.strategies import dag_scenarios
-from tests.dag.watched import LEAST_SHARES, Watched
 from tests.reference.dag_rows import ReferenceDag
 from tests.strategies import often_eager_action
 from tests.subjects import Effort, Subject
@@ -47,16 +43,9 @@ def check_laws(events: np.ndarray, scenario: DagScenario) -> None:
 SUBJECT = Subject(
     family=FAMILY,
     reference=ReferenceDag,
-    watched=Watched,
-    least_shares=LEAST_SHARES,
     scenarios=dag_scenarios,
     check_laws=check_laws,
     logged=LOGGED,
-    cases=cases.CASES,
-    check_case=cases.check,
-    mutants=MUTANTS,
-    frozen=FROZEN,
-    written=WRITTEN,
     small="dag/tiny",
     busy="dag/small",
     shown=("dag/tiny", "dag/ml-workflow"),

@@ -9,11 +9,7 @@ from slipstream.core.eventlog import MOVE
 from slipstream.edge import FAMILY, features
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.policies.base import Heuristic, find
-from tests.edge import cases
 from tests.edge.cases import scenario, share, task, trace
-from tests.edge.frozen import FROZEN, WRITTEN
-from tests.edge.mutants import MUTANTS
-from tests.edge.watched import LEAST_SHARES, Watched
 from tests.reference import edge as reference
 from tests.strategies import edge_scenarios
 from tests.subjects import Effort, Subject
@@ -70,16 +66,9 @@ def compare_numbers() -> None:
 SUBJECT = Subject(
     family=FAMILY,
     reference=reference.ReferenceEdge,
-    watched=Watched,
-    least_shares=LEAST_SHARES,
     scenarios=edge_scenarios,
     check_laws=check_laws,
     logged=range(MOVE),
-    cases=cases.CASES,
-    check_case=cases.check,
-    mutants=MUTANTS,
-    frozen=FROZEN,
-    written=WRITTEN,
     small="edge/tiny",
     busy="edge/overload",
     shown=("edge/heavy", "edge/overload", "edge/drone"),

@@ -9,11 +9,7 @@ from slipstream.taskgraph import FAMILY, features
 from slipstream.taskgraph.laws import LOGGED, check
 from tests.reference.taskgraph_rows import ReferenceTaskgraph
 from tests.subjects import Effort, Subject
-from tests.taskgraph import cases
-from tests.taskgraph.frozen import FROZEN, WRITTEN
-from tests.taskgraph.mutants import MUTANTS
 from tests.taskgraph.strategies import taskgraph_scenarios
-from tests.taskgraph.watched import LEAST_SHARES, Watched
 
 EVERYTHING = {
     "family": "taskgraph",
@@ -38,16 +34,9 @@ def longest_first(row: np.ndarray) -> float:
 SUBJECT = Subject(
     family=FAMILY,
     reference=ReferenceTaskgraph,
-    watched=Watched,
-    least_shares=LEAST_SHARES,
     scenarios=taskgraph_scenarios,
     check_laws=check,
     logged=LOGGED,
-    cases=cases.CASES,
-    check_case=cases.check,
-    mutants=MUTANTS,
-    frozen=FROZEN,
-    written=WRITTEN,
     small="taskgraph/cholesky-4-2g2c",
     busy="taskgraph/unrolled",
     shown=("taskgraph/wait-for-reuse", "taskgraph/cholesky-4-2g2c", "taskgraph/tight-memory", "taskgraph/unrolled"),
