@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slipstream.core.family import Family
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
+    from slipstream.core.regret import Hindsight
     from slipstream.core.variation import Variation
     from slipstream.edge.scenario import EdgeScenario
 
@@ -32,10 +32,10 @@ class EdgeFamily(Family):
 
         return EdgeScenario
 
-    def still_to_earn(self, scenario: EdgeScenario, seed: int, namespace: str) -> Callable[[Any], float]:
-        from slipstream.edge.oracle import still_to_earn
+    def hindsight(self, scenario: EdgeScenario, seed: int, namespace: str, seconds: float) -> Hindsight:
+        from slipstream.edge.oracle import hindsight
 
-        return still_to_earn(scenario, seed, namespace)
+        return hindsight(scenario, seed, namespace, seconds)
 
     @property
     def generator(self) -> Generator:

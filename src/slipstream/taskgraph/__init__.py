@@ -8,6 +8,7 @@ from slipstream.core.family import Family
 from slipstream.core.features import GraphShape
 
 if TYPE_CHECKING:
+    from slipstream.core.regret import Hindsight
     from slipstream.taskgraph.scenario import TaskgraphScenario
 
 
@@ -39,6 +40,11 @@ class TaskgraphFamily(Family):
         from slipstream.taskgraph import build
 
         return build.graph(scenario)
+
+    def hindsight(self, scenario: TaskgraphScenario, seed: int, namespace: str, seconds: float) -> Hindsight:
+        from slipstream.taskgraph.oracle import Oracle
+
+        return Oracle(scenario, seed, namespace, seconds)
 
 
 FAMILY = TaskgraphFamily()
