@@ -10,9 +10,10 @@ from slipstream.scenario import load
 
 
 def random_scenario(seed: int, least: int, most: int) -> Any:
-    """Return a scenario with so many tasks in all."""
+    """Return a scenario with so many tasks in all; in mode push, where each is chosen for twice, with half as many."""
     rng = np.random.default_rng([seed, 7])
-    tasks = int(rng.integers(least, most + 1))
+    push = rng.random() < 0.25
+    tasks = int(rng.integers(least, max(least, most // 2 if push else most) + 1))
     jobs = 2 if tasks % 2 == 0 and rng.random() < 0.25 else 1
     tiles = [f"t{number}" for number in range(int(rng.integers(2, 6)))]
     graph = {"kind": "inline", "tile_bytes": 1000, "tasks": [_task(rng, n, tiles) for n in range(tasks // jobs)]}
@@ -24,7 +25,6 @@ def random_scenario(seed: int, least: int, most: int) -> Any:
     links: dict[str, Any] = {"to_device": _link(rng), "to_host": _link(rng)}
     if rng.random() < 0.3:
         links["peer"] = _link(rng)
-    push = rng.random() < 0.25
     noise: dict[str, Any] = {"kind": "additive", "sd_ms": 1.0, "floor_ms": -1.0} if rng.random() < 0.3 else {}
     return load(
         {

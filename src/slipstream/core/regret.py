@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator
-from slipstream.policies.base import Policy, WholeEpisodes, find, names
+from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, find, names
 
 LEAST_GAIN = 1e-9
 """Rewards closer than this, by their size, count as equal: sums of the same terms differ by rounding."""
@@ -61,13 +61,26 @@ class Hindsight(Protocol):
         """Why the episode cannot be solved, so that all it gives are estimates; nothing where it can."""
 
 
+def heuristics(scenario: Any) -> list[Policy]:
+    """Return all heuristics of a scenario's family, with what they work out of it beforehand."""
+    family = family_of(scenario).name
+    found = [find(name, family) for name in names(family)]
+    for policy in found:
+        _prepare(policy, scenario)
+    return found
+
+
+def _prepare(policy: Policy, scenario: Any) -> None:
+    if isinstance(policy, Heuristic):
+        policy.prepare_for(scenario)
+
+
 class Rollouts:
     """Estimates what can still become of an episode: the best that one of the heuristics makes of it."""
 
     def __init__(self, scenario: Any, refusal: str) -> None:
-        self.family = family_of(scenario)
         self.refusal = refusal
-        self.policies = [find(name, self.family.name) for name in names(self.family.name)]
+        self.policies = heuristics(scenario)
 
     def look(self, simulator: Simulator, earned: float, known: Rest) -> Rest:
         """Return the best of the heuristics' rewards; that is no bound."""
@@ -112,7 +125,7 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON-ready data."""
-        return dict(vars(self))
+        return {"time_ns" if name == "time" else name: value for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -250,6 +263,7 @@ class _Looks:
 def choices_of(simulator: Simulator, policy: Policy, seed: int, namespace: str) -> list[int]:
     """Return what a policy chooses in an episode, choice by choice; the simulator must keep no log."""
     actions = []
+    _prepare(policy, simulator.scenario)
     simulator.reset(seed, namespace)
     while simulator.asking:
         action = _choice(simulator, policy)

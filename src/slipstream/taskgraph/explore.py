@@ -20,7 +20,7 @@ SECOND = np.uint64(0xA0761D6478BD642F)
 
 FRAME = np.dtype([("count", "i8"), ("next", "i8"), ("bound", "i8"), ("slot", "i8")], align=True)
 """What is known of a lane on the way: its actions, which comes next, its bound, and its place in the table."""
-KNOWN = np.dtype([("first", "u8"), ("second", "u8"), ("proven", "i8"), ("used", "i8")], align=True)
+KNOWN = np.dtype([("first", "u8"), ("second", "u8"), ("proven", "i8")], align=True)
 """A state that was seen: its fingerprint, and the end that nothing from there on beats, 0 while that is open."""
 
 
@@ -121,7 +121,7 @@ def look_up(spec, state, lane, table, filled):
     first = fingerprint(spec, state, lane)
     second = mix(first[1] + SECOND)
     slot = np.int64(first[0] & np.uint64(table.shape[0] - 1))
-    while table[slot].used:
+    while table[slot].first != 0 or table[slot].second != 0:
         if table[slot].first == first[0] and table[slot].second == second:
             return slot
         slot = (slot + 1) & (table.shape[0] - 1)
@@ -129,7 +129,6 @@ def look_up(spec, state, lane, table, filled):
     table[slot].first = first[0]
     table[slot].second = second
     table[slot].proven = 0
-    table[slot].used = 1
     return slot
 
 

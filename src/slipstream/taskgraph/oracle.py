@@ -15,10 +15,10 @@ import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.eventlog import START, TAKE
-from slipstream.core.regret import Rest
+from slipstream.core.regret import Rest, heuristics
 from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
-from slipstream.policies.base import Policy, find, names
+from slipstream.policies.base import Policy
 from slipstream.taskgraph.bounds import least_makespan
 from slipstream.taskgraph.build import built
 from slipstream.taskgraph.hindsight import Episode
@@ -74,7 +74,7 @@ class Oracle:
         self.own = Simulator(scenario)
         places = places_of(scenario)
         self.place_of = {number: index for index, one in enumerate(places) for number in one.processors}
-        self.policies = [find(name, "taskgraph") for name in names("taskgraph")]
+        self.policies = heuristics(scenario)
         self.searches = self.episode.tasks <= MOST_SEARCHED
         self.search = Search(self.own, self.episode, DEPTH if self.searches else 1)
         self.least = _Proof(least_makespan(scenario, self.episode.arrived), "path, area and loads")

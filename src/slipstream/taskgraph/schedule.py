@@ -160,8 +160,7 @@ class _Model:
                         holds.append(span)
                     continue
                 time = int(self.episode.times[name, place.kind]) // self.unit
-                runs.append(self.cp.new_optional_fixed_size_interval_var(task.start, time, chosen, ""))
-                self.cp.add(task.end == task.start + time).only_enforce_if(chosen)
+                runs.append(self.cp.new_optional_interval_var(task.start, time, task.end, chosen, ""))
                 if self.scenario.links is not None:
                     length = self.cp.new_int_var(time, self.horizon, "")
                     holds.append(self.cp.new_optional_interval_var(task.take, length, task.end, chosen, ""))

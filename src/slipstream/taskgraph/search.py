@@ -20,7 +20,7 @@ from slipstream.taskgraph.prospect import bound_of_first
 
 DEPTH = 700
 """Choices that one search may make one after the other."""
-TABLE_BITS = 20
+TABLE_BITS = 22
 """States that are remembered: two to this, less a quarter that stays free."""
 
 
@@ -66,6 +66,7 @@ class Search:
 
         It is over when `floor` is reached, which nothing can beat. The simulator stays where it is.
         """
+        assert len(self.frames) > 1
         self._begin()
         if self.filled[0] > 3 << (TABLE_BITS - 2):
             self.table[:] = 0
