@@ -8,7 +8,6 @@ from slipstream.core.family import Family
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
-    from slipstream.core.regret import Hindsight
     from slipstream.core.variation import Variation
     from slipstream.edge.scenario import EdgeScenario
 
@@ -22,20 +21,8 @@ class EdgeFamily(Family):
     time_unit = "ms"
     nanoseconds_per_unit = 1_000_000
     reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation", "energy")
-    scenario_package = "slipstream.edge.scenarios"
     default_policy = "edf"
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
-
-    @property
-    def scenario_type(self) -> type[EdgeScenario]:
-        from slipstream.edge.scenario import EdgeScenario
-
-        return EdgeScenario
-
-    def hindsight(self, scenario: EdgeScenario, seed: int, namespace: str, seconds: float) -> Hindsight:
-        from slipstream.edge.oracle import hindsight
-
-        return hindsight(scenario, seed, namespace, seconds)
 
     @property
     def generator(self) -> Generator:

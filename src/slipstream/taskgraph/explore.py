@@ -9,6 +9,7 @@ from slipstream.core.heap import pending
 from slipstream.core.jit import entry, inlined, kernel
 from slipstream.core.lanes import ASKING
 from slipstream.core.rng import GOLDEN, mix
+from slipstream.core.window import candidate_of
 from slipstream.taskgraph.kernel import advance, may_wait
 from slipstream.taskgraph.prospect import least_end
 from slipstream.taskgraph.slots import arrival_slot, link_slot
@@ -84,10 +85,7 @@ def list_actions(spec, state, lane, frames, actions):
         place = count
         if header.phase != CHOOSE_PROCESSOR:
             rank = state.tasks[lane, state.candidates[lane, position]].rank
-            while (
-                place > 0
-                and state.tasks[lane, candidate_at(machine, state, lane, actions[lane, place - 1])].rank < rank
-            ):
+            while place > 0 and rank_of(spec, state, lane, actions[lane, place - 1]) < rank:
                 actions[lane, place] = actions[lane, place - 1]
                 place -= 1
         actions[lane, place] = row
@@ -100,10 +98,9 @@ def list_actions(spec, state, lane, frames, actions):
 
 
 @inlined
-def candidate_at(machine, state, lane, row):
-    """Return the candidate that a row stands for."""
-    shown = state.lanes[lane].shown
-    return state.candidates[lane, row if row < shown else shown + row - machine.rows - 1]
+def rank_of(spec, state, lane, row):
+    """Return the rank of the task that a row stands for."""
+    return state.tasks[lane, state.candidates[lane, candidate_of(spec, state, lane, row)]].rank
 
 
 # States that are the same

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from slipstream.core.eventlog import ARRIVAL, EVENT
+from slipstream.core.job_stream import FIRST_JOB_STREAM
 from slipstream.core.rng import NAMESPACES, episode_key, normal, stream_key
 from slipstream.core.simulator import Simulator
 from slipstream.policies.base import find
 from slipstream.taskgraph.build import built
-from slipstream.taskgraph.kernel import FIRST_JOB_STREAM
 from slipstream.taskgraph.scenario import Additive, NoNoise, TaskgraphScenario
 from slipstream.taskgraph.state import READ, WRITE
 from slipstream.taskgraph.tasks import KIND_STRIDE

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.eventlog import START, TAKE
-from slipstream.core.regret import Rest, heuristics
+from slipstream.core.regret import Hindsight, Rest, heuristics
 from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
 from slipstream.policies.base import Policy
@@ -26,7 +25,7 @@ from slipstream.taskgraph.replay import Replay
 from slipstream.taskgraph.scenario import TaskgraphScenario
 from slipstream.taskgraph.schedule import Plan, solve
 from slipstream.taskgraph.search import DEPTH, Search
-from slipstream.taskgraph.situation import Situation, places_of
+from slipstream.taskgraph.situation import Situation, candidates_by_row, places_of
 from slipstream.taskgraph.state import CHOOSE_PROCESSOR
 
 MOST_SCHEDULED = 130
@@ -173,6 +172,11 @@ class Oracle:
         return round(-reward / self.weight * 1e6)
 
 
+def hindsight(scenario: TaskgraphScenario, seed: int, namespace: str, seconds: float) -> Hindsight:
+    """Return what says what can still become of an episode: exactly if it is small, else an estimate."""
+    return Oracle(scenario, seed, namespace, seconds)
+
+
 def bracket(scenario: TaskgraphScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
     """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
     began = perf_counter()
@@ -185,19 +189,13 @@ def bracket(scenario: TaskgraphScenario, seed: int, namespace: str = "test", sec
 
 def describe(simulator: Simulator, action: int) -> str:
     """Return in a few words what an action does where a simulator is."""
-    parts = built(simulator.scenario)
-    header, arrays = simulator.header, simulator.arrays
-    names_of: Any = simulator.family.cast(simulator.scenario).resources
-    shown, width = int(header["shown"]), int(parts.spec["machine"]["rows"][0])
-    place = action if action < shown else shown + action - width - 1
-    listed = arrays["candidates"][0, : int(header["candidates"])].tolist()
-    asked = int(header["asked_task"]) if int(header["phase"]) == CHOOSE_PROCESSOR else int(header["asked"])
-    if not (0 <= action < shown or width < action < width + 1 + len(listed) - shown):
-        who = _task(simulator, asked) if int(header["phase"]) == CHOOSE_PROCESSOR else names_of[asked]
-        return f"{who} waits"
+    header, chosen = simulator.header, candidates_by_row(simulator).get(action)
+    processors = simulator.family.cast(simulator.scenario).resources
     if int(header["phase"]) == CHOOSE_PROCESSOR:
-        return f"{_task(simulator, asked)} goes to {names_of[listed[place]]}"
-    return f"{names_of[asked]} takes {_task(simulator, listed[place])}"
+        task = _task(simulator, int(header["asked_task"]))
+        return f"{task} waits" if chosen is None else f"{task} goes to {processors[chosen]}"
+    asked = processors[int(header["asked"])]
+    return f"{asked} waits" if chosen is None else f"{asked} takes {_task(simulator, chosen)}"
 
 
 def _task(simulator: Simulator, task: int) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from slipstream.core.simulator import Simulator
 from slipstream.taskgraph.build import built
 from slipstream.taskgraph.schedule import Plan
-from slipstream.taskgraph.situation import places_of
+from slipstream.taskgraph.situation import candidates_by_row, places_of
 from slipstream.taskgraph.state import CHOOSE_PROCESSOR, FINISHED, HELD
 
 
@@ -31,7 +31,7 @@ class Replay:
         if int(header["phase"]) == CHOOSE_PROCESSOR:
             return self._processor(int(header["asked_task"]))
         own = self.place_of[int(header["asked"])]
-        listed = self._rows()
+        listed = {task: row for row, task in candidates_by_row(self.simulator).items()}
         for take, _, task in self.order:
             if self.plan[task][2] != own or self._is_taken(task):
                 continue
@@ -45,13 +45,6 @@ class Replay:
         """Return whether a task was taken, or is over."""
         arrived = int(self.simulator.header["arrived"]) * int(built(self.simulator.scenario).sizes.tasks)
         return task < arrived and int(self.simulator.arrays["tasks"][0, task]["status"]) in (HELD, FINISHED)
-
-    def _rows(self) -> dict[int, int]:
-        """Return the row of each task that can be chosen."""
-        header = self.simulator.header
-        shown, width = int(header["shown"]), int(built(self.simulator.scenario).spec["machine"]["rows"][0])
-        tasks = self.simulator.arrays["candidates"][0, : int(header["candidates"])].tolist()
-        return {task: place if place < shown else width + 1 + place - shown for place, task in enumerate(tasks)}
 
     def _processor(self, task: int) -> int:
         """Return the processor with the least work of those that a task was planned for."""

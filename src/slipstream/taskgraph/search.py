@@ -13,7 +13,6 @@ import numpy as np
 
 from slipstream.core.copies import lane_bytes
 from slipstream.core.simulator import Simulator
-from slipstream.taskgraph.build import make_state, state_arrays
 from slipstream.taskgraph.explore import FRAME, KNOWN, explore
 from slipstream.taskgraph.hindsight import Episode
 from slipstream.taskgraph.prospect import bound_of_first
@@ -45,8 +44,8 @@ class Search:
         """With a depth of 1 there is room for bounds only."""
         scenario = simulator.scenario
         self.simulator, self.spec = simulator, simulator.spec
-        self.arrays = state_arrays(scenario, depth, 0)
-        self.state = make_state(self.arrays)
+        self.arrays = simulator.family.state_arrays(scenario, depth, 0)
+        self.state = simulator.family.make_state(self.arrays)
         self.rows = lane_bytes(self.arrays)
         kinds = np.array([kind.count for kind in scenario.processors], np.int64)
         self.facts = (episode.times, episode.tails, episode.by_bent, episode.arrivals, episode.longest, kinds)

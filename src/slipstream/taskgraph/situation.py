@@ -31,6 +31,14 @@ def places_of(scenario: TaskgraphScenario) -> list[Place]:
     return [Place(kind, node, tuple(numbers)) for (kind, node), numbers in together.items()]
 
 
+def candidates_by_row(simulator: Simulator) -> dict[int, int]:
+    """Return what each row of the present choice stands for: a task, or a processor; waiting is none of them."""
+    header = simulator.header
+    shown, width = int(header["shown"]), int(built(simulator.scenario).spec["machine"]["rows"][0])
+    listed = simulator.arrays["candidates"][0, : int(header["candidates"])].tolist()
+    return {place if place < shown else width + 1 + place - shown: one for place, one in enumerate(listed)}
+
+
 @dataclass(frozen=True)
 class Situation:
     """One point of an episode; times in ns, tasks and tiles as the episode numbers them."""
