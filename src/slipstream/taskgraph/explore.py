@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.core.copies import copy_lane
-from slipstream.core.heap import pending
+from slipstream.core.heap import NEVER, pending
 from slipstream.core.jit import entry, inlined, kernel
 from slipstream.core.lanes import ASKING
 from slipstream.core.rng import GOLDEN, mix
@@ -15,7 +15,6 @@ from slipstream.taskgraph.prospect import least_end
 from slipstream.taskgraph.slots import arrival_slot, link_slot
 from slipstream.taskgraph.state import ABSENT, CHOOSE_PROCESSOR, HOST, VALID
 
-NO_LIMIT = 2**62
 SECOND = np.uint64(0xA0761D6478BD642F)
 """Sets the second word of a fingerprint apart from the first."""
 
@@ -65,7 +64,7 @@ def explore(spec, state, rows, facts, free, frames, actions, table, filled, best
             continue
         if depth + 2 == frames.shape[0]:
             complete = False
-            continue
+            break
         depth += 1
         frames[depth].bound = bound
         frames[depth].slot = slot
@@ -191,7 +190,7 @@ def of_copy(spec, state, lane, tile, node):
     """Return what tells the state of a copy: where memory has a limit, also how many there were touched before it."""
     copy = state.copies[lane, tile, node]
     older = 0
-    if node != HOST and copy.state == VALID and spec.nodes[node].capacity < NO_LIMIT:
+    if node != HOST and copy.state == VALID and spec.nodes[node].capacity < NEVER:
         for other in range(state.lanes[lane].arrived * spec.machine[0].tiles):
             neighbour = state.copies[lane, other, node]
             if neighbour.state == VALID and neighbour.touched < copy.touched:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.core.heap import pending
+from slipstream.core.heap import NEVER, pending
 from slipstream.core.jit import entry, inlined, kernel
 from slipstream.taskgraph.memory import tile_at
 from slipstream.taskgraph.state import ABSENT, FINISHED, HELD, HOST, QUEUED, VALID, WRITE
-
-FAR = 2**62
 
 
 @entry
@@ -49,7 +47,7 @@ def least_end_of(spec, state, lane, task, times, tails, free):
     """Return when the longest path from a ready task on can end at the soonest."""
     machine = spec.machine[0]
     now = state.lanes[lane].now
-    soonest, node, load = np.int64(FAR), -1, np.int64(0)
+    soonest, node, load = np.int64(NEVER), -1, np.int64(0)
     for processor in range(machine.processors):
         kind = spec.processors[processor].kind
         if machine.transfers and spec.processors[processor].node != node:
