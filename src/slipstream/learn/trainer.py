@@ -69,7 +69,7 @@ class Trainer:
         settings = self.settings
         if settings.warm_start == ORACLE:
             own = settings.hindsight
-            return Oracle(self.scenario, self.policy, own.episodes, settings.seed, own.look_seconds)
+            return Oracle(self.scenario, self.learner, own.episodes, settings.seed, own.look_seconds)
         if self.expert is None:
             return None
         window = settings.hindsight.window * self.family.timescale(self.scenario)
