@@ -111,7 +111,8 @@ class _Model:
         ends = [end for _, end in self.situation.running.values()]
         arrivals = [job.arrival for job in self.episode.jobs]
         known = [time for where in self.situation.copies.values() for time in where.values()]
-        return math.gcd(horizon, self.situation.now, *times, *moves, *ends, *arrivals, *known)
+        busy = self.situation.links.values()
+        return math.gcd(horizon, self.situation.now, *times, *moves, *ends, *arrivals, *known, *busy)
 
     def up(self, time: int) -> int:
         """Return a time in units, rounded up."""
@@ -124,8 +125,8 @@ class _Model:
         name = number * self.episode.stride + task
         if name in self.situation.running:
             processor, end = self.situation.running[name]
-            chosen = [index == self.place_of[processor] for index in range(len(self.places))]
-            self.tasks[name] = _Task(self.now, self.now, end // self.unit, [int(one) for one in chosen])
+            chosen = [int(index == self.place_of[processor]) for index in range(len(self.places))]
+            self.tasks[name] = _Task(self.now, self.now, end // self.unit, chosen)
             self.cp.add(self.makespan >= end // self.unit)
             return
         begin = max(self.now, job.arrival // self.unit)
@@ -187,14 +188,13 @@ class _Model:
             writers = last_writers(template)
             first = number * self.episode.stride
             for task, one in enumerate(template.tasks):
-                if first + task in self.tasks and first + task not in self.situation.running:
-                    for tile, mode in one.accesses:
-                        if mode & READ:
-                            writer = writers[task, tile]
-                            version = _Version(number * self.parts.sizes.tiles + tile, first + writer)
-                            known = writer >= 0 and first + writer in self.tasks
-                            version = version if known else _Version(version.tile, -1)
-                            readers.setdefault(version, []).append(first + task)
+                if first + task not in self.tasks or first + task in self.situation.running:
+                    continue
+                for tile in (tile for tile, mode in one.accesses if mode & READ):
+                    writer = first + writers[task, tile]
+                    to_come = writers[task, tile] >= 0 and writer in self.tasks
+                    version = _Version(number * self.parts.sizes.tiles + tile, writer if to_come else -1)
+                    readers.setdefault(version, []).append(first + task)
         for version, own in readers.items():
             _Moves(self, version, own).add()
 
