@@ -53,6 +53,16 @@ def solve(
     return model.solve(seconds)
 
 
+def bottlenecks(parents: list[tuple[int, ...]]) -> list[int]:
+    """Return the tasks with which each other one has to wait: all come before them, or after them."""
+    before = [0] * len(parents)
+    for task, own in enumerate(parents):
+        for parent in own:
+            before[task] |= before[parent] | 1 << parent
+    after = [sum(before[other] >> task & 1 for other in range(len(parents))) for task in range(len(parents))]
+    return [task for task in range(len(parents)) if before[task].bit_count() + after[task] == len(parents) - 1]
+
+
 @dataclass
 class _Task:
     """The variables of a task, in units."""
@@ -99,6 +109,7 @@ class _Model:
                 if number * episode.stride + task not in situation.finished:
                     self._add_task(number, task)
         self._add_processors()
+        self._add_duties()
         if self.scenario.links is not None:
             self._add_tiles()
             for intervals in self.links.values():
@@ -177,6 +188,22 @@ class _Model:
             self.cp.add_no_overlap(intervals)
         else:
             self.cp.add_cumulative(intervals, [1] * len(intervals), count)
+
+    def _add_duties(self) -> None:
+        """Where nothing else happens any more, nobody may wait: whoever is asked first takes what there is."""
+        asked, ready = self.situation.duty
+        taken = []
+        for name in ready:
+            taken.append(self.cp.new_bool_var(""))
+            self.cp.add_implication(taken[-1], self.tasks[name].chosen[self.place_of[asked]])
+            self.cp.add(self.tasks[name].take == self.now).only_enforce_if(taken[-1])
+        if taken:
+            self.cp.add_bool_or(taken)
+        # A full memory may still be sending then.
+        if self.scenario.mode == "pull" and len(self.episode.jobs) == 1 and not self.limited:
+            for name in bottlenecks(self.episode.jobs[0].parents):
+                if name in self.tasks and name not in {*self.situation.running, *self.situation.held}:
+                    self.cp.add(self.tasks[name].chosen[self.place_of[0]] == 1)
 
     # Tiles
 
@@ -333,7 +360,7 @@ class _Moves:
         self._occupy(place.node, TO_DEVICE, start, self.load, by_host)
 
     def _asked_for(self, start: cp_model.IntVar, present: cp_model.IntVar, index: int | None) -> None:
-        """Let a link carry the version no sooner than some reader, at a place or anywhere, was taken."""
+        """Let a link carry the version no sooner than some reader, at a place or away from it, was taken."""
         model = self.model
         asks = []
         for reader in self.readers:
@@ -341,9 +368,18 @@ class _Moves:
             asking = model.cp.new_bool_var("")
             if index is not None:
                 model.cp.add_implication(asking, task.chosen[index])
+            else:
+                self._reads_elsewhere(task, asking)
             model.cp.add(start >= task.take).only_enforce_if(asking)
             asks.append(asking)
         model.cp.add_bool_or([*asks, ~present])
+
+    def _reads_elsewhere(self, task: _Task, asking: cp_model.IntVar) -> None:
+        """Let a reader that is where the version is not ask for it."""
+        for index, place in enumerate(self.model.places):
+            there = int(place.node in self.copies) if self.writer is None else self.writer.chosen[index]
+            if place.node != HOST and not _is_never(there):
+                self.model.cp.add_bool_or([~asking, _negated(task.chosen[index]), _negated(there)])
 
     def _occupy(self, node: int, which: int, start: cp_model.IntVar, time: int, present: cp_model.IntVar) -> None:
         """Let a link be busy with the version."""

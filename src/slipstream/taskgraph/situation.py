@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.core.heap import BLOCK, NEVER
+from slipstream.core.heap import BLOCK, NEVER, next_time
 from slipstream.core.simulator import Simulator
 from slipstream.taskgraph.build import built
 from slipstream.taskgraph.scenario import TaskgraphScenario
-from slipstream.taskgraph.state import FINISHED, HOST, LINKS_PER_DEVICE, LOADING, TO_HOST, VALID
+from slipstream.taskgraph.state import CHOOSE_TASK, FINISHED, HOST, LINKS_PER_DEVICE, LOADING, TO_HOST, VALID
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Situation:
     """Of each tile of a job that has arrived: nodes that have it, and from when on."""
     links: dict[int, int]
     """Until when each link that carries something is busy."""
+    duty: tuple[int, tuple[int, ...]]
+    """The processor that is asked, and the tasks of which it has to take one now; none where it may wait."""
 
     @staticmethod
     def of(simulator: Simulator) -> Situation:
@@ -87,7 +89,16 @@ class Situation:
             queued,
             _copies(arrays, arrived * int(machine["tiles"]), int(header["now"]), links),
             {link: time for link, time in links.items() if time < NEVER},
+            (int(header["asked"]), _duty(simulator)),
         )
+
+
+def _duty(simulator: Simulator) -> tuple[int, ...]:
+    """Return the tasks of which the processor that is asked has to take one."""
+    taken_by_processor = int(simulator.header["phase"]) == CHOOSE_TASK
+    if not taken_by_processor or next_time(simulator.arrays["heap"][0]) < NEVER:
+        return ()
+    return tuple(candidates_by_row(simulator).values())
 
 
 def _copies(arrays: dict[str, np.ndarray], tiles: int, now: int, links: dict[int, int]) -> dict[int, dict[int, int]]:
