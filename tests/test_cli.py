@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,57 @@ def test_lists_and_schema_are_json():
     assert {row["name"] for row in json.loads(slipstream("scenarios", "--json")[1])} >= {"edge/tiny", "edge/heavy"}
     assert {row["name"] for row in json.loads(slipstream("policies", "--json")[1])} >= set(names("edge"))
     assert "EdgeScenario" in json.loads(slipstream("schema")[1])["$defs"]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Return the file of a run of edge/tiny."""
+    file = tmp_path_factory.mktemp("recorded") / "run.parquet"
+    assert slipstream("run", "edge/tiny", "--policy", "fifo", "--log", str(file))[0] == 0
+    return file
+
+
+def test_regret_of_a_run_is_printed_and_drawn(recorded, tmp_path):
+    file, page = recorded, tmp_path / "regret.html"
+    code, output, _ = slipstream("oracle", "--regret", str(file), "--out", str(page), "--json")
+    assert code == 0
+    data = json.loads(output)
+    optimum = json.loads(slipstream("oracle", "edge/tiny", "--json")[1])
+    assert data["exact"]
+    assert data["best_known"] == pytest.approx(optimum["best_known"])
+    costs = {one["number"]: one["regret"] for one in data["decisions"]}
+    assert sum(costs.values()) == pytest.approx(data["best_known"] - data["reached"])
+    assert max(costs.values()) > 0.0
+    _, table, _ = slipstream("oracle", "--regret", str(file), "--top", "1")
+    dearest = max(data["decisions"], key=lambda one: (one["regret"], -one["number"]))
+    assert dearest["what"] in table
+    assert dearest["better"] in table
+    assert "(proven)" in " ".join(table.split())
+    text = page.read_text()
+    assert "What decisions cost" in text
+    marks = json.loads(re.search(r'"marks":(\[.*?\])', text)[1])
+    assert [mark["time"] for mark in marks][:1] == [dearest["time_ns"] / 1e6]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "expected a scenario, or --regret and the event log of a run"),
+        (["edge/tiny", "--regret", "RUN"], "a run names its scenario: expected one of the two"),
+        (["edge/tiny", "--out", "page.html"], "--out without --regret: expected both, or neither"),
+        (["--regret", "missing.parquet"], "missing.parquet: no such file"),
+        (["--regret", "RUN", "--policy", "random"], "is not what 'random' plays with seed 0"),
+        (["--regret", "RUN", "--policy", "nobody"], "expected --policy with the folder of the one that played"),
+        (["--regret", "RUN", "--out", "nowhere/page.html"], "the folder nowhere does not exist"),
+    ],
+)
+def test_regret_of_what_is_no_run_is_refused_in_one_line(recorded, tmp_path, arguments, told):
+    words = [str(recorded) if word == "RUN" else word for word in arguments]
+    code, output, error = slipstream("oracle", *words, cwd=tmp_path)
+    assert (code, output) == (2, "")
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_oracle_says_where_the_optimum_lies():

@@ -165,7 +165,7 @@ def test_every_bound_alone_holds_what_the_others_find(interference):
     for seed in range(100, 140):
         scenario = small_instance(seed, interference)
         jobs = jobs_of(scenario, Simulator(scenario).play(find("edf", "edge"), seed), seed, "test")
-        best, bound = search(at_start(scenario, seed), jobs, -math.inf, math.inf, math.inf)
+        best, bound, _ = search(at_start(scenario, seed), jobs, -math.inf, math.inf, math.inf)
         assert best == bound
         assert best <= relaxation(scenario, jobs) + 1e-9
         if interference == "none":
@@ -184,7 +184,7 @@ def test_the_relaxation_holds_where_no_rate_of_a_started_run_is_certain(monkeypa
 def test_a_search_that_runs_out_of_time_still_brackets_the_optimum():
     scenario = small_instance(2)
     jobs = jobs_of(scenario, Simulator(scenario).play(find("edf", "edge"), 2), 2, "test")
-    best, bound = search(at_start(scenario, 2), jobs, -math.inf, 100.0, 0.0)
+    best, bound, _ = search(at_start(scenario, 2), jobs, -math.inf, 100.0, 0.0)
     assert best < best_by_search(scenario, 2) < bound
 
 

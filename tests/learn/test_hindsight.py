@@ -174,7 +174,7 @@ def oracle_training(**changes):
 def test_the_oracle_says_what_the_best_continuation_of_every_candidate_earns():
     scenario = slipstream.load("edge/tiny")
     trainer = oracle_training()
-    oracle = Oracle(scenario, trainer.policy, 1, 0)
+    oracle = Oracle(scenario, trainer.learner, 1, 0)
     situations = oracle.look_around(trainer.pool, 0)
     seed = int(np.random.default_rng([0, 3, 0]).integers(2**61, size=1)[0])
     bracket = FAMILIES["edge"].oracle(scenario, seed, "train", 10.0)

@@ -9,8 +9,9 @@ from slipstream.core.simulator import Simulator
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
 from slipstream.taskgraph.bounds import area, bounds_of, least_makespan
+from slipstream.taskgraph.hindsight import work_of_episode
 from slipstream.taskgraph.metrics import tasks_of
-from slipstream.taskgraph.oracle import bracket, work_of_episode
+from slipstream.taskgraph.oracle import bracket
 
 LINK = {"bandwidth_mb_s": 250.0}
 

@@ -1,26 +1,76 @@
-"""`slipstream oracle`: how good anybody could have been."""
+"""`slipstream oracle`: how good anybody could have been, and what each decision of a run cost."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, errors, print_json
+from slipstream.cli.common import (
+    JsonOption,
+    SeedOption,
+    console,
+    errors,
+    print_json,
+    progress_bar,
+    writable,
+    write_text,
+)
 
-SecondsOption = Annotated[float, typer.Option(help="How long to solve, in seconds.", min=0.1, max=86_400.0)]
+if TYPE_CHECKING:
+    from slipstream.core.regret import Regret
+
+ScenarioArgument = Annotated[
+    str | None,
+    typer.Argument(help="Name of a built-in scenario, or a JSON file; not with --regret.", metavar="[SCENARIO]"),
+]
+SecondsOption = Annotated[
+    float, typer.Option(help="How long to solve, in seconds; with --regret, at each point.", min=0.1, max=86_400.0)
+]
+RegretOption = Annotated[
+    Path | None,
+    typer.Option(help="An event log written by `slipstream run --log`: say what its decisions cost.", metavar="RUN"),
+]
+PolicyOption = Annotated[
+    str | None, typer.Option(help="With --regret: the policy that played, where the log's name for it is not known.")
+]
+TopOption = Annotated[int, typer.Option(help="With --regret: how many decisions to show.", min=1)]
+OutOption = Annotated[Path | None, typer.Option(help="With --regret: write a page with the decisions marked here.")]
 
 
 def oracle(
-    scenario: ScenarioArgument,
+    scenario: ScenarioArgument = None,
     seed: SeedOption = 0,
     seconds: SecondsOption = 10.0,
+    regret: RegretOption = None,
+    policy: PolicyOption = None,
+    top: TopOption = 10,
+    out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bracket the best possible reward of one episode, all arrivals known.
+    """Bracket the best possible reward of one episode, all arrivals known; or say what each decision of a run cost.
 
     Example: slipstream oracle edge/tiny
     """
+    from slipstream.errors import InputError
+
+    if regret is not None:
+        if scenario is not None:
+            raise InputError(f"oracle {scenario} --regret: a run names its scenario: expected one of the two")
+        _regret(regret, policy, seconds, top, out, as_json)
+        return
+    if scenario is None:
+        raise InputError("oracle: expected a scenario, or --regret and the event log of a run")
+    if policy is not None or out is not None:
+        raise InputError(f"{'--policy' if policy is not None else '--out'} without --regret: expected both, or neither")
+    _bracket(scenario, seed, seconds, as_json)
+
+
+def _bracket(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
+    """Print where the best reward of an episode lies."""
     from slipstream.core.family import family_of
     from slipstream.scenario import load
 
@@ -41,3 +91,41 @@ def oracle(
             f"and {found.bound:,.2f}, which no policy can exceed (proven by {found.method})."
         )
     console.print(f"It took {found.seconds:.1f} s.")
+
+
+def _regret(path: Path, policy: str | None, seconds: float, top: int, out: Path | None, as_json: bool) -> None:
+    """Print what the decisions of a recorded run cost, dearest first."""
+    from slipstream.report.regret import page_of_regret, regret_of_run, regret_table
+    from slipstream.report.runs import read_recording, run_of
+
+    if out is not None:
+        writable(out)
+    events, about, scenario = read_recording(path)
+    with progress_bar("looking back") as move:
+        found = regret_of_run(path, events, about, scenario, policy, seconds, move)
+    run = run_of(events, about, scenario)
+    if out is not None:
+        command = shlex.join(["slipstream", *sys.argv[1:]])
+        write_text(out, page_of_regret(run, found, top, command))
+    if as_json:
+        print_json(_as_data(path, about, found, out))
+        return
+    console.print(regret_table(run, found, top))
+    if out is not None:
+        console.print(f"Written: {out}", soft_wrap=True)
+
+
+def _as_data(path: Path, about: dict[str, Any], found: Regret, out: Path | None) -> dict[str, Any]:
+    """Return the regret of a run as JSON-ready data."""
+    return {
+        "run": str(path),
+        "policy": about["policy"],
+        "seed": about["seed"],
+        "reached": found.reached,
+        "best_known": found.best_known,
+        "bound": found.bound,
+        "exact": found.exact,
+        "regret": found.total,
+        "decisions": [one.to_dict() for one in found.decisions],
+        "report": None if out is None else str(out),
+    }

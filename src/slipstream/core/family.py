@@ -7,7 +7,6 @@ are imported when they are first needed, so that `import slipstream` stays quick
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +20,7 @@ from slipstream.errors import InputError
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
+    from slipstream.core.regret import Hindsight
     from slipstream.core.variation import Variation
 
 
@@ -136,13 +136,18 @@ class Family(ABC):
         found: Bracket = self._room("oracle").bracket(scenario, seed, namespace, seconds)
         return found
 
-    def still_to_earn(self, scenario: Any, seed: int, namespace: str) -> Callable[[Any], float]:
-        """Return what gives the most that can still be earned from where a simulator of this episode is.
+    def hindsight(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Hindsight:
+        """Return what says, from any point of an episode on, what can still become of it.
 
-        Raises:
-            InputError: The episode is too long, or the family's episodes cannot be solved choice by choice.
+        Every look takes up to about `seconds`. Where the family has nothing better, heuristics play on: an estimate.
         """
-        raise InputError(f"oracle: episodes of the family '{self.name}' cannot be solved choice by choice")
+        from slipstream.core.regret import Rollouts
+
+        look_back = getattr(self._room("oracle"), "hindsight", None)
+        if look_back is not None:
+            found: Hindsight = look_back(scenario, seed, namespace, seconds)
+            return found
+        return Rollouts(scenario, f"oracle: episodes of the family '{self.name}' cannot be solved choice by choice")
 
     def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
         """Return the jobs of one episode and where they ran, from its event log, for pictures."""

@@ -58,7 +58,7 @@ class _Search:
             self.best = max(self.best, earned)
             return True
         mask = self.simulator.observe()[2].copy()
-        saved = {name: array.copy() for name, array in self.simulator.arrays.items() if name != "log"}
+        saved = self.simulator.save()
         for action in np.flatnonzero(mask).tolist():
             if perf_counter() > self.deadline:
                 return False
@@ -67,6 +67,5 @@ class _Search:
             total = earned + float(self.simulator.header["reward"])
             if total > self.best and not self.try_all(total):
                 return False
-            for name, array in saved.items():
-                self.simulator.arrays[name][...] = array
+            self.simulator.restore(saved)
         return True

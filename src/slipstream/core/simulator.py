@@ -108,12 +108,7 @@ class Simulator:
         kept: list[np.ndarray] = []
         take = sink or kept.append
         self.reset(seed, namespace, take)
-        if isinstance(policy, WholeEpisodes):
-            while policy.run(self, FOREVER) == lanes.LOG_FULL:
-                self._flush(take)
-        else:
-            while self.asking:
-                self.step(policy.choose(*self.observe()), take)
+        self.go_on(policy, take)
         take(self.log())
         if self.header["mistakes"]:
             count = int(self.header["mistakes"])
@@ -121,6 +116,24 @@ class Simulator:
                 f"policy '{policy.name}' made {count} choices that were not allowed: each counted as wait", stacklevel=2
             )
         return kept[0] if len(kept) == 1 else np.concatenate([*kept, self.arrays["log"][0, :0]])
+
+    def go_on(self, policy: Policy, sink: Sink) -> None:
+        """Play from here to the end of the episode; what the log has no room for is handed on."""
+        if isinstance(policy, WholeEpisodes):
+            while policy.run(self, FOREVER) == lanes.LOG_FULL:
+                self._flush(sink)
+        else:
+            while self.asking:
+                self.step(policy.choose(*self.observe()), sink)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the present state, to go back to; the event log is no part of it."""
+        return {name: array.copy() for name, array in self.arrays.items() if name != "log"}
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Go back to a state that was saved."""
+        for name, array in saved.items():
+            self.arrays[name][...] = array
 
     def _flush(self, sink: Sink) -> None:
         sink(self.log())

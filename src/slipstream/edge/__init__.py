@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slipstream.core.family import Family
 
@@ -24,11 +23,6 @@ class EdgeFamily(Family):
     reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation", "energy")
     default_policy = "edf"
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
-
-    def still_to_earn(self, scenario: EdgeScenario, seed: int, namespace: str) -> Callable[[Any], float]:
-        from slipstream.edge.oracle import still_to_earn
-
-        return still_to_earn(scenario, seed, namespace)
 
     @property
     def generator(self) -> Generator:

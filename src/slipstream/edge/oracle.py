@@ -7,14 +7,15 @@ optimum is bracketed: from the best reward that any policy or plan reached, to t
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from time import perf_counter
 
 from slipstream.core.bracket import Bracket
+from slipstream.core.regret import Hindsight, Rest, Rollouts
 from slipstream.core.search import best_policy
 from slipstream.core.simulator import Simulator
-from slipstream.edge.hindsight import jobs_of, plain
+from slipstream.edge.build import spec_arrays
+from slipstream.edge.cast import cast
+from slipstream.edge.hindsight import Job, jobs_of, plain
 from slipstream.edge.relaxation import relaxation
 from slipstream.edge.scenario import Closed, EdgeScenario
 from slipstream.edge.schedule import Schedule, play
@@ -50,7 +51,7 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
     if short and best < bound - TOLERANCE:
         fresh = Simulator(scenario, log_rows=0)
         fresh.reset(seed, namespace)
-        found, searched = search(fresh, jobs, best, bound, began + seconds)
+        found, searched, _ = search(fresh, jobs, best, bound, began + seconds)
         if found > best:
             source, best = "search", found
         if searched < bound:
@@ -61,20 +62,55 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
     return Bracket(best, best if exact else bound, exact, source, method, perf_counter() - began)
 
 
-def still_to_earn(scenario: EdgeScenario, seed: int, namespace: str) -> Callable[[Simulator], float]:
-    """Return what gives the most that can still be earned from where a simulator of this short episode is."""
+def hindsight(scenario: EdgeScenario, seed: int, namespace: str, seconds: float) -> Hindsight:
+    """Return what says what can still become of an episode: exactly if it is short, else an estimate."""
     _check_open(scenario)
     events = Simulator(scenario).play(find("edf", "edge"), seed, namespace)
     jobs = jobs_of(scenario, events, seed, namespace)
     if len(jobs) > SHORT:
-        raise InputError(
-            f"oracle: an episode of {len(jobs)} jobs is not solved choice by choice: expected {SHORT} jobs at most"
-        )
+        long = f"oracle: an episode of {len(jobs)} jobs is not solved choice by choice: expected {SHORT} jobs at most"
+        return Rollouts(scenario, long)
+    return Remainder(jobs, seconds)
 
-    def solve(simulator: Simulator) -> float:
-        return search(simulator, jobs, -math.inf, math.inf, math.inf)[0] if simulator.asking else 0.0
 
-    return solve
+class Remainder:
+    """What can still become of a short episode, by trying all choices."""
+
+    refusal = ""
+
+    def __init__(self, jobs: list[Job], seconds: float) -> None:
+        self.jobs, self.seconds = jobs, seconds
+
+    def look(self, simulator: Simulator, earned: float, known: Rest) -> Rest:
+        """Return what can become of the episode from where a simulator is that keeps no log."""
+        if not simulator.asking:
+            return Rest(earned, earned, method="end")
+        here = simulator.save()
+        until = perf_counter() + self.seconds
+        best, bound, action = search(simulator, self.jobs, known.best - earned, known.bound - earned, until)
+        simulator.restore(here)
+        return Rest(earned + best, earned + bound, action, "run" if action < 0 else "search", "search")
+
+    def describe(self, simulator: Simulator, action: int) -> str:
+        """Return in a few words what an action does where a simulator is."""
+        return describe(simulator, action)
+
+
+def describe(simulator: Simulator, action: int) -> str:
+    """Return in a few words what an action does where a simulator is."""
+    names_of = cast(simulator.scenario)
+    spec = spec_arrays(simulator.scenario)
+    tasks, variants = spec["variants"].shape
+    first_drop, streams = int(spec["device"]["first_drop"][0]), int(spec["device"]["streams"][0])
+    asked = names_of.resources[int(simulator.header["asked"])]
+    if not 0 <= action < first_drop + tasks:
+        return f"{asked} waits"
+    if action >= first_drop:
+        return f"drop a job of {names_of.tasks[action - first_drop]}"
+    pair, stream = (action, -1) if action < tasks * variants else divmod(action - tasks * variants, streams)
+    task, variant = divmod(pair, variants)
+    what = f"{names_of.tasks[task]} as {names_of.variants[task][variant]}"
+    return f"{asked} runs {what}" if stream < 0 else f"{names_of.resources[stream]} is interrupted for {what}"
 
 
 def _check_open(scenario: EdgeScenario) -> None:

@@ -42,19 +42,20 @@ TAKEN_APART = ("lanes", "tasks", "queue", "streams", "heap")
 State = list[bytes]
 
 
-def search(simulator: Simulator, jobs: list[Job], best: float, bound: float, until: float) -> tuple[float, float]:
-    """Return the best reward found from here on, at least `best`, and a bound, at most `bound`.
+def search(simulator: Simulator, jobs: list[Job], best: float, bound: float, until: float) -> tuple[float, float, int]:
+    """Return the best reward found from here on, at least `best`, a bound, at most `bound`, and the first choice.
 
-    They are equal if all was tried in time: it stops when `best` meets `bound`, or when the clock shows `until`. The
-    simulator must keep no log; it is left wherever the search ended.
+    That is -1 if nothing exceeds `best`. The first two are equal if all was tried in time: it stops when `best` meets
+    `bound`, or when the clock shows `until`. The simulator must keep no log; it is left wherever the search ended.
     """
     snapshots, hope_of_the_rest = _Snapshots(simulator), _Hope(simulator, jobs)
     earned = {snapshots.key(): 0.0}
-    open_states = [(bound, 0.0, snapshots.key(), snapshots.save())] if simulator.asking else []
+    open_states = [(bound, 0.0, snapshots.key(), snapshots.save(), -1)] if simulator.asking else []
+    best_first = -1
     while open_states and best < bound - LEAST_GAIN:
         if perf_counter() > until or len(earned) > MOST_STATES:
-            return best, min(bound, max(best, *(hope for hope, *_ in open_states)))
-        hope, so_far, key, state = open_states.pop()
+            return best, min(bound, max(best, *(hope for hope, *_ in open_states))), best_first
+        hope, so_far, key, state, first = open_states.pop()
         if hope <= best + LEAST_GAIN or so_far < earned[key]:
             continue
         children = []
@@ -63,16 +64,17 @@ def search(simulator: Simulator, jobs: list[Job], best: float, bound: float, unt
             snapshots.restore(state)
             simulator.step(action)
             total = so_far + float(simulator.header["reward"])
+            began = action if first < 0 else first
             if not simulator.asking:
-                best = max(best, total)
+                best, best_first = (total, began) if total > best + LEAST_GAIN else (best, best_first)
                 continue
             hope, key = total + hope_of_the_rest(), snapshots.key()
             if hope > best + LEAST_GAIN and total > earned.get(key, -math.inf):
                 earned[key] = total
-                children.append((hope, total, key, snapshots.save()))
+                children.append((hope, total, key, snapshots.save(), began))
         # The most hopeful is looked at first, and all that follows from it before the next.
         open_states += sorted(children, key=lambda child: child[0])
-    return best, best
+    return best, best, best_first
 
 
 class _Snapshots:

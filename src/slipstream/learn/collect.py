@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 from numba.experimental import structref
 
+from slipstream.core.copies import best_outcome
 from slipstream.core.jit import algebra, entry, kernel
 from slipstream.core.lanes import ASKING, TERMINATED, advance, choose, reset
 from slipstream.core.rng import episode_key, next_seed, stream_key, uniform
@@ -248,12 +249,36 @@ def choose_candidate(spec, state, lane, sheet, network, choice, rollout, step, r
     rollout.time[lane, step] = state.lanes[lane].now
 
 
+@kernel
+def foresee(spec, state, lane, raw, outlook):
+    """Return the most that a lane can still earn under one of the judges, 0 if its episode is over."""
+    rows, forms, addresses, expected = outlook
+    if state.lanes[lane].status != ASKING:
+        return 0.0
+    return best_outcome(spec, state, lane, expected.shape[0], rows, raw, forms, addresses)
+
+
+@kernel
+def cost_of_step(spec, state, lane, raw, outlook):
+    """Return what the step that was made changed in what a lane can earn: minus its regret, as the judges see it."""
+    expected = outlook[3]
+    before = expected[lane]
+    expected[lane] = foresee(spec, state, lane, raw, outlook)
+    change = state.lanes[lane].reward + expected[lane] - before
+    if state.lanes[lane].status != ASKING:
+        expected[lane] = np.nan
+    return change
+
+
 @algebra
-def take(spec, state, lane, sheet, choice, network, rollout, step):
+def take(spec, state, lane, sheet, choice, network, rollout, step, raw, outlook):
     """Go on with the candidate that was drawn, and keep what came of it."""
     header = state.lanes[lane]
+    judged = outlook[1].shape[0] > 0
+    if judged and np.isnan(outlook[3][lane]):
+        outlook[3][lane] = foresee(spec, state, lane, raw, outlook)
     advance(spec, state, lane, np.int64(sheet.legal[choice, rollout.taken[lane, step]]))
-    rollout.reward[lane, step] = header.reward
+    rollout.reward[lane, step] = cost_of_step(spec, state, lane, raw, outlook) if judged else header.reward
     rollout.elapsed[lane, step] = header.elapsed
     rollout.ended[lane, step] = 0
     if header.status != ASKING:
@@ -268,11 +293,13 @@ def take(spec, state, lane, sheet, choice, network, rollout, step):
 
 
 @entry
-def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, key, first_lane, until_end):
+def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, outlook, key, first_lane, until_end):
     """Let every lane make choices by the network, as many as the rollout has room for, and keep them.
 
     The lanes go step by step together, as many at a time as the network has room for. Random numbers come from `key`,
-    the number of the lane and the step. With `until_end`, a lane stops at the end of its episode.
+    the number of the lane and the step. With `until_end`, a lane stops at the end of its episode. `outlook` is rows,
+    forms and addresses of the judges, and what they expect of every lane, not a number where they were not asked; with
+    any judge, the reward of a step is minus its regret, and the lane behind the last is theirs to try things in.
     """
     lanes, steps = rollout.begin.shape
     most = sheet.legal.shape[0] - 1
@@ -299,7 +326,7 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, k
                     spec, state, member, sheet, network, choice, rollout, step, raw, form, address, loyalty, draws
                 )
             for choice in range(together):
-                take(spec, state, members[choice], sheet, choice, network, rollout, step)
+                take(spec, state, members[choice], sheet, choice, network, rollout, step, raw, outlook)
 
 
 @entry

@@ -33,6 +33,8 @@ class HindsightSettings:
     """Most candidates of a choice that are tried: those that the network likes best."""
     episodes: int = 8
     """Episodes of a round that the oracle looks at, if it is what the training starts from."""
+    look_seconds: float = 1.0
+    """How long the oracle looks at a candidate, at the most; what it has not solved by then is an estimate."""
     apart: int = 8
     """Choices that lanes make by the network between two situations that are looked at."""
     remembered: int = 40

@@ -6,58 +6,74 @@ an expert that knows the future, so it is only for scenarios whose episodes the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
 import numpy as np
 
 from slipstream.core.family import family_of
+from slipstream.core.regret import Hindsight, Rest
 from slipstream.core.simulator import Simulator
+from slipstream.errors import InputError
+from slipstream.learn.branches import see
 from slipstream.learn.choices import Choices
-from slipstream.learn.rollout import LanePool
+from slipstream.learn.collect import make_rollout
+from slipstream.learn.learner import Learner
+from slipstream.learn.rollout import Group, LanePool, Rollout
 from slipstream.learn.situations import Situations
-from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.inference import make_network
 
 
 class Oracle:
     """Looks at every choice of short episodes that a network plays."""
 
-    def __init__(self, scenario: Any, policy: Callable[[], CompiledPolicy], episodes: int, seed: int) -> None:
-        """`policy` gives the network as it is when asked."""
-        self.scenario, self.policy, self.episodes, self.seed = scenario, policy, episodes, seed
+    def __init__(self, scenario: Any, learner: Learner, episodes: int, seed: int, seconds: float = math.inf) -> None:
+        """The oracle looks at a candidate for up to `seconds`."""
+        self.scenario, self.learner, self.episodes, self.seed, self.seconds = scenario, learner, episodes, seed, seconds
         self.family = family_of(scenario)
         self.simulator = Simulator(scenario, log_rows=0)
+        self.lane = Group(scenario, 0, 1, learner.network.reads_graph)
         # What cannot be solved is refused before anything is trained.
-        self.family.still_to_earn(scenario, seed, "train")
+        refusal = self.family.hindsight(scenario, seed, "train", seconds).refusal
+        if refusal:
+            raise InputError(refusal)
 
     def look_around(self, pool: LanePool, round_number: int) -> Situations:
         """Return the choices of some training episodes; the lanes of the pool have no part in it."""
         seeds = np.random.default_rng([self.seed, 3, round_number]).integers(2**61, size=self.episodes)
-        policy, seen, earned = self.policy(), [], []
+        parts = []
         for seed in seeds.tolist():
-            still_to_earn = self.family.still_to_earn(self.scenario, seed, "train")
+            hindsight = self.family.hindsight(self.scenario, seed, "train", self.seconds)
             self.simulator.reset(seed, "train")
+            so_far = 0.0
             while self.simulator.asking:
-                sight = tuple(array.copy() for array in self.simulator.observe())
-                if sight[2].sum() > 1:
-                    seen.append(policy.shown(*sight))
-                    earned.append(self._try_all(np.flatnonzero(sight[2]), still_to_earn))
-                self.simulator.step(policy.choose(*sight))
-        rows = np.concatenate([rows[legal] for rows, _, legal in seen])
-        global_rows = np.stack([global_row for _, global_row, _ in seen])
-        counts = np.array([len(legal) for _, _, legal in seen], np.int32)
-        begin = (np.cumsum(counts) - counts).astype(np.int64)
-        return Situations.of(Choices(rows, global_rows, begin, counts), np.concatenate(earned))
+                seen, actions, logits = self._see()
+                if len(actions) > 1:
+                    parts.append(Situations.of(seen, self._try_all(actions, so_far, hindsight)))
+                self.simulator.step(int(actions[logits.argmax()]))
+                so_far += float(self.simulator.header["reward"])
+        return Situations.joined(parts)
 
-    def _try_all(self, actions: np.ndarray, still_to_earn: Callable[[Simulator], float]) -> np.ndarray:
+    def _see(self) -> tuple[Choices, np.ndarray, np.ndarray]:
+        """Return the present choice as the network sees it, what it may choose, and its logits."""
+        lane, layout = self.lane, self.learner.layout
+        for name, array in self.simulator.save().items():
+            lane.arrays[name][...] = array
+        rollout = Rollout.empty(1, 1, lane.candidates, layout.widths[:2], lane.graph)
+        actions = np.zeros((1, lane.candidates), np.int64)
+        logits = np.full(actions.shape, -np.inf)
+        network = make_network(layout, self.learner.weights)
+        see(lane.spec, lane.state, lane.sheet, network, make_rollout(rollout.arrays), actions, logits)
+        count = int(rollout.count[0, 0])
+        return rollout.choices().picked(np.zeros(1, np.int64)), actions[0, :count], logits[0, :count]
+
+    def _try_all(self, actions: np.ndarray, so_far: float, hindsight: Hindsight) -> np.ndarray:
         """Return the most that every action can lead to; the simulator stays where it is."""
-        arrays = self.simulator.arrays
-        here = {name: array.copy() for name, array in arrays.items()}
+        here = self.simulator.save()
         earned = np.zeros(len(actions))
         for index, action in enumerate(actions.tolist()):
             self.simulator.step(action)
-            reward = float(self.simulator.header["reward"])
-            earned[index] = reward + still_to_earn(self.simulator)
-            for name, array in here.items():
-                arrays[name][...] = array
+            reward = so_far + float(self.simulator.header["reward"])
+            earned[index] = hindsight.look(self.simulator, reward, Rest(-math.inf, math.inf)).best
+            self.simulator.restore(here)
         return earned

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.core import lanes
+from slipstream.core.copies import lane_bytes
 from slipstream.core.family import family_of
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import namespace_code
@@ -62,8 +63,10 @@ class Rollout:
 class Group:
     """Lanes of one scenario with their structs; a thread runs one group at a time."""
 
-    def __init__(self, scenario: Any, first_lane: int, count: int, graph: bool = False) -> None:
-        """With `graph`, what the lanes show has it."""
+    def __init__(
+        self, scenario: Any, first_lane: int, count: int, graph: bool = False, judges: Sequence[Heuristic] = ()
+    ) -> None:
+        """With `graph`, what the lanes show has it. With judges, there is one lane more, for them."""
         family = family_of(scenario)
         shape = family.graph(scenario) if graph else None
         self.graph = NO_GRAPH
@@ -71,7 +74,7 @@ class Group:
             self.graph = GraphRoom(len(shape.features.observed), shape.nodes, shape.edges)
         self.scenario, self.first_lane, self.count = scenario, first_lane, count
         self.candidates = family.candidate_rows(scenario)
-        self.arrays = family.state_arrays(scenario, count, 0)
+        self.arrays = family.state_arrays(scenario, count + bool(judges), 0)
         self.spec = family.make_spec(family.spec_arrays(scenario))
         self.state = family.make_state(self.arrays)
         features = (family.global_features, family.candidate_features)
@@ -79,6 +82,13 @@ class Group:
         self.raw = make_sheet(sheet_arrays(1, family.all_rows(scenario), *features, raw=True))
         for sheet in (self.sheet, self.raw):
             lanes.prepare_sheet(self.spec, self.state, sheet)
+        for judge in judges:
+            judge.prepare_for(scenario)
+        self.expected = np.full(count, np.nan)
+        """What the judges expect that each lane still earns; not a number where they were not asked yet."""
+        forms = np.array([judge.form for judge in judges], np.int64)
+        addresses = np.array([judge.address for judge in judges], np.int64)
+        self.outlook = (lane_bytes(self.arrays), forms, addresses, self.expected)
         self._copies: Group | None = None
 
     def take_number(self, heuristic: Heuristic) -> None:
@@ -96,12 +106,23 @@ class Group:
 class LanePool:
     """Groups of lanes, one per scenario given, that share the work of a rollout among threads."""
 
-    def __init__(self, scenarios: Sequence[Any], lane_count: int, threads: int, graph: bool = False) -> None:
-        """With `graph`, the networks that play look at graphs."""
+    def __init__(
+        self,
+        scenarios: Sequence[Any],
+        lane_count: int,
+        threads: int,
+        graph: bool = False,
+        judges: Sequence[Heuristic] = (),
+    ) -> None:
+        """With `graph`, the networks that play look at graphs. With judges, rewards are minus the regret.
+
+        That of a step is estimated: what the best of the judges would still have earned before it, less what came of
+        it and the best of them would earn after it.
+        """
         borders = np.linspace(0, lane_count, len(scenarios) + 1).astype(int)
         self.lane_count = lane_count
         self.groups = [
-            Group(scenario, int(first), int(end - first), graph)
+            Group(scenario, int(first), int(end - first), graph, judges)
             for scenario, first, end in zip(scenarios, borders[:-1], borders[1:], strict=True)
         ]
         self.candidates = max(group.candidates for group in self.groups)
@@ -116,6 +137,7 @@ class LanePool:
         for group in self.groups:
             part = slice(group.first_lane, group.first_lane + group.count)
             begin_lanes(group.spec, group.state, seeds[part].astype(np.int64), code)
+            group.expected[:] = np.nan
 
     def collect(
         self,
@@ -147,7 +169,7 @@ class LanePool:
                 expert.prepare_for(group.scenario)
             network = make_network(layout, weights)
             structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
-            collect(*structs, form, address, loyalty, draws, group.first_lane, until_end)
+            collect(*structs, form, address, loyalty, group.outlook, draws, group.first_lane, until_end)
 
         self.map(run)
         return Rollout(arrays)

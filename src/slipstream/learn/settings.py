@@ -44,6 +44,9 @@ class TrainSettings:
     """Threads that play and learn."""
     warm_start: str | None = None
     """Heuristic to imitate first, by name, or `oracle` where it solves the episodes; none: from random weights."""
+    judges: str = ""
+    """Heuristics by which steps are judged, as `peft,mct`: the reward of a step is then minus its regret, estimated by
+    the best that one of them would make of the rest of the episode. None: the scenario's own reward."""
     start_from: str | None = None
     """Folder of a trained policy of the same family whose weights are those to begin with; none: random ones."""
     variation: Variation = field(default_factory=Variation)

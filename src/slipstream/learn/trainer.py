@@ -45,6 +45,7 @@ class Trainer:
         self.scenario, self.settings = scenario, settings
         self.family = family_of(scenario)
         self.expert = self._find_expert()
+        self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
         torch.manual_seed(settings.seed)
         self.network = _build_network(self.family, settings.network)
         if settings.start_from is not None:
@@ -69,7 +70,8 @@ class Trainer:
     def _find_lookout(self) -> Lookout | None:
         settings = self.settings
         if settings.warm_start == ORACLE:
-            return Oracle(self.scenario, self.policy, settings.hindsight.episodes, settings.seed)
+            own = settings.hindsight
+            return Oracle(self.scenario, self.learner, own.episodes, settings.seed, own.look_seconds)
         if self.expert is None:
             return None
         window = settings.hindsight.window * self.family.timescale(self.scenario)
@@ -83,6 +85,12 @@ class Trainer:
         if not isinstance(expert, Heuristic):
             raise InputError(f"warm start: '{self.settings.warm_start}' is no heuristic: expected one, or '{ORACLE}'")
         return expert
+
+    def _find_judge(self, name: str) -> Heuristic:
+        judge = find(name, self.family.name)
+        if not isinstance(judge, Heuristic) or judge.parameter is not None:
+            raise InputError(f"training: judges has '{name}': expected names of heuristics without a number")
+        return judge
 
     @property
     def phase(self) -> str:
@@ -108,7 +116,7 @@ class Trainer:
             variation = replace(settings.variation, **now)
             draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=settings.groups)
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
-        pool = LanePool(scenarios, settings.lanes, settings.threads, self.network.reads_graph)
+        pool = LanePool(scenarios, settings.lanes, settings.threads, self.network.reads_graph, self.judges)
         pool.start(self._seeds(round_number))
         return pool
 

@@ -27,10 +27,17 @@ PER_TASK = {
 }
 
 
-def page(runs: Sequence[Run], command: str, title: str | None = None, opening: str = "") -> str:
+def page(
+    runs: Sequence[Run],
+    command: str,
+    title: str | None = None,
+    opening: str = "",
+    marks: Sequence[dict[str, Any]] = (),
+) -> str:
     """Return the report of one or more runs as HTML; `command` is the one that makes this page.
 
-    `opening`, which is HTML already, stands before the figures of the runs.
+    `opening`, which is HTML already, stands before the figures of the runs. `marks` are shown on the Gantt charts: each
+    has a time in the family's unit, a label, and a text to read where one points at it.
     """
     if len({run.scenario.family for run in runs}) > 1:
         raise InputError("the runs are of different families: expected runs of one family, which share their metrics")
@@ -51,6 +58,7 @@ def page(runs: Sequence[Run], command: str, title: str | None = None, opening: s
         "end": max(run.timeline.end for run in runs) / unit,
         "first": figures.first_window(runs),
         "fates": FATES,
+        "marks": list(marks),
         "runs": [figures.gantt(run) for run in runs],
         "waiting": figures.waiting(runs, labels),
         "figures": pictures,

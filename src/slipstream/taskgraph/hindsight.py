@@ -1,17 +1,34 @@
-"""What is known of an episode afterwards: the luck of every task, and how to play a schedule again."""
+"""An episode in hindsight: when its jobs arrive, and what each task takes where, its luck known."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from slipstream.core.rng import normal
+from slipstream.core.eventlog import ARRIVAL, EVENT
+from slipstream.core.job_stream import FIRST_JOB_STREAM
+from slipstream.core.rng import NAMESPACES, episode_key, normal, stream_key
 from slipstream.core.simulator import Simulator
+from slipstream.policies.base import find
 from slipstream.taskgraph.build import built
 from slipstream.taskgraph.scenario import Additive, NoNoise, TaskgraphScenario
-from slipstream.taskgraph.schedule import Solution
+from slipstream.taskgraph.state import READ, WRITE
 from slipstream.taskgraph.tasks import KIND_STRIDE
+from slipstream.taskgraph.templates import Template
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job of an episode: when it arrives, and its tasks; times in ns."""
+
+    arrival: int
+    durations: list[list[int]]
+    """Of each task, by kind of processor."""
+    parents: list[tuple[int, ...]]
+    template: int
 
 
 def durations_of_job(scenario: TaskgraphScenario, graph: int, key: np.uint64) -> list[list[int]]:
@@ -40,30 +57,136 @@ def durations_of_job(scenario: TaskgraphScenario, graph: int, key: np.uint64) ->
     return result
 
 
-class Replay:
-    """Plays a schedule again: each processor takes the next task that was planned for its kind, when it is time."""
+def work_of_episode(scenario: TaskgraphScenario, arrivals: np.ndarray, seed: int, namespace: str) -> list[Work]:
+    """Return the jobs of an episode with the durations that it draws."""
+    key = np.uint64(episode_key(NAMESPACES[namespace], seed))
+    library = built(scenario).library
+    jobs = []
+    for number, (time, graph) in enumerate(zip(arrivals["time"].tolist(), arrivals["task"].tolist(), strict=True)):
+        times = durations_of_job(scenario, graph, np.uint64(stream_key(key, FIRST_JOB_STREAM + number)))
+        parents = [task.parents for task in library.templates[graph].tasks]
+        jobs.append(Work(time, times, parents, graph))
+    return jobs
 
-    def __init__(self, solution: Solution, simulator: Simulator) -> None:
-        self.simulator = simulator
-        spec = built(simulator.scenario).spec
-        self.kinds = spec["processors"]["kind"].tolist()
-        self.tasks = int(spec["machine"]["tasks"][0])
-        self.planned = {
-            job * self.tasks + number: pair
-            for job, pairs in enumerate(solution.starts)
-            for number, pair in enumerate(pairs)
-        }
 
-    def choose(self) -> int:
-        """Return the row of the earliest planned task of the kind, or wait if that is still to come."""
-        header, arrays = self.simulator.header, self.simulator.arrays
-        kind = self.kinds[int(header["asked"])]
-        rows, behind = int(header["shown"]), int(header["candidates"]) - int(header["shown"])
-        width = int(built(self.simulator.scenario).spec["machine"]["rows"][0])
-        due = []
-        for place, task in enumerate(arrays["candidates"][0, : rows + behind].tolist()):
-            start, chosen = self.planned[task]
-            if chosen == kind and start <= int(header["now"]):
-                due.append((start, task, place if place < rows else width + 1 + place - rows))
-        last = self.simulator.family.all_rows(self.simulator.scenario) - 1
-        return min(due)[2] if due else last
+@dataclass(frozen=True)
+class Episode:
+    """All that is known of an episode afterwards, whoever plays it."""
+
+    scenario: TaskgraphScenario
+    jobs: list[Work]
+
+    @staticmethod
+    def of(scenario: TaskgraphScenario, seed: int, namespace: str) -> Episode:
+        """Return the episode of a seed; arrivals do not depend on who plays."""
+        events = Simulator(scenario).play(find("fifo", "taskgraph"), seed, namespace)
+        return Episode(scenario, work_of_episode(scenario, events[events["kind"] == ARRIVAL], seed, namespace))
+
+    @property
+    def arrived(self) -> np.ndarray:
+        """When each job arrives, and what it is, as the rows of an event log say it."""
+        rows = np.zeros(len(self.jobs), EVENT)
+        rows["time"] = self.arrivals
+        rows["task"] = [job.template for job in self.jobs]
+        return rows
+
+    @property
+    def tasks(self) -> int:
+        """How many there are."""
+        return sum(len(job.durations) for job in self.jobs)
+
+    @property
+    def stride(self) -> int:
+        """What the number of a task grows by from job to job."""
+        return built(self.scenario).sizes.tasks
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """(tasks of all jobs, kinds) of ns: what each takes; 0 where a job has no such task."""
+        times = np.zeros((len(self.jobs) * self.stride, len(self.scenario.processors)), np.int64)
+        for number, job in enumerate(self.jobs):
+            times[number * self.stride : number * self.stride + len(job.durations)] = job.durations
+        return times
+
+    @cached_property
+    def tails(self) -> np.ndarray:
+        """(tasks of all jobs, kinds) of ns: what comes after each at the least, if it ran on a kind.
+
+        Along the longest path from it on, each task on the kind that suits the path best; what a task has written has
+        to move to a child on another kind of processor that reads it.
+        """
+        tails = np.zeros_like(self.times)
+        for number, job in enumerate(self.jobs):
+            template = built(self.scenario).library.templates[job.template]
+            delays = _Delays(self.scenario, template, job.template)
+            first = number * self.stride
+            for task in range(len(job.durations) - 1, -1, -1):
+                for child in template.children[task]:
+                    ends = self.times[first + child] + tails[first + child]
+                    after = (delays.between(task, child) + ends).min(axis=1)
+                    np.maximum(tails[first + task], after, out=tails[first + task])
+        return tails
+
+    @cached_property
+    def longest(self) -> np.ndarray:
+        """(jobs) of ns: the longest path of each, at the least."""
+        ends = (self.times + self.tails).min(axis=1)
+        return np.array([ends[n * self.stride : n * self.stride + len(job.durations)].max() for n, job in self._jobs()])
+
+    @cached_property
+    def arrivals(self) -> np.ndarray:
+        """(jobs) of ns."""
+        return np.array([job.arrival for job in self.jobs], np.int64)
+
+    @cached_property
+    def by_bent(self) -> np.ndarray:
+        """The numbers of all tasks, those first that suit the first kind of processor better than the second."""
+        numbers = np.array([n * self.stride + task for n, job in self._jobs() for task in range(len(job.durations))])
+        times = self.times[numbers].astype(np.float64)
+        return np.asarray(numbers[np.argsort(times[:, 0] / times[:, -1], kind="stable")].astype(np.int32))
+
+    def _jobs(self) -> list[tuple[int, Work]]:
+        return list(enumerate(self.jobs))
+
+
+class _Delays:
+    """What it takes at the least until a child can read what a task has written, by their kinds of processors."""
+
+    def __init__(self, scenario: TaskgraphScenario, template: Template, number: int) -> None:
+        self.template, self.scenario = template, scenario
+        parts = built(scenario)
+        self.tiles = parts.spec["tiles"][int(parts.spec["templates"][number]["first_tile"]) :]
+        self.devices = [kind.device for kind in scenario.processors]
+        self.peer = scenario.links is not None and scenario.links.peer is not None
+        self.writer = last_writers(template)
+
+    def between(self, task: int, child: int) -> np.ndarray:
+        """Return (kinds of the task, kinds of the child) of ns."""
+        kinds = len(self.devices)
+        delays = np.zeros((kinds, kinds), np.int64)
+        if self.scenario.links is None:
+            return delays
+        accesses = self.template.tasks[child].accesses
+        moved = [tile for tile, mode in accesses if mode & READ and self.writer[child, tile] == task]
+        if not moved:
+            return delays
+        rows = self.tiles[moved]
+        load, send, peer = (rows[name] for name in ("load_time", "send_time", "peer_time"))
+        # One link carries tiles one after the other; what goes by way of the host is loaded after the last was sent.
+        across = int(np.minimum(peer, load).max()) if self.peer else int(send.sum() + load.min())
+        for one, own in enumerate(self.devices):
+            for other, its in enumerate(self.devices):
+                if one != other and (own or its):
+                    delays[one, other] = across if own and its else int(load.sum()) if its else int(send.sum())
+        return delays
+
+
+def last_writers(template: Template) -> dict[tuple[int, int], int]:
+    """Return for each (task, tile that it uses) who wrote the tile last before it; -1 if nobody did."""
+    found, writer = {}, [-1] * len(template.tile_names)
+    for number, task in enumerate(template.tasks):
+        for tile, mode in task.accesses:
+            found[number, tile] = writer[tile]
+            if mode & WRITE:
+                writer[tile] = number
+    return found

@@ -114,6 +114,7 @@ const charts = (() => {
         lanes.forEach((lane, row) => (detailed ? drawJobs : drawShares)(lane, row, look));
         if (rows.length > lanes.length) drawLost(view, look);
         if (marked !== null && detailed) outline(partsOf(marked), look);
+        page.marks.forEach((mark) => drawMark(mark, look));
       });
     }
 
@@ -210,10 +211,23 @@ const charts = (() => {
       pen.lineWidth = 1;
     }
 
+    // A line through all rows with its label on top: a moment that the page says something about.
+    function drawMark(mark, look) {
+      const x = Math.round(plot.x(mark.time)) + 0.5;
+      pen.strokeStyle = pen.fillStyle = look.missed;
+      pen.setLineDash([4, 3]);
+      pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, plot.bottom); pen.stroke();
+      pen.setLineDash([]);
+      pen.textAlign = "left"; pen.textBaseline = "top";
+      pen.fillText(mark.label, x + 3, 1);
+    }
+
     // What the pointer is at: { lines, job }, or null.
     function find(x, y) {
       const row = Math.floor(y / ROW), time = plot.time(x);
       if (x < plot.left || x > plot.right) return null;
+      const atMarks = page.marks.filter((mark) => Math.abs(plot.x(mark.time) - x) <= 4);
+      if (atMarks.length) return { lines: atMarks.map((mark) => `${mark.label}: ${mark.text}`) };
       if (row < lanes.length) return detailed ? findJob(lanes[row], row, x, y, time) : findShares(row, x);
       const near = lostIn(plot.time(x - 5), plot.time(x + 5));
       if (row > lanes.length || !near.length) return null;
