@@ -8,6 +8,8 @@ from slipstream.core.family import Family
 from slipstream.core.features import GraphShape
 
 if TYPE_CHECKING:
+    from slipstream.core.generator import Generator
+    from slipstream.core.variation import Variation
     from slipstream.taskgraph.scenario import TaskgraphScenario
 
 
@@ -39,6 +41,17 @@ class TaskgraphFamily(Family):
         from slipstream.taskgraph import build
 
         return build.graph(scenario)
+
+    @property
+    def generator(self) -> Generator:
+        from slipstream.taskgraph.generate import GENERATOR
+
+        return GENERATOR
+
+    def vary(self, scenario: TaskgraphScenario, variation: Variation, seed: int) -> TaskgraphScenario:
+        from slipstream.taskgraph.vary import vary
+
+        return vary(scenario, variation, seed)
 
 
 FAMILY = TaskgraphFamily()
