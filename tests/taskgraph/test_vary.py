@@ -73,7 +73,9 @@ def test_random_graphs_are_drawn_anew_and_others_stay() -> None:
 
 
 def test_what_does_not_vary_is_refused() -> None:
-    with pytest.raises(InputError, match=r"variation: length: scenarios of 'taskgraph' .* expected latency, rate, load"):
+    with pytest.raises(
+        InputError, match=r"variation: length: scenarios of 'taskgraph' .* expected latency, rate, load"
+    ):
         varied("taskgraph/tiny", length=0.1)
 
 
