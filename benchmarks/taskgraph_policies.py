@@ -42,15 +42,7 @@ SETTINGS: dict[str, tuple[str, Settings, int]] = {
     ),
     "unrolled": (
         "learned-unrolled",
-        Settings(
-            sizes="6,8",
-            bandwidth_mb_s=1000.0,
-            memory_tiles=12,
-            pipeline=2,
-            visible=20,
-            jobs=3,
-            mean_gap_ms=150.0,
-        ),
+        Settings(sizes="4,6,8", visible=20, jobs=3, mean_gap_ms=150.0),
         10,
     ),
 }

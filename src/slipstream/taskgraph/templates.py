@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Lists:
     def tuples(self) -> list[tuple[Any, ...]]:
         """Return each as a tuple."""
         values, first = self.values.tolist(), self.first.tolist()
-        return [tuple(values[begin:end]) for begin, end in zip(first[:-1], first[1:], strict=True)]
+        return [tuple(values[begin:end]) for begin, end in pairwise(first)]
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Template:
         kernels = [self.kernels[kernel] for kernel in self.kernel_of.tolist()]
         pairs = list(zip(self.used.values.tolist(), self.modes.tolist(), strict=True))
         first = self.used.first.tolist()
-        accesses = [tuple(pairs[begin:end]) for begin, end in zip(first[:-1], first[1:], strict=True)]
+        accesses = [tuple(pairs[begin:end]) for begin, end in pairwise(first)]
         bases = [self.base_ms.get(number) for number in range(self.task_count)]
         rows = zip(self.task_names(), kernels, accesses, self.parents.tuples(), bases, strict=True)
         return tuple(TaskTemplate(*row) for row in rows)

@@ -120,11 +120,8 @@ def _assembled(name: str, program: Program, n: int, tile_bytes: int) -> Template
     """Return the tasks of all blocks in their order; tiles are numbered as they are used first."""
     blocks, tile_name = program
     sizes = [len(block.indices[0]) for block in blocks]
-    keys = zip(
-        *([np.broadcast_to(part, size) for part in block.key] for block, size in zip(blocks, sizes, strict=True)),
-        strict=True,
-    )
-    order = np.lexsort([np.concatenate(part) for part in keys][::-1])
+    keys = [[np.broadcast_to(part, size) for part in block.key] for block, size in zip(blocks, sizes, strict=True)]
+    order = np.lexsort([np.concatenate(part) for part in zip(*keys, strict=True)][::-1])
     width = max(len(block.accesses) for block in blocks)
     tiles, modes = np.full((sum(sizes), width), -1), np.zeros((sum(sizes), width), np.int64)
     first = 0
@@ -140,9 +137,8 @@ def _assembled(name: str, program: Program, n: int, tile_bytes: int) -> Template
     used = Lists(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), rank[number])
 
     def task_names() -> list[str]:
-        names = [
-            f"{block.kernel} {' '.join(map(str, one))}" for block in blocks for one in zip(*block.indices, strict=True)
-        ]
+        rows = [(block.kernel, *one) for block in blocks for one in zip(*block.indices, strict=True)]
+        names = [" ".join(map(str, row)) for row in rows]
         return [names[place] for place in order.tolist()]
 
     def tile_names() -> list[str]:
