@@ -28,13 +28,13 @@ from slipstream.taskgraph.generate import RANDOM, Settings, generate
 SEED, MAKESPAN = 10_000, "makespan_ms"
 HELD_OUT = 1000
 """Seed of the graphs of tests; those of trainings have small ones."""
-COPIES = 5
+COPIES = 3
 """Random graphs of each size."""
 SIZES = "4,8,10"
 """Of tests; trainings have others."""
 SETTINGS: dict[str, tuple[str, Settings, int]] = {
     "no transfers": ("learned-plain", Settings(sizes=SIZES), 1),
-    "noisy durations": ("learned-noisy", Settings(sizes=SIZES, noise_cv=0.4), 10),
+    "noisy durations": ("learned-noisy", Settings(sizes=SIZES, noise_cv=0.4), 5),
     "tight memory": (
         "learned-tight",
         Settings(sizes=SIZES, bandwidth_mb_s=1000.0, memory_tiles=8, pipeline=2),
@@ -43,7 +43,7 @@ SETTINGS: dict[str, tuple[str, Settings, int]] = {
     "unrolled": (
         "learned-unrolled",
         Settings(sizes="4,6,8", visible=20, jobs=3, mean_gap_ms=150.0),
-        10,
+        5,
     ),
 }
 """Policy, machine and graphs, and episodes of each graph."""

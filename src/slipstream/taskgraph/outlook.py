@@ -8,13 +8,13 @@ from slipstream.taskgraph.state import ABSENT, CHOOSE_QUEUED, FINISHED, HOST, SE
 
 
 @entry
-def rank_upward(first_child, children, tasks):
+def rank_upward(first_child, children, averages, ranks):
     """Work out the upward ranks of a whole graph, from the last task on: none waits for a later one."""
-    for number in range(tasks.shape[0] - 1, -1, -1):
+    for number in range(ranks.shape[0] - 1, -1, -1):
         longest = 0
         for place in range(first_child[number], first_child[number + 1]):
-            longest = max(longest, tasks[children[place]].rank)
-        tasks[number].rank = tasks[number].average + longest
+            longest = max(longest, ranks[children[place]])
+        ranks[number] = averages[number] + longest
 
 
 @kernel
