@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import commands, interval, write_tables
+from tables import ahead, commands, plain_table, rival_tables, write_tables
 
 import slipstream
 from slipstream.dag.scenario import Tpch
 from slipstream.dag.tuning import tune
-from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import names
 from slipstream.policies.learned import shipped
 
@@ -50,22 +49,15 @@ def on_profile(scenario: Any, folder: Path) -> Any:
     return slipstream.load(scenario.model_copy(update={"jobs": Tpch(kind="tpch", path=str(folder.resolve()))}))
 
 
-def ahead(ours: Any, theirs: Any) -> dict[str, float]:
-    """Return by how much average completion times are shorter, in seconds, and the interval of that."""
-    gap = theirs.of(JCT) - ours.of(JCT)
-    low, high = bootstrap_interval(gap)
-    return {"mean": float(gap.mean()), "low": low, "high": high}
-
-
 def at_home(scenario: Any, policy: str, episodes: int) -> dict[str, Any]:
     """Return how a trained policy does next to every heuristic, those with a number tuned too."""
     tuned = [tune(scenario, one, episodes=TUNING_EPISODES) for one in ("srpt", "weighted-fair")]
     rivals = [*names("dag"), *tuned]
     ours = slipstream.evaluate(scenario, policy, episodes, SEED)
-    rows = {policy: {"mean": ours.mean(JCT), "ahead": ahead(ours, ours)}}
+    rows = {policy: {"mean": ours.mean(JCT), "ahead": ahead(ours.of(JCT), ours.of(JCT))}}
     for rival in rivals:
         other = slipstream.evaluate(scenario, rival, episodes, SEED)
-        rows[other.policy] = {"mean": other.mean(JCT), "ahead": ahead(ours, other)}
+        rows[other.policy] = {"mean": other.mean(JCT), "ahead": ahead(ours.of(JCT), other.of(JCT))}
     return rows
 
 
@@ -125,30 +117,6 @@ def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
     return found
 
 
-def home_tables(figures: dict[str, Any]) -> str:
-    """Return a table per scenario that a policy was trained for."""
-    lines = []
-    for name, rows in figures.items():
-        columns = "| policy | average completion time, s | trained policy ahead by, s | |"
-        lines += [f"### {name}", "", columns, "|---|---|---|---|"]
-        ours = next(row["mean"] for policy, row in rows.items() if policy.startswith("learned"))
-        for policy, row in sorted(rows.items(), key=lambda item: item[1]["mean"]):
-            gap = "" if policy.startswith("learned") else interval(row["ahead"])
-            share = "" if policy.startswith("learned") else f"{1.0 - ours / row['mean']:.1%}"
-            lines.append(f"| `{policy}` | {row['mean']:,.1f} | {gap} | {share} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def plain_table(first: str, figures: dict[str, dict[str, float]]) -> str:
-    """Return a table with a line per entry and a column per name."""
-    columns = list(dict.fromkeys(name for row in figures.values() for name in row))
-    lines = [f"| {first} | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
-    for name, row in figures.items():
-        lines.append(f"| {name} | {' | '.join(f'{row[one]:,.1f}' if one in row else '' for one in columns)} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -173,7 +141,7 @@ def main() -> None:
     figures["elsewhere"] = elsewhere(chosen.profile, chosen.episodes_elsewhere)
     tables = {
         "commands": commands("dag"),
-        "at-home": home_tables(figures["at home"]),
+        "at-home": rival_tables(figures["at home"], "average completion time, s", "s"),
         "elsewhere": plain_table("scenario", figures["elsewhere"]),
     }
     if "published" in figures:

@@ -3,13 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from slipstream.evaluation import bootstrap_interval
 from slipstream.policies.learned import load_policy, shipped
 
 
 def interval(gap: dict[str, float]) -> str:
     """Return a difference with its interval as text."""
     return f"{gap['mean']:+.1f} [{gap['low']:+.1f}, {gap['high']:+.1f}]"
+
+
+def ahead(ours: np.ndarray, theirs: np.ndarray) -> dict[str, float]:
+    """Return by how much less there is of a cost, episode by episode, and the interval of that."""
+    gap = theirs - ours
+    low, high = bootstrap_interval(gap)
+    return {"mean": float(gap.mean()), "low": low, "high": high}
+
+
+def rival_tables(figures: dict[str, Any], cost: str, unit: str) -> str:
+    """Return a table per scenario: a trained policy next to its rivals, the best first."""
+    lines = []
+    for name, rows in figures.items():
+        lines += [f"### {name}", "", f"| policy | {cost} | trained policy ahead by, {unit} | |", "|---|---|---|---|"]
+        ours = next(row["mean"] for policy, row in rows.items() if policy.startswith("learned"))
+        for policy, row in sorted(rows.items(), key=lambda item: item[1]["mean"]):
+            gap = "" if policy.startswith("learned") else interval(row["ahead"])
+            share = "" if policy.startswith("learned") else f"{1.0 - ours / row['mean']:.1%}"
+            lines.append(f"| `{policy}` | {row['mean']:,.1f} | {gap} | {share} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def plain_table(first: str, figures: dict[str, dict[str, float]]) -> str:
+    """Return a table with a line per entry and a column per name."""
+    columns = list(dict.fromkeys(name for row in figures.values() for name in row))
+    lines = [f"| {first} | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    for name, row in figures.items():
+        lines.append(f"| {name} | {' | '.join(f'{row[one]:,.1f}' if one in row else '' for one in columns)} |")
+    return "\n".join(lines)
 
 
 def commands(family: str) -> str:

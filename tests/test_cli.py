@@ -16,7 +16,8 @@ from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
 COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
-COMMANDS += ["profile", "execute", "validate", "generate", "generate edge", "generate dag", "import"]
+COMMANDS += ["profile", "execute", "validate", "import", "generate"]
+COMMANDS += [f"generate {family}" for family in ("edge", "dag", "taskgraph")]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
 
 

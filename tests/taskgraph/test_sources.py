@@ -89,7 +89,7 @@ def test_dependencies_follow_the_last_writer_and_its_readers():
 
 def test_a_layered_graph_is_decided_by_its_seed():
     graphs = [read_graph(Layered(kind="layered", layers=6, width=5, seed=seed), Path()) for seed in (1, 1, 2)]
-    assert graphs[0] == graphs[1]
+    assert graphs[0].tasks == graphs[1].tasks
     assert graphs[0].edges != graphs[2].edges
     roots = [task for task in graphs[0].tasks if not task.parents]
     assert all(task.name.split()[1] == "0" for task in roots)

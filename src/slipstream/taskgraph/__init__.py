@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from slipstream.core.family import Family
+
+if TYPE_CHECKING:
+    from slipstream.core.generator import Generator
+    from slipstream.core.variation import Variation
+    from slipstream.taskgraph.scenario import TaskgraphScenario
 
 
 class TaskgraphFamily(Family):
@@ -16,6 +23,17 @@ class TaskgraphFamily(Family):
     reward_terms = ("makespan",)
     default_policy = "mct"
     headline = ("makespan_ms", "ratio_to_bound", "moved_mb", "evictions", "idle_share")
+
+    @property
+    def generator(self) -> Generator:
+        from slipstream.taskgraph.generate import GENERATOR
+
+        return GENERATOR
+
+    def vary(self, scenario: TaskgraphScenario, variation: Variation, seed: int) -> TaskgraphScenario:
+        from slipstream.taskgraph.vary import vary
+
+        return vary(scenario, variation, seed)
 
 
 FAMILY = TaskgraphFamily()

@@ -19,6 +19,7 @@ from slipstream.errors import ScenarioError
 from slipstream.taskgraph import features as f
 from slipstream.taskgraph import state as k
 from slipstream.taskgraph.arrivals import trace_rows
+from slipstream.taskgraph.outlook import rank_upward
 from slipstream.taskgraph.scenario import (
     Additive,
     GraphBatch,
@@ -31,7 +32,7 @@ from slipstream.taskgraph.scenario import (
     TaskgraphScenario,
     WindowVisible,
 )
-from slipstream.taskgraph.templates import Library, Template, library_of
+from slipstream.taskgraph.templates import Library, Lists, Template, library_of
 
 EVICTIONS = {"lru": k.LRU, "luf": k.LUF, "belady": k.BELADY}
 
@@ -68,9 +69,9 @@ def built(scenario: TaskgraphScenario) -> Built[Sizes, Library]:
 def _sizes(scenario: TaskgraphScenario, library: Library) -> Sizes:
     arrivals = scenario.arrivals
     jobs = len(arrivals.times_ms) if isinstance(arrivals, GraphTrace) else arrivals.jobs
-    tasks = max(len(template.tasks) for template in library.templates)
-    tiles = max(len(template.tile_names) for template in library.templates)
-    edges = max(len(template.edges) for template in library.templates)
+    tasks = max(template.task_count for template in library.templates)
+    tiles = max(len(template.tile_bytes) for template in library.templates)
+    edges = max(template.edge_count for template in library.templates)
     processors = scenario.processor_count
     devices = sum(kind.count for kind in scenario.processors if kind.device)
     # No window is larger than all there can be.
@@ -100,7 +101,7 @@ def _log_margin(scenario: TaskgraphScenario, library: Library, processors: int, 
     if scenario.links is None or all(kind.memory_mb is None for kind in scenario.processors):
         return margin
     sizes = [size for template in library.templates for size in template.tile_bytes] or [1]
-    accesses = max(len(task.accesses) for template in library.templates for task in template.tasks)
+    accesses = max(int(template.used.counts.max()) for template in library.templates)
     leaving = min(-(-max(sizes) // min(sizes)), len(sizes))
     loads = 2 + (scenario.pipeline + scenario.prefetch) * accesses
     return margin + 2 * devices * loads * leaving
@@ -264,61 +265,54 @@ def _graphs(
     tasks = np.zeros(len(durations), k.TASK)
     tasks["least"] = durations[:, kind_of].min(axis=1)
     tasks["average"] = (durations[:, kind_of].sum(axis=1) + len(kind_of) // 2) // len(kind_of)
-    tiles = np.zeros(sum(len(template.tile_names) for template in library.templates), k.TILE)
-    children: list[int] = []
-    accesses: list[tuple[int, int]] = []
-    users: list[int] = []
-    first_task = first_tile = 0
+    tiles = np.zeros(sum(len(template.tile_bytes) for template in library.templates), k.TILE)
+    children = np.concatenate([template.children_lists.values for template in library.templates])
+    accesses = np.zeros(sum(len(template.modes) for template in library.templates), k.ACCESS)
+    accesses["tile"] = np.concatenate([template.used.values for template in library.templates])
+    accesses["mode"] = np.concatenate([template.modes for template in library.templates])
+    users: list[np.ndarray] = []
+    first = np.zeros(4, np.int64)  # tasks, children, accesses and tiles of the graphs before
     for row, template in zip(templates, library.templates, strict=True):
-        row["first_task"], row["tasks"] = first_task, len(template.tasks)
-        row["first_tile"], row["tiles"] = first_tile, len(template.tile_names)
-        own = tasks[first_task : first_task + len(template.tasks)]
-        _fill_tasks(own, template, children, accesses)
-        _fill_tiles(tiles[first_tile : first_tile + len(template.tile_names)], template, scenario, users)
-        first_task += len(template.tasks)
-        first_tile += len(template.tile_names)
+        sizes = (template.task_count, template.edge_count, len(template.modes), len(template.tile_bytes))
+        row["first_task"], row["tasks"], row["first_tile"], row["tiles"] = first[0], sizes[0], first[3], sizes[3]
+        _fill_tasks(tasks[first[0] : first[0] + sizes[0]], template, int(first[1]), int(first[2]))
+        users.append(_fill_tiles(tiles[first[3] : first[3] + sizes[3]], template, scenario, int(first[2])))
+        first += sizes
     return {
         "templates": templates,
         "tasks": tasks,
-        "children": np.array(children, np.int32),
-        "accesses": np.array(accesses, k.ACCESS),
+        "children": children.astype(np.int32),
+        "accesses": accesses,
         "tiles": tiles,
-        "users": np.array(users, np.int32),
+        "users": np.concatenate(users).astype(np.int32),
     }
 
 
-def _fill_tasks(rows: np.ndarray, template: Template, children: list[int], accesses: list[tuple[int, int]]) -> None:
-    ranks = [0] * len(rows)
-    means = rows["average"].tolist()
-    for number in range(len(rows) - 1, -1, -1):
-        ranks[number] = means[number] + max((ranks[child] for child in template.children[number]), default=0)
-    rows["rank"] = ranks
+def _fill_tasks(rows: np.ndarray, template: Template, first_child: int, first_access: int) -> None:
+    children = template.children_lists
     rows["number"] = np.arange(len(rows))
-    rows["parents"] = [len(task.parents) for task in template.tasks]
-    rows["accesses"] = [len(task.accesses) for task in template.tasks]
-    rows["bytes"] = [sum(template.tile_bytes[tile] for tile, _ in task.accesses) for task in template.tasks]
-    rows["first_access"] = len(accesses) + np.cumsum([0, *rows["accesses"][:-1]])
-    for task in template.tasks:
-        accesses.extend(task.accesses)
-    rows["children"] = [len(ones) for ones in template.children]
-    rows["first_child"] = len(children) + np.cumsum([0, *rows["children"][:-1]])
-    for ones in template.children:
-        children.extend(ones)
+    rows["parents"] = template.parents.counts
+    rows["accesses"] = template.used.counts
+    rows["bytes"] = template.used.sums(np.array(template.tile_bytes, np.int64)[template.used.values])
+    rows["first_access"] = first_access + template.used.first[:-1]
+    rows["children"] = children.counts
+    rows["first_child"] = first_child + children.first[:-1]
+    ranks = np.zeros(len(rows), np.int64)
+    rank_upward(children.first, children.values, rows["average"].copy(), ranks)
+    rows["rank"] = ranks
 
 
-def _fill_tiles(rows: np.ndarray, template: Template, scenario: TaskgraphScenario, users: list[int]) -> None:
+def _fill_tiles(rows: np.ndarray, template: Template, scenario: TaskgraphScenario, first_user: int) -> np.ndarray:
+    """Return the tasks that use each tile."""
     rows["bytes"] = template.tile_bytes
     if scenario.links is not None:
-        times = {size: _times(scenario, size) for size in set(template.tile_bytes)}
-        for row, size in zip(rows, template.tile_bytes, strict=True):
-            row["load_time"], row["send_time"], row["peer_time"] = times[size]
-    lists: list[list[int]] = [[] for _ in rows]
-    for number, task in enumerate(template.tasks):
-        for tile, _ in task.accesses:
-            lists[tile].append(number)
-    for row, ones in zip(rows, lists, strict=True):
-        row["first_user"], row["users"] = len(users), len(ones)
-        users.extend(ones)
+        for size in set(template.tile_bytes):
+            own = rows["bytes"] == size
+            for name, time in zip(("load_time", "send_time", "peer_time"), _times(scenario, size), strict=True):
+                rows[name][own] = time
+    users = Lists.of(template.used.values, template.used.owner, len(rows))
+    rows["first_user"], rows["users"] = first_user + users.first[:-1], users.counts
+    return users.values
 
 
 def _times(scenario: TaskgraphScenario, size: int) -> tuple[int, int, int]:
@@ -331,10 +325,10 @@ def _check_memory(scenario: TaskgraphScenario, library: Library, needed: np.ndar
     """Refuse a memory that has no room for the tiles of some task; `needed` are the bytes of each, of all graphs."""
     if scenario.links is None:
         return
-    names = [(graph.name, task.name) for graph in library.templates for task in graph.tasks]
     for kind in scenario.processors:
         too_large = np.flatnonzero(needed > capacity_of(kind.memory_mb))
         if kind.device and len(too_large):
+            names = [(graph.name, task) for graph in library.templates for task in graph.task_names()]
             graph, task = names[too_large[0]]
             text = f"processors '{kind.name}': task '{task}' of graph '{graph}' needs"
             size = f"{needed[too_large[0]] / 1e6:g} MB"

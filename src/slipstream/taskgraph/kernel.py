@@ -50,6 +50,10 @@ def arrive(spec, state, lane):
     owner.oldest = 0
     for tile in range(source.tiles):
         prepare_tile(state, lane, job * machine.tiles + tile, source.first_tile + tile)
+    for tile in range(source.tiles, machine.tiles):
+        # What an earlier episode with a larger graph had there must not be taken for a tile.
+        for node in range(state.copies.shape[2]):
+            state.copies[lane, job * machine.tiles + tile, node].state = ABSENT
     for processor in range(machine.processors):
         state.taken[lane, job, processor] = 0
     header.arrived += 1

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from slipstream.core.jit import inlined, kernel
+from slipstream.core.jit import entry, inlined, kernel
 from slipstream.taskgraph.memory import tile_at
 from slipstream.taskgraph.state import ABSENT, CHOOSE_QUEUED, FINISHED, HOST, SEE_ALL, SEE_PARENTS, WRITE
+
+
+@entry
+def rank_upward(first_child, children, averages, ranks):
+    """Work out the upward ranks of a whole graph, from the last task on: none waits for a later one."""
+    for number in range(ranks.shape[0] - 1, -1, -1):
+        longest = 0
+        for place in range(first_child[number], first_child[number + 1]):
+            longest = max(longest, ranks[children[place]])
+        ranks[number] = averages[number] + longest
 
 
 @kernel

@@ -22,7 +22,7 @@ def template(graph: Layered) -> Template:
                 count = int(draws.integers(1, min(graph.most_parents, len(before)) + 1))
                 parents = sorted(int(one) for one in draws.choice(before, count, replace=False))
             tiles = [(f"out {parent}", "r") for parent in parents]
-            number = len(builder.tasks)
+            number = len(builder.names)
             tasks.append(builder.task(f"{kernel} {layer} {place}", kernel, [*tiles, (f"out {number}", "w")]))
         before = tasks
     return builder.template(f"layered-{graph.layers}x{graph.width}-{graph.seed}")

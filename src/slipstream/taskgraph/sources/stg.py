@@ -25,7 +25,7 @@ def template(graph: Stg, path: Path) -> Template:
             tiles = [(f"out {parent}", "r") for parent in parents if parent in numbers]
             own = (f"out {task}", "w")
             numbers[task] = builder.task(f"task {task}", "STG", [*tiles, own], base_ms=units * graph.unit_ms)
-    if not builder.tasks:
+    if not builder.names:
         raise table_error(path, "no task has a processing time: expected at least one")
     return builder.template(path.stem)
 
