@@ -17,6 +17,8 @@ from slipstream.policies import names
 COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
 COMMANDS += ["profile", "execute", "validate", "generate", "generate edge", "generate dag", "import"]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
+COMMANDS += ["library", *(f"library {step}" for step in ("add", "list", "show", "choose", "update", "merge", "split"))]
+COMMANDS += [f"library {step}" for step in ("rollback", "verify", "tradeoff")]
 
 
 def slipstream(*arguments, cwd=None):

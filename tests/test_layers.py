@@ -25,6 +25,7 @@ LAYERS = [
     ("evaluation",),
     ("device",),
     ("learn",),
+    ("library",),
     ("report",),
     ("cli",),
     ("interop",),

@@ -298,7 +298,8 @@ class Store:
         query = "SELECT id, time, operation, model, before, after, reason, evidence FROM event"
         chosen = (query, ()) if model is None else (f"{query} WHERE model = ?", (model,))
         rows = self._rows(f"{chosen[0]} ORDER BY id", chosen[1])
-        return [Event(*row[:4], *map(labels.get, row[4:6]), *(row[6], json.loads(row[7]))) for row in rows]
+        told = ((*row[:4], *map(labels.get, row[4:6]), row[6], json.loads(row[7])) for row in rows)
+        return [Event(*one) for one in told]
 
     # Scenarios -----------------------------------------------------------------------------------------------------
 
@@ -313,7 +314,8 @@ class Store:
     def scenarios(self) -> dict[str, KnownScenario]:
         """Return all known scenarios by digest."""
         rows = self._rows("SELECT digest, family, name, text, folder, traits FROM scenario ORDER BY rowid")
-        return {row[0]: KnownScenario(*row[:5], *(json.loads(row[5]),)) for row in rows}
+        told = ((*row[:5], json.loads(row[5])) for row in rows)
+        return {one[0]: KnownScenario(*one) for one in told}
 
     def owned(self, held_out: bool = False) -> dict[str, list[str]]:
         """Return the digests of every model's own scenarios, or of those held out to judge it by."""
