@@ -78,10 +78,13 @@ def test_regret_is_measured_against_the_best_of_all_and_says_so(library, make):
 
 def test_with_an_oracle_regret_is_measured_against_what_it_found(tmp_path, make):
     library = Library(tmp_path / "library", create=True, episodes=2, oracle_seconds=1.0)
-    library.add("wise", make("wise"), ["taskgraph/tiny"])
-    (one,) = library.show("wise")["regret"]["wise@v1"]
-    assert one["reference"] == "optimum"
-    assert one["regret"] >= 0.0
+    # A chain of four tasks: its length is the optimum, proven at once.
+    chain = {**graph("chain", n=2), "noise": {"kind": "none"}}
+    library.add("wise", make("wise"), [chain])
+    library.add("rash", make("rash"), [chain])
+    regrets = {name: library.show(name)["regret"][f"{name}@v1"][0] for name in ("wise", "rash")}
+    assert {one["reference"] for one in regrets.values()} == {"optimum"}
+    assert regrets["wise"]["regret"] == 0.0
     library.store.close()
 
 
@@ -122,13 +125,12 @@ def test_a_family_without_models_is_served_by_its_best_rule(library, make):
     assert "no model of this family" in choice.reason
 
 
-def test_a_workload_is_nearest_to_another_of_its_kind(library, make):
+def test_a_workload_is_nearer_to_one_of_its_kind_than_to_one_on_another_machine(library, make):
+    library.add("tight", make("wise", 1.0), ["taskgraph/tight-memory"])
     library.add("chol", make("wise"), [MIXED])
-    library.add("lu", make("wise", 1.0), [graph("lu", kind="lu")])
-    library.add("gpus", make("wise", 2.0), [graph("all", n=4, gpus=4, cpus=1)])
     choice = library.choose(graph("larger", n=6), episodes=1)
     apart = {racer.policy: racer.distance for racer in choice.racers if racer.is_model}
-    assert apart["chol@v1"] == min(apart.values())
+    assert apart["chol@v1"] < apart["tight@v1"]
 
 
 def test_an_update_that_gains_is_used_and_one_that_does_not_is_kept_only(library, make):
@@ -153,7 +155,7 @@ def test_an_accepted_update_owns_its_target_from_then_on(library, make):
 @pytest.fixture
 def torn(library, tmp_path):
     """Return an outcome that gains on its target and breaks an anchor: edge tasks, fast or accurate."""
-    accurate = linear_policy(tmp_path / "accurate", "edge", {"dispatch": 5.0, "accuracy": 5.0})
+    accurate = linear_policy(tmp_path / "accurate", "edge", {"dispatch": 5.0, "accuracy": 5.0, "latency": -4.0})
     fast = linear_policy(tmp_path / "fast", "edge", {"dispatch": 5.0, "latency": -5.0})
     library.add("one", accurate, ["edge/light"])
     parent, signature = library.store.version("one"), library.judge.remember("edge/overload")

@@ -74,6 +74,16 @@ def test_a_name_stands_for_a_version_only_once_it_is_told_to(store):
     assert (event.before, event.after, event.reason, event.evidence) == ("one@v1", "one@v2", "by hand", {"because": 1})
 
 
+def test_a_name_that_somebody_else_moved_meanwhile_is_left_alone(store):
+    first = publish(store, use=True)
+    second, third = (publish(store, files={"policy.json": text}) for text in (b"2", b"3"))
+    store.note("update accepted", "one", "a test", {}, second, first)
+    with pytest.raises(LibraryError, match="moved by somebody else meanwhile: expected it at one@v1; one@v3 is kept"):
+        store.note("update accepted", "one", "a test", {}, third, first)
+    assert store.version("one") == second
+    assert len(store.events("one")) == 4
+
+
 def test_the_same_content_is_kept_once_and_may_belong_to_two_models(store):
     first, second = publish(store), publish(store, "two")
     assert store.place(first) == store.place(second)

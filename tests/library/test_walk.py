@@ -11,10 +11,10 @@ from slipstream.library import Library
 from tests.cli.conftest import slipstream as slipstream  # the fixture
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "library.md"
-STEP = re.compile(r"^```python\n(?P<code>.*?)^```$|^    \$ (?P<command>(?:.*\\\n)*.*)$", re.DOTALL | re.MULTILINE)
+STEP = re.compile(r"^```python\n(?P<code>.*?)^```$|^    \$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)$", re.DOTALL | re.MULTILINE)
 
 SAID = {
-    "update layered layered.json": (0, "layered@v2 accepted: regret on taskgraph/layered falls by"),
+    "update layered layered.json": (0, "layered@v2 accepted: regret on taskgraph/layered falls, by"),
     "update cholesky cholesky.json": (1, "cholesky@v2 rejected: regret on taskgraph/cholesky does not fall for sure"),
     "update light edge/overload": (1, "worth a model of its own"),
     "split light@v2 overload": (0, "overload@v1 accepted: split off from light"),

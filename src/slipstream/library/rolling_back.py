@@ -78,7 +78,7 @@ def roll_back(judge: Judge, model: str, to: str | None = None, reason: str = "")
         raise LibraryError(f"{present.label} is in use already: expected another version")
     store.place(goal)
     told = reason or "by hand"
-    store.note("rollback", model, told, {"by": "hand"}, use=goal)
+    store.note("rollback", model, told, {"by": "hand"}, goal, present)
     return Check(model, present.label, goal.label, told)
 
 
@@ -169,7 +169,7 @@ def _give_up(judge: Judge, present: Version, earlier: list[Version], why: str, d
         "drifts": [vars(one) for one in drifts],
         "regret": {version.label: mean_regret(version) for version in (present, best)},
     }
-    judge.store.note("rollback", present.model, why, evidence, use=best)
+    judge.store.note("rollback", present.model, why, evidence, best, present)
     return Check(present.model, present.label, best.label, why, drifts)
 
 

@@ -230,12 +230,21 @@ class Store:
         reason: str,
         evidence: Mapping[str, Any],
         use: Version | None = None,
+        instead_of: Version | None = None,
         owned: Sequence[str] = (),
     ) -> None:
-        """Write down what happened; with `use`, let the model's name stand for that version from now on."""
+        """Write down what happened; with `use`, let the model's name stand for that version from now on.
+
+        It is refused where the name no longer stands for `instead_of`, against which the version was judged.
+        """
         with self.transaction() as database:
             before = self._alias(model)
             if use is not None:
+                if instead_of is not None and before != instead_of.id:
+                    raise LibraryError(
+                        f"model '{model}' was moved by somebody else meanwhile: expected it at {instead_of.label}; "
+                        f"{use.label} is kept, but not in use"
+                    )
                 database.execute("INSERT OR REPLACE INTO alias VALUES (?, ?)", (model, use.id))
             self._own(model, owned, False)
             self._note(operation, model, before, None if use is None else use.id, reason, evidence)

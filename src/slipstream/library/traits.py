@@ -1,8 +1,9 @@
 """What a workload is like, in numbers that do not depend on its size.
 
 Two workloads are alike for a policy when it sees alike rows in them. So a few choices of one episode are looked at,
-under the family's default policy, and every observed column is summed up by its mean and its spread, both squeezed so
-that ten times as much counts as one step more. That needs nothing from a family but its observations.
+under the family's default policy, and every observed column is summed up by three numbers without a unit: its share of
+all columns in the same unit (as transfers beside durations), how much it differs among the candidates of a choice, and
+how often it is not 0. That needs nothing from a family but its observations.
 """
 
 from __future__ import annotations
@@ -23,49 +24,62 @@ SIGHTS = 96
 APART = 5
 """Choices from one of them to the next."""
 PROBE_SEED = 0
-SIZES = ("time", "remaining", "finished", "arrived_jobs", "visible", "hidden", "asked", "place", "job_rank", "stream")
-"""Columns that say how far an episode is, or number things: they grow with the size, whatever the work is like."""
+PLACES = ("time", "remaining", "finished", "arrived_jobs", "asked", "place", "job_rank", "stream")
+"""Columns that say how far an episode is, or number things: they tell nothing about the work."""
 
 
 def traits_of(scenario: Any) -> dict[str, float]:
-    """Return the traits of a scenario by name: the mean and the spread of every observed column."""
+    """Return the traits of a scenario by name, such as 'row.transfer.share'."""
     family = family_of(scenario)
-    rows, globals_seen, candidates = _look_around(scenario)
-    found = {"candidates.mean": float(np.log(np.mean(candidates)))}
-    for kind, table, seen in (
-        ("row", family.candidate_features.observed, rows),
-        ("global", family.global_features.observed, globals_seen),
-    ):
-        squeezed = np.sign(seen) * np.log1p(np.abs(seen))
-        for name, mean, spread in zip(table.names, squeezed.mean(axis=0), squeezed.std(axis=0), strict=True):
-            if name not in SIZES:
-                found[f"{kind}.{name}.mean"] = float(mean)
-                found[f"{kind}.{name}.spread"] = float(spread)
+    choices, summaries = _look_around(scenario)
+    rows = _traits("row", family.candidate_features.observed, choices)
+    return {**rows, **_traits("global", family.global_features.observed, [summaries])}
+
+
+def _traits(kind: str, table: FeatureTable, groups: Sequence[np.ndarray]) -> dict[str, float]:
+    """Return the traits of a table's columns; rows of one group are compared with each other."""
+    seen = np.abs(np.concatenate(groups))
+    size, present = seen.mean(axis=0), (seen > 0.0).mean(axis=0)
+    means = np.array([np.abs(group).mean(axis=0) for group in groups])
+    spreads = np.array([group.std(axis=0) for group in groups])
+    # From 0, all the same, towards 1, as different as can be.
+    spread = (spreads / np.maximum(spreads + means, 1e-12)).mean(axis=0)
+    units = [feature.unit for feature in table.features]
+    found: dict[str, float] = {}
+    for column, feature in enumerate(table.features):
+        if feature.name in PLACES:
+            continue
+        alike = sum(
+            size[other]
+            for other, one in enumerate(table.features)
+            if units[other] == feature.unit and one.name not in PLACES
+        )
+        name = f"{kind}.{feature.name}"
+        found[f"{name}.share"] = float(size[column] / alike) if alike > 0.0 else 0.0
+        found[f"{name}.spread"] = float(spread[column])
+        found[f"{name}.present"] = float(present[column])
     return found
 
 
-def _look_around(scenario: Any) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Return legal rows and globals as an agent sees them, and how many rows each choice had."""
+def _look_around(scenario: Any) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the legal rows of some choices, and the globals of all of them, as an agent sees them."""
     family = family_of(scenario)
     policy = find(family.default_policy, family.name)
     assert isinstance(policy, WholeEpisodes)
     simulator = Simulator(scenario)
     simulator.reset(PROBE_SEED, "eval", lambda _: None)
     rows: list[np.ndarray] = []
-    globals_seen: list[np.ndarray] = []
-    candidates: list[int] = []
+    summaries: list[np.ndarray] = []
     while simulator.asking and len(rows) < SIGHTS:
         summary, sheet, mask = simulator.observe()
-        legal = sheet[np.flatnonzero(mask)]
-        rows.append(_shown(family.candidate_features.observed, legal))
-        globals_seen.append(_shown(family.global_features.observed, summary[None, :]))
-        candidates.append(len(legal))
+        rows.append(_shown(family.candidate_features.observed, sheet[np.flatnonzero(mask)]))
+        summaries.append(_shown(family.global_features.observed, summary[None, :]))
         if policy.run(simulator, APART) == LOG_FULL:
             simulator.header["log_rows"] = 0
     if not rows:  # an episode without any choice
         widths = [len(table.observed) for table in (family.candidate_features, family.global_features)]
-        return np.zeros((1, widths[0])), np.zeros((1, widths[1])), [1]
-    return np.concatenate(rows), np.concatenate(globals_seen), candidates
+        return [np.zeros((1, widths[0]))], np.zeros((1, widths[1]))
+    return rows, np.concatenate(summaries)
 
 
 def _shown(table: FeatureTable, raw: np.ndarray) -> np.ndarray:

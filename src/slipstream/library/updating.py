@@ -46,7 +46,7 @@ def judge_update(shifts: Sequence[Shift], tolerance: float) -> tuple[str, str]:
             f"regret on {target.scenario} does not fall for sure: it changes by {_told(target)}, "
             "and the interval should lie below 0"
         )
-    gain = f"regret on {target.scenario} falls by {_told(target)}"
+    gain = f"regret on {target.scenario} falls, by {_told(target)}"
     broken = [anchor for anchor in anchors if anchor.high > tolerance]
     if broken:
         worst = max(broken, key=lambda anchor: anchor.high)
@@ -132,5 +132,5 @@ def settle(judge: Judge, parent: Version, child: Version, target: str, tolerance
     }
     accepted = verdict == ACCEPTED
     used, owned = (child, [target]) if accepted else (None, [])
-    judge.store.note(f"update {verdict}", parent.model, reason, evidence, use=used, owned=owned)
+    judge.store.note(f"update {verdict}", parent.model, reason, evidence, used, parent, owned)
     return Outcome(verdict, child, shifts, reason)

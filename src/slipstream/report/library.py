@@ -12,6 +12,7 @@ from slipstream.report.tables import figure
 
 
 def _table(title: str | None, left: Sequence[str], right: Sequence[str]) -> Table:
+    """Return an empty table; columns on the left hold texts, those on the right figures."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     for name in left:
         table.add_column(name, overflow="fold")
