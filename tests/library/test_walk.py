@@ -11,7 +11,9 @@ from slipstream.library import Library
 from tests.cli.conftest import slipstream as slipstream  # the fixture
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "library.md"
-STEP = re.compile(r"^```python\n(?P<code>.*?)^```$|^    \$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)$", re.DOTALL | re.MULTILINE)
+STEP = re.compile(
+    r"^```python\n(?P<code>.*?)^```$|^    \$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)$", re.DOTALL | re.MULTILINE
+)
 
 SAID = {
     "update layered layered.json": (0, "layered@v2 accepted: regret on taskgraph/layered falls, by"),
@@ -64,7 +66,15 @@ def test_the_walk_goes_as_the_page_says(slipstream, monkeypatch):
     assert all("s to choose" in output for output in chosen)
     with_models = Library("library")
     operations = {event.operation for event in with_models.store.events()}
-    assert operations >= {"add", "update accepted", "update rejected", "update split", "merge accepted", "split", "rollback"}
+    assert operations >= {
+        "add",
+        "update accepted",
+        "update rejected",
+        "update split",
+        "merge accepted",
+        "split",
+        "rollback",
+    }
     rolled_back = [event for event in with_models.store.events() if event.operation == "rollback"]
     assert [event.evidence["by"] for event in rolled_back] == ["check", "hand"]
     assert len(with_models.store.models()) == 9

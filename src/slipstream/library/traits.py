@@ -24,6 +24,8 @@ SIGHTS = 96
 APART = 5
 """Choices from one of them to the next."""
 PROBE_SEED = 0
+LEAST_SPREAD = 0.05
+"""Traits lie between 0 and 1; differences much smaller than this are chance."""
 PLACES = ("time", "remaining", "finished", "arrived_jobs", "asked", "place", "job_rank", "stream")
 """Columns that say how far an episode is, or number things: they tell nothing about the work."""
 
@@ -91,7 +93,8 @@ def _shown(table: FeatureTable, raw: np.ndarray) -> np.ndarray:
 def distances(target: Mapping[str, float], others: Sequence[Mapping[str, float]]) -> np.ndarray:
     """Return how far each of some workloads lies from another; 1 is as far as two of them lie apart on average.
 
-    Every trait counts in units of its spread among all of them; those that none of them differ in do not count.
+    Every trait counts in units of its spread among all of them, or of `LEAST_SPREAD` where that is more: what differs
+    by chance from episode to episode is not blown up. Traits that none of them differ in do not count.
     """
     if not others:
         return np.zeros(0)
@@ -101,7 +104,7 @@ def distances(target: Mapping[str, float], others: Sequence[Mapping[str, float]]
     varied = spread > 1e-9
     if not varied.any():
         return np.zeros(len(others))
-    scores = (table[:, varied] - table[:, varied].mean(axis=0)) / spread[varied]
+    scores = table[:, varied] / np.maximum(spread[varied], LEAST_SPREAD)
     # The mean squared distance of two independent standardised numbers is 2.
     apart: np.ndarray = np.sqrt(((scores[1:] - scores[0]) ** 2).mean(axis=1) / 2.0)
     return apart
