@@ -31,6 +31,8 @@ from slipstream.policies.learned import load_policy, shipped
 from slipstream.scenario import builtin_names
 
 SEED = 10_000
+GATE_EPISODES = 3
+"""Episodes that a model plays when it is added: nothing here depends on them."""
 MADE_FOR = {
     "learned-robust": "edge/heavy",
     "learned-stream-50x200-tpch": "dag/stream-50x200",
@@ -67,6 +69,11 @@ def task_graph(graph: dict[str, Any], machine: str, seed: int = 0) -> dict[str, 
     return data
 
 
+def larger(graph: dict[str, Any]) -> dict[str, Any]:
+    """Return a graph of the same kind, two sizes larger."""
+    return {**graph, **{key: graph[key] + 2 for key in ("n", "layers") if key in graph}}
+
+
 def build(library: Library, steps: int) -> float:
     """Fill a library; return how many seconds its trainings took."""
     began, known = perf_counter(), set(library.store.models())
@@ -84,7 +91,7 @@ def build(library: Library, steps: int) -> float:
             scenario = task_graph(graph, machine)
             with tempfile.TemporaryDirectory() as place:
                 slipstream.train(scenario, settings, Path(place) / "run")
-                library.add(name, Path(place) / "run" / "best", [scenario])
+                library.add(name, Path(place) / "run" / "best", [scenario], [task_graph(larger(graph), machine)])
     return perf_counter() - began
 
 
@@ -152,7 +159,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20, help="test episodes")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        library = Library(chosen.library or Path(place) / "library", create=True, episodes=10)
+        library = Library(chosen.library or Path(place) / "library", create=True, episodes=GATE_EPISODES)
         trained = build(library, chosen.steps)
         rows = [measure(library, scenario, chosen.episodes) for scenario in held_out()]
         models = len(library.store.models())
