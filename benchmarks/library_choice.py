@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -129,6 +130,7 @@ def measure(library: Library, scenario: Any, episodes: int) -> dict[str, Any]:
     best = np.max(list(earned.values()), axis=0)
     regrets = {label: float(shares_lost(best, rewards).mean()) for label, rewards in earned.items()}
     chosen = f"rule {choice.policy}" if choice.version is None else f"model {choice.version.partition('@')[0]}"
+    print(f"{scenario.family}/{scenario.name}: {chosen}, regret {regrets[chosen]:.2%}", file=sys.stderr, flush=True)
     return {
         "scenario": f"{scenario.family}/{scenario.name}",
         "chosen": chosen,
