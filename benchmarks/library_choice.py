@@ -159,11 +159,16 @@ def main() -> None:
     parser.add_argument("--library", type=Path, help="where to keep the library")
     parser.add_argument("--steps", type=int, default=150_000, help="steps of every training")
     parser.add_argument("--episodes", type=int, default=20, help="test episodes")
+    parser.add_argument("--families", default="edge,dag,taskgraph", help="families to choose for, separated by commas")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         library = Library(chosen.library or Path(place) / "library", create=True, episodes=GATE_EPISODES)
         trained = build(library, chosen.steps)
-        rows = [measure(library, scenario, chosen.episodes) for scenario in held_out()]
+        rows = [
+            measure(library, scenario, chosen.episodes)
+            for scenario in held_out()
+            if scenario.family in chosen.families.split(",")
+        ]
         models = len(library.store.models())
         library.store.close()
     families: dict[str, Any] = {}

@@ -24,6 +24,15 @@ def filled(slipstream):
     return slipstream
 
 
+def test_bad_input_begins_no_library(slipstream):
+    folder = linear_policy(Path("fast"), "edge", FAST, "edge/tiny")
+    for words in (["nowhere"], [folder, "--scenario", "edge/nowhere"], [folder, "--held-out", "nowhere.json"]):
+        code, _, errors = slipstream("library", "add", "fast", *words)
+        assert code == 2
+        assert "nowhere" in errors
+        assert not Path("library").exists()
+
+
 def test_models_are_listed_and_shown(filled):
     code, output, _ = filled("library", "list", "--episodes", 2, "--json")
     assert code == 0

@@ -115,6 +115,14 @@ def add(
 
     Example: slipstream library add heavy learned-heavy
     """
+    from slipstream.library.library import policy_folder
+    from slipstream.policies.learned import load_policy
+    from slipstream.scenario import load
+
+    # What is wrong is found before a library is begun.
+    load_policy(policy_folder(policy))
+    for one in (*(scenario or ()), *(held_out or ())):
+        load(one)
     with _open(library, True, episodes, oracle) as opened:
         version = opened.add(model, policy, scenario or (), held_out or (), use, reason)
         shown = opened.show(version.label)

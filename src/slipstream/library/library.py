@@ -65,7 +65,7 @@ class Library:
         Without scenarios the model owns what the policy says it was trained on, if that is a built-in.
         """
         check_name(name)
-        folder = _policy_folder(policy)
+        folder = policy_folder(policy)
         found = load_policy(folder)
         family = str(found.card["family"])
         owned = [self.judge.remember(one) for one in scenarios or _trained_on(found, name in self.store.models())]
@@ -224,7 +224,7 @@ class Library:
         return verifying.verify(self.store.folder)
 
 
-def _policy_folder(policy: str | Path) -> Path:
+def policy_folder(policy: str | Path) -> Path:
     """Return the folder of a policy, which may be one that comes with the package."""
     for family in FAMILIES:
         if str(policy) in shipped(family):
