@@ -26,6 +26,9 @@ def filled(slipstream):
 
 def test_bad_input_begins_no_library(slipstream):
     folder = linear_policy(Path("fast"), "edge", FAST, "edge/tiny")
+    code, _, errors = slipstream("library", "add", "../fast", folder)
+    assert code == 2
+    assert "expected a name" in errors
     for words in (["nowhere"], [folder, "--scenario", "edge/nowhere"], [folder, "--held-out", "nowhere.json"]):
         code, _, errors = slipstream("library", "add", "fast", *words)
         assert code == 2

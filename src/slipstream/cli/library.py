@@ -116,10 +116,12 @@ def add(
     Example: slipstream library add heavy learned-heavy
     """
     from slipstream.library.library import policy_folder
+    from slipstream.library.records import check_name
     from slipstream.policies.learned import load_policy
     from slipstream.scenario import load
 
     # What is wrong is found before a library is begun.
+    check_name(model)
     load_policy(policy_folder(policy))
     for one in (*(scenario or ()), *(held_out or ())):
         load(one)
