@@ -19,6 +19,8 @@ COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "sce
 COMMANDS += ["profile", "execute", "validate", "import", "generate"]
 COMMANDS += [f"generate {family}" for family in ("edge", "dag", "taskgraph")]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
+COMMANDS += ["library", *(f"library {step}" for step in ("add", "list", "show", "choose", "update", "merge", "split"))]
+COMMANDS += [f"library {step}" for step in ("rollback", "verify", "tradeoff")]
 
 
 def slipstream(*arguments, cwd=None):

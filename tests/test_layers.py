@@ -36,6 +36,7 @@ LAYERS = [
     ("evaluation",),
     ("device",),
     ("learn",),
+    ("library",),
     ("report",),
     ("cli",),
     ("interop",),

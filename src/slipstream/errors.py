@@ -6,7 +6,8 @@ SlipstreamError
 │   ├── TraceError      an arrival trace or a recorded event log
 │   ├── PolicyError     a policy name, file or object
 │   ├── ModelError      a model that a device is to run, or its inputs
-│   └── DeviceError     a device that is not there, or cannot run what it is given
+│   ├── DeviceError     a device that is not there, or cannot run what it is given
+│   └── LibraryError    a model library, a version in it, or a name that it does not know
 └── LawError            an event log breaks a conservation law: a bug of ours, or a damaged log
 """
 
@@ -39,6 +40,10 @@ class ModelError(InputError):
 
 class DeviceError(InputError):
     """A device is not there, or cannot run what it is given."""
+
+
+class LibraryError(InputError):
+    """A model library is not there or damaged, or does not hold what is asked for."""
 
 
 class LawError(SlipstreamError):

@@ -49,17 +49,18 @@ class Scenario(Protocol):
         """One or two sentences for people."""
 
 
-def load(source: str | Path | dict[str, Any] | Scenario) -> Scenario:
+def load(source: str | Path | dict[str, Any] | Scenario, folder: Path | None = None) -> Scenario:
     """Return the scenario a built-in name, a JSON file or a dictionary stands for; a scenario object is returned as is.
 
     A string that is the name of a built-in, such as 'edge/heavy', is that built-in; any other string is a path.
-    Relative paths inside a scenario start at the folder of its file, or at the working directory for a dictionary.
+    Relative paths inside a scenario start at the folder of its file; for a dictionary at `folder`, or at the working
+    directory.
 
     Raises:
         ScenarioError: One line: the file or name, the place in it, what is wrong and what was expected.
     """
     if isinstance(source, dict):
-        return _check(source, "scenario", Path.cwd())
+        return _check(source, "scenario", folder or Path.cwd())
     if isinstance(source, str) and source in builtin_names():
         return _load_builtin(source)
     if isinstance(source, str | Path):

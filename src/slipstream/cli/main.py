@@ -15,6 +15,7 @@ from slipstream.cli import (
     execute,
     generate,
     importing,
+    library,
     oracle,
     policies,
     profile,
@@ -57,6 +58,7 @@ for _module in (*_SIMULATED, *_REAL, report, scenarios, policies, schema, bench)
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
 app.add_typer(generate.app, name="generate")
 app.add_typer(importing.app, name="import")
+app.add_typer(library.app, name="library")
 
 
 def main() -> None:

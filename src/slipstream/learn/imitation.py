@@ -48,10 +48,12 @@ class ImitationSettings:
 class Imitation:
     """Improves a network from what an expert would have done; its value learns what the rollouts brought."""
 
-    def __init__(self, learner: Learner, settings: ImitationSettings, horizon: float) -> None:
-        """`horizon` is the discount horizon in ns."""
+    def __init__(
+        self, learner: Learner, settings: ImitationSettings, horizon: float, descent: Descent | None = None
+    ) -> None:
+        """`horizon` is the discount horizon in ns; several imitations of one network share their `descent`."""
         self.learner, self.settings, self.horizon = learner, settings, horizon
-        self.descent = Descent(learner, settings.learning_rate, settings.gradient_norm)
+        self.descent = descent or Descent(learner, settings.learning_rate, settings.gradient_norm)
 
     def update(self, rollout: Rollout, progress: float, rng: np.random.Generator) -> dict[str, float]:
         """Take the gradient steps of one rollout; `progress` runs from 0 to 1 over the warm start."""

@@ -52,6 +52,15 @@ class NetworkSettings:
         """Return the settings as JSON-ready data."""
         return asdict(self)
 
+    @classmethod
+    def from_card(cls, card: Mapping[str, Any]) -> NetworkSettings:
+        """Return the settings that the card of a policy gives."""
+        return cls.from_dict({key: value for key, value in card.get("network", {}).items() if key != "type"})
+
+    def to_card(self) -> dict[str, Any]:
+        """Return the settings as the card of a policy gives them."""
+        return {"type": "candidate-scorer" if self.kind == "rows" else self.kind, **self.to_dict()}
+
 
 class Scorer(nn.Module, ABC):
     """A logit for every candidate and a value for the choice, in torch and as operations for compiled code.

@@ -56,9 +56,7 @@ class RunFolder:
 
     def save_policy(self, which: str, trainer: Trainer, about: dict[str, Any]) -> None:
         """Write the network as it is now, as `best` or `last`."""
-        settings = trainer.network.settings
-        name = "candidate-scorer" if settings.kind == "rows" else settings.kind
-        network = {"network": {"type": name, **settings.to_dict()}}
+        network = {"network": trainer.network.settings.to_card()}
         operations, tensors = trainer.network.operations(), trainer.network.arrays()
         save_policy(self.folder / which, trainer.family.name, operations, tensors, {**about, **network})
 

@@ -15,7 +15,6 @@ import torch
 from slipstream.core.family import Family, family_of
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
-from slipstream.learn.choices import Graphs
 from slipstream.learn.hindsight import Hindsight
 from slipstream.learn.imitation import Imitation
 from slipstream.learn.learner import Learner
@@ -24,18 +23,15 @@ from slipstream.learn.oracle import Oracle
 from slipstream.learn.ppo import PPO
 from slipstream.learn.reinforce import Reinforce
 from slipstream.learn.rollout import LanePool, Rollout
+from slipstream.learn.scales import MEASURED_CHOICES, scale_inputs
 from slipstream.learn.settings import ORACLE, TrainSettings
 from slipstream.learn.situations import Branching, Lookout, Situations
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled import CompiledPolicy
-from slipstream.policies.learned import load_policy
+from slipstream.policies.learned import LearnedPolicy, load_policy
 
 PHASE = "phase"
 """The global of families that ask for choices of two kinds in turn; says which."""
-MEASURED_CHOICES = 20_000
-"""Choices from which the scales of inputs are measured."""
-LEAST_DEVIATION = 0.02
-"""Columns that vary less than this are not blown up further."""
 
 
 class Trainer:
@@ -47,9 +43,9 @@ class Trainer:
         self.expert = self._find_expert()
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
         torch.manual_seed(settings.seed)
-        self.network = _build_network(self.family, settings.network)
+        self.network = build_network(self.family, settings.network)
         if settings.start_from is not None:
-            _take_weights(self.network, settings.start_from)
+            take_weights(self.network, load_policy(settings.start_from, settings.start_from), "start_from")
         horizon = settings.algorithm.discount_horizon * self.family.timescale(scenario)
         self.horizon = horizon
         self.update_number = 0
@@ -184,13 +180,7 @@ class Trainer:
         )
         seen = rollout.choices()
         seen = seen.picked(np.arange(min(len(seen), MEASURED_CHOICES)))
-        names = self.family.candidate_features.observed.names
-        global_names = self.family.global_features.observed.names
-        _set_scale(network.row_scale, network.row_shift, seen.rows, names, settings.hidden)
-        global_rows = rollout.globals[rollout.made]
-        _set_scale(network.global_scale, network.global_shift, global_rows, global_names, settings.hidden)
-        if network.reads_graph:
-            self._measure_graphs(seen.graphs)
+        scale_inputs(network, self.family, seen, rollout.globals[rollout.made], settings.hidden)
         discount = discounts(rollout.elapsed, self.horizon)
         returns = returns_to_go(rollout.reward, np.zeros_like(rollout.reward), rollout.ended, discount, rollout.length)[
             rollout.made
@@ -198,15 +188,6 @@ class Trainer:
         rate = rollout.reward[rollout.made].sum() / max(1.0, float(rollout.elapsed[rollout.made].sum()))
         network.value_scale[:] = max(float(returns.std()), 1e-3)
         network.value_shift[:] = float(rate * self.horizon)
-
-    def _measure_graphs(self, graphs: Graphs) -> None:
-        """Scale nodes as other inputs, and sums by how many nodes a job, and jobs a choice, has on average."""
-        network, names = self.network, self.family.node_features.observed.names
-        scale, shift = network.get_buffer("node_scale"), network.get_buffer("node_shift")
-        _set_scale(scale, shift, graphs.nodes, names, self.settings.hidden)
-        jobs = int(graphs.places["jobs"].sum())
-        network.get_buffer("job_scale")[:] = jobs / len(graphs.nodes)
-        network.get_buffer("total_scale")[:] = len(graphs.places) / jobs
 
     def policy(self, name: str = "learned") -> CompiledPolicy:
         """Return the network as it is now, as a policy."""
@@ -263,7 +244,7 @@ class Trainer:
         }
 
 
-def _build_network(family: Family, settings: NetworkSettings) -> Scorer:
+def build_network(family: Family, settings: NetworkSettings) -> Scorer:
     """Return an untrained network for the observations of a family."""
     columns, global_columns = len(family.candidate_features.observed), len(family.global_features.observed)
     if settings.kind == "rows":
@@ -283,22 +264,12 @@ def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _take_weights(network: Scorer, folder: str) -> None:
+def take_weights(network: Scorer, policy: LearnedPolicy, place: str) -> None:
     """Begin with the weights of a trained policy, and with what it measured to scale its inputs."""
-    tensors = load_policy(folder).tensors
     known = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
-    found = {name: tensor.shape for name, tensor in tensors.items()}
+    found = {name: tensor.shape for name, tensor in policy.tensors.items()}
     if found != known:
-        raise InputError(f"start_from: '{folder}' is another network: expected one with the settings of this training")
-    network.load_state_dict({name: torch.from_numpy(tensor.copy()) for name, tensor in tensors.items()})
-
-
-def _set_scale(
-    scale: torch.Tensor, shift: torch.Tensor, values: np.ndarray, names: list[str], hidden: tuple[str, ...]
-) -> None:
-    """Scale columns to mean 0 and deviation 1; hide those that are to be hidden or never vary."""
-    mean, deviation = values.mean(axis=0), values.std(axis=0)
-    factor = 1.0 / np.maximum(deviation, LEAST_DEVIATION)
-    factor[[name in hidden for name in names] | (deviation < 1e-6)] = 0.0
-    scale[:] = torch.from_numpy(factor.astype(np.float32))
-    shift[:] = torch.from_numpy((-mean * factor).astype(np.float32))
+        raise InputError(
+            f"{place}: '{policy.name}' is another network: expected one with the settings of this training"
+        )
+    network.load_state_dict({name: torch.from_numpy(tensor.copy()) for name, tensor in policy.tensors.items()})

@@ -1,0 +1,200 @@
+"""How good a policy is on a workload: its regret, on the same episodes as everybody else's.
+
+Regret is what an episode brought less than the best that is known of it, as a share of that best. For a cost such as a
+makespan it is `makespan / best - 1`. The best is the oracle's, where its time was granted, or that of every heuristic
+and every version that played the episode; a better one found later raises the regret of all alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.core.family import family_of
+from slipstream.evaluation import bootstrap_interval, evaluate
+from slipstream.library.records import KnownScenario, Version
+from slipstream.library.store import Store
+from slipstream.library.traits import traits_of
+from slipstream.policies.base import find, names
+from slipstream.policies.learned import LearnedPolicy, load_policy
+from slipstream.scenario import digest, dump, load
+
+GATE_SEED, RACE_SEED, RECENT_SEED = 1_000_000, 2_000_000, 3_000_000
+"""Where the episodes of gates, of races and of recent runs begin, in the namespace of evaluation.
+
+Training picks its best policy by the first ones of that namespace, so these are new to it.
+"""
+NAMESPACE = "eval"
+GATE_EPISODES = 20
+"""Episodes by which an update, a merge or a split is judged."""
+
+Player = Version | str
+"""Who plays: a version of the library, or the name of a heuristic."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Some episodes in a row."""
+
+    first: int = GATE_SEED
+    count: int = GATE_EPISODES
+    namespace: str = NAMESPACE
+
+    @property
+    def seeds(self) -> range:
+        return range(self.first, self.first + self.count)
+
+
+def shares_lost(best: np.ndarray, earned: np.ndarray) -> np.ndarray:
+    """Return the regret of every episode.
+
+    All have one scale: an episode in which nothing could be earned would otherwise make any loss infinite.
+    """
+    lost: np.ndarray = (best - earned) / (float(np.abs(best).mean()) or 1.0)
+    return lost
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How regret on a scenario changes from one policy to another, on the same episodes."""
+
+    scenario: str
+    role: str
+    """`target`, `anchor`, `owned`, `held-out` or `elsewhere`."""
+    before: float
+    after: float
+    low: float
+    high: float
+    """The bootstrap 95% interval of the mean paired difference."""
+    reference: str
+    """What regret is measured against."""
+
+    @property
+    def mean(self) -> float:
+        """The mean paired difference; negative where the second policy is better."""
+        return self.after - self.before
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the shift as JSON-ready data."""
+        return {**vars(self), "difference": self.mean}
+
+
+class Judge:
+    """Plays policies where nobody has yet, and remembers what came of it."""
+
+    def __init__(
+        self,
+        store: Store,
+        gate_episodes: int = GATE_EPISODES,
+        oracle_seconds: float = 0.0,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """With `oracle_seconds`, the best reward of every episode is bracketed, solving each for about so long."""
+        from slipstream import __version__
+        from slipstream.core import jit
+
+        self.store, self.gate_episodes = store, gate_episodes
+        self.oracle_seconds, self.progress = oracle_seconds, progress
+        # What was earned in another simulator says nothing about this one.
+        self.code = f"{__version__}+{jit.cache_folder().name[:12]}"
+        self._loaded: dict[str, Any] = {}
+        self._policies: dict[str, LearnedPolicy] = {}
+
+    def remember(self, source: str | Path | dict[str, Any] | Any) -> str:
+        """Make a scenario known to the library; return its digest, which is its signature."""
+        scenario = load(source)
+        signature = digest(scenario)
+        if signature not in self._loaded and signature not in self.store.scenarios():
+            folder = str(Path(scenario._folder).resolve())
+            about = (signature, scenario.family, f"{scenario.family}/{scenario.name}", dump(scenario), folder)
+            self.store.remember(KnownScenario(*about, traits_of(scenario)))
+        self._loaded[signature] = scenario
+        return signature
+
+    def scenario(self, signature: str) -> Any:
+        """Return a scenario that the library knows."""
+        if signature not in self._loaded:
+            known = self.store.scenarios()[signature]
+            self._loaded[signature] = load(json.loads(known.text), Path(known.folder))
+        return self._loaded[signature]
+
+    def name(self, signature: str) -> str:
+        """Return what people call a scenario."""
+        scenario = self.scenario(signature)
+        return f"{scenario.family}/{scenario.name}"
+
+    def policy(self, version: Version) -> LearnedPolicy:
+        """Return the policy of a version, once its files are known to be those that were published."""
+        if version.sha256 not in self._policies:
+            self._policies[version.sha256] = load_policy(self.store.place(version), version.label)
+        return self._policies[version.sha256]
+
+    def rewards(self, who: Player, signature: str, episodes: Episodes) -> np.ndarray:
+        """Return what a policy earns in some episodes, one number each."""
+        key = who.sha256 if isinstance(who, Version) else f"heuristic {who}"
+        place = (key, signature, episodes.namespace, self.code)
+        known = self.store.rewards(*place)
+        missing = [seed for seed in episodes.seeds if seed not in known]
+        if missing:
+            scenario = self.scenario(signature)
+            if self.progress is not None:
+                label = who.label if isinstance(who, Version) else who
+                self.progress(f"{label} on {self.name(signature)}")
+            policy = self.policy(who) if isinstance(who, Version) else find(who, scenario.family)
+            first, count = missing[0], missing[-1] - missing[0] + 1
+            earned = evaluate(scenario, policy, count, first, episodes.namespace).of("reward")
+            found = dict(zip(range(first, first + count), earned.tolist(), strict=True))
+            self.store.keep_rewards(*place, found)
+            known |= found
+        return np.array([known[seed] for seed in episodes.seeds])
+
+    def reference(self, signature: str, episodes: Episodes) -> tuple[np.ndarray, str]:
+        """Return the best known reward of every episode, and in words what it is; every heuristic has played them."""
+        for name in names(self.scenario(signature).family):
+            self.rewards(name, signature, episodes)
+        place = (signature, episodes.namespace, self.code)
+        best = self.store.best_rewards(*place)
+        solved = self._solved(signature, episodes)
+        values = [max(best[seed][0], solved[seed][0] if seed in solved else -np.inf) for seed in episodes.seeds]
+        tried = min(best[seed][1] for seed in episodes.seeds)
+        words = f"best of {tried} policies"
+        if all(seed in solved for seed in episodes.seeds):
+            exact = all(solved[seed][2] for seed in episodes.seeds)
+            words = "optimum" if exact else f"best of {tried} policies and the oracle"
+        return np.array(values), words
+
+    def _solved(self, signature: str, episodes: Episodes) -> dict[int, tuple[float, float, bool]]:
+        """Return what the oracle found, by seed; it is asked for what is missing if it was granted time."""
+        place = (signature, episodes.namespace, self.code)
+        known = self.store.brackets(*place)
+        missing = [seed for seed in episodes.seeds if seed not in known] if self.oracle_seconds > 0.0 else []
+        scenario = self.scenario(signature)
+        for seed in missing:
+            if self.progress is not None:
+                self.progress(f"oracle on {self.name(signature)}, seed {seed}")
+            found = family_of(scenario).oracle(scenario, seed, episodes.namespace, self.oracle_seconds)
+            known[seed] = (found.best_known, found.bound, found.exact)
+        if missing:
+            self.store.keep_brackets(*place, {seed: known[seed] for seed in missing})
+        return known
+
+    def regrets(self, players: Sequence[Player], signature: str, episodes: Episodes) -> tuple[list[np.ndarray], str]:
+        """Return the regret of every player in every episode, and in words what it is measured against."""
+        earned = [self.rewards(who, signature, episodes) for who in players]
+        best, words = self.reference(signature, episodes)
+        return [shares_lost(best, rewards) for rewards in earned], words
+
+    def regret(self, who: Player, signature: str, episodes: Episodes) -> float:
+        """Return a policy's mean regret."""
+        return float(self.regrets([who], signature, episodes)[0][0].mean())
+
+    def shift(self, before: Player, after: Player, signature: str, role: str, episodes: Episodes) -> Shift:
+        """Return how regret changes from one policy to another."""
+        (old, new), words = self.regrets([before, after], signature, episodes)
+        low, high = bootstrap_interval(new - old)
+        return Shift(self.name(signature), role, float(old.mean()), float(new.mean()), low, high, words)

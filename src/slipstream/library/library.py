@@ -1,0 +1,246 @@
+"""The model library from Python: the same steps as `slipstream library`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slipstream.core.family import FAMILIES
+from slipstream.errors import LibraryError
+from slipstream.library import choosing, merging, rolling_back, splitting, tradeoff, updating, verifying
+from slipstream.library.folders import read_files
+from slipstream.library.generality import Generality, generality
+from slipstream.library.judging import GATE_EPISODES, NAMESPACE, Episodes, Judge, Player
+from slipstream.library.records import Event, Version, check_name
+from slipstream.library.store import Entry, Run, Store
+from slipstream.policies.learned import LearnedPolicy, load_policy, shipped
+from slipstream.scenario import builtin_names
+
+Source = str | Path | dict[str, Any] | Any
+"""A scenario: the name of a built-in, a file, a dictionary or an object."""
+
+
+class Library:
+    """A folder of models and the workloads that they are for."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        create: bool = False,
+        episodes: int = GATE_EPISODES,
+        oracle_seconds: float = 0.0,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """Open a library; with `create`, begin one where there is none.
+
+        Args:
+            folder: Where it is.
+            create: Whether to begin one.
+            episodes: By how many a version is judged.
+            oracle_seconds: If more than 0, the best reward of every episode is bracketed, solving each for so long;
+                otherwise regret is measured against the best that any policy is known to have reached.
+            progress: Called with what is being played.
+        """
+        self.store = Store(folder, create)
+        self.judge = Judge(self.store, episodes, oracle_seconds, progress)
+
+    @property
+    def gate(self) -> Episodes:
+        """The episodes by which versions are judged."""
+        return Episodes(count=self.judge.gate_episodes)
+
+    def add(
+        self,
+        name: str,
+        policy: str | Path,
+        scenarios: Sequence[Source] = (),
+        held_out: Sequence[Source] = (),
+        use: bool = False,
+        reason: str = "",
+    ) -> Version:
+        """Add a trained policy as a new model, or as a further version of one.
+
+        A new model is in use at once. A further version is not, unless `use` says so, which passes by every gate.
+        Without scenarios the model owns what the policy says it was trained on, if that is a built-in.
+        """
+        check_name(name)
+        folder = policy_folder(policy)
+        found = load_policy(folder)
+        family = str(found.card["family"])
+        owned = [self.judge.remember(one) for one in scenarios or _trained_on(found, name in self.store.models())]
+        apart = [self.judge.remember(one) for one in held_out]
+        for signature in (*owned, *apart):
+            if self.judge.scenario(signature).family != family:
+                name_of = self.judge.name(signature)
+                raise LibraryError(f"{name_of}: '{folder}' is for '{family}': expected a scenario of that family")
+        new = name not in self.store.models()
+        told = reason or f"added from {policy}"
+        entry = Entry(name, family, "add", read_files(folder), told, (), owned, apart, None, new or use)
+        version = self.store.publish(entry)
+        for signature in (*owned, *apart):
+            self.judge.regret(version, signature, self.gate)
+        return version
+
+    def policy(self, reference: str) -> LearnedPolicy:
+        """Return the policy of a version such as 'cholesky@v3', or of a model's version in use.
+
+        Raises:
+            LibraryError: There is none, or its files are not those that were published.
+        """
+        return self.judge.policy(self.store.version(reference))
+
+    def models(self) -> list[dict[str, Any]]:
+        """Return what is known of every model: version in use, workloads, regret on them, generality."""
+        owned, held_out, used = self.store.owned(), self.store.owned(held_out=True), self.store.aliases()
+        rows = []
+        for name, family in self.store.models().items():
+            versions = self.store.versions(name)
+            version = next((one for one in versions if one.id == used.get(name)), None)
+            row: dict[str, Any] = {
+                "model": name,
+                "family": family,
+                "in_use": None if version is None else version.label,
+                "versions": len(versions),
+                "scenarios": [self.judge.name(one) for one in owned.get(name, ())],
+                "held_out": [self.judge.name(one) for one in held_out.get(name, ())],
+                "regret": None,
+                "generality": None,
+            }
+            if version is not None:
+                regrets = [self.judge.regret(version, one, self.gate) for one in owned.get(name, ())]
+                row["regret"] = sum(regrets) / len(regrets) if regrets else None
+                row["generality"] = self.generality(version.label).gap
+            rows.append(row)
+        return rows
+
+    def show(self, reference: str) -> dict[str, Any]:
+        """Return all about a model, or one of its versions: where it is from, how it does, what happened to it."""
+        chosen = self.store.version(reference) if "@" in reference else None
+        model = reference.partition("@")[0]
+        versions = [one for one in self.store.versions(model) if chosen is None or one.id == chosen.id]
+        if not versions:
+            self.store.version(reference)  # says which models there are
+        events = [one for one in self.store.events(model) if chosen is None or chosen.label in _labels(one)]
+        return {
+            "model": model,
+            "family": self.store.models()[model],
+            "in_use": next((one.label for one in self.store.versions(model) if one.id == self._used(model)), None),
+            "versions": [{**one.to_dict(), "folder": str(self.store.folder_of(one))} for one in versions],
+            "regret": {one.label: self._regrets(one) for one in versions},
+            "events": [one.to_dict() for one in events],
+        }
+
+    def _used(self, model: str) -> int | None:
+        return self.store.aliases().get(model)
+
+    def _regrets(self, version: Version) -> list[dict[str, Any]]:
+        found = []
+        for held_out, role in ((False, "owned"), (True, "held-out")):
+            for signature in self.store.owned(held_out).get(version.model, ()):
+                players: list[Player] = [version]
+                (regrets,), words = self.judge.regrets(players, signature, self.gate)
+                about = {"scenario": self.judge.name(signature), "role": role}
+                found.append({**about, "regret": float(regrets.mean()), "reference": words})
+        return found
+
+    def choose(
+        self, scenario: Source, nearest: int = choosing.NEAREST, episodes: int = choosing.RACE_EPISODES
+    ) -> choosing.Choice:
+        """Return the policy to use for a workload: a version, or the best heuristic where no model beats it."""
+        return choosing.choose(self.judge, scenario, nearest, episodes)
+
+    def update(
+        self,
+        model: str,
+        scenario: Source,
+        changes: Mapping[str, Any] | None = None,
+        minutes: float | None = None,
+        tolerance: float = updating.TOLERANCE,
+        command: str = "",
+        report: Callable[[Any], None] | None = None,
+    ) -> updating.Outcome:
+        """Fine-tune a model's version in use on a workload; it is used if it gains there and no anchor loses.
+
+        `changes` are settings of training, as `TrainSettings.with_changes` takes them.
+        """
+        return updating.update(
+            self.judge, model, scenario, changes or {}, minutes, tolerance, self.gate, command, report
+        )
+
+    def merge(
+        self,
+        references: Sequence[str],
+        name: str,
+        average: bool = False,
+        changes: Mapping[str, Any] | None = None,
+        tolerance: float = merging.TOLERANCE,
+        command: str = "",
+        report: Callable[[int, int], None] | None = None,
+    ) -> updating.Outcome:
+        """Make one model of several, by distillation or by averaging; it is used if it stays near every one of them."""
+        return merging.merge(self.judge, references, name, average, changes, tolerance, self.gate, command, report)
+
+    def split(
+        self,
+        reference: str,
+        name: str,
+        scenarios: Sequence[Source] = (),
+        tolerance: float = updating.TOLERANCE,
+    ) -> updating.Outcome:
+        """Make a version a model of its own, which takes over the workloads that it gains on."""
+        return splitting.split(self.judge, reference, name, scenarios, tolerance, self.gate)
+
+    def rollback(self, model: str, to: str | None = None, reason: str = "") -> rolling_back.Check:
+        """Let a model's name stand for an earlier version."""
+        return rolling_back.roll_back(self.judge, model, to, reason)
+
+    def check(
+        self,
+        model: str,
+        runs: int = rolling_back.RECENT_RUNS,
+        drift: float = rolling_back.DRIFT,
+        price: float = rolling_back.PRICE,
+        play: bool = True,
+    ) -> rolling_back.Check:
+        """Roll a model back if its recent regret drifted, or a gain in generality cost too much accuracy."""
+        return rolling_back.check(self.judge, model, runs, drift, price, play)
+
+    def record(self, model: str, scenario: Source, rewards: Mapping[int, float], namespace: str = NAMESPACE) -> None:
+        """Keep what a model's version in use earned elsewhere, by seed, for `check` to judge by."""
+        version, signature = self.store.version(model), self.judge.remember(scenario)
+        self.store.record(Run(version.id, signature, namespace, seed, reward) for seed, reward in rewards.items())
+
+    def generality(self, reference: str) -> Generality:
+        """Return how far a version lies behind the owners of the workloads that its model does not own."""
+        return generality(self.judge, self.store.version(reference), self.gate)
+
+    def tradeoff(self, family: str, tolerance: float = tradeoff.TOLERANCE) -> tradeoff.Curve:
+        """Return the regret over the number of models, of all that are in use in a family."""
+        return tradeoff.tradeoff(self.judge, family, self.gate, tolerance)
+
+    def verify(self) -> list[verifying.Finding]:
+        """Return everything that is wrong with the library's files; `verifying.verify` needs no open library."""
+        return verifying.verify(self.store.folder)
+
+
+def policy_folder(policy: str | Path) -> Path:
+    """Return the folder of a policy, which may be one that comes with the package."""
+    for family in FAMILIES:
+        if str(policy) in shipped(family):
+            return shipped(family)[str(policy)]
+    return Path(policy)
+
+
+def _trained_on(policy: LearnedPolicy, known: bool) -> list[str]:
+    """Return the built-in that a policy was trained on."""
+    name = str(policy.card.get("scenario", ""))
+    if name in builtin_names():
+        return [name]
+    if known:
+        return []
+    raise LibraryError(f"'{policy.name}' was trained on '{name}', which is no built-in: expected --scenario")
+
+
+def _labels(event: Event) -> tuple[str | None, ...]:
+    return event.before, event.after, event.evidence.get("version"), event.evidence.get("from")

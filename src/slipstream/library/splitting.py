@@ -1,0 +1,72 @@
+"""Giving a version a model of its own, where it is better on some workloads and spoils others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from slipstream.errors import LibraryError
+from slipstream.library.folders import read_files
+from slipstream.library.judging import Episodes, Judge
+from slipstream.library.records import check_name
+from slipstream.library.store import Entry
+from slipstream.library.updating import ACCEPTED, REJECTED, TOLERANCE, Outcome, anchors_of, judge_update
+
+
+def split(
+    judge: Judge,
+    reference: str,
+    name: str,
+    scenarios: Sequence[str | Path | dict[str, Any] | Any] = (),
+    tolerance: float = TOLERANCE,
+    episodes: Episodes | None = None,
+) -> Outcome:
+    """Make a version a model of its own, which takes over the scenarios on which it gains.
+
+    Without scenarios, these are what the version was made for. It is refused where the version does not gain on each of
+    them, or breaks nothing of the model it comes from: then that model may as well use it.
+    """
+    store, episodes = judge.store, episodes or Episodes(count=judge.gate_episodes)
+    version, parent = store.version(reference), store.version(reference.partition("@")[0])
+    if check_name(name) in store.models():
+        raise LibraryError(f"model '{name}' exists: expected a new name for what is split off")
+    if version.id == parent.id:
+        raise LibraryError(f"{version.label} is in use by its model: expected another version of it to split off")
+    targets = [judge.remember(one) for one in scenarios] or _made_for(judge, version.label, version.model)
+    gains = [judge.shift(parent, version, target, "target", episodes) for target in targets]
+    others = [(one, role) for one, role in anchors_of(judge, parent.model, "") if one not in targets]
+    losses = [judge.shift(parent, version, one, role, episodes) for one, role in others]
+    verdicts = [judge_update([gain, *losses], tolerance) for gain in gains]
+    shifts = (*gains, *losses)
+    without = next((reason for verdict, reason in verdicts if verdict == REJECTED), None)
+    if without is not None or all(verdict == ACCEPTED for verdict, _ in verdicts):
+        reason = without or f"{version.label} breaks nothing of '{parent.model}', which may as well use it"
+        store.note("split refused", parent.model, reason, {"shifts": [shift.to_dict() for shift in shifts]})
+        return Outcome(REJECTED, version, shifts, reason)
+    reason = f"split off from {parent.model}: {verdicts[0][1]}"
+    evidence = {"shifts": [shift.to_dict() for shift in shifts], "from": version.label}
+    family = store.models()[version.model]
+    child = store.publish(
+        Entry(
+            name,
+            family,
+            "split",
+            read_files(store.place(version)),
+            reason,
+            (version,),
+            owned=targets,
+            taken_from=parent.model,
+            use=True,
+            evidence=evidence,
+        )
+    )
+    return Outcome(ACCEPTED, child, shifts, reason)
+
+
+def _made_for(judge: Judge, label: str, model: str) -> list[str]:
+    """Return what a version was fine-tuned on."""
+    for event in judge.store.events(model):
+        if event.evidence.get("version") == label and "target" in event.evidence:
+            return [str(event.evidence["target"])]
+    raise LibraryError(f"{label} was not made by an update: expected --scenario, the workloads it should take over")
