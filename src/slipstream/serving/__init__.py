@@ -1,0 +1,40 @@
+"""Serving: requests for models are answered by variants that a fleet of accelerators hosts, in batches, by a deadline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slipstream.core.family import Family
+
+if TYPE_CHECKING:
+    from slipstream.core.generator import Generator
+    from slipstream.serving.scenario import ServingScenario
+
+
+class ServingFamily(Family):
+    """The serving house."""
+
+    name = "serving"
+    env_id = "slipstream/Serving-v0"
+    default_scenario = "serving/small"
+    time_unit = "s"
+    nanoseconds_per_unit = 1_000_000_000
+    reward_terms = ("accuracy", "violations", "switches")
+    scenario_package = "slipstream.serving.scenarios"
+    default_policy = "milp"
+    headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
+
+    @property
+    def scenario_type(self) -> type[ServingScenario]:
+        from slipstream.serving.scenario import ServingScenario
+
+        return ServingScenario
+
+    @property
+    def generator(self) -> Generator:
+        from slipstream.serving.generate import GENERATOR
+
+        return GENERATOR
+
+
+FAMILY = ServingFamily()
