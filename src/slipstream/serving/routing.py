@@ -11,11 +11,12 @@ from slipstream.serving.state import EFT, INFAAS, LFT, RANDOM, ROUND_ROBIN, TRAC
 @inlined
 def expected_finish(spec, own, now):
     """Return when another request at this accelerator would finish, as far as can be known."""
-    largest = own.largest
-    full = own.queued // largest
     ready = max(now, own.ready)
-    whole = spec.service[own.kind, own.variant, largest]
-    return ready + full * whole + spec.service[own.kind, own.variant, own.queued - full * largest + 1]
+    if own.queued < own.largest:
+        return ready + spec.service[own.kind, own.variant, own.queued + 1]
+    full = own.queued // own.largest
+    whole = spec.service[own.kind, own.variant, own.largest]
+    return ready + full * whole + spec.service[own.kind, own.variant, own.queued - full * own.largest + 1]
 
 
 @kernel
