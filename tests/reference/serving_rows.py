@@ -98,6 +98,7 @@ class ReferenceServing(ReferenceMachine):
             "asked_model": float(self.pending.model.place if self.pending is not None else 0),
             "asked_slack": float(self.pending.deadline - self.now if self.pending is not None else 0),
             "headroom": plan.headroom,
+            "shortage": plan.shortage,
             "accuracy_weight": plan.accuracy_weight,
             "served_share": plan.served_share,
             "gap": plan.gap,

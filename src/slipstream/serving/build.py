@@ -255,7 +255,7 @@ def _fill_machine(row: Any, scenario: ServingScenario, spec: dict[str, np.ndarra
     row["rows"] = min(scenario.rows, accelerators) if scenario.mode == "route" else k.ROWS_PER_COLUMN * columns
     plan, forecast, reward = scenario.planning, scenario.forecast, scenario.reward
     row["interval"], row["moves"] = nanoseconds_of(plan.interval_s), plan.moves
-    row["headroom"], row["accuracy_weight"] = plan.headroom, plan.accuracy_weight
+    row["headroom"], row["shortage"], row["accuracy_weight"] = plan.headroom, plan.shortage, plan.accuracy_weight
     row["served_share"], row["gap"], row["seconds"] = plan.served_share, plan.gap, plan.seconds
     row["sample"] = nanoseconds_of(forecast.sample_s)
     row["forecast"] = k.EWMA if isinstance(forecast, Ewma) else k.HOLT

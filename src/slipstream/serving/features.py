@@ -57,6 +57,7 @@ GLOBAL = FeatureTable(
         Feature("asked_model", "number / 10", "model of the request that is to be sent", 0, 10000, 0.1),
         Feature("asked_slack", "100 ms", "time until the deadline of that request", -1000, 1000, PER_MS / 100),
         Feature("headroom", "share", "capacity per forecast that planners ask for", 0, 1, observed=False),
+        Feature("shortage", "share", "price of headroom that is missing", 0, 1, observed=False),
         Feature("accuracy_weight", "share", "weight of accuracy against throughput", 0, 1, observed=False),
         Feature("served_share", "share", "least share of the forecast that plans serve", 0, 1, observed=False),
         Feature("gap", "share", "gap at which a solver may stop", 0, 1, observed=False),
@@ -71,6 +72,6 @@ ACCURACY, LATENCY, BATCH_LATENCY, PEAK, LOAD_TIME, HOSTED, LOADING, FREE, RATE, 
 CAPACITY, QUEUED, OFFERED, VIOLATIONS, FINISH, SLACK, HOST, RELEASE, SEND, DISPATCH = range(10, 20)
 WAIT, MODEL, VARIANT, KIND = range(20, 24)
 TIME, MOVES, INTERVAL, ACCELERATORS, IDLE, ALL_RATE, ALL_FORECAST, ALL_CAPACITY, ALL_QUEUED, ALL_OFFERED = range(10)
-ALL_VIOLATIONS, ASKED_MODEL, ASKED_SLACK, HEADROOM, ACCURACY_WEIGHT, SERVED_SHARE, GAP, SECONDS, FIRST = range(10, 19)
-COIN = 19
+ALL_VIOLATIONS, ASKED_MODEL, ASKED_SLACK, HEADROOM, SHORTAGE, ACCURACY_WEIGHT, SERVED_SHARE, GAP, SECONDS = range(10, 19)
+FIRST, COIN = range(19, 21)
 """Column constants for rules and kernels; a test holds them to the tables above."""

@@ -44,6 +44,7 @@ def prepare(spec, state, sheet):
         put(sheet.globals[slot], sheet.global_image, f.ACCELERATORS, machine.accelerators)
         if sheet.globals.shape[1] > f.COIN:
             put(sheet.globals[slot], sheet.global_image, f.HEADROOM, machine.headroom)
+            put(sheet.globals[slot], sheet.global_image, f.SHORTAGE, machine.shortage)
             put(sheet.globals[slot], sheet.global_image, f.ACCURACY_WEIGHT, machine.accuracy_weight)
             put(sheet.globals[slot], sheet.global_image, f.SERVED_SHARE, machine.served_share)
             put(sheet.globals[slot], sheet.global_image, f.GAP, machine.gap)

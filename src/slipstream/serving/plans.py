@@ -35,6 +35,7 @@ class Situation:
     fleet: np.ndarray
     """Accelerators of each kind."""
     headroom: float
+    shortage: float
     accuracy_weight: float
     served_share: float
     gap: float
@@ -76,6 +77,7 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
         seen=seen,
         fleet=fleet.astype(np.int64),
         headroom=float(global_row[f.HEADROOM]),
+        shortage=float(global_row[f.SHORTAGE]),
         accuracy_weight=float(global_row[f.ACCURACY_WEIGHT]),
         served_share=float(global_row[f.SERVED_SHARE]),
         gap=float(global_row[f.GAP]),

@@ -16,9 +16,11 @@ import numpy as np
 from slipstream.policies.base import choice, register
 from slipstream.serving.features import FINISH, ACCURACY, SEND, SLACK
 from slipstream.serving.plans import Planner, Situation, Target
-from slipstream.serving.solver import Solution, solve, undominated
+from slipstream.serving.solver import solve, undominated
 
 LOG = logging.getLogger(__name__)
+MOST = 1000.0
+"""More capacity per request than any fleet has."""
 INFAAS_SLACK = 0.05
 """Share of its capacity that INFaaS leaves free."""
 INFAAS_DOWNSCALE = 2.0
@@ -201,15 +203,15 @@ def _scale(now: Situation, counts: np.ndarray, model: int) -> None:
             counts[least] -= 1
 
 
-def _solved(now: Situation, usable: np.ndarray, accuracy_weight: float) -> tuple[np.ndarray, Solution]:
-    solution = solve(now, usable & undominated(now), accuracy_weight)
-    LOG.info("plan: gap %.4f, headroom %.3f of %.3f", solution.gap, solution.headroom, now.headroom)
-    return _use_the_rest(now, solution.counts, usable), solution
+def _solved(now: Situation, usable: np.ndarray, base: float = 1.0) -> np.ndarray:
+    solution = solve(now, usable & undominated(now), now.accuracy_weight, base)
+    LOG.info("plan: gap %.4f, %.3f of capacity per request", solution.gap, solution.base)
+    return _use_the_rest(now, solution.counts, usable)
 
 
 def _fixed(best: bool) -> Callable[[Situation], np.ndarray]:
     def plan(now: Situation) -> np.ndarray:
-        return _solved(now, _extreme(now, best), 1.0)[0] if now.first else now.hosted
+        return _solved(now, _extreme(now, best)) if now.first else now.hosted
 
     return plan
 
@@ -231,23 +233,23 @@ def sommelier(now: Situation) -> np.ndarray:
     """Sommelier: models keep the accelerators of the first plan, and exchange variants on them."""
     everything = np.ones(len(now.model), bool)
     if now.first:
-        return _solved(now, everything, 1.0)[0]
+        return _solved(now, everything)
     # To freeze how many accelerators of a kind a model has is to give it a kind of its own.
     place = now.model * len(now.fleet) + now.kind
     fleet = np.bincount(place, now.hosted, now.models * len(now.fleet)).astype(np.int64)
-    return _solved(replace(now, kind=place, fleet=fleet), everything, 1.0)[0]
+    return _solved(replace(now, kind=place, fleet=fleet), everything)
 
 
 @planner
 def milp(now: Situation) -> np.ndarray:
     """The most accurate hosting that serves the forecast with headroom, by an open solver."""
-    return _solved(now, np.ones(len(now.model), bool), now.accuracy_weight)[0]
+    return _solved(now, np.ones(len(now.model), bool))
 
 
 @planner
 def milp_throughput(now: Situation) -> np.ndarray:
     """The hosting with the most headroom over the forecast, and then the most accurate, by an open solver."""
-    return _solved(replace(now, headroom=np.inf), np.ones(len(now.model), bool), now.accuracy_weight)[0]
+    return _solved(now, np.ones(len(now.model), bool), base=MOST)
 
 
 # The way of a request

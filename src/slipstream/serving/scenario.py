@@ -190,6 +190,8 @@ class Planning(Part):
     """Most moves of a plan."""
     headroom: float = Field(default=1.5, ge=1.0, le=10.0)
     """Capacity that planners ask for, as a multiple of the forecast."""
+    shortage: float = Field(default=0.1, ge=0.0, le=1000.0)
+    """Accuracy, from 0 to 1, that a plan gives up for a unit of headroom; all it can above some 10."""
     accuracy_weight: float = Field(default=1.0, ge=0.0, le=1.0)
     """What planners maximise: accuracy of what is served (1), the amount (0), or a mixture."""
     served_share: float = Field(default=1.0, ge=0.0, le=1.0)

@@ -1,13 +1,15 @@
 """The plan that serves the expected rates most accurately, as a mixed-integer linear program on HiGHS.
 
 Accelerators of a kind are alike, so the program counts them: n of column (kind, variant) host it, and q requests per
-second go there. It is the linear, type-aggregated form of the model in Proteus (ASPLOS'24), with the same optimum:
+second go there. It is the linear, type-aggregated form of the model in Proteus (ASPLOS'24):
 
-    max   sum over columns of  value x q - switching x u
-    s.t.  headroom x q <= peak x n,  n of a kind in all <= fleet,  u >= n - hosted,
-          q of a model in all <= its demand,  q in all >= served_share x demand in all
+    max   sum over columns of  value x q - switching x u,  less  shortage x demand x s  summed over models
+    s.t.  base x q <= peak x n,  n of a kind in all <= fleet,  u >= n - hosted,
+          q of a model in all <= its demand,  q in all >= served_share x demand in all,
+          peak x n of a model in all >= demand x (headroom - s)
 
-Where so much cannot be served with that headroom, the headroom is lowered until it can.
+In Proteus all of the headroom is a must (base = headroom); here what is above the demand itself has a price, so that
+accuracy is not sold for headroom that is hardly needed. Where the demand cannot be met, the base is lowered until it can.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ import numpy as np
 
 from slipstream.serving.plans import Situation
 
-SMALLEST_HEADROOM, MOST_HEADROOM = 0.05, 1000.0
+SMALLEST_BASE = 0.05
 STEP = 0.9
-"""By which the headroom is multiplied when whole accelerators cannot do what fractions of them can."""
+"""By which the base is multiplied when whole accelerators cannot do what fractions of them can."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """max value·q - switching·u over whole n and real q, u, as above."""
+    """The program above: whole n and real q, u of each column, real s of each model."""
 
     value: np.ndarray
     switching: np.ndarray
@@ -36,7 +38,10 @@ class Program:
     hosted: np.ndarray
     demand: np.ndarray
     fleet: np.ndarray
+    base: float
     headroom: float
+    shortage: np.ndarray
+    """Price of a unit of headroom that is missing, by model."""
     least: float
     """Requests per second that have to be served."""
     gap: float
@@ -54,8 +59,8 @@ class Solution:
     value: float
     gap: float
     """Proven distance from the best value, relative to it."""
-    headroom: float
-    """What was left of the headroom that was asked for."""
+    base: float
+    """Capacity per request that every column has; below 1, the demand exceeds what there is."""
 
 
 Solver = Callable[[Program], Solution | None]
@@ -65,61 +70,58 @@ Solver = Callable[[Program], Solution | None]
 def highs(program: Program) -> Solution | None:
     """Solve with the HiGHS that comes with SciPy."""
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_array, hstack
+    from scipy.sparse import block_array, coo_array, diags_array
 
     columns, models, kinds = len(program.value), len(program.demand), len(program.fleet)
     each = np.arange(columns)
-    identity = coo_array((np.ones(columns), (each, each)))
-    nothing = coo_array((columns, columns))
+    one = diags_array(np.ones(columns))
+    peaks = diags_array(program.peak)
     by_kind = coo_array((np.ones(columns), (program.kind, each)), shape=(kinds, columns))
     by_model = coo_array((np.ones(columns), (program.model, each)), shape=(models, columns))
-    peaks = coo_array((program.peak, (each, each)))
-    none_of_kind, none_of_model = coo_array((kinds, columns)), coo_array((models, columns))
-    constraints = [
-        LinearConstraint(hstack([-peaks, program.headroom * identity, nothing]), ub=0.0),
-        LinearConstraint(hstack([by_kind, none_of_kind, none_of_kind]), ub=program.fleet),
-        LinearConstraint(hstack([none_of_model, by_model, none_of_model]), ub=program.demand),
-        LinearConstraint(np.repeat([0.0, 1.0, 0.0], columns)[None], lb=program.least),
-        LinearConstraint(hstack([identity, nothing, -identity]), ub=program.hosted),
-    ]
+    # Unknowns: n, q, u of each column, s of each model.
+    rows = block_array(
+        [
+            [-peaks, program.base * one, None, None],
+            [by_kind, None, None, None],
+            [one, None, -one, None],
+            [None, by_model, None, None],
+            [None, coo_array(-np.ones((1, columns))), None, None],
+            [-by_model @ peaks, None, None, -diags_array(program.demand)],
+        ]
+    )
+    limits = (np.zeros(columns), program.fleet, program.hosted, program.demand, [-program.least])
     most = program.fleet[program.kind].astype(float)
     found = milp(
-        np.concatenate((np.zeros(columns), -program.value, program.switching)),
-        integrality=np.repeat([1, 0, 0], columns),
-        bounds=Bounds(0.0, np.concatenate((most, np.full(2 * columns, np.inf)))),
-        constraints=constraints,
+        np.concatenate((np.zeros(columns), -program.value, program.switching, program.shortage)),
+        integrality=np.concatenate((np.ones(columns), np.zeros(2 * columns + models))),
+        bounds=Bounds(0.0, np.concatenate((most, np.full(2 * columns + models, np.inf)))),
+        constraints=LinearConstraint(rows, ub=np.concatenate((*limits, -program.headroom * program.demand))),
         options={"mip_rel_gap": program.gap, "time_limit": program.seconds},
     )
     if found.x is None:
         return None
     counts = np.rint(found.x[:columns]).astype(np.int64)
     gap = float(found.mip_gap) if found.mip_gap is not None else 0.0
-    return Solution(counts, found.x[columns : 2 * columns], -float(found.fun), gap, program.headroom)
+    return Solution(counts, found.x[columns : 2 * columns], -float(found.fun), gap, program.base)
 
 
-def largest_headroom(now: Situation, demand: np.ndarray) -> float:
-    """Return the most headroom with which fractions of accelerators could serve the demand."""
+def largest_base(now: Situation, demand: np.ndarray) -> float:
+    """Return the most capacity per request that fractions of accelerators could offer to every model."""
     from scipy.optimize import linprog
-    from scipy.sparse import coo_array, hstack
+    from scipy.sparse import block_array, coo_array
 
-    columns, models, kinds = len(now.peak), len(demand), len(now.fleet)
+    columns = len(now.peak)
+    asked = np.flatnonzero(demand > 0.0)
     each = np.arange(columns)
-    by_kind = coo_array((np.ones(columns), (now.kind, each)), shape=(kinds, columns))
-    by_model = coo_array((-now.peak, (now.model, each)), shape=(models, columns))
-    asked = demand > 0.0
+    by_kind = coo_array((np.ones(columns), (now.kind, each)), shape=(len(now.fleet), columns))
+    by_model = coo_array((-now.peak, (now.model, each)), shape=(len(demand), columns)).tocsr()[asked]
     found = linprog(
         np.append(np.zeros(columns), -1.0),
-        A_ub=_stacked(hstack([by_kind, coo_array((kinds, 1))]), hstack([by_model, coo_array(demand[:, None])]), asked),
-        b_ub=np.concatenate((now.fleet, np.zeros(int(asked.sum())))),
+        A_ub=block_array([[by_kind, None], [by_model, coo_array(demand[asked, None])]]),
+        b_ub=np.concatenate((now.fleet, np.zeros(len(asked)))),
         bounds=(0.0, None),
     )
     return float(found.x[-1])
-
-
-def _stacked(fleet: object, models: object, asked: np.ndarray) -> object:
-    from scipy.sparse import csr_array, vstack
-
-    return vstack([fleet, csr_array(models)[asked]])
 
 
 def undominated(now: Situation) -> np.ndarray:
@@ -137,42 +139,42 @@ def undominated(now: Situation) -> np.ndarray:
 
 
 def solve(
-    now: Situation, usable: np.ndarray, accuracy_weight: float, solver: Solver = highs, demand: np.ndarray | None = None
+    now: Situation, usable: np.ndarray, accuracy_weight: float, base: float = 1.0, solver: Solver = highs
 ) -> Solution:
-    """Return the best plan that uses some columns only; what no headroom can serve is left out of the demand."""
-    asked = now.demand if demand is None else demand
+    """Return the best plan that uses some columns only; what no base can serve is left out of the demand."""
     reachable = np.bincount(now.model[usable], minlength=now.models) > 0
-    asked = np.where(reachable, asked, 0.0)
+    asked = np.where(reachable, now.demand, 0.0)
     part = _narrowed(now, usable)
     total = max(float(asked.sum()), 1e-9)
     value = (accuracy_weight * part.accuracy / 100.0 + (1.0 - accuracy_weight)) / total
-    # While it loads, an accelerator serves nothing.
-    switching = value * part.peak * np.minimum(part.load, 1.0)
-    headroom = min(now.headroom, MOST_HEADROOM)
-    if now.served_share * asked.sum() > 0.0:
-        headroom = min(headroom, largest_headroom(part, now.served_share * asked))
-    while headroom > SMALLEST_HEADROOM:
+    least = now.served_share * float(asked.sum())
+    if least > 0.0:
+        base = min(base, largest_base(part, now.served_share * asked))
+    while base > SMALLEST_BASE:
         program = Program(
-            value,
-            switching,
-            part.peak,
-            part.model,
-            part.kind,
-            part.hosted,
-            asked,
-            part.fleet,
-            headroom,
+            value=value,
+            # While it loads, an accelerator serves nothing.
+            switching=value * part.peak * np.minimum(part.load, 1.0),
+            peak=part.peak,
+            model=part.model,
+            kind=part.kind,
+            hosted=part.hosted,
+            demand=asked,
+            fleet=part.fleet,
+            base=base,
+            headroom=now.headroom,
+            shortage=now.shortage * asked / total,
             # A hair less, so that rounding does not make a program infeasible.
-            now.served_share * float(asked.sum()) * (1.0 - 1e-9),
-            now.gap,
-            now.seconds,
+            least=least * (1.0 - 1e-9),
+            gap=now.gap,
+            seconds=now.seconds,
         )
         found = solver(program)
         if found is not None:
             counts, served = np.zeros(len(usable), np.int64), np.zeros(len(usable))
             counts[usable], served[usable] = found.counts, found.served
-            return Solution(counts, served, found.value, found.gap, found.headroom)
-        headroom *= STEP
+            return replace(found, counts=counts, served=served)
+        base *= STEP
     return Solution(np.zeros(len(usable), np.int64), np.zeros(len(usable)), 0.0, 0.0, 0.0)
 
 

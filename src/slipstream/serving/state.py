@@ -46,6 +46,7 @@ MACHINE = np.dtype(
         ("service", "i8"),
         ("spread", "f8"),  # of the logarithm of service times
         ("headroom", "f8"),
+        ("shortage", "f8"),
         ("accuracy_weight", "f8"),
         ("served_share", "f8"),
         ("gap", "f8"),
