@@ -13,6 +13,9 @@ import numpy as np
 from slipstream.serving import features as f
 from slipstream.serving.state import ROWS_PER_COLUMN
 
+LASTING = 10e9
+"""Time in ns for which a plan is thought to last, at the least: what is loaded is of use beyond the next plan."""
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -26,7 +29,7 @@ class Situation:
     peak: np.ndarray
     """Requests per second of one accelerator."""
     load: np.ndarray
-    """Time to load the variant, as a share of the time between two plans."""
+    """Time to load the variant, as a share of the time for which a plan is thought to last."""
     hosted: np.ndarray
     demand: np.ndarray
     """Requests per second that are expected, of each model."""
@@ -71,7 +74,7 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
         kind=kind,
         accuracy=columns[:, f.ACCURACY].copy(),
         peak=columns[:, f.PEAK].copy(),
-        load=columns[:, f.LOAD_TIME] / global_row[f.INTERVAL],
+        load=columns[:, f.LOAD_TIME] / max(global_row[f.INTERVAL], LASTING),
         hosted=hosted,
         demand=demand,
         seen=seen,

@@ -16,11 +16,9 @@ import numpy as np
 from slipstream.policies.base import choice, register
 from slipstream.serving.features import FINISH, ACCURACY, SEND, SLACK
 from slipstream.serving.plans import Planner, Situation, Target
-from slipstream.serving.solver import solve, undominated
+from slipstream.serving.solver import largest_base, solve, undominated
 
 LOG = logging.getLogger(__name__)
-MOST = 1000.0
-"""More capacity per request than any fleet has."""
 INFAAS_SLACK = 0.05
 """Share of its capacity that INFaaS leaves free."""
 INFAAS_DOWNSCALE = 2.0
@@ -203,9 +201,9 @@ def _scale(now: Situation, counts: np.ndarray, model: int) -> None:
             counts[least] -= 1
 
 
-def _solved(now: Situation, usable: np.ndarray, base: float = 1.0) -> np.ndarray:
-    solution = solve(now, usable & undominated(now), now.accuracy_weight, base)
-    LOG.info("plan: gap %.4f, %.3f of capacity per request", solution.gap, solution.base)
+def _solved(now: Situation, usable: np.ndarray, headroom: float | None = None, base: float = 1.0) -> np.ndarray:
+    solution = solve(now, usable & undominated(now), now.headroom if headroom is None else headroom, base)
+    LOG.info("plan: gap %.4f, at least %.3f of capacity per request", solution.gap, solution.base)
     return _use_the_rest(now, solution.counts, usable)
 
 
@@ -249,7 +247,11 @@ def milp(now: Situation) -> np.ndarray:
 @planner
 def milp_throughput(now: Situation) -> np.ndarray:
     """The hosting with the most headroom over the forecast, and then the most accurate, by an open solver."""
-    return _solved(now, np.ones(len(now.model), bool), base=MOST)
+    usable = np.ones(len(now.model), bool)
+    if not now.demand.any():
+        return _solved(now, usable)
+    most = largest_base(now, now.demand)
+    return _solved(now, usable, headroom=most, base=most)
 
 
 # The way of a request

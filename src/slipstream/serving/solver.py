@@ -1,15 +1,16 @@
 """The plan that serves the expected rates most accurately, as a mixed-integer linear program on HiGHS.
 
-Accelerators of a kind are alike, so the program counts them: n of column (kind, variant) host it, and q requests per
-second go there. It is the linear, type-aggregated form of the model in Proteus (ASPLOS'24):
+Accelerators of a kind are alike, so the program counts them: n of column (kind, variant) host it, and c requests per
+second of their capacity count. It is a linear, type-aggregated form of the model in Proteus (ASPLOS'24):
 
-    max   sum over columns of  value x q - switching x u,  less  shortage x demand x s  summed over models
-    s.t.  base x q <= peak x n,  n of a kind in all <= fleet,  u >= n - hosted,
-          q of a model in all <= its demand,  q in all >= served_share x demand in all,
-          peak x n of a model in all >= demand x (headroom - s)
+    max   sum over columns of  value x c - switching x u,  plus  credit x demand x s  summed over models
+    s.t.  c <= peak x n,  n of a kind in all <= fleet,  u >= n - hosted,
+          c of a model in all + demand x s = headroom x demand,  s <= headroom - base
 
-In Proteus all of the headroom is a must (base = headroom); here what is above the demand itself has a price, so that
-accuracy is not sold for headroom that is hardly needed. Where the demand cannot be met, the base is lowered until it can.
+All that is hosted gets requests, in proportion to its capacity: so the accuracy of a model is the mean over c. In
+Proteus all of the headroom is a must (s = 0). Here it has a price: what is missing of it, s, is credited with the
+accuracy of the best variant less that price, so that accuracy is not sold for headroom that is hardly needed. Where even
+the base, the demand itself, is more than there is capacity for, it is lowered until it is not.
 """
 
 from __future__ import annotations
@@ -28,22 +29,19 @@ STEP = 0.9
 
 @dataclass(frozen=True)
 class Program:
-    """The program above: whole n and real q, u of each column, real s of each model."""
+    """The program above: whole n and real c, u of each column, real s of each model."""
 
     value: np.ndarray
     switching: np.ndarray
+    credit: np.ndarray
     peak: np.ndarray
     model: np.ndarray
     kind: np.ndarray
     hosted: np.ndarray
     demand: np.ndarray
     fleet: np.ndarray
-    base: float
     headroom: float
-    shortage: np.ndarray
-    """Price of a unit of headroom that is missing, by model."""
-    least: float
-    """Requests per second that have to be served."""
+    base: float
     gap: float
     seconds: float
 
@@ -54,13 +52,11 @@ class Solution:
 
     counts: np.ndarray
     """Accelerators of each column."""
-    served: np.ndarray
-    """Requests per second of each column."""
     value: float
     gap: float
     """Proven distance from the best value, relative to it."""
     base: float
-    """Capacity per request that every column has; below 1, the demand exceeds what there is."""
+    """Least capacity of every model per request; below 1, the demand exceeds what there is."""
 
 
 Solver = Callable[[Program], Solution | None]
@@ -75,34 +71,35 @@ def highs(program: Program) -> Solution | None:
     columns, models, kinds = len(program.value), len(program.demand), len(program.fleet)
     each = np.arange(columns)
     one = diags_array(np.ones(columns))
-    peaks = diags_array(program.peak)
     by_kind = coo_array((np.ones(columns), (program.kind, each)), shape=(kinds, columns))
     by_model = coo_array((np.ones(columns), (program.model, each)), shape=(models, columns))
-    # Unknowns: n, q, u of each column, s of each model.
+    # Unknowns: n, c, u of each column, s of each model.
     rows = block_array(
         [
-            [-peaks, program.base * one, None, None],
+            [-diags_array(program.peak), one, None, None],
             [by_kind, None, None, None],
             [one, None, -one, None],
-            [None, by_model, None, None],
-            [None, coo_array(-np.ones((1, columns))), None, None],
-            [-by_model @ peaks, None, None, -diags_array(program.demand)],
+            [None, by_model, None, diags_array(program.demand)],
         ]
     )
-    limits = (np.zeros(columns), program.fleet, program.hosted, program.demand, [-program.least])
-    most = program.fleet[program.kind].astype(float)
+    wanted = program.headroom * program.demand
+    most = (program.fleet[program.kind], np.full(2 * columns, np.inf), np.full(models, program.headroom - program.base))
     found = milp(
-        np.concatenate((np.zeros(columns), -program.value, program.switching, program.shortage)),
+        np.concatenate((np.zeros(columns), -program.value, program.switching, -program.credit * program.demand)),
         integrality=np.concatenate((np.ones(columns), np.zeros(2 * columns + models))),
-        bounds=Bounds(0.0, np.concatenate((most, np.full(2 * columns + models, np.inf)))),
-        constraints=LinearConstraint(rows, ub=np.concatenate((*limits, -program.headroom * program.demand))),
+        bounds=Bounds(0.0, np.concatenate(most)),
+        constraints=LinearConstraint(
+            rows,
+            np.concatenate((np.full(2 * columns + kinds, -np.inf), wanted)),
+            np.concatenate((np.zeros(columns), program.fleet, program.hosted, wanted)),
+        ),
         options={"mip_rel_gap": program.gap, "time_limit": program.seconds},
     )
     if found.x is None:
         return None
     counts = np.rint(found.x[:columns]).astype(np.int64)
     gap = float(found.mip_gap) if found.mip_gap is not None else 0.0
-    return Solution(counts, found.x[columns : 2 * columns], -float(found.fun), gap, program.base)
+    return Solution(counts, -float(found.fun), gap, program.base)
 
 
 def largest_base(now: Situation, demand: np.ndarray) -> float:
@@ -139,43 +136,45 @@ def undominated(now: Situation) -> np.ndarray:
 
 
 def solve(
-    now: Situation, usable: np.ndarray, accuracy_weight: float, base: float = 1.0, solver: Solver = highs
+    now: Situation, usable: np.ndarray, headroom: float, base: float = 1.0, solver: Solver = highs
 ) -> Solution:
-    """Return the best plan that uses some columns only; what no base can serve is left out of the demand."""
+    """Return the best plan that uses some columns only; models that have none of these are left out."""
     reachable = np.bincount(now.model[usable], minlength=now.models) > 0
     asked = np.where(reachable, now.demand, 0.0)
     part = _narrowed(now, usable)
-    total = max(float(asked.sum()), 1e-9)
-    value = (accuracy_weight * part.accuracy / 100.0 + (1.0 - accuracy_weight)) / total
-    least = now.served_share * float(asked.sum())
-    if least > 0.0:
-        base = min(base, largest_base(part, now.served_share * asked))
-    while base > SMALLEST_BASE:
+    # So scaled that the value is the mean accuracy of a request.
+    scale = 1.0 / max(headroom * float(asked.sum()), 1e-9)
+    value = now.accuracy_weight * part.accuracy / 100.0 + (1.0 - now.accuracy_weight)
+    best = np.zeros(now.models)
+    np.maximum.at(best, part.model, value)
+    base = min(headroom, now.served_share * base)
+    if base * asked.sum() > 0.0:
+        base = min(base, largest_base(part, asked))
+    while True:
         program = Program(
-            value=value,
+            value=scale * value,
             # While it loads, an accelerator serves nothing.
-            switching=value * part.peak * np.minimum(part.load, 1.0),
+            switching=scale * value * part.peak * np.minimum(part.load, 1.0),
+            credit=scale * (best - now.shortage),
             peak=part.peak,
             model=part.model,
             kind=part.kind,
             hosted=part.hosted,
             demand=asked,
             fleet=part.fleet,
+            headroom=headroom,
             base=base,
-            headroom=now.headroom,
-            shortage=now.shortage * asked / total,
-            # A hair less, so that rounding does not make a program infeasible.
-            least=least * (1.0 - 1e-9),
             gap=now.gap,
             seconds=now.seconds,
         )
         found = solver(program)
         if found is not None:
-            counts, served = np.zeros(len(usable), np.int64), np.zeros(len(usable))
-            counts[usable], served[usable] = found.counts, found.served
-            return replace(found, counts=counts, served=served)
-        base *= STEP
-    return Solution(np.zeros(len(usable), np.int64), np.zeros(len(usable)), 0.0, 0.0, 0.0)
+            counts = np.zeros(len(usable), np.int64)
+            counts[usable] = found.counts
+            return replace(found, counts=counts)
+        if base == 0.0:
+            return Solution(np.zeros(len(usable), np.int64), 0.0, 0.0, 0.0)
+        base = base * STEP if base > SMALLEST_BASE else 0.0
 
 
 def _narrowed(now: Situation, usable: np.ndarray) -> Situation:
