@@ -267,6 +267,12 @@ class ReferenceMachine:
     def over(self) -> bool:
         return self.terminated
 
+    @property
+    def asked(self) -> int:
+        if self.over:
+            return -1
+        return self.pending.model.place if self.pending is not None else 0
+
     def write(self, kind: int, task: int, job: int, variant: int, resource: int) -> None:
         self.log.append((self.now, kind, task, job, variant, resource))
 

@@ -5,8 +5,12 @@ Times are in milliseconds. A line of the log is (time, kind, model, request or -
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from slipstream.scenario import load
+from slipstream.serving.scenario import ServingScenario
 
 A, S, F, REJECT, DROP, END, READY, EVICT, MOVE = 0, 1, 2, 4, 5, 6, 8, 9, 10
 Line = tuple[float, int, int, int, int]
@@ -185,3 +189,14 @@ CASES = [
         {1: 1},
     ),
 ]
+
+
+def check(case: Case, make: Callable[[ServingScenario], Any]) -> None:
+    """Assert that a lane made of the case's scenario goes as worked out."""
+    lane = make(load(case.scenario))  # type: ignore[arg-type]
+    choice = 0
+    while not lane.over:
+        lane.step(case.actions.get(choice, len(lane.mask()) - 1))
+        choice += 1
+    lines = [(time / 1e6, kind, task, job, resource) for time, kind, task, job, _, resource in lane.log]
+    assert [line for line in lines if line[0] > 0 or line[1] not in (MOVE, READY)] == case.lines

@@ -86,6 +86,6 @@ MUTANTS = [
     Mutant("slack forgets the finish", OBSERVATION, "header.pending_deadline - finish)", "header.pending_deadline - header.now)"),
     Mutant("loading is not shown", OBSERVATION, "own.column == column and own.loading", "own.column == column and own.busy"),
     Mutant("capacity is that of one", OBSERVATION, "        total += spec.columns", "        total = spec.columns"),
-    Mutant("the coin is not tossed again", OBSERVATION, "uniform(header.coin_key, header.choices - 1)", "uniform(header.coin_key, 0)"),
+    Mutant("the coin is not tossed again", OBSERVATION, "core.toss_coin(header)", "0.5"),
     Mutant("rows stay where members were", OBSERVATION, "        clear_rows(sheet, slot, members, sheet", "        clear_rows(sheet, slot, 99, sheet"),
 ]

@@ -48,7 +48,7 @@ def _scenario(draw: st.DrawFn) -> Json:
         "routing": draw(st.sampled_from(["random", "round-robin", "eft", "eft", "lft", "infaas", "weighted"])),
         "drop": "twice-deadline" if proteus else draw(st.sampled_from(drops)),
         "compat": "proteus" if proteus else "strict",
-        "queue": draw(st.sampled_from([8, 9, 16, 64])),
+        "queue": draw(st.sampled_from([8, 9, 16])),
         "rows": draw(st.sampled_from([1, 2, 32])),
         "service": draw(
             st.sampled_from([{"kind": "fixed"}] * 3 + [{"kind": "exponential"}, {"kind": "lognormal", "cv": 0.5}])

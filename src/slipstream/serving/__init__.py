@@ -8,7 +8,6 @@ from slipstream.core.family import Family
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
-    from slipstream.serving.scenario import ServingScenario
 
 
 class ServingFamily(Family):
@@ -20,15 +19,8 @@ class ServingFamily(Family):
     time_unit = "s"
     nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("accuracy", "violations", "switches")
-    scenario_package = "slipstream.serving.scenarios"
     default_policy = "milp"
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
-
-    @property
-    def scenario_type(self) -> type[ServingScenario]:
-        from slipstream.serving.scenario import ServingScenario
-
-        return ServingScenario
 
     @property
     def generator(self) -> Generator:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.built import keep_last
 from slipstream.core.eventlog import EVENT
 from slipstream.core.heap import empty_heap
 from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds, nanoseconds_of
-from slipstream.core.structs import make_struct
 from slipstream.errors import ScenarioError
-from slipstream.serving import observation  # noqa: F401  registers the family's compiled functions
 from slipstream.serving import state as k
 from slipstream.serving.arrivals import Flow, flow_of
 from slipstream.serving.scenario import (
@@ -67,22 +66,6 @@ class Built:
         return tuple(variant for model in self.models for variant in model.variants)
 
 
-_LAST: list[tuple[ServingScenario, Built]] = []
-"""The scenarios built last: each part of an environment asks for one of them, and long traces take time."""
-MOST_KEPT = 4
-
-
-def built(scenario: ServingScenario) -> Built:
-    """Return the scenario as arrays."""
-    for known, result in _LAST:
-        if known is scenario:
-            return result
-    result = _build(scenario)
-    _LAST.insert(0, (scenario, result))
-    del _LAST[MOST_KEPT:]
-    return result
-
-
 def candidate_rows(scenario: ServingScenario) -> int:
     """Return the number of rows of an observation, wait included."""
     return int(built(scenario).spec["machine"][0]["rows"]) + 1
@@ -103,11 +86,6 @@ def timescale(scenario: ServingScenario) -> int:
 def spec_arrays(scenario: ServingScenario) -> dict[str, np.ndarray]:
     """Return what does not change during an episode."""
     return built(scenario).spec
-
-
-def make_spec(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled specification."""
-    return make_struct(k.make_spec, k.ServingSpecType, arrays)
 
 
 def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
@@ -131,15 +109,12 @@ def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[s
     }
 
 
-def make_state(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled state."""
-    return make_struct(k.make_state, k.ServingStateType, arrays)
-
-
 # The parts of a specification
 
 
-def _build(scenario: ServingScenario) -> Built:
+@keep_last
+def built(scenario: ServingScenario) -> Built:
+    """Return the scenario as arrays."""
     hosted = {one.variant for one in scenario.initial}
     active = [
         (number, model)

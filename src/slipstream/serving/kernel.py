@@ -5,11 +5,10 @@ State changes in two ways only: `apply` an event, or let a choice take effect (`
 
 from __future__ import annotations
 
-from slipstream.core.eventlog import ARRIVAL, END, FINISH
+from slipstream.core.eventlog import ARRIVAL, FINISH
 from slipstream.core.heap import NEVER, clear, earliest_slot, earliest_time, schedule
-from slipstream.core.jit import inlined, kernel
-from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, record
-from slipstream.core.rng import episode_key, stream_key
+from slipstream.core.jit import kernel
+from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full, record
 from slipstream.serving.batching import consider, move_limit
 from slipstream.serving.demand import next_request, open_streams, take_sample
 from slipstream.serving.hosting import be_ready, begin_load, host, join, release
@@ -154,22 +153,13 @@ def end_step(spec, state, lane):
 
 
 @kernel
-def end_episode(state, lane):
+def close(state, lane):
     """End the episode; requests that nobody answered are violations."""
-    header = state.lanes[lane]
-    header.status = TERMINATED
-    header.asked = -1
+    state.lanes[lane].asked = -1
     for model in range(state.models.shape[1]):
         for _ in range(state.models[lane, model].queued):
             count_violation(state, lane, model)
-    record(state, lane, END, -1, -1, -1, -1)
-
-
-@inlined
-def log_is_full(spec, state, lane):
-    """Return whether the log must be flushed before the next event."""
-    room = state.log.shape[1]
-    return room > 0 and state.lanes[lane].log_rows + spec.machine[0].log_margin > room
+    end_episode(state, lane, TERMINATED)
 
 
 @kernel
@@ -178,7 +168,7 @@ def resume(spec, state, lane):
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        if log_is_full(spec, state, lane):
+        if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
             return
         if header.planning or header.pending >= 0:
@@ -186,7 +176,7 @@ def resume(spec, state, lane):
             header.asked = max(0, header.pending)
             break
         if earliest_time(state.heap, lane) == NEVER:
-            end_episode(state, lane)
+            close(state, lane)
             break
         apply(spec, state, lane)
     end_step(spec, state, lane)
@@ -335,17 +325,7 @@ def reset(spec, state, lane, seed, namespace):
     """Start an episode and run to its first choice."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    header.now = 0
-    header.seed = seed
-    header.namespace = namespace
-    header.key = episode_key(namespace, seed)
-    header.coin_key = stream_key(header.key, 0)
-    header.choices = 0
-    header.events = 0
-    header.step_began = 0
-    header.illegal = 0
-    header.mistakes = 0
-    header.log_rows = 0
+    begin_episode(header, seed, namespace)
     header.planning = 0
     header.moves = 0
     header.plans = 0

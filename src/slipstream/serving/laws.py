@@ -11,19 +11,20 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.core.eventlog import ARRIVAL, DROP, END, EVICT, FINISH, KINDS, MOVE, READY, REJECT, START
-from slipstream.errors import LawError
+from slipstream.core.laws import Books
 from slipstream.serving.build import built
 from slipstream.serving.scenario import ServingScenario
 
 LOGGED = (ARRIVAL, START, FINISH, REJECT, DROP, END, READY, EVICT, MOVE)
 
 
-class _Check:
-    """What a log has come to, row by row."""
+class _Books(Books):
+    """What waits, what every accelerator hosts and has loaded, and what it runs."""
+
+    logged = LOGGED
 
     def __init__(self, scenario: ServingScenario) -> None:
         spec = built(scenario).spec
-        self.row = 0
         self.accelerators = len(spec["kinds"])
         self.kind = spec["kinds"].tolist()
         self.model_of = spec["variants"]["model"].tolist()
@@ -34,11 +35,8 @@ class _Check:
         self.hosts: dict[int, int] = {}
         self.ready: set[int] = set()
         self.batch: dict[int, list[tuple[int, int]]] = {}
-        self.began: dict[int, tuple[int, int]] = {}
-
-    def demand(self, holds: bool, text: str) -> None:
-        if not holds:
-            raise LawError(f"row {self.row}: {text}")
+        self.last: dict[int, int] = {}
+        self.variant: dict[int, int] = {}
 
     def arrival(self, model: int, number: int) -> None:
         self.demand(0 <= model < len(self.arrived), f"arrival for model {model}: unknown")
@@ -52,23 +50,25 @@ class _Check:
         self.demand((model, number) in self.waiting, f"{told}, which does not wait")
         self.waiting.discard((model, number))
 
-    def start(self, time: int, model: int, number: int, variant: int, accelerator: int) -> None:
+    def start(self, model: int, number: int, variant: int, accelerator: int) -> None:
         told = f"request {number} of model {model} starts on accelerator {accelerator}"
         self.leaves_queue(model, number, "start")
         self.demand(self.hosts.get(accelerator) == variant, f"{told}, which does not host variant {variant}")
         self.demand(accelerator in self.ready, f"{told}, which has not loaded")
         self.demand(self.model_of[variant] == model, f"{told} with variant {variant} of another model")
         batch = self.batch.setdefault(accelerator, [])
-        self.demand(not batch or self.began[accelerator] == (time, variant), f"{told}, which is busy")
+        # The requests of a batch stand one behind the other.
+        self.demand(not batch or self.row == self.last[accelerator] + 1, f"{told}, which is busy")
         batch.append((model, number))
-        self.began[accelerator] = (time, variant)
+        self.last[accelerator] = self.row
+        self.variant[accelerator] = variant
         self.demand(len(batch) <= self.most, f"{told}: more than fit a batch")
 
     def finish(self, model: int, number: int, variant: int, accelerator: int) -> None:
         told = f"request {number} of model {model} finishes on accelerator {accelerator}"
         batch = self.batch.get(accelerator, [])
         self.demand(bool(batch) and batch[0] == (model, number), f"{told}: not the next of its batch")
-        self.demand(self.began[accelerator][1] == variant, f"{told} with another variant than it started with")
+        self.demand(self.variant[accelerator] == variant, f"{told} with another variant than it started with")
         batch.pop(0)
 
     def move(self, variant: int, accelerator: int) -> None:
@@ -90,37 +90,28 @@ class _Check:
     def end(self) -> None:
         self.demand(not any(self.batch.values()), "the end: a batch still runs")
 
+    def enter(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
+        if kind in (START, FINISH, MOVE, READY, EVICT):
+            self.demand_resource(resource, self.accelerators, "accelerator")
+            self.demand(0 <= variant < len(self.model_of), f"variant {variant}: unknown")
+        if kind == ARRIVAL:
+            self.arrival(task, job)
+        elif kind == START:
+            self.start(task, job, variant, resource)
+        elif kind == FINISH:
+            self.finish(task, job, variant, resource)
+        elif kind in (REJECT, DROP):
+            self.leaves_queue(task, job, KINDS[kind])
+        elif kind == MOVE:
+            self.move(variant, resource)
+        elif kind == READY:
+            self.has_loaded(variant, resource)
+        elif kind == EVICT:
+            self.evict(variant, resource)
+        else:
+            self.end()
+
 
 def check(events: np.ndarray, scenario: ServingScenario) -> None:
     """Raise a LawError that names the row where the log of a whole episode breaks a law."""
-    if not len(events):
-        raise LawError("the log is empty: expected at least its end")
-    now = _Check(scenario)
-    clock = 0
-    for row, (time, job, task, resource, variant, kind) in enumerate(events.tolist()):
-        now.row = row
-        now.demand(time >= clock, f"time {time} ns after {clock} ns: the clock ran backwards")
-        clock = time
-        name = KINDS[kind] if 0 <= kind < len(KINDS) else kind
-        now.demand(kind in LOGGED, f"kind {name}: expected one of {', '.join(KINDS[one] for one in LOGGED)}")
-        now.demand((kind == END) == (row == len(events) - 1), "the end is not the last row, or the last is not the end")
-        if kind in (START, FINISH, MOVE, READY, EVICT):
-            known = 0 <= resource < now.accelerators
-            now.demand(known, f"accelerator {resource}: expected one from 0 to {now.accelerators - 1}")
-            now.demand(0 <= variant < len(now.model_of), f"variant {variant}: unknown")
-        if kind == ARRIVAL:
-            now.arrival(task, job)
-        elif kind == START:
-            now.start(time, task, job, variant, resource)
-        elif kind == FINISH:
-            now.finish(task, job, variant, resource)
-        elif kind in (REJECT, DROP):
-            now.leaves_queue(task, job, KINDS[kind])
-        elif kind == MOVE:
-            now.move(variant, resource)
-        elif kind == READY:
-            now.has_loaded(variant, resource)
-        elif kind == EVICT:
-            now.evict(variant, resource)
-        else:
-            now.end()
+    _Books(scenario).read(events)

@@ -6,16 +6,12 @@ Nothing here reads a drawn number that lies in the future: times and rates are e
 from __future__ import annotations
 
 from slipstream.core import lanes as core
-from slipstream.core.jit import implement, inlined, kernel
-from slipstream.core.rng import uniform
-from slipstream.core.sheets import put
+from slipstream.core.jit import inlined, kernel
+from slipstream.core.sheets import ROWS, allow, clear_rows, close_rows, put
 from slipstream.serving import features as f
 from slipstream.serving.kernel import advance, is_allowed, reset, resume
 from slipstream.serving.routing import expected_finish
 from slipstream.serving.state import HOST, ROWS_PER_COLUMN, ServingStateType
-
-DISPATCH_ROWS, LEGAL_ROWS, ROWS = range(3)
-"""What the counts of a sheet say: dispatch rows, legal rows, and rows that are written."""
 
 
 @kernel
@@ -131,14 +127,6 @@ def write_members(spec, state, lane, sheet, slot, members):
 
 
 @kernel
-def clear_rows(sheet, slot, first, last):
-    """Empty rows that no longer stand for anything."""
-    for row in range(first, last):
-        for column in range(sheet.rows.shape[2]):
-            sheet.rows[slot, row, column] = 0.0
-
-
-@kernel
 def summarise(spec, state, lane, sheet, slot):
     """Write only the globals."""
     header = state.lanes[lane]
@@ -164,7 +152,7 @@ def summarise(spec, state, lane, sheet, slot):
     put(row, image, f.ASKED_SLACK, header.pending_deadline - header.now if header.pending >= 0 else 0)
     if row.shape[0] > f.COIN:
         put(row, image, f.FIRST, 1.0 if header.plans == 0 and header.planning else 0.0)
-        put(row, image, f.COIN, uniform(header.coin_key, header.choices - 1))
+        put(row, image, f.COIN, core.toss_coin(header))
 
 
 @kernel
@@ -173,7 +161,6 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     machine = spec.machine[0]
     header = state.lanes[lane]
     asking = header.status == core.ASKING
-    last = sheet.mask.shape[1] - 1
     if machine.route:
         members = 0
         if asking:
@@ -184,17 +171,13 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     else:
         write_moves(spec, state, lane, sheet, slot)
     dispatch = 0
-    for row in range(last):
-        allowed = asking and is_allowed(spec, state, lane, row)
-        sheet.mask[slot, row] = 1 if allowed else 0
-        if allowed:
-            sheet.legal[slot, dispatch] = row
+    for row in range(machine.rows):
+        if asking and is_allowed(spec, state, lane, row):
+            allow(sheet, slot, row, dispatch)
             dispatch += 1
-    sheet.mask[slot, last] = 1 if asking else 0
-    if asking:
-        sheet.legal[slot, dispatch] = last
-    sheet.counts[slot, DISPATCH_ROWS] = dispatch
-    sheet.counts[slot, LEGAL_ROWS] = dispatch + (1 if asking else 0)
+        else:
+            sheet.mask[slot, row] = 0
+    close_rows(sheet, slot, dispatch, asking)
 
 
 @kernel
@@ -204,10 +187,4 @@ def observe(spec, state, lane, sheet, slot, afresh):
     list_legal(spec, state, lane, sheet, slot, False)
 
 
-implement(core.reset, ServingStateType, reset)
-implement(core.advance, ServingStateType, advance)
-implement(core.resume, ServingStateType, resume)
-implement(core.prepare, ServingStateType, prepare)
-implement(core.observe, ServingStateType, observe)
-implement(core.list_legal, ServingStateType, list_legal)
-implement(core.summarise, ServingStateType, summarise)
+core.implement_all(ServingStateType, reset, advance, resume, prepare, observe, list_legal, summarise)

@@ -14,24 +14,18 @@ import numpy as np
 from slipstream.core.bracket import Bracket
 from slipstream.core.eventlog import ARRIVAL
 from slipstream.core.parts import nanoseconds_of
+from slipstream.core.search import best_policy
 from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
-from slipstream.policies.base import find, names
 from slipstream.serving.build import built
-from slipstream.serving.metrics import metrics, requests_of
+from slipstream.serving.metrics import requests_of
 from slipstream.serving.scenario import FixedService, ServingScenario
 
 
 def bracket(scenario: ServingScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
     """Return where the best reward of an episode lies; every policy plays it, however long that takes."""
     began = perf_counter()
-    simulator = Simulator(scenario)
-    best, source, events = -np.inf, "", np.zeros(0)
-    for name in names("serving"):
-        played = simulator.play(find(name, "serving"), seed, namespace)
-        reward = metrics(scenario, played)["reward"]
-        if reward > best:
-            best, source, events = reward, name, played
+    source, best, events = best_policy(Simulator(scenario), seed, namespace)
     most = bound(scenario, events)
     if best > most + 1e-6 * max(1.0, abs(most)):
         raise LawError(f"a reward of {best} was reached, but {most} was proven to be the most")

@@ -100,7 +100,6 @@ LANE = np.dtype(
         ("gained", "f8"),  # accuracy of what came on time, in this step
         ("failed", "i8"),  # violations in this step
         ("switched", "i8"),  # switches in this step
-        ("coin_key", "u8"),
     ],
     align=True,
 )
