@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 
 from slipstream.serving.scenario import (
-    Bursty,
-    Diurnal,
+    BurstyRate,
+    DiurnalRate,
     Ewma,
     ExponentialService,
     LognormalService,
@@ -15,7 +15,7 @@ from slipstream.serving.scenario import (
     RequestTrace,
     ServedModel,
     ServingScenario,
-    Steady,
+    SteadyRate,
 )
 from tests.reference.numbers import episode_key, normal, stream_key, uniform
 
@@ -157,20 +157,20 @@ class ReferenceMachine:
         assert arrivals is not None
         assert not isinstance(arrivals, RequestTrace)
         duration = float(round((self.scenario.duration_s or 0.0) * 1e9))
-        if isinstance(arrivals, Steady):
+        if isinstance(arrivals, SteadyRate):
             return [(arrivals.rate_hz, duration)]
-        if isinstance(arrivals, Diurnal):
+        if isinstance(arrivals, DiurnalRate):
             period = round(arrivals.period_s * 1e9)
             length = period / 96
         else:
-            length = float(round((arrivals.switch_s if isinstance(arrivals, Bursty) else arrivals.step_s) * 1e9))
+            length = float(round((arrivals.switch_s if isinstance(arrivals, BurstyRate) else arrivals.step_s) * 1e9))
         segments = []
         for place in range(math.ceil(duration / length)):
-            if isinstance(arrivals, Diurnal):
+            if isinstance(arrivals, DiurnalRate):
                 middle = (place + 0.5) * length + round(arrivals.phase_s * 1e9)
                 swing = (1.0 - math.cos(2.0 * math.pi * middle / period)) / 2.0
                 rate = arrivals.low_hz + (arrivals.peak_hz - arrivals.low_hz) * swing
-            elif isinstance(arrivals, Bursty):
+            elif isinstance(arrivals, BurstyRate):
                 rate = arrivals.high_hz if place % 2 else arrivals.low_hz
             else:
                 assert arrivals.rates_hz is not None
@@ -189,7 +189,7 @@ class ReferenceMachine:
                 time = round(time_ms * arrivals.stretch * 1e6)
                 yield time, time + model.slo, floor
             return
-        law = arrivals.kind if isinstance(arrivals, Steady) else arrivals.gaps
+        law = arrivals.kind if isinstance(arrivals, SteadyRate) else arrivals.gaps
         segments = self._segments(model.source)
         time, place, number = 0.0, 0, 0
         while True:
@@ -374,7 +374,9 @@ class ReferenceMachine:
             return [1] * members + [0] * (rows - members) + [0 if self.over else 1]
         mask = []
         for column in self.columns:
-            mask.append(int(self.planning and any(a.column is None and a.kind == column.kind for a in self.accelerators)))
+            mask.append(
+                int(self.planning and any(a.column is None and a.kind == column.kind for a in self.accelerators))
+            )
             mask.append(int(self.planning and any(a.column is column for a in self.accelerators)))
         return [*mask, int(self.planning)]
 

@@ -29,7 +29,12 @@ class Case:
 
 
 def model(name: str, times: list[float], latency: list[float], slo: float = 100.0, **more: Any) -> dict[str, Any]:
-    variant = {"name": name.upper(), "accuracy": 90.0, "latency_ms": {"gpu": latency}, "load_s": more.pop("load_s", 0.02)}
+    variant = {
+        "name": name.upper(),
+        "accuracy": 90.0,
+        "latency_ms": {"gpu": latency},
+        "load_s": more.pop("load_s", 0.02),
+    }
     return {
         "name": name,
         "slo_ms": slo,
@@ -39,7 +44,9 @@ def model(name: str, times: list[float], latency: list[float], slo: float = 100.
     }
 
 
-def scenario(models: list[dict[str, Any]], count: int = 1, hosted: list[str] | None = None, **more: Any) -> dict[str, Any]:
+def scenario(
+    models: list[dict[str, Any]], count: int = 1, hosted: list[str] | None = None, **more: Any
+) -> dict[str, Any]:
     names = [one["variants"][0]["name"] for one in models] if hosted is None else hosted
     return {
         "family": "serving",

@@ -1,4 +1,4 @@
-"""Serving: requests for models are answered by variants that a fleet of accelerators hosts, in batches, by a deadline."""
+"""Serving: requests for models are answered, in batches and by a deadline, by variants that a fleet hosts."""
 
 from __future__ import annotations
 

@@ -12,7 +12,15 @@ import numpy as np
 from slipstream.core.parts import LONGEST_MS, NANOSECONDS_PER_MS, nanoseconds, nanoseconds_of
 from slipstream.core.tables import read_table, table_error
 from slipstream.serving import state as k
-from slipstream.serving.scenario import Bursty, Diurnal, Rates, RequestTrace, ServedModel, ServingScenario, Steady
+from slipstream.serving.scenario import (
+    BurstyRate,
+    DiurnalRate,
+    ListedRates,
+    RequestTrace,
+    ServedModel,
+    ServingScenario,
+    SteadyRate,
+)
 
 SEGMENTS_PER_PERIOD = 96
 """How finely the rate of a day is cut: a quarter of an hour of a real one."""
@@ -50,7 +58,7 @@ def flow_of(scenario: ServingScenario, model: ServedModel) -> Flow:
         return Flow(k.SILENT, 1.0, np.zeros(0), 1.0, np.zeros(0, k.LISTED), 0.0)
     assert scenario.duration_s is not None
     duration = float(nanoseconds_of(scenario.duration_s))
-    law = LAWS[arrivals.kind if isinstance(arrivals, Steady) else arrivals.gaps]
+    law = LAWS[arrivals.kind if isinstance(arrivals, SteadyRate) else arrivals.gaps]
     rates, segment = _rates(arrivals, scenario._folder, duration)
     mean = _mean(rates.tolist(), segment, duration)
     return Flow(law, arrivals.shape, rates / 1e9, segment, np.zeros(0, k.LISTED), mean)
@@ -67,12 +75,12 @@ def _mean(rates: list[float], segment: float, duration: float) -> float:
 
 
 def _rates(
-    arrivals: Steady | Diurnal | Bursty | Rates, folder: Path, duration: float
+    arrivals: SteadyRate | DiurnalRate | BurstyRate | ListedRates, folder: Path, duration: float
 ) -> tuple[np.ndarray, float]:
     """Return rates in requests per second, and the length of their segments in ns; they cover the duration."""
-    if isinstance(arrivals, Steady):
+    if isinstance(arrivals, SteadyRate):
         return np.array([arrivals.rate_hz]), duration
-    if isinstance(arrivals, Diurnal):
+    if isinstance(arrivals, DiurnalRate):
         period = nanoseconds_of(arrivals.period_s)
         segment = period / SEGMENTS_PER_PERIOD
         rates = []
@@ -81,7 +89,7 @@ def _rates(
             swing = (1.0 - math.cos(2.0 * math.pi * middle / period)) / 2.0
             rates.append(arrivals.low_hz + (arrivals.peak_hz - arrivals.low_hz) * swing)
         return np.array(rates), segment
-    if isinstance(arrivals, Bursty):
+    if isinstance(arrivals, BurstyRate):
         segment = float(nanoseconds_of(arrivals.switch_s))
         pattern = np.array([arrivals.low_hz, arrivals.high_hz])
     else:

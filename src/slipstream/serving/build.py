@@ -59,6 +59,8 @@ class Built:
     models: tuple[ServedModel, ...]
     """The active ones."""
     flows: tuple[Flow, ...]
+    column_of: np.ndarray
+    """The column of each kind and variant, -1 where it cannot serve."""
 
     @property
     def variants(self) -> tuple[ModelVariant, ...]:
@@ -136,7 +138,6 @@ def built(scenario: ServingScenario) -> Built:
             [(place, variant.accuracy, nanoseconds_of(variant.load_s)) for place, variant in variants], k.VARIANT
         ),
         "columns": columns,
-        "column_of": column_of,
         "sizes": np.array(scenario.batch_sizes, np.int64),
         "service": service,
         "rates": np.concatenate([np.zeros(0), *(flow.rates for flow in flows)]),
@@ -144,7 +145,7 @@ def built(scenario: ServingScenario) -> Built:
         "initial": _initial(scenario, [variant for _, variant in variants], column_of),
     }
     _fill_machine(spec["machine"][0], scenario, spec)
-    return Built(spec, models, flows)
+    return Built(spec, models, flows, column_of)
 
 
 def _service(scenario: ServingScenario, variants: list[ModelVariant]) -> np.ndarray:
@@ -176,7 +177,7 @@ def _columns(
     service: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the pairs of a variant and a kind that can serve it, and the number of each pair."""
-    rows = []
+    rows: list[tuple[int, int, int, int, float]] = []
     column_of = np.full((len(scenario.accelerators), len(variants)), -1, np.int64)
     for number, (place, variant) in enumerate(variants):
         for row, kind in enumerate(scenario.accelerators):

@@ -70,7 +70,7 @@ def next_request(spec, model, own):
         if gap <= room and rate > 0.0:
             time += gap / rate
             own.time = time
-            return int(math.ceil(time))
+            return int(math.ceil(time))  # noqa: RUF046  compiled code casts for the type
         gap -= room
         time = end
         own.segment += 1

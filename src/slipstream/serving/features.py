@@ -1,7 +1,7 @@
 """The columns of a serving observation: per candidate row, and of the whole fleet.
 
-Raw times are nanoseconds, raw rates per second, raw counts are as they are. In mode plan a row is a move of a variant on
-a kind of accelerator, in mode route an accelerator that a request can go to.
+Raw times are nanoseconds, raw rates per second, raw counts are as they are. In mode plan a row is a move of a variant
+on a kind of accelerator, in mode route an accelerator that a request can go to.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ ACCURACY, LATENCY, BATCH_LATENCY, PEAK, LOAD_TIME, HOSTED, LOADING, FREE, RATE, 
 CAPACITY, QUEUED, OFFERED, VIOLATIONS, FINISH, SLACK, HOST, RELEASE, SEND, DISPATCH = range(10, 20)
 WAIT, MODEL, VARIANT, KIND = range(20, 24)
 TIME, MOVES, INTERVAL, ACCELERATORS, IDLE, ALL_RATE, ALL_FORECAST, ALL_CAPACITY, ALL_QUEUED, ALL_OFFERED = range(10)
-ALL_VIOLATIONS, ASKED_MODEL, ASKED_SLACK, HEADROOM, SHORTAGE, ACCURACY_WEIGHT, SERVED_SHARE, GAP, SECONDS = range(10, 19)
+ALL_VIOLATIONS, ASKED_MODEL, ASKED_SLACK, HEADROOM, SHORTAGE, ACCURACY_WEIGHT, SERVED_SHARE, GAP, SECONDS = range(
+    10, 19
+)
 FIRST, COIN = range(19, 21)
 """Column constants for rules and kernels; a test holds them to the tables above."""

@@ -52,7 +52,10 @@ def generate(settings: Settings, seed: int) -> ServingScenario:
     """Return the scenario of some settings and a seed."""
     rng = np.random.default_rng(seed)
     kinds = [f"kind-{number}" for number in range(settings.kinds)]
-    counts = [settings.accelerators // settings.kinds + (n < settings.accelerators % settings.kinds) for n in range(settings.kinds)]
+    counts = [
+        settings.accelerators // settings.kinds + (n < settings.accelerators % settings.kinds)
+        for n in range(settings.kinds)
+    ]
     fleet = {kind: count for kind, count in zip(kinds, counts, strict=True) if count}
     models = [_model(settings, rng, number, list(fleet)) for number in range(settings.models)]
     active = min(settings.active or settings.models, settings.models)
@@ -112,7 +115,9 @@ def _most(models: list[dict[str, Any]], shares: np.ndarray, fleet: dict[str, int
         rates = []
         for model in models:
             times = model["variants"][-1]["latency_ms"][kind]
-            fits = [size * 1e3 / time for size, time in zip(BATCH_SIZES, times, strict=True) if 2 * time < model["slo_ms"]]
+            fits = [
+                size * 1e3 / time for size, time in zip(BATCH_SIZES, times, strict=True) if 2 * time < model["slo_ms"]
+            ]
             rates.append(max(fits, default=0.0))
         most += count * float(np.dot(shares, rates))
     return most

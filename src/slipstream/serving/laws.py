@@ -1,9 +1,9 @@
 """Conservation laws that every event log of the serving family obeys, whatever the policy.
 
-Requests arrive in order. Each is rejected or dropped, or starts on an accelerator that hosts a variant of its model and
-has the weights, and finishes there with all that started with it; what arrived = finished + dropped + rejected + running
-+ waiting. No accelerator runs two batches at once, or hosts two variants. The clock never runs backwards, and the end is
-the last row.
+Requests arrive in order. Each is rejected or dropped, or starts on an accelerator that hosts a variant of its model
+and has the weights, and finishes there with all that started with it; what arrived = finished + dropped + rejected +
+running + waiting. No accelerator runs two batches at once, or hosts two variants. The clock never runs backwards, and
+the end is the last row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Books(Books):
         self.accelerators = len(spec["kinds"])
         self.kind = spec["kinds"].tolist()
         self.model_of = spec["variants"]["model"].tolist()
-        self.column_of = spec["column_of"]
+        self.column_of = built(scenario).column_of
         self.most = scenario.batch_sizes[-1]
         self.arrived = [0] * len(spec["models"])
         self.waiting: set[tuple[int, int]] = set()

@@ -129,7 +129,7 @@ def stays_of(events: np.ndarray) -> Stays:
             ready.discard(accelerator)
     table = np.array(rows, np.int64).reshape(-1, 4)
     table[table[:, 3] < 0, 3] = int(events["time"][-1]) if len(events) else 0
-    return Stays(*table.T, switches)
+    return Stays(table[:, 0], table[:, 1], table[:, 2], table[:, 3], switches)
 
 
 def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:

@@ -1,13 +1,14 @@
 """What a planner sees and says, and the moves that lead from what is hosted to what it wants.
 
-A planner looks at the rows of a plan's first choice and says how many accelerators of each kind are to host each variant:
-its target. Moves are then the same rows that any policy chooses from.
+A planner looks at the rows of a plan's first choice and says how many accelerators of each kind are to host each
+variant: its target. Moves are then the same rows that any policy chooses from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
 import numpy as np
 
 from slipstream.serving import features as f

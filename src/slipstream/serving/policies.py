@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from slipstream.policies.base import choice, register
-from slipstream.serving.features import FINISH, ACCURACY, SEND, SLACK
+from slipstream.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.serving.plans import Planner, Situation, Target
 from slipstream.serving.solver import largest_base, solve, undominated
 
@@ -55,10 +55,10 @@ def _use_the_rest(now: Situation, counts: np.ndarray, usable: np.ndarray) -> np.
     """
     counts = counts.copy()
     best: dict[tuple[int, int], int] = {}
-    for column in np.flatnonzero(usable & (now.demand[now.model] > 0.0)):
+    for column in np.flatnonzero(usable & (now.demand[now.model] > 0.0)).tolist():
         here = (int(now.model[column]), int(now.kind[column]))
         if here not in best or now.accuracy[column] > now.accuracy[best[here]]:
-            best[here] = int(column)
+            best[here] = column
     left = _left(now, counts)
     for column in best.values():
         kept = min(max(0, int(now.hosted[column] - counts[column])), int(left[now.kind[column]]))

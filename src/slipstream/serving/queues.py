@@ -1,4 +1,4 @@
-"""The queue of an accelerator, compiled: a ring in which the requests of the running batch stay in front until it ends."""
+"""The queue of an accelerator, compiled: a ring in which the requests of its batch stay in front until they end."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Rate = Annotated[float, Field(ge=0.0, le=1e7)]
 Gaps = Literal["poisson", "gamma", "even"]
 
 
-class Steady(Part):
+class SteadyRate(Part):
     """Requests at a constant rate."""
 
     kind: Literal["poisson", "gamma", "even"]
@@ -34,7 +34,7 @@ class Steady(Part):
     """Shape of gamma gaps; the smaller, the burstier."""
 
 
-class Diurnal(Part):
+class DiurnalRate(Part):
     """A rate that swings between a low and a peak, once every period."""
 
     kind: Literal["diurnal"]
@@ -52,7 +52,7 @@ class Diurnal(Part):
     """Shape of gamma gaps."""
 
 
-class Bursty(Part):
+class BurstyRate(Part):
     """A rate that jumps between two values."""
 
     kind: Literal["bursty"]
@@ -68,7 +68,7 @@ class Bursty(Part):
     """Shape of gamma gaps."""
 
 
-class Rates(Part):
+class ListedRates(Part):
     """Rates listed one after the other, as per-second traces have them."""
 
     kind: Literal["rates"]
@@ -86,7 +86,7 @@ class Rates(Part):
     """Shape of gamma gaps."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Rates:
+    def _one_source(self) -> ListedRates:
         if (self.rates_hz is None) == (self.path is None):
             raise PydanticCustomError("rates", "expected either 'rates_hz' or 'path'")
         return self
@@ -117,7 +117,7 @@ class RequestTrace(Part):
         return self
 
 
-Arrivals = Annotated[Steady | Diurnal | Bursty | Rates | RequestTrace, Field(discriminator="kind")]
+Arrivals = Annotated[SteadyRate | DiurnalRate | BurstyRate | ListedRates | RequestTrace, Field(discriminator="kind")]
 
 
 class ModelVariant(Part):
@@ -188,9 +188,9 @@ class Planning(Part):
     """Time between two plans."""
     moves: int = Field(default=1000, ge=1, le=1_000_000)
     """Most moves of a plan."""
-    headroom: float = Field(default=1.5, ge=1.0, le=10.0)
+    headroom: float = Field(default=1.8, ge=1.0, le=10.0)
     """Capacity that planners ask for, as a multiple of the forecast."""
-    shortage: float = Field(default=0.1, ge=0.0, le=1000.0)
+    shortage: float = Field(default=0.3, ge=0.0, le=1000.0)
     """Accuracy, from 0 to 1, that a plan gives up for a unit of headroom; all it can above some 10."""
     accuracy_weight: float = Field(default=1.0, ge=0.0, le=1.0)
     """What planners maximise: accuracy of what is served (1), the amount (0), or a mixture."""
@@ -350,7 +350,9 @@ class ServingScenario(Part):
                     known = ", ".join(sorted(kinds))
                     raise PydanticCustomError("kind", text, {"variant": variant.name, "kind": kind, "known": known})
                 if len(times) > len(self.batch_sizes):
-                    text = "variant '{variant}': {count} latencies on '{kind}': expected at most {most}, one a batch size"
+                    text = (
+                        "variant '{variant}': {count} latencies on '{kind}': expected at most {most}, one a batch size"
+                    )
                     about = {"variant": variant.name, "kind": kind, "count": len(times), "most": len(self.batch_sizes)}
                     raise PydanticCustomError("latencies", text, about)
 

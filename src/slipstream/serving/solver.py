@@ -9,8 +9,8 @@ second of their capacity count. It is a linear, type-aggregated form of the mode
 
 All that is hosted gets requests, in proportion to its capacity: so the accuracy of a model is the mean over c. In
 Proteus all of the headroom is a must (s = 0). Here it has a price: what is missing of it, s, is credited with the
-accuracy of the best variant less that price, so that accuracy is not sold for headroom that is hardly needed. Where even
-the base, the demand itself, is more than there is capacity for, it is lowered until it is not.
+accuracy of the best variant less that price, so that accuracy is not sold for headroom that is hardly needed. Where
+even the base, the demand itself, is more than there is capacity for, it is lowered until it is not.
 """
 
 from __future__ import annotations
@@ -135,9 +135,7 @@ def undominated(now: Situation) -> np.ndarray:
     return keep
 
 
-def solve(
-    now: Situation, usable: np.ndarray, headroom: float, base: float = 1.0, solver: Solver = highs
-) -> Solution:
+def solve(now: Situation, usable: np.ndarray, headroom: float, base: float = 1.0, solver: Solver = highs) -> Solution:
     """Return the best plan that uses some columns only; models that have none of these are left out."""
     reachable = np.bincount(now.model[usable], minlength=now.models) > 0
     asked = np.where(reachable, now.demand, 0.0)

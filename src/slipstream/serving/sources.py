@@ -26,9 +26,7 @@ def read_profile(path: Path, batch_sizes: tuple[int, ...] = BATCH_SIZES) -> dict
     table = read_table(path, ["Model", "Accel", "batchsize", "50th_pct"])
     found: dict[str, dict[str, dict[int, float]]] = {}
     names, kinds = table.texts("Model"), table.texts("Accel")
-    for name, kind, size, time in zip(
-        names, kinds, table.numbers("batchsize"), table.numbers("50th_pct"), strict=True
-    ):
+    for name, kind, size, time in zip(names, kinds, table.numbers("batchsize"), table.numbers("50th_pct"), strict=True):
         found.setdefault(name, {}).setdefault(kind, {})[int(size)] = float(time)
     profile: dict[str, dict[str, list[float]]] = {}
     for name, by_kind in found.items():
@@ -95,7 +93,9 @@ def scenario_of(
                         "name": name,
                         "accuracy": accuracy,
                         "latency_ms": {
-                            kind: latencies[name][KINDS[kind]] for kind in counts if KINDS[kind] in latencies.get(name, {})
+                            kind: latencies[name][KINDS[kind]]
+                            for kind in counts
+                            if KINDS[kind] in latencies.get(name, {})
                         },
                         "load_s": load_s,
                     }

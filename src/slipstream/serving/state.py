@@ -166,7 +166,7 @@ class ServingSpecType(types.StructRef):
 class ServingSpec(structref.StructRefProxy):
     """What does not change.
 
-    machine (1), kinds (A) of the accelerators, models (F), variants (V), columns (C), column_of (T, V) or -1, sizes (S),
+    machine (1), kinds (A) of the accelerators, models (F), variants (V), columns (C), sizes (S),
     service (T, V, B + 1) ns for each number of requests, rates (R) per ns, requests (N), initial (H) columns.
     """
 
@@ -189,7 +189,6 @@ SPEC_FIELDS = [
     "models",
     "variants",
     "columns",
-    "column_of",
     "sizes",
     "service",
     "rates",
@@ -214,10 +213,8 @@ struct(ServingStateType, ServingState, STATE_FIELDS)
 
 
 @entry
-def make_spec(machine, kinds, models, variants, columns, column_of, sizes, service, rates, requests, initial):
-    return ServingSpec(
-        machine, kinds, models, variants, columns, column_of, sizes, service, rates, requests, initial
-    )
+def make_spec(machine, kinds, models, variants, columns, sizes, service, rates, requests, initial):
+    return ServingSpec(machine, kinds, models, variants, columns, sizes, service, rates, requests, initial)
 
 
 @entry
