@@ -50,10 +50,10 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 """Planner, data plane, and settings of the planner."""
 TRACES = ("low", "diurnal", "bursty")
-FLEETS = (2, 3, 10)
-"""Accelerators of each of the four kinds; the traces were made for 10."""
-SLO_MS, LOAD_S, INTERVAL_S = 200.0, 0.5, 2.0
-BUILT_INS = ("serving/small", "serving/fleet-40")
+FLEETS = (2, 3)
+"""Accelerators of each of the four kinds; with 10 of each, for which the traces were made, nobody has to choose."""
+SLO_MS, LOAD_S, INTERVAL_S = 200.0, 0.5, 5.0
+BUILT_INS = ("serving/small",)
 SEEDS = range(3)
 SHOWN = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "max_accuracy_drop", "p99_ms", "switches")
 

@@ -168,6 +168,35 @@ CASES = [
         ],
     ),
     Case(
+        "infaas keeps to the accuracy that is asked for, however long the queue",
+        scenario(
+            [
+                {
+                    **model("a", [0.0, 1.0, 2.0], SLOW, accuracy_floor=80.0),
+                    "variants": [
+                        {"name": "A", "accuracy": 90.0, "latency_ms": {"gpu": SLOW}},
+                        {"name": "POOR", "accuracy": 70.0, "latency_ms": {"gpu": [1.0]}},
+                    ],
+                }
+            ],
+            count=2,
+            hosted=["POOR", "A"],
+            batching="none",
+            routing="infaas",
+        ),
+        [
+            *[
+                (0, A, 0, 0, -1),
+                (0, S, 0, 0, 1),
+                (1, A, 0, 1, -1),
+                (2, A, 0, 2, -1),
+                (10, F, 0, 0, 1),
+                (10, S, 0, 1, 1),
+            ],
+            *[(20, F, 0, 1, 1), (20, S, 0, 2, 1), (30, F, 0, 2, 1), (30, END, -1, -1, -1)],
+        ],
+    ),
+    Case(
         "a load takes its time, and what waits there is answered after it",
         # Rows: host A, free A. At 0 nothing; at 10 A is hosted, and loads for 20 ms.
         scenario([model("a", [11.0], SLOW)], hosted=[], planning={"interval_s": 0.01}),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slipstream.core.eventlog import digest
 from slipstream.core.simulator import Simulator
 from slipstream.policies.base import find
 from slipstream.scenario import load
@@ -71,8 +72,9 @@ def test_known_optima(demand: float, headroom: float, counts: list[int]) -> None
 
 
 def test_headroom_is_bought_only_for_its_price() -> None:
-    # To go from 1.2 to 1.8 of capacity, 100 of 180 requests have to be answered at 80%.
-    cheap, dear = fleet(headroom=1.8, shortage=0.05), fleet(headroom=1.8, shortage=0.9)
+    # Three accurate ones have 1.2 of capacity. For 1.8, 100 of 180 are answered at 80%: 0.2 less for all of them. The
+    # price is whole up to 1.27 and a quarter from there on.
+    cheap, dear = fleet(headroom=1.8, shortage=0.9), fleet(headroom=1.8, shortage=2.0)
     assert milp(cheap).tolist() == [0, 3]
     assert milp(dear).tolist() == [1, 2]
 
@@ -171,7 +173,7 @@ def test_moves_free_first_and_lead_to_the_target() -> None:
 def test_every_planner_serves_most_requests_and_plans_the_same_twice(name: str) -> None:
     scenario: Any = load("serving/tiny")
     first, second = (Simulator(scenario).play(find(name, "serving"), 3) for _ in range(2))
-    assert np.array_equal(first, second)
+    assert digest(first) == digest(second)
     assert metrics(scenario, first)["violation_ratio"] < (1.0 if name == "random" else 0.6)
     if name.startswith(("static", "clipper")):
         assert stays_of(first).switches == 0

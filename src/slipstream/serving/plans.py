@@ -75,7 +75,7 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
         kind=kind,
         accuracy=columns[:, f.ACCURACY].copy(),
         peak=columns[:, f.PEAK].copy(),
-        load=columns[:, f.LOAD_TIME] / max(global_row[f.INTERVAL], LASTING),
+        load=columns[:, f.LOAD_TIME] / LASTING,
         hosted=hosted,
         demand=demand,
         seen=seen,

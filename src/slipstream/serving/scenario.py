@@ -188,15 +188,15 @@ class Planning(Part):
     """Time between two plans."""
     moves: int = Field(default=1000, ge=1, le=1_000_000)
     """Most moves of a plan."""
-    headroom: float = Field(default=1.8, ge=1.0, le=10.0)
+    headroom: float = Field(default=2.0, ge=1.0, le=10.0)
     """Capacity that planners ask for, as a multiple of the forecast."""
-    shortage: float = Field(default=0.3, ge=0.0, le=1000.0)
+    shortage: float = Field(default=0.4, ge=0.0, le=1000.0)
     """Accuracy, from 0 to 1, that a plan gives up for a unit of headroom; all it can above some 10."""
     accuracy_weight: float = Field(default=1.0, ge=0.0, le=1.0)
     """What planners maximise: accuracy of what is served (1), the amount (0), or a mixture."""
     served_share: float = Field(default=1.0, ge=0.0, le=1.0)
     """Least share of the forecast that a plan serves; what is above it may be given up for accuracy."""
-    gap: float = Field(default=0.005, ge=0.0, le=1.0)
+    gap: float = Field(default=0.001, ge=0.0, le=1.0)
     """Relative gap at which a solver may stop."""
     seconds: float = Field(default=1.0, gt=0.0, le=3600.0)
     """Time limit of a solver."""

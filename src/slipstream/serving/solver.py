@@ -3,14 +3,15 @@
 Accelerators of a kind are alike, so the program counts them: n of column (kind, variant) host it, and c requests per
 second of their capacity count. It is a linear, type-aggregated form of the model in Proteus (ASPLOS'24):
 
-    max   sum over columns of  value x c - switching x u,  plus  credit x demand x s  summed over models
+    max   sum over columns of  value x c - switching x u,  plus  demand x (credit x s + more x t)  summed over models
     s.t.  c <= peak x n,  n of a kind in all <= fleet,  u >= n - hosted,
-          c of a model in all + demand x s = headroom x demand,  s <= headroom - base
+          c of a model in all + demand x (s + t) = headroom x demand,  s <= scarce - base,  t <= headroom - scarce
 
 All that is hosted gets requests, in proportion to its capacity: so the accuracy of a model is the mean over c. In
-Proteus all of the headroom is a must (s = 0). Here it has a price: what is missing of it, s, is credited with the
-accuracy of the best variant less that price, so that accuracy is not sold for headroom that is hardly needed. Where
-even the base, the demand itself, is more than there is capacity for, it is lowered until it is not.
+Proteus all of the headroom is a must (s = t = 0). Here it has a price: what is missing of it is credited with the
+accuracy of the best variant less that price, so that accuracy is not sold for headroom that is hardly needed. The first
+third of the headroom (s) is dear, the rest (t) is not. Where even the base, the demand itself, is more than there is
+capacity for, it is lowered until it is not.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ from slipstream.serving.plans import Situation
 SMALLEST_BASE = 0.05
 STEP = 0.9
 """By which the base is multiplied when whole accelerators cannot do what fractions of them can."""
+DEAR_SHARE, EASY_PRICE = 1 / 3, 1 / 4
+"""Share of the headroom that has the whole price, and the share of the price that the rest has."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """The program above: whole n and real c, u of each column, real s of each model."""
+    """The program above: whole n and real c, u of each column, real s, t of each model."""
 
     value: np.ndarray
     switching: np.ndarray
     credit: np.ndarray
+    more: np.ndarray
     peak: np.ndarray
     model: np.ndarray
     kind: np.ndarray
@@ -41,6 +45,7 @@ class Program:
     demand: np.ndarray
     fleet: np.ndarray
     headroom: float
+    scarce: float
     base: float
     gap: float
     seconds: float
@@ -73,21 +78,23 @@ def highs(program: Program) -> Solution | None:
     one = diags_array(np.ones(columns))
     by_kind = coo_array((np.ones(columns), (program.kind, each)), shape=(kinds, columns))
     by_model = coo_array((np.ones(columns), (program.model, each)), shape=(models, columns))
-    # Unknowns: n, c, u of each column, s of each model.
+    missing = diags_array(program.demand)
+    # Unknowns: n, c, u of each column, s, t of each model.
     rows = block_array(
         [
-            [-diags_array(program.peak), one, None, None],
-            [by_kind, None, None, None],
-            [one, None, -one, None],
-            [None, by_model, None, diags_array(program.demand)],
+            [-diags_array(program.peak), one, None, None, None],
+            [by_kind, None, None, None, None],
+            [one, None, -one, None, None],
+            [None, by_model, None, missing, missing],
         ]
     )
     wanted = program.headroom * program.demand
-    most = (program.fleet[program.kind], np.full(2 * columns, np.inf), np.full(models, program.headroom - program.base))
+    widths = np.repeat([program.scarce - program.base, program.headroom - program.scarce], models)
+    credited = np.concatenate((program.credit * program.demand, program.more * program.demand))
     found = milp(
-        np.concatenate((np.zeros(columns), -program.value, program.switching, -program.credit * program.demand)),
-        integrality=np.concatenate((np.ones(columns), np.zeros(2 * columns + models))),
-        bounds=Bounds(0.0, np.concatenate(most)),
+        np.concatenate((np.zeros(columns), -program.value, program.switching, -credited)),
+        integrality=np.concatenate((np.ones(columns), np.zeros(2 * columns + 2 * models))),
+        bounds=Bounds(0.0, np.concatenate((program.fleet[program.kind], np.full(2 * columns, np.inf), widths))),
         constraints=LinearConstraint(
             rows,
             np.concatenate((np.full(2 * columns + kinds, -np.inf), wanted)),
@@ -154,6 +161,7 @@ def solve(now: Situation, usable: np.ndarray, headroom: float, base: float = 1.0
             # While it loads, an accelerator serves nothing.
             switching=scale * value * part.peak * np.minimum(part.load, 1.0),
             credit=scale * (best - now.shortage),
+            more=scale * (best - EASY_PRICE * now.shortage),
             peak=part.peak,
             model=part.model,
             kind=part.kind,
@@ -161,6 +169,7 @@ def solve(now: Situation, usable: np.ndarray, headroom: float, base: float = 1.0
             demand=asked,
             fleet=part.fleet,
             headroom=headroom,
+            scarce=max(base, min(headroom, 1.0 + DEAR_SHARE * (headroom - 1.0))),
             base=base,
             gap=now.gap,
             seconds=now.seconds,
