@@ -37,6 +37,7 @@ def fleet(**changes: Any) -> Situation:
         hosted=np.zeros(2, np.int64),
         demand=np.array([100.0]),
         seen=np.array([100.0]),
+        recent=np.zeros(1),
         fleet=np.array([3]),
         headroom=1.0,
         shortage=1000.0,
@@ -66,7 +67,7 @@ ALL = np.ones(2, bool)
 )
 def test_known_optima(demand: float, headroom: float, counts: list[int]) -> None:
     now = fleet(demand=np.array([demand]))
-    found = solve(now, ALL, headroom)
+    found = solve(now, ALL, np.array([headroom]))
     assert milp(replace(now, headroom=headroom)).tolist() == counts
     assert found.gap <= 1e-6
 
@@ -80,7 +81,7 @@ def test_headroom_is_bought_only_for_its_price() -> None:
 
 
 def test_more_than_the_fleet_can_do_lowers_the_base() -> None:
-    found = solve(fleet(demand=np.array([600.0])), ALL, 1.0)
+    found = solve(fleet(demand=np.array([600.0])), ALL, np.ones(1))
     assert found.counts.tolist() == [3, 0]
     assert found.base == pytest.approx(0.5, rel=0.01)
     assert largest_base(fleet(), np.array([600.0])) == pytest.approx(0.5)
@@ -115,7 +116,7 @@ def test_another_solver_plugs_in() -> None:
         asked.append(program)
         return highs(program)
 
-    assert solve(fleet(), ALL, 1.0, solver=recording).counts.tolist() == [0, 3]
+    assert solve(fleet(), ALL, np.ones(1), solver=recording).counts.tolist() == [0, 3]
     assert len(asked) == 1
 
 
@@ -147,6 +148,7 @@ def test_sommelier_keeps_the_accelerators_of_each_model() -> None:
         hosted=np.array([0, 2, 1]),
         demand=np.array([150.0, 10.0]),
         seen=np.array([150.0, 10.0]),
+        recent=np.zeros(2),
         first=False,
     )
     assert sommelier(now).tolist() == [2, 0, 1]

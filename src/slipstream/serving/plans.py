@@ -6,8 +6,9 @@ variant: its target. Moves are then the same rows that any policy chooses from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from slipstream.serving.state import ROWS_PER_COLUMN
 
 LASTING = 10e9
 """Time in ns for which a plan is thought to last, at the least: what is loaded is of use beyond the next plan."""
+
+FADING = 60e9
+"""Time in ns after which a remembered rate counts 1/e."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Situation:
     """Requests per second that are expected, of each model."""
     seen: np.ndarray
     """Requests per second in the last sample, of each model."""
+    recent: np.ndarray
+    """Greatest rate of each model that is still remembered: bursts come back."""
     fleet: np.ndarray
     """Accelerators of each kind."""
     headroom: float
@@ -79,6 +85,7 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
         hosted=hosted,
         demand=demand,
         seen=seen,
+        recent=np.maximum(demand, seen),
         fleet=fleet.astype(np.int64),
         headroom=float(global_row[f.HEADROOM]),
         shortage=float(global_row[f.SHORTAGE]),
@@ -115,6 +122,7 @@ class Planner:
         self._wanted = target
         self._target = np.zeros(0)
         self._last = (-1.0, 0.0)
+        self._recent = np.zeros(0)
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the next move of the plan; where requests are the choices, the accelerator that ends first."""
@@ -124,6 +132,13 @@ class Planner:
         time, moves = float(global_row[f.TIME]), float(global_row[f.MOVES])
         # A plan goes on as long as its moves become fewer at one instant.
         if time != self._last[0] or moves >= self._last[1]:
-            self._target = self._wanted(situation(global_row, rows))
+            self._target = self._wanted(self._remembering(situation(global_row, rows), time - self._last[0]))
         self._last = (time, moves)
         return next_move(self._target, rows, mask)
+
+    def _remembering(self, now: Situation, passed: float) -> Situation:
+        """Return a situation with the greatest rates of this episode, those long past faded."""
+        if not now.first:
+            now = replace(now, recent=np.maximum(now.recent, self._recent * math.exp(-passed / FADING)))
+        self._recent = now.recent
+        return now

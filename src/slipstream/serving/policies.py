@@ -19,6 +19,8 @@ from slipstream.serving.plans import Planner, Situation, Target
 from slipstream.serving.solver import largest_base, solve, undominated
 
 LOG = logging.getLogger(__name__)
+LEAST_OF_RECENT = 0.1
+"""Share of the greatest recent rate for which there is capacity in any case."""
 INFAAS_SLACK = 0.05
 """Share of its capacity that INFaaS leaves free."""
 INFAAS_DOWNSCALE = 2.0
@@ -201,8 +203,10 @@ def _scale(now: Situation, counts: np.ndarray, model: int) -> None:
             counts[least] -= 1
 
 
-def _solved(now: Situation, usable: np.ndarray, headroom: float | None = None, base: float = 1.0) -> np.ndarray:
-    solution = solve(now, usable & undominated(now), now.headroom if headroom is None else headroom, base)
+def _solved(now: Situation, usable: np.ndarray, headroom: np.ndarray | None = None, base: float = 1.0) -> np.ndarray:
+    if headroom is None:
+        headroom = np.full(now.models, now.headroom)
+    solution = solve(now, usable & undominated(now), headroom, base)
     LOG.info("plan: gap %.4f, at least %.3f of capacity per request", solution.gap, solution.base)
     return _use_the_rest(now, solution.counts, usable)
 
@@ -240,8 +244,11 @@ def sommelier(now: Situation) -> np.ndarray:
 
 @planner
 def milp(now: Situation) -> np.ndarray:
-    """The most accurate hosting that serves the forecast with headroom, by an open solver."""
-    return _solved(now, np.ones(len(now.model), bool))
+    """The most accurate hosting that serves the forecast, with headroom for recent bursts, by an open solver."""
+    # What is hardly asked for now may be asked for again at once.
+    demand = np.maximum(now.demand, LEAST_OF_RECENT * now.recent)
+    headroom = np.maximum(now.headroom, np.divide(now.recent, demand, out=np.ones(now.models), where=demand > 0.0))
+    return _solved(replace(now, demand=demand), np.ones(len(now.model), bool), headroom)
 
 
 @planner
@@ -251,7 +258,7 @@ def milp_throughput(now: Situation) -> np.ndarray:
     if not now.demand.any():
         return _solved(now, usable)
     most = largest_base(now, now.demand)
-    return _solved(now, usable, headroom=most, base=most)
+    return _solved(now, usable, np.full(now.models, most), most)
 
 
 # The way of a request

@@ -10,8 +10,8 @@ second of their capacity count. It is a linear, type-aggregated form of the mode
 All that is hosted gets requests, in proportion to its capacity: so the accuracy of a model is the mean over c. In
 Proteus all of the headroom is a must (s = t = 0). Here it has a price: what is missing of it is credited with the
 accuracy of the best variant less that price, so that accuracy is not sold for headroom that is hardly needed. The first
-third of the headroom (s) is dear, the rest (t) is not. Where even the base, the demand itself, is more than there is
-capacity for, it is lowered until it is not.
+third of the usual headroom (s) is dear, the rest (t) is not. Where even the base, the demand itself, is more than there
+is capacity for, it is lowered until it is not.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Program:
     hosted: np.ndarray
     demand: np.ndarray
     fleet: np.ndarray
-    headroom: float
-    scarce: float
+    headroom: np.ndarray
+    scarce: np.ndarray
     base: float
     gap: float
     seconds: float
@@ -89,7 +89,7 @@ def highs(program: Program) -> Solution | None:
         ]
     )
     wanted = program.headroom * program.demand
-    widths = np.repeat([program.scarce - program.base, program.headroom - program.scarce], models)
+    widths = np.concatenate((program.scarce - program.base, program.headroom - program.scarce))
     credited = np.concatenate((program.credit * program.demand, program.more * program.demand))
     found = milp(
         np.concatenate((np.zeros(columns), -program.value, program.switching, -credited)),
@@ -142,24 +142,26 @@ def undominated(now: Situation) -> np.ndarray:
     return keep
 
 
-def solve(now: Situation, usable: np.ndarray, headroom: float, base: float = 1.0, solver: Solver = highs) -> Solution:
-    """Return the best plan that uses some columns only; models that have none of these are left out."""
+def solve(
+    now: Situation, usable: np.ndarray, headroom: np.ndarray, base: float = 1.0, solver: Solver = highs
+) -> Solution:
+    """Return the best plan that uses some columns only, with headroom by model; who has none of these is left out."""
     reachable = np.bincount(now.model[usable], minlength=now.models) > 0
     asked = np.where(reachable, now.demand, 0.0)
     part = _narrowed(now, usable)
     # So scaled that the value is the mean accuracy of a request.
-    scale = 1.0 / max(headroom * float(asked.sum()), 1e-9)
+    scale = 1.0 / (headroom * max(float(asked.sum()), 1e-9))
     value = now.accuracy_weight * part.accuracy / 100.0 + (1.0 - now.accuracy_weight)
     best = np.zeros(now.models)
     np.maximum.at(best, part.model, value)
-    base = min(headroom, now.served_share * base)
+    base = min(float(headroom.min()), now.served_share * base)
     if base * asked.sum() > 0.0:
         base = min(base, largest_base(part, asked))
     while True:
         program = Program(
-            value=scale * value,
+            value=scale[part.model] * value,
             # While it loads, an accelerator serves nothing.
-            switching=scale * value * part.peak * np.minimum(part.load, 1.0),
+            switching=scale[part.model] * value * part.peak * np.minimum(part.load, 1.0),
             credit=scale * (best - now.shortage),
             more=scale * (best - EASY_PRICE * now.shortage),
             peak=part.peak,
@@ -169,7 +171,7 @@ def solve(now: Situation, usable: np.ndarray, headroom: float, base: float = 1.0
             demand=asked,
             fleet=part.fleet,
             headroom=headroom,
-            scarce=max(base, min(headroom, 1.0 + DEAR_SHARE * (headroom - 1.0))),
+            scarce=np.maximum(base, np.minimum(headroom, 1.0 + DEAR_SHARE * (now.headroom - 1.0))),
             base=base,
             gap=now.gap,
             seconds=now.seconds,
