@@ -183,11 +183,12 @@ def _policies(family: str) -> str:
 
 
 def _scenarios(family: Family) -> str:
-    about = {"edge": _edge_load, "dag": _dag_load, "taskgraph": _taskgraph_load}[family.name]
+    about = {"edge": _edge_load, "dag": _dag_load, "taskgraph": _taskgraph_load, "serving": _serving_load}[family.name]
     columns = {
         "edge": ["tasks", "jobs/s", "work, fastest variants", "work, slowest variants"],
         "dag": ["executors", "jobs", "arrivals", "source"],
         "taskgraph": ["processors", "jobs", "tasks of a job", "tiles of a job"],
+        "serving": ["accelerators", "models", "variants", "requests/s"],
     }[family.name]
     rows = []
     for name in builtin_names():
@@ -208,6 +209,13 @@ def _taskgraph_load(family: Family, scenario: Any) -> list[str]:
     machine = family.spec_arrays(scenario)["machine"][0]
     processors = " + ".join(f"{kind.count} {kind.name}" for kind in scenario.processors)
     return [processors, *(str(machine[name]) for name in ("jobs", "tasks", "tiles"))]
+
+
+def _serving_load(family: Family, scenario: Any) -> list[str]:
+    """Return accelerators, active models, their variants, and the mean rate of requests."""
+    spec = family.spec_arrays(scenario)
+    fleet = " + ".join(f"{kind.count} {kind.name}" for kind in scenario.accelerators)
+    return [fleet, str(len(spec["models"])), str(len(spec["variants"])), f"{spec['models']['expected'].sum():.0f}"]
 
 
 def _edge_load(family: Family, scenario: Any) -> list[str]:

@@ -120,7 +120,7 @@ def rows_for(reference: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def play_reference(reference: Any, policy: Heuristic, most_rows: float = math.inf) -> list[LogRow]:
     """Play an episode of a reference, or so much of it as fills so many rows, under the policy's plain-Python form."""
-    if policy.prepare is not None:
+    if getattr(policy, "prepare", None) is not None:
         reference.planned = (policy.name,)
     while not reference.over and len(reference.log) < most_rows:
         reference.step(policy.choose(*rows_for(reference)))

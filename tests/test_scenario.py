@@ -285,10 +285,10 @@ def test_another_object_is_refused() -> None:
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        ({}, "family: this key is required: expected 'edge', 'dag', 'taskgraph'"),
+        ({}, "family: this key is required: expected 'edge', 'dag', 'taskgraph', 'serving'"),
         ({"family": "edgy"}, "family: unknown family 'edgy': did you mean 'edge'?"),
-        ({"family": "zzz"}, "family: unknown family 'zzz': expected one of 'edge', 'dag', 'taskgraph'"),
-        ({"family": None}, "family: unknown family null: expected one of 'edge', 'dag', 'taskgraph'"),
+        ({"family": "zzz"}, "family: unknown family 'zzz': expected one of 'edge', 'dag', 'taskgraph', 'serving'"),
+        ({"family": None}, "family: unknown family null: expected one of 'edge', 'dag', 'taskgraph', 'serving'"),
         ({"family": "edge", 5: 1}, "expected keys that are strings, got 5"),
         ({"family": "edge", "\ud800": 1}, "expected valid Unicode, got '\\ud800'"),
         ({"family": "edge"}, "horizon_ms: this key is required (and 1 more)"),

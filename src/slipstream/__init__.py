@@ -16,6 +16,7 @@ import gymnasium
 from slipstream.core.family import FAMILIES, register_family
 from slipstream.dag import FAMILY as _DAG
 from slipstream.edge import FAMILY as _EDGE
+from slipstream.serving import FAMILY as _SERVING
 from slipstream.taskgraph import FAMILY as _TASKGRAPH
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
 register_family(_EDGE)
 register_family(_DAG)
 register_family(_TASKGRAPH)
+register_family(_SERVING)
 
 for _family in FAMILIES.values():
     gymnasium.register(

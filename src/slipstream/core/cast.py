@@ -28,3 +28,5 @@ class Cast:
     """The latest end of an episode."""
     graphs: bool = False
     """Whether jobs are graphs of stages on several resources at once: each job is then a task of its own here."""
+    batches: bool = False
+    """Whether a resource works on several jobs at once, which begin and end together."""

@@ -84,7 +84,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.action_space = action_space(self.family, self.scenario)
         self.observation_space = observation_space(self.family, self.scenario, mask_in_observation)
         self._namespace = namespace_code(namespace)
-        self._arrays = self.family.state_arrays(self.scenario, 1, RENDER_LOG_ROWS if render_mode else 0)
+        log_rows = max(RENDER_LOG_ROWS, 2 * self.family.log_margin(self.scenario)) if render_mode else 0
+        self._arrays = self.family.state_arrays(self.scenario, 1, log_rows)
         self._terms = self._arrays["terms"][0]
         rows = int(self.action_space.n)
         features = (self.family.global_features, self.family.candidate_features)

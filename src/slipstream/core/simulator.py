@@ -42,10 +42,12 @@ def check_seed(seed: int) -> int:
 class Simulator:
     """A single lane with its raw candidates, driven choice by choice or by whole episodes."""
 
-    def __init__(self, scenario: Any, log_rows: int = LOG_ROWS) -> None:
+    def __init__(self, scenario: Any, log_rows: int | None = None) -> None:
         self.scenario = scenario
         self.family = family_of(scenario)
         margin = self.family.log_margin(scenario)
+        if log_rows is None:
+            log_rows = max(LOG_ROWS, 2 * margin)
         if 0 < log_rows <= margin:
             raise InputError(f"log_rows {log_rows}: expected 0, or more than the {margin} that one event may fill")
         self.arrays = self.family.state_arrays(scenario, 1, log_rows)

@@ -137,7 +137,25 @@ def _reason(error: Exception) -> str:
     return told[0] if told else type(error).__name__
 
 
-_REGISTRY: dict[str, dict[str, Heuristic]] = {}
+@runtime_checkable
+class Described(Policy, Protocol):
+    """A policy that a family lists."""
+
+    @property
+    def family(self) -> str:
+        """Whose rows it reads."""
+
+    @property
+    def description(self) -> str:
+        """What it does, in one sentence."""
+
+
+_REGISTRY: dict[str, dict[str, Described]] = {}
+
+
+def register(policy: Described) -> None:
+    """Let a family list a policy that is not one compiled function."""
+    _REGISTRY.setdefault(policy.family, {})[policy.name] = policy
 
 
 def _register(heuristic: Heuristic) -> Heuristic:
@@ -147,7 +165,7 @@ def _register(heuristic: Heuristic) -> Heuristic:
         FAMILIES[heuristic.family].register_policies()
     known = _REGISTRY.setdefault(heuristic.family, {})
     before = known.get(heuristic.name)
-    if before is not None and before.function.__module__ != heuristic.function.__module__:
+    if isinstance(before, Heuristic) and before.function.__module__ != heuristic.function.__module__:
         raise PolicyError(f"policy '{heuristic.name}' exists in family '{heuristic.family}': choose another name")
     known[heuristic.name] = heuristic
     return heuristic
@@ -194,8 +212,10 @@ def find(policy: str | Policy, family: str) -> Policy:
         return policy
     known = names(family)
     with_number = re.fullmatch(r"(.+)\(([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\)", policy)
-    if with_number and with_number[1] in known and _REGISTRY[family][with_number[1]].parameter is not None:
-        return _REGISTRY[family][with_number[1]].given(float(with_number[2]))
+    if with_number and with_number[1] in known:
+        heuristic = _REGISTRY[family][with_number[1]]
+        if isinstance(heuristic, Heuristic) and heuristic.parameter is not None:
+            return heuristic.given(float(with_number[2]))
     if policy not in known:
         from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 

@@ -53,6 +53,8 @@ class Slice:
 
 def scene_of(cast: Cast, window: int | None = None) -> Scene:
     """Return an empty scene of the kind that the cast needs."""
+    if cast.batches:
+        return BatchScene(cast, window)
     return GraphScene(cast, window) if cast.graphs else Scene(cast, window)
 
 
@@ -106,8 +108,7 @@ class Scene:
             if kind == ARRIVAL:
                 self._arrive(task, number)
             elif kind == START:
-                self.waiting[task] -= 1
-                self.running[resource] = Slice(self._jobs[task, number], variant, time)
+                self._begin(self._jobs[task, number], resource, variant)
             elif kind == FINISH:
                 self._finish(resource)
             elif kind == FAIL:
@@ -133,15 +134,22 @@ class Scene:
         self.released[task] += 1
         self.waiting[task] += 1
 
+    def _begin(self, job: Job, resource: int, variant: int) -> None:
+        self.waiting[job.task] -= 1
+        self.running[resource] = Slice(job, variant, self.now)
+
     def _finish(self, resource: int) -> None:
         ended = self._leave(resource)
-        job = ended.job
+        self._answer(ended.job, ended.variant)
+
+    def _answer(self, job: Job, variant: int) -> None:
+        """Count a job that has a result."""
         self.finished[job.task] += 1
         if job.deadline is None or self.now <= job.deadline:
             job.fate = ON_TIME
             self.on_time[job.task] += 1
             if self.cast.accuracy is not None:
-                self._accuracy += self.cast.accuracy[job.task][ended.variant]
+                self._accuracy += self.cast.accuracy[job.task][variant]
         else:
             self._miss(job, LATE)
 
@@ -184,6 +192,30 @@ class Scene:
                 ended.popleft()
         while self._lost and self._lost[0][0] < oldest:
             self._lost.popleft()
+
+
+class BatchScene(Scene):
+    """A machine whose resources work on several jobs at once: a slice is a batch, under the name of its first job."""
+
+    def __init__(self, cast: Cast, window: int | None = None) -> None:
+        super().__init__(cast, window)
+        self._others: list[deque[tuple[Job, int]]] = [deque() for _ in cast.resources]
+        """The other jobs of each resource's batch, and their variant; they end in the order in which they began."""
+
+    def _begin(self, job: Job, resource: int, variant: int) -> None:
+        if self.running[resource] is None:
+            super()._begin(job, resource, variant)
+        else:
+            self.waiting[job.task] -= 1
+            self._others[resource].append((job, variant))
+
+    def _finish(self, resource: int) -> None:
+        if self.running[resource] is not None:
+            super()._finish(resource)
+        else:
+            job, variant = self._others[resource].popleft()
+            del self._jobs[job.task, job.number]
+            self._answer(job, variant)
 
 
 class GraphScene(Scene):

@@ -1,0 +1,32 @@
+"""Serving: requests for models are answered, in batches and by a deadline, by variants that a fleet hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slipstream.core.family import Family
+
+if TYPE_CHECKING:
+    from slipstream.core.generator import Generator
+
+
+class ServingFamily(Family):
+    """The serving house."""
+
+    name = "serving"
+    env_id = "slipstream/Serving-v0"
+    default_scenario = "serving/small"
+    time_unit = "s"
+    nanoseconds_per_unit = 1_000_000_000
+    reward_terms = ("accuracy", "violations", "switches")
+    default_policy = "milp"
+    headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
+
+    @property
+    def generator(self) -> Generator:
+        from slipstream.serving.generate import GENERATOR
+
+        return GENERATOR
+
+
+FAMILY = ServingFamily()

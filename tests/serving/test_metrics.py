@@ -1,0 +1,104 @@
+"""Metrics and pictures come from the log alone, and the laws notice logs that cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slipstream.core.eventlog import EVENT, START
+from slipstream.core.simulator import Simulator
+from slipstream.core.timeline import DROPPED, ON_TIME
+from slipstream.errors import LawError
+from slipstream.policies.base import find
+from slipstream.render.scene import BatchScene, scene_of
+from slipstream.scenario import load
+from slipstream.serving.cast import cast
+from slipstream.serving.laws import check
+from slipstream.serving.metrics import metrics
+from slipstream.serving.oracle import bound, bracket
+from slipstream.serving.timeline import timeline
+from tests.serving.cases import CASES
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+def played(name: str) -> tuple[Any, np.ndarray]:
+    scenario: Any = load(BY_NAME[name].scenario)
+    return scenario, Simulator(scenario).play(find("eft", "serving"), 0)
+
+
+def test_figures_of_a_case_worked_out_by_hand() -> None:
+    # Four requests: 0 alone until 10, 1 and 2 together until 22, and 3 given up at 22; all at 90%.
+    scenario, events = played("a batch is only so large that the first of it is on time")
+    figures = metrics(scenario, events)
+    assert figures["requests"] == 4
+    assert figures["on_time_accuracy"] == pytest.approx(3 * 0.9 / 4)
+    assert figures["violation_ratio"] == 0.25
+    assert figures["drop_ratio"] == 0.25
+    assert figures["effective_accuracy"] == 90.0
+    assert figures["max_accuracy_drop"] == 10.0
+    assert figures["p50_ms"] == 20.0
+    assert figures["mean_batch"] == 1.5
+    assert figures["utilisation"] == pytest.approx(1.0)
+    assert figures["throughput_hz"] == pytest.approx(3 / 0.022)
+    assert figures["reward"] == pytest.approx(3 * 0.9 - 1)
+
+
+def test_a_batch_is_one_slice() -> None:
+    scenario, events = played("a batch is only so large that the first of it is on time")
+    line = timeline(scenario, events)
+    assert line.slice_start.tolist() == [0, 10_000_000]
+    assert line.slice_end.tolist() == [10_000_000, 22_000_000]
+    assert line.fate.tolist() == [ON_TIME, ON_TIME, ON_TIME, DROPPED]
+    assert line.wait_end.tolist() == [0, 10_000_000, 10_000_000, 22_000_000]
+
+
+def test_the_scene_counts_every_request_of_a_batch() -> None:
+    scenario, events = played("three take as long as four, and are answered faster than two")
+    scene = scene_of(cast(scenario))
+    assert isinstance(scene, BatchScene)
+    scene.see(events[:-4])
+    assert scene.waiting == [0]
+    scene.see(events[-4:])
+    assert (scene.finished, scene.on_time, scene.over) == ([4], [4], True)
+    assert [(one.start, one.end) for one in scene.slices(0)] == [(0, 10_000_000), (10_000_000, 26_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda e: e[:-1], "the end is not the last row"),
+        (lambda e: np.delete(e, 2), "which does not wait"),
+        (lambda e: np.delete(e, np.flatnonzero(e["kind"] == START)[0]), "not the next of its batch"),
+        (lambda e: np.repeat(e, np.where(np.arange(len(e)) == np.argmax(e["kind"] == START), 2, 1)), "does not wait"),
+        (lambda e: e[1:], "does not host it"),
+        (lambda e: np.zeros(0, EVENT), "the log is empty"),
+    ],
+)
+def test_logs_that_cannot_be_are_refused(change: Any, text: str) -> None:
+    scenario, events = played("what waits goes together, in a batch of two")
+    check(events, scenario)
+    with pytest.raises(LawError, match=text):
+        check(change(events), scenario)
+
+
+def test_the_bound_is_above_every_policy() -> None:
+    scenario: Any = load("serving/tiny")
+    found = bracket(scenario, 3)
+    assert found.best_known <= found.bound
+    assert found.source
+    # All requests answered at their best would be more than the fleet can do.
+    data = scenario.model_dump(mode="json")
+    heavy: Any = load({**data, "models": [{**data["models"][0], "arrivals": {"kind": "even", "rate_hz": 2000.0}}]})
+    events = Simulator(heavy).play(find("milp", "serving"), 0)
+    offered = metrics(heavy, events)["requests"]
+    assert metrics(heavy, events)["reward"] <= bound(heavy, events) < 0.9 * offered
+
+
+def test_the_bound_is_reached_where_nothing_is_scarce() -> None:
+    scenario, events = played("one request is answered at once")
+    assert bound(scenario, events) == pytest.approx(0.9)
+    found = bracket(scenario, 0)
+    assert found.exact

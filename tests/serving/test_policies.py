@@ -1,0 +1,191 @@
+"""Planners: what they host is what they say, the program finds known optima, and bad luck is handled."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slipstream.core.eventlog import digest
+from slipstream.core.simulator import Simulator
+from slipstream.policies.base import find
+from slipstream.scenario import load
+from slipstream.serving import features as f
+from slipstream.serving.metrics import metrics, stays_of
+from slipstream.serving.plans import Situation, next_move, situation
+from slipstream.serving.policies import infaas, load_proportional, milp, sommelier
+from slipstream.serving.solver import highs, largest_base, solve, undominated
+
+PLANNERS = [
+    *("static", "random", "lfu", "load-proportional", "infaas", "clipper-ha", "clipper-ht", "sommelier"),
+    *("milp", "milp-throughput"),
+]
+
+
+def fleet(**changes: Any) -> Situation:
+    """Return one model with a fast and an accurate variant on three accelerators of one kind."""
+    now = Situation(
+        model=np.array([0, 0]),
+        variant=np.array([0, 1]),
+        kind=np.array([0, 0]),
+        accuracy=np.array([80.0, 100.0]),
+        peak=np.array([100.0, 40.0]),
+        load=np.zeros(2),
+        hosted=np.zeros(2, np.int64),
+        demand=np.array([100.0]),
+        seen=np.array([100.0]),
+        recent=np.zeros(1),
+        fleet=np.array([3]),
+        headroom=1.0,
+        shortage=1000.0,
+        accuracy_weight=1.0,
+        served_share=1.0,
+        gap=0.0,
+        seconds=10.0,
+        first=True,
+        coin=0.5,
+    )
+    return replace(now, **changes)
+
+
+ALL = np.ones(2, bool)
+
+
+@pytest.mark.parametrize(
+    ("demand", "headroom", "counts"),
+    [
+        # Three accurate ones serve 120; for more, one of them has to be fast: 180; then two: 240.
+        (100.0, 1.0, [0, 3]),
+        (130.0, 1.0, [1, 2]),
+        (100.0, 1.5, [1, 2]),
+        (200.0, 1.0, [2, 1]),
+        (290.0, 1.0, [3, 0]),
+    ],
+)
+def test_known_optima(demand: float, headroom: float, counts: list[int]) -> None:
+    now = fleet(demand=np.array([demand]))
+    found = solve(now, ALL, np.array([headroom]))
+    assert milp(replace(now, headroom=headroom)).tolist() == counts
+    assert found.gap <= 1e-6
+
+
+def test_headroom_is_bought_only_for_its_price() -> None:
+    # Three accurate ones have 1.2 of capacity. For 1.8, 100 of 180 are answered at 80%: 0.2 less for all of them. The
+    # price is whole up to 1.27 and a quarter from there on.
+    cheap, dear = fleet(headroom=1.8, shortage=0.9), fleet(headroom=1.8, shortage=2.0)
+    assert milp(cheap).tolist() == [0, 3]
+    assert milp(dear).tolist() == [1, 2]
+
+
+def test_more_than_the_fleet_can_do_lowers_the_base() -> None:
+    found = solve(fleet(demand=np.array([600.0])), ALL, np.ones(1))
+    assert found.counts.tolist() == [3, 0]
+    assert found.base == pytest.approx(0.5, rel=0.01)
+    assert largest_base(fleet(), np.array([600.0])) == pytest.approx(0.5)
+
+
+def test_weights_between_accuracy_and_amount() -> None:
+    now = fleet(demand=np.array([300.0]), served_share=0.0)
+    # Only what is asked for by weight: with a price below the loss of accuracy, less is served, and better.
+    assert milp(replace(now, shortage=0.0)).tolist() == [0, 3]
+    assert milp(replace(now, shortage=0.0, accuracy_weight=0.0, served_share=1.0)).tolist() == [3, 0]
+
+
+def test_a_load_that_does_not_pay_is_not_made() -> None:
+    hosted = np.array([1, 2])
+    now = fleet(hosted=hosted, demand=np.array([118.0]), first=False)
+    assert milp(now).tolist() == [0, 3]
+    assert milp(replace(now, load=np.array([1.0, 1.0]))).tolist() == [1, 2]
+
+
+def test_dominated_columns_are_left_out() -> None:
+    now = fleet(accuracy=np.array([80.0, 80.0]))
+    assert undominated(now).tolist() == [True, False]
+    equal = fleet(accuracy=np.array([80.0, 80.0]), peak=np.array([50.0, 50.0]))
+    assert undominated(equal).tolist() == [True, False]
+    assert undominated(fleet()).tolist() == [True, True]
+
+
+def test_another_solver_plugs_in() -> None:
+    asked = []
+
+    def recording(program: Any) -> Any:
+        asked.append(program)
+        return highs(program)
+
+    assert solve(fleet(), ALL, np.ones(1), solver=recording).counts.tolist() == [0, 3]
+    assert len(asked) == 1
+
+
+def test_the_gap_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "slipstream.serving.policies"):
+        milp(fleet())
+    assert "plan: gap 0.0000" in caplog.text
+
+
+def test_infaas_replicates_then_speeds_up() -> None:
+    # Two accurate ones keep up with 70; for 130, two are accurate and one is fast.
+    assert infaas(fleet(seen=np.array([70.0]))).tolist() == [0, 2]
+    assert infaas(fleet(seen=np.array([130.0]))).tolist() == [1, 2]
+
+
+def test_load_proportional_takes_the_most_accurate_that_keeps_up() -> None:
+    assert load_proportional(fleet(demand=np.array([110.0]))).tolist() == [0, 3]
+    assert load_proportional(fleet(demand=np.array([130.0]))).tolist() == [3, 0]
+
+
+def test_sommelier_keeps_the_accelerators_of_each_model() -> None:
+    now = fleet(
+        model=np.array([0, 0, 1]),
+        variant=np.array([0, 1, 2]),
+        kind=np.zeros(3, np.int64),
+        accuracy=np.array([80.0, 100.0, 90.0]),
+        peak=np.array([100.0, 40.0, 50.0]),
+        load=np.zeros(3),
+        hosted=np.array([0, 2, 1]),
+        demand=np.array([150.0, 10.0]),
+        seen=np.array([150.0, 10.0]),
+        recent=np.zeros(2),
+        first=False,
+    )
+    assert sommelier(now).tolist() == [2, 0, 1]
+
+
+def test_moves_free_first_and_lead_to_the_target() -> None:
+    scenario: Any = load("serving/tiny")
+    simulator = Simulator(scenario)
+    simulator.reset(0)
+    target = np.zeros(7)
+    target[[0, 1]] = 1
+    while True:
+        _, rows, mask = simulator.observe()
+        move = next_move(target[: (len(mask) - 1) // 2], rows, mask)
+        if move == len(mask) - 1:
+            break
+        simulator.step(move)
+    now = situation(*simulator.observe()[:2])
+    assert now.hosted.tolist() == target[: len(now.hosted)].tolist()
+    assert now.fleet.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_every_planner_serves_most_requests_and_plans_the_same_twice(name: str) -> None:
+    scenario: Any = load("serving/tiny")
+    first, second = (Simulator(scenario).play(find(name, "serving"), 3) for _ in range(2))
+    assert digest(first) == digest(second)
+    assert metrics(scenario, first)["violation_ratio"] < (1.0 if name == "random" else 0.6)
+    if name.startswith(("static", "clipper")):
+        assert stays_of(first).switches == 0
+
+
+def test_rules_of_mode_route_prefer_time_or_accuracy() -> None:
+    scenario: Any = load("serving/route")
+    figures = {
+        name: metrics(scenario, Simulator(scenario).play(find(name, "serving"), 3)) for name in ("eft", "most-accurate")
+    }
+    assert figures["most-accurate"]["effective_accuracy"] > figures["eft"]["effective_accuracy"]
+    assert figures["eft"]["p50_ms"] < figures["most-accurate"]["p50_ms"]
+    assert f.SEND != f.HOST
