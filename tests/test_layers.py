@@ -18,7 +18,7 @@ LAYERS = [
     ("core.generator", "core.tables"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.laws"),
     ("policies", "core.simulator", "core.search"),
-    ("edge", "dag", "taskgraph"),
+    ("edge", "dag", "taskgraph", "cluster"),
     ("scenario",),
     ("render",),
     ("core.spaces", "core.env", "core.vector", "core.speed"),

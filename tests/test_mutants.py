@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.mutants import MUTANTS as CLUSTER
 from tests.dag.mutants import MUTANTS as DAG
 from tests.edge.mutants import MUTANTS as EDGE
 from tests.mutation import Mutant, check_death, check_places, check_survival
 from tests.taskgraph.mutants import MUTANTS as TASKGRAPH
 
-MUTANTS = {"edge": EDGE, "dag": DAG, "taskgraph": TASKGRAPH}
-EXAMPLES = {"edge": (150, 30), "dag": (200, 40), "taskgraph": (200, 40)}
+MUTANTS = {"edge": EDGE, "dag": DAG, "taskgraph": TASKGRAPH, "cluster": CLUSTER}
+EXAMPLES = {"edge": (150, 30), "dag": (200, 40), "taskgraph": (200, 40), "cluster": (200, 40)}
 """Scenarios of a long and of a short comparison."""
 
 

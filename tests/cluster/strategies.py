@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from slipstream.cluster.jobs import workload_of
+from slipstream.cluster.arrivals import workload_of
 from slipstream.cluster.scenario import ClusterScenario
 from slipstream.errors import ScenarioError
 

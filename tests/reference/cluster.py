@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from slipstream.cluster.arrivals import workload_of
 from slipstream.cluster.caps import caps_of
-from slipstream.cluster.jobs import workload_of
 from slipstream.cluster.scenario import ClusterScenario
 from tests.reference.numbers import episode_key, stream_key, uniform
 

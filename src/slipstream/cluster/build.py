@@ -10,8 +10,8 @@ import numpy as np
 
 from slipstream.cluster import observation  # noqa: F401  registers the family's compiled functions
 from slipstream.cluster import state as k
+from slipstream.cluster.arrivals import Workload, workload_of
 from slipstream.cluster.caps import caps_of
-from slipstream.cluster.jobs import Workload, workload_of
 from slipstream.cluster.scenario import ClusterScenario
 from slipstream.core.eventlog import EVENT
 from slipstream.core.lanes import LOG_MARGIN

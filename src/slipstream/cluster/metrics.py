@@ -12,6 +12,8 @@ from slipstream.cluster.state import BOUND_S
 from slipstream.core.eventlog import ARRIVAL, END, FINISH, PREEMPT, START, TAKE
 
 HOUR_NS = 3.6e12
+GAINS = ("throughput", "utilisation")
+"""Terms of the reward that are no costs."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,48 @@ def fragmentation(scenario: ClusterScenario, events: np.ndarray, spans: Spans, e
     return broken / idle if idle > 0.0 else 0.0
 
 
+def unfairness(jobs: Jobs, spans: Spans, end: int) -> float:
+    """Return 1 - Jain's index of the GPUs that users with jobs in the system hold, integrated over hours."""
+    users, owner = np.unique(jobs.user, return_inverse=True)
+    count = len(users)
+    # Of each change: when, whose, by how many GPUs, and by how many jobs in the system.
+    nothing, one = np.zeros(len(owner), np.int64), np.ones(len(owner), np.int64)
+    times = np.concatenate((spans.start, spans.end, jobs.submit, jobs.finish))
+    whose = np.concatenate((owner[spans.job], owner[spans.job], owner, owner))
+    gpus = np.concatenate((spans.gpus, -spans.gpus, nothing, nothing))
+    present = np.concatenate((np.zeros(2 * len(spans.job), np.int64), one, -one))
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    held, here = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    total = 0.0
+    for place, row in enumerate(order.tolist()):
+        held[whose[row]] += gpus[row]
+        here[whose[row]] += present[row]
+        until = int(times[place + 1]) if place + 1 < len(order) else end
+        if until > times[place]:
+            total += (1.0 - jain(held[here > 0])) * float(until - times[place]) / HOUR_NS
+    return total
+
+
+def terms_of(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
+    """Return the sums of the reward terms over an episode."""
+    jobs, spans, end = jobs_of(scenario, events), spans_of(events), end_of(events)
+    return {
+        "slowdown": float(jobs.slowdown.sum()),
+        "waiting": float((jobs.finish - jobs.submit - jobs.served).sum() / HOUR_NS),
+        "throughput": float(len(jobs.finish)),
+        "utilisation": integral(*busy_gpus(spans), end) / scenario.gpus,
+        "energy": integral(*power_w(scenario, events, spans), end) / 1e3,
+        "unfairness": unfairness(jobs, spans, end) if scenario.reward.unfairness else 0.0,
+    }
+
+
+def reward_of(scenario: ClusterScenario, terms: dict[str, float]) -> float:
+    """Return the reward that sums of the terms come to."""
+    signs = {term: 1.0 if term in GAINS else -1.0 for term in terms}
+    return float(sum(signs[term] * getattr(scenario.reward, term) * terms[term] for term in terms))
+
+
 def metrics(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode by name."""
     jobs, spans, end = jobs_of(scenario, events), spans_of(events), end_of(events)
@@ -184,6 +228,7 @@ def metrics(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
     rho = finish_time_fairness(scenario, jobs)
     allocated = integral(*busy_gpus(spans), end)
     return {
+        "reward": reward_of(scenario, terms_of(scenario, events)),
         "slowdown_mean": float(slowdown.mean()),
         "slowdown_p95": float(np.percentile(slowdown, 95)),
         "slowdown_p99": float(np.percentile(slowdown, 99)),

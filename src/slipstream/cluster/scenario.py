@@ -295,7 +295,7 @@ class ClusterScenario(Part):
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults filled in, and jobs by the digest of what they are."""
-        from slipstream.cluster.jobs import digest_of_jobs
+        from slipstream.cluster.arrivals import digest_of_jobs
 
         data = self.model_dump(mode="json")
         data["jobs"] = digest_of_jobs(self)

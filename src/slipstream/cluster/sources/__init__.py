@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.cluster.jobs import RawJobs
+from slipstream.cluster.arrivals import RawJobs
 from slipstream.cluster.scenario import Helios, Listed, Lublin, Openb, Philly, Swf, Synthetic
 from slipstream.cluster.sources import swf, synthetic, tables
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.cluster.jobs import RawJobs
+from slipstream.cluster.arrivals import RawJobs
 from slipstream.core.tables import table_error
 
 FIELDS = 18

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from slipstream.cluster.jobs import RawJobs
+from slipstream.cluster.arrivals import RawJobs
 from slipstream.cluster.scenario import Generated, Lublin, Synthetic
 
 DAY_S = 86_400.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.cluster.jobs import RawJobs
+from slipstream.cluster.arrivals import RawJobs
 from slipstream.core.tables import Table, read_table
 
 WHOLE_GPU = 1000
