@@ -10,13 +10,14 @@ those of the best of many short rounds.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from options import speed_options
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -28,51 +29,15 @@ REFERENCE_EVENTS = 3000
 
 def reference_events_per_second(scenario: Any) -> float:
     """Play the same policy in the plain-Python reference, for the beginning of an episode."""
-    import numpy as np
+    from tests.kernels import play_reference
     from tests.reference.dag_rows import ReferenceDag
 
-    from slipstream.dag import features
     from slipstream.policies import find
 
-    policy, lane = find(POLICY, "dag"), ReferenceDag(scenario, 0)
     began = perf_counter()
-    while not lane.over and len(lane.log) < 2 * REFERENCE_EVENTS:
-        whole = lane.globals()
-        global_row = np.array([whole[name] for name in features.GLOBAL.names])
-        rows = np.array([[row[name] for name in features.CANDIDATE.names] for row in lane.rows()])
-        lane.step(policy.choose(global_row, rows, np.array(lane.mask(), np.int8)))
+    log = play_reference(ReferenceDag(scenario, 0), find(POLICY, "dag"), 2 * REFERENCE_EVENTS)
     # A task is two rows of the log and one event.
-    return len(lane.log) / 2 / (perf_counter() - began)
-
-
-def events_per_second(scenario: Any, seconds: float) -> float:
-    """Return events per second of whole episodes; each begins with what is in the caches after the last."""
-    from slipstream.core import speed
-    from slipstream.policies import find
-
-    return speed.events_per_second(scenario, find(POLICY, "dag"), seconds)
-
-
-def vector_steps_per_second(scenario: Any, lanes: int, seconds: float) -> float:
-    """Step the native vector env with the actions of the policy; choosing them is not counted."""
-    from slipstream.core.speed import best_rate
-    from slipstream.core.vector import SchedulingVectorEnv
-    from slipstream.policies import find
-
-    env, policy = SchedulingVectorEnv(lanes, "dag", scenario, copy=False), find(POLICY, "dag")
-    rows = env.single_action_space.n
-    env.reset(seed=0)
-
-    def step() -> tuple[int, float]:
-        actions = env.choose(policy)
-        actions[actions >= rows] = rows - 1
-        began = perf_counter()
-        env.step(actions)
-        return lanes, perf_counter() - began
-
-    for _ in range(200):  # past the beginning, where all lanes are alike and empty
-        step()
-    return best_rate(step, seconds)
+    return len(log) / 2 / (perf_counter() - began)
 
 
 def single_steps_per_second(scenario: Any, seconds: float) -> float:
@@ -107,27 +72,26 @@ def single_steps_per_second(scenario: Any, seconds: float) -> float:
 def measure(seconds: float, lanes: int) -> dict[str, Any]:
     """Return every figure, by number of executors."""
     import slipstream
+    from slipstream.core import speed
+    from slipstream.policies import find
 
+    policy = find(POLICY, "dag")
     figures: dict[str, Any] = {}
     for executors, name in SCENARIOS.items():
         scenario = slipstream.load(name)
-        events = events_per_second(scenario, seconds)
+        events = speed.events_per_second(scenario, policy, seconds)
         figures[executors] = {
             "scenario": name,
             "task_events_per_s": events,
             "reference_ratio": events / reference_events_per_second(scenario),
-            "vector_steps_per_s": vector_steps_per_second(scenario, lanes, seconds),
+            "vector_steps_per_s": speed.native_steps_per_second(scenario, lanes, 1, seconds, policy, warm_up_steps=200),
             "single_steps_per_s": single_steps_per_second(scenario, seconds),
         }
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--seconds", type=float, default=5.0, help="seconds per measurement")
-    parser.add_argument("--lanes", type=int, default=64, help="lanes of the vector env")
-    options = parser.parse_args()
+    options = speed_options(__doc__, seconds=5.0, lanes=64).parse_args()
     figures = measure(options.seconds, options.lanes)
     if options.json:
         print(json.dumps(figures, indent=2))

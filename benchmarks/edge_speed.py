@@ -11,7 +11,6 @@ are those of the best of many short rounds, ours and the peers' alike.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -21,6 +20,8 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from options import speed_options
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -128,10 +129,7 @@ def measure(seconds: float, lanes: int, growth_jobs: tuple[int, ...]) -> dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--seconds", type=float, default=5.0, help="seconds per measurement")
-    parser.add_argument("--lanes", type=int, default=1024, help="lanes of the vector environments")
+    parser = speed_options(__doc__, seconds=5.0, lanes=1024)
     parser.add_argument("--jobs", type=int, default=GROWTH_JOBS[-1], help="largest run of the growth series")
     arguments = parser.parse_args()
     jobs = tuple(count for count in GROWTH_JOBS if count <= arguments.jobs)

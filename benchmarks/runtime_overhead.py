@@ -1,11 +1,13 @@
 """What the runtime costs: its throughput against a bare inference loop in the same workers, and the time of a dispatch.
 
 Keys: throughput_loss (1 − runs per second under the runtime / runs per second of the bare loop, the same model on the
-same two pinned workers, both streams always busy), dispatch_p50_us and dispatch_p99_us (from the moment a choice is due
+same two pinned workers, both streams always busy) with its bootstrap 95% interval over the turns, idle_share (of the
+streams' time under the runtime, between the end of a run and the start of the next: the part of the loss that does not
+depend on how fast the machine was just then), dispatch_p50_us and dispatch_p99_us (from the moment a choice is due
 to the moment its run is under way, with a heuristic that looks at every row), compiled_dispatch_p99_us (the same with a
 trained network), others (share of the machine that other programs took around it). The bare loop is the worker's own:
-it takes the next sample as soon as the last is done, without anybody asking. Both are measured in turns, a few seconds
-each; the median of the turns counts.
+it takes the next sample as soon as the last is done, without anybody asking. A shared machine changes its speed by a
+third from one second to the next, so both are measured in many short turns; which of them goes first alternates.
 
     python benchmarks/runtime_overhead.py --json
 """
@@ -14,15 +16,17 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slipstream.device.cpu import CpuStreams
 from slipstream.device.noise import others_share
-from slipstream.device.runtime import Execution, Runtime
+from slipstream.device.runtime import Runtime
 from slipstream.device.streams import Order, now
 from slipstream.device.workload import Workload, workload_of
+from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import find
 from slipstream.scenario import load
 
@@ -46,9 +50,16 @@ def scenario_of(model: str, variant: int, seconds: float) -> Any:
     return load({"family": "edge", "horizon_ms": seconds * 1000, "tasks": tasks})
 
 
-def finished_per_second(found: Execution) -> float:
-    """Return runs per second of an execution."""
-    return len(found.service_ns) / (float(found.events["time"][-1]) / 1e9)
+@dataclass
+class Turn:
+    """What the two sides reached, one after the other."""
+
+    bare: float
+    """Runs per second."""
+    managed: float
+    busy: float
+    """Share of the streams' time in which models ran under the runtime."""
+    dispatch_ns: list[int]
 
 
 def bare_per_second(streams: CpuStreams, seconds: float) -> float:
@@ -58,29 +69,41 @@ def bare_per_second(streams: CpuStreams, seconds: float) -> float:
     return sum(counts) / ((now() - began) / 1e9)
 
 
+def turn(runtime: Runtime, streams: CpuStreams, seconds: float, bare_first: bool) -> Turn:
+    """Measure both sides once."""
+    bare = bare_per_second(streams, seconds) if bare_first else 0.0
+    found = runtime.play(find("edf-fit", "edge"), 0)
+    if not bare_first:
+        bare = bare_per_second(streams, seconds)
+    elapsed = float(found.events["time"][-1])
+    busy = sum(service for _, _, service in found.service_ns) / (streams.count * elapsed)
+    return Turn(bare, len(found.service_ns) / (elapsed / 1e9), busy, found.dispatch_ns)
+
+
 def measure(model: str, variant: int, turns: int, seconds: float) -> dict[str, Any]:
     """Return every figure."""
     scenario = scenario_of(model, variant, seconds)
     workload = workload_of(scenario)
-    bare, managed, dispatch, others = [], [], [], [others_share()]
+    others = [others_share()]
     with CpuStreams(workload) as streams:
         runtime = Runtime(scenario, workload, streams)
-        for _ in range(turns):
-            bare.append(bare_per_second(streams, seconds))
-            found = runtime.play(find("edf-fit", "edge"), 0)
-            managed.append(finished_per_second(found))
-            dispatch += found.dispatch_ns
-            others.append(others_share())
-    mini, network = rich_choices(seconds, "edf-fit"), rich_choices(seconds, NETWORK)
+        taken = [turn(runtime, streams, seconds, number % 2 == 0) for number in range(turns)]
+        others.append(others_share())
+    bare, managed = np.array([t.bare for t in taken]), np.array([t.managed for t in taken])
+    mini, network = rich_choices(turns * seconds / 4, "edf-fit"), rich_choices(turns * seconds / 4, NETWORK)
+    dispatch = [taken_ns for t in taken for taken_ns in t.dispatch_ns] + mini
     return {
-        "throughput_loss": 1.0 - float(np.median(managed)) / float(np.median(bare)),
-        "dispatch_p50_us": float(np.percentile(dispatch + mini, 50)) / 1e3,
-        "dispatch_p99_us": float(np.percentile(dispatch + mini, 99)) / 1e3,
+        "throughput_loss": 1.0 - float(managed.mean() / bare.mean()),
+        "throughput_loss_interval": list(bootstrap_interval(1.0 - managed / bare)),
+        "idle_share": 1.0 - float(np.mean([t.busy for t in taken])),
+        "dispatch_p50_us": float(np.percentile(dispatch, 50)) / 1e3,
+        "dispatch_p99_us": float(np.percentile(dispatch, 99)) / 1e3,
         "compiled_dispatch_p99_us": float(np.percentile(network, 99)) / 1e3,
-        "bare_runs_per_s": float(np.median(bare)),
-        "managed_runs_per_s": float(np.median(managed)),
+        "bare_runs_per_s": float(bare.mean()),
+        "managed_runs_per_s": float(managed.mean()),
         "others": float(np.mean(others)),
-        "dispatches": len(dispatch) + len(mini),
+        "dispatches": len(dispatch),
+        "turns": turns,
     }
 
 
@@ -98,15 +121,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--model", default="resnet", help="a built-in family of pictures")
     parser.add_argument("--variant", type=int, default=3, help="0 to 4")
-    parser.add_argument("--turns", type=int, default=5, help="how often each of the two is measured")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of a turn")
+    parser.add_argument("--turns", type=int, default=40, help="how often each of the two is measured")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
     chosen = parser.parse_args()
     figures = measure(chosen.model, chosen.variant, chosen.turns, chosen.seconds)
     if chosen.json:
         print(json.dumps(figures, indent=2))
     else:
         for name, figure in figures.items():
-            print(f"{name:26} {figure:12.4f}")
+            told = " to ".join(f"{bound:.4f}" for bound in np.atleast_1d(figure))
+            print(f"{name:26} {told:>18}")
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ pull under `fifo`, unrolled and with all ready tasks to choose from. Rates are t
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import json
 import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from options import speed_options
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -27,60 +27,17 @@ PLAYED = ("fifo", "mct", "dmdas", "peft")
 LARGE = 60
 
 
-def tasks_per_second(scenario: Any, policy: str, seconds: float) -> float:
-    """Return tasks per second of whole compiled episodes, without a log."""
-    from slipstream.core.simulator import Simulator
-    from slipstream.core.speed import best_rate, timed
-    from slipstream.policies import find
-
-    simulator, player, seeds = Simulator(scenario, log_rows=0), find(policy, "taskgraph"), itertools.count()
-
-    def episode() -> int:
-        simulator.play(player, next(seeds))
-        return int(simulator.header["finished"])
-
-    return best_rate(timed(episode), seconds)
-
-
 def reference_tasks_per_second(scenario: Any) -> float:
     """Play the same policy in the plain-Python reference, once."""
-    import numpy as np
+    from tests.kernels import play_reference
     from tests.reference.taskgraph_rows import ReferenceTaskgraph
 
     from slipstream.policies import find
-    from slipstream.taskgraph import features
 
-    policy, lane = find(POLICY, "taskgraph"), ReferenceTaskgraph(scenario, 0)
+    lane = ReferenceTaskgraph(scenario, 0)
     began = perf_counter()
-    while not lane.over:
-        whole = lane.globals()
-        global_row = np.array([whole[name] for name in features.GLOBAL.names])
-        rows = np.array([[row[name] for name in features.CANDIDATE.names] for row in lane.rows()])
-        lane.step(policy.choose(global_row, rows, np.array(lane.mask(), np.int8)))
+    play_reference(lane, find(POLICY, "taskgraph"))
     return sum(len(job.tasks) for job in lane.jobs) / (perf_counter() - began)
-
-
-def vector_steps_per_second(scenario: Any, lanes: int, seconds: float) -> float:
-    """Step the native vector env with the actions of the policy; choosing them is not counted."""
-    from slipstream.core.speed import best_rate
-    from slipstream.core.vector import SchedulingVectorEnv
-    from slipstream.policies import find
-
-    env, policy = SchedulingVectorEnv(lanes, "taskgraph", scenario, copy=False), find(POLICY, "taskgraph")
-    rows = env.single_action_space.n
-    env.reset(seed=0)
-
-    def step() -> tuple[int, float]:
-        actions = env.choose(policy)
-        actions[actions >= rows] = rows - 1
-        began = perf_counter()
-        env.step(actions)
-        return lanes, perf_counter() - began
-
-    try:
-        return best_rate(step, seconds)
-    finally:
-        env.close()
 
 
 def large_scenario(mode: str, window: int | None = None) -> dict[str, Any]:
@@ -118,13 +75,18 @@ def large_seconds(policy: str, mode: str, window: int | None = None) -> dict[str
 def measure(seconds: float, lanes: int) -> dict[str, Any]:
     """Return every figure."""
     import slipstream
+    from slipstream.core import speed
+    from slipstream.policies import find
 
     figures: dict[str, Any] = {}
     for name in SCENARIOS:
         scenario = slipstream.load(name)
-        rates = {policy: tasks_per_second(scenario, policy, seconds / 2) for policy in PLAYED}
+        rates = {
+            policy: speed.counts_per_second(scenario, find(policy, "taskgraph"), "finished", seconds / 2)
+            for policy in PLAYED
+        }
         figures[name] = {
-            "vector_steps_per_s": vector_steps_per_second(scenario, lanes, seconds),
+            "vector_steps_per_s": speed.native_steps_per_second(scenario, lanes, 1, seconds, find(POLICY, "taskgraph")),
             "tasks_per_s": rates,
             "reference_ratio": rates[POLICY] / reference_tasks_per_second(scenario),
         }
@@ -139,11 +101,7 @@ def measure(seconds: float, lanes: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per measurement")
-    parser.add_argument("--lanes", type=int, default=64, help="lanes of the vector env")
-    options = parser.parse_args()
+    options = speed_options(__doc__, seconds=4.0, lanes=64).parse_args()
     figures = measure(options.seconds, options.lanes)
     if options.json:
         print(json.dumps(figures, indent=2))

@@ -24,17 +24,14 @@ from pydantic_core import PydanticUndefined
 
 from slipstream.cli.main import app
 from slipstream.core.family import FAMILIES, Family
-from slipstream.dag.features import NODE as DAG_NODE
 from slipstream.edge.profiles import PROFILES
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load
 from slipstream.scenario import schema as json_schema
-from slipstream.taskgraph.features import NODE as TASKGRAPH_NODE
 
 MARKER = re.compile(r"<!-- (table|example): (\S+) -->")
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
-NODES = {"dag": DAG_NODE, "taskgraph": TASKGRAPH_NODE}
 
 WORDS = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
@@ -56,8 +53,8 @@ def tables() -> dict[str, Callable[[], str]]:
         parts = parts_of(family.scenario_type)
         found[f"{name}.candidates"] = family.candidate_features.markdown
         found[f"{name}.globals"] = family.global_features.markdown
-        if name in NODES:
-            found[f"{name}.nodes"] = NODES[name].markdown
+        if len(family.node_features):
+            found[f"{name}.nodes"] = family.node_features.markdown
         found[f"{name}.policies"] = lambda name=name: _policies(name)
         found[f"{name}.scenarios"] = lambda family=family: _scenarios(family)
         found[f"{name}.keys"] = lambda parts=parts: "\n\n".join(map(_part, parts))

@@ -1,15 +1,18 @@
-"""A compiled kernel of any family behind the interface of its reference, stopped at each choice."""
+"""A compiled kernel of any family behind the interface of its reference, and episodes of either."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from slipstream.core import lanes
-from slipstream.core.family import Family
+from slipstream.core.family import family_of
 from slipstream.core.rng import NAMESPACES
 from slipstream.core.simulator import Simulator
+from slipstream.policies.base import Heuristic
 
 LogRow = tuple[int, int, int, int, int, int]
 LOG_COLUMNS = ["time", "kind", "task", "job", "variant", "resource"]
@@ -24,9 +27,8 @@ def log_rows(events: np.ndarray) -> list[LogRow]:
 class KernelLane:
     """One episode of a compiled kernel, stopped at each choice."""
 
-    family: ClassVar[Family]
-
     def __init__(self, scenario: Any, seed: int, namespace: int = 2, log_rows: int = 1024) -> None:
+        self.family = family_of(scenario)
         self.simulator = Simulator(scenario, log_rows)
         self.restart(seed, namespace)
 
@@ -102,16 +104,38 @@ class KernelLane:
         return dict(zip(self.family.global_features.names, self.simulator.observe()[0].tolist(), strict=True))
 
 
-def compare_choice(kernel: KernelLane, reference: Any) -> None:
-    """Assert that both have come to the same point."""
-    where = f"at choice {reference.choices - 1}"
-    assert (kernel.now, kernel.choices) == (reference.now, reference.choices), where
-    assert (kernel.terminated, kernel.truncated) == (reference.terminated, reference.truncated), where
+def smallest_log(scenario: Any) -> int:
+    """Return the fewest rows that a log may have: one more than an event and the choice before it may write."""
+    return family_of(scenario).log_margin(scenario) + 1
 
 
-def compare_step(kernel: KernelLane, reference: Any) -> None:
-    """Assert that the last step gave the same."""
-    where = f"before choice {reference.choices - 1}"
-    assert kernel.terms == reference.terms, where
-    assert kernel.reward == reference.reward, where
-    assert (kernel.illegal, kernel.elapsed) == (reference.illegal, reference.elapsed), where
+def rows_for(reference: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what a policy is asked with where a reference is."""
+    family = family_of(reference.scenario)
+    whole = reference.globals()
+    global_row = np.array([whole[name] for name in family.global_features.names])
+    rows = np.array([[row[name] for name in family.candidate_features.names] for row in reference.rows()])
+    return global_row, rows, np.array(reference.mask(), np.int8)
+
+
+def play_reference(reference: Any, policy: Heuristic, most_rows: float = math.inf) -> list[LogRow]:
+    """Play an episode of a reference, or so much of it as fills so many rows, under the policy's plain-Python form."""
+    if policy.prepare is not None:
+        reference.planned = (policy.name,)
+    while not reference.over and len(reference.log) < most_rows:
+        reference.step(policy.choose(*rows_for(reference)))
+        assert not reference.illegal
+    return list(reference.log)
+
+
+def play_case(actions: Sequence[int], lane: Any) -> tuple[list[LogRow], float]:
+    """Return log and total reward of an episode: the rows that are given, -1 for the last, then the first legal one."""
+    left, total = list(actions), 0.0
+    while not lane.over:
+        mask = lane.mask()
+        action = left.pop(0) if left else mask.index(1)
+        lane.step(action if action >= 0 else len(mask) - 1)
+        assert not lane.illegal
+        total += lane.reward
+    assert not left
+    return lane.log, total

@@ -15,6 +15,7 @@ import slipstream
 
 PACKAGE = Path(slipstream.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
+KILLER = Path(__file__).with_name("kill.py")
 TIMEOUT_S = 900
 """A kernel as it is takes some two minutes, more on a busy machine; a mutant that hangs is dead."""
 LONGEST_S = 20
@@ -37,7 +38,7 @@ class Mutant:
 
 
 def run_killer(
-    folder: Path, killer: str, mutant: Mutant | None, examples: int
+    folder: Path, family: str, mutant: Mutant | None, examples: int
 ) -> subprocess.CompletedProcess[str] | None:
     """Run a family's comparison in plain Python on a copy of the package; None if it does not come to an end."""
     copy = folder / "slipstream"
@@ -54,7 +55,7 @@ def run_killer(
     }
     try:
         return subprocess.run(
-            [sys.executable, str(REPOSITORY / killer), str(examples)],
+            [sys.executable, str(KILLER), family, str(examples)],
             env=environment,
             cwd=folder,
             timeout=TIMEOUT_S,
@@ -74,23 +75,23 @@ def check_places(mutants: list[Mutant]) -> None:
     assert len({mutant.why for mutant in mutants}) == len(mutants)
 
 
-def check_survival(folder: Path, killer: str, examples: int) -> None:
+def check_survival(folder: Path, family: str, examples: int) -> None:
     """Assert that the kernel as it is survives."""
-    outcome = run_killer(folder, killer, None, examples)
+    outcome = run_killer(folder, family, None, examples)
     assert outcome is not None
     assert outcome.returncode == 0, outcome.stderr
 
 
-def check_death(folder: Path, killer: str, mutant: Mutant, examples: int) -> None:
+def check_death(folder: Path, family: str, mutant: Mutant, examples: int) -> None:
     """Assert that a mutant is noticed."""
-    outcome = run_killer(folder, killer, mutant, examples)
+    outcome = run_killer(folder, family, mutant, examples)
     assert outcome is None or outcome.returncode == 1, outcome.stderr or "no difference was found"
     # A mutant that cannot even be loaded shows nothing about the comparison.
     unloadable = ("SyntaxError", "IndentationError", "ImportError", "NameError")
     assert outcome is None or not any(kind in outcome.stderr for kind in unloadable)
 
 
-# For killers
+# For the killer
 
 
 def limit_time() -> None:

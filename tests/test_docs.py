@@ -10,14 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import KINDS, MOVE
+from slipstream.core.eventlog import KINDS
 from slipstream.core.family import FAMILIES
-from slipstream.dag import features as dag_features
-from slipstream.dag import laws as dag_laws
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load, schema
-from slipstream.taskgraph import features as taskgraph_features
-from slipstream.taskgraph import laws as taskgraph_laws
+from tests.subjects import subject_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -152,24 +149,20 @@ def test_every_metric_is_defined(name):
     assert defined == general
 
 
-LOGGED = {"edge": range(MOVE), "dag": dag_laws.LOGGED, "taskgraph": taskgraph_laws.LOGGED}
-"""The kinds of events that a family's log has."""
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_machine_page_names_every_column_and_every_kind_of_event(name):
     page = (DOCS / f"{name}-machine.md").read_text(encoding="utf-8")
     family = FAMILIES[name]
     for column in (*family.candidate_features.names, *family.global_features.names):
         assert f"`{column}`" in page or f"**{column}" in page, column
-    for code in LOGGED[name]:
+    for code in subject_of(name).logged:
         assert f"| {code} | {KINDS[code]}" in page
 
 
-@pytest.mark.parametrize(("name", "table"), [("dag", dag_features.NODE), ("taskgraph", taskgraph_features.NODE)])
-def test_the_table_of_nodes_is_on_the_page(name, table):
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_table_of_nodes_is_on_the_page(name):
     page = hooks.render((DOCS / f"{name}.md").read_text(encoding="utf-8"))
-    for feature in table.features:
+    for feature in FAMILIES[name].node_features.features:
         assert f"| `{feature.name}` | {feature.unit} |" in page
 
 

@@ -84,6 +84,7 @@ MUTANTS = [
         "the shadow time knows no places", BACKFILL, "return spec.machine[0].placement == FLAT or", "return True or"
     ),
     Mutant("slots may begin before there is room", BACKFILL, "begin = place + 1", "begin = place"),
+    Mutant("slots that end in time are passed over", BACKFILL, "place].time >= steps", "place].time > steps"),
     Mutant(
         "slots are a step too short", BACKFILL, "for place in range(begin, end):", "for place in range(begin, end - 1):"
     ),

@@ -95,7 +95,7 @@ def _jobs(draw: st.DrawFn) -> Json:
 def _add_rules(draw: st.DrawFn, scenario: Json) -> None:
     flat = scenario["placement"] == "flat"
     scenario["locality"] = {"nodes": draw(st.sampled_from([1.0, 1.5])), "racks": draw(st.sampled_from([1.0, 2.0]))}
-    rules = ["easy", "easy", "easy", "strict", "greedy", *(["conservative"] * 2 if flat else [])]
+    rules = ["easy", "easy", "easy", "strict", "greedy", *(["conservative"] * 4 if flat else [])]
     scenario["backfill"] = draw(st.sampled_from(rules))
     scenario["hold"] = draw(st.booleans())
     if draw(st.integers(0, 2)) == 0:

@@ -7,19 +7,15 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RenderCollection
 
 import slipstream
 from slipstream.core import env as env_module
 from slipstream.core.eventlog import ARRIVAL, FINISH, START
-from slipstream.core.family import FAMILIES
 from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError, ScenarioError
 from slipstream.render.look import task_colour
 from slipstream.render.picture import column, lane_top
-
-IDS = [family.env_id for family in FAMILIES.values()]
 
 
 def make(**options):
@@ -47,23 +43,6 @@ def same(one, other):
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
     return bool(np.array_equal(one, other))
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_every_registered_id_passes_the_checker_without_a_warning(env_id):
-    check_env(gymnasium.make(env_id).unwrapped)
-
-
-@pytest.mark.parametrize("name", ["edge/light", "edge/medium", "edge/overload", "edge/drone", "edge/tiny"])
-def test_every_built_in_passes_the_checker_without_a_warning(name):
-    check_env(make(scenario=name))
-
-
-def test_observations_stay_inside_their_space():
-    for scenario in ("edge/overload", "edge/tiny", "edge/drone"):
-        env = make(scenario=scenario, mask_in_observation=True)
-        for step in play(env, seed=3):
-            assert env.observation_space.contains(step[0])
 
 
 def test_the_same_seed_gives_the_same_episode_and_another_seed_another():

@@ -9,10 +9,13 @@ from tests.mutation import Mutant
 
 DEMAND = "dag/demand.py"
 GRAPH = "dag/graph.py"
+JOB_STREAM = "core/job_stream.py"
 KERNEL = "dag/kernel.py"
+LANES = "core/lanes.py"
 OBSERVATION = "dag/observation.py"
 POOLS = "dag/pools.py"
 ROUNDS = "dag/rounds.py"
+SHEETS = "core/sheets.py"
 SLOTS = "dag/slots.py"
 TASKS = "dag/tasks.py"
 WAVES = "dag/waves.py"
@@ -183,12 +186,15 @@ MUTANTS = [
     ),
     Mutant(
         "gaps are rounded down",
-        KERNEL,
+        JOB_STREAM,
         "max(1, int(math.ceil(exponential(header.arrival_key, header.arrived",
         "max(1, int(math.floor(exponential(header.arrival_key, header.arrived",
     ),
     Mutant(
-        "initial jobs come one by one", KERNEL, "if header.arrived < machine.initial_jobs:", "if header.arrived < 1:"
+        "initial jobs come one by one",
+        JOB_STREAM,
+        "if header.arrived < machine.initial_jobs:",
+        "if header.arrived < 1:",
     ),
     Mutant(
         "the last task's time is that of the stage",
@@ -237,7 +243,7 @@ MUTANTS = [
         "busy = header.busy_time",
     ),
     Mutant("old rows stay", OBSERVATION, "    clear_rows(sheet, slot, listed, sheet.counts[slot, ROWS])\n", ""),
-    Mutant("the coin is tossed once", OBSERVATION, "header.choices - 1))", "0))"),
+    Mutant("the coin is tossed once", LANES, "header.choices - 1)", "0)"),
     Mutant("work of a job is counted once", WINDOW, "        owner.work = 0\n", ""),
     Mutant("the oldest job has no place in the window", WINDOW, "turn > 1 and state", "turn > 0 and state"),
     Mutant(
@@ -245,7 +251,7 @@ MUTANTS = [
     ),
     Mutant("nodes of jobs that changed stay", GRAPH, "if not all_jobs and not owner.touched:", "if not all_jobs:"),
     Mutant(
-        "old edges stay", GRAPH, "for edge in range(edges, sheet.counts[slot, EDGES]):", "for edge in range(edges, 0):"
+        "old edges stay", SHEETS, "for edge in range(edges, sheet.counts[slot, EDGES]):", "for edge in range(edges, 0):"
     ),
     Mutant(
         "edges lead upwards",

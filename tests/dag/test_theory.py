@@ -83,18 +83,6 @@ def test_littles_law_holds_exactly_over_an_episode():
     assert arrivals_per_s * figures["avg_jct_s"] == pytest.approx(figures["jobs_in_system_mean"])
 
 
-def test_the_reward_of_the_steps_is_that_of_the_log():
-    scenario = load("dag/small")
-    simulator = Simulator(scenario)
-    policy = find("srpt", "dag")
-    simulator.reset(3)
-    total = 0.0
-    while simulator.asking:
-        simulator.step(policy.choose(*simulator.observe()))
-        total += float(simulator.header["reward"])
-    assert total == pytest.approx(metrics(scenario, simulator.log())["reward"])
-
-
 def test_interpolation_is_linear_between_two_levels():
     # 1 s measured with 2 executors, 3 s with 6: with 3 at the job, 1.5 s on average, however it is drawn.
     stage = {

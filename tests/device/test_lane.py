@@ -7,7 +7,6 @@ import pytest
 
 from slipstream.core import laws
 from slipstream.core.eventlog import ARRIVAL, END, FAIL, FINISH, START
-from slipstream.core.heap import NEVER
 from slipstream.core.simulator import Simulator
 from slipstream.device.lane import DeviceLane
 from slipstream.edge.scenario import EdgeScenario
@@ -26,12 +25,12 @@ def tell(scenario, policy, seed, ends):
         while lane.asking:
             lane.decide(policy)
         if not lane.over:
-            busy = [stream for stream in range(len(lane.ended)) if lane.running(stream) is not None]
+            busy = [stream for stream in range(len(ends)) if lane.running(stream) is not None]
             due = {stream: ends[stream][0] for stream in busy if ends[stream]}
             moment = min([lane.next_timer, *due.values()])
             for stream, time in due.items():
                 if time == moment:
-                    lane.ended[stream] = ends[stream].pop(0)
+                    lane.end(stream, ends[stream].pop(0))
             lane.follow(moment)
     return lane
 
@@ -95,7 +94,7 @@ def test_runs_do_not_end_before_the_device_says_so():
     lane.follow(20 * MS)  # ten times as long as expected
     assert lane.header["finished"] == 0
     assert [lane.running(stream) for stream in range(2)] == [(0, 0, 0), (0, 1, 0)]
-    lane.ended[1] = 21 * MS
+    lane.end(1, 21 * MS)
     lane.follow(21 * MS)
     lane.decide(find("edf", "edge"))  # beside a run that has no work left by the plan
     assert lane.running(0) == (0, 0, 0)
@@ -105,7 +104,8 @@ def test_runs_do_not_end_before_the_device_says_so():
 
 def test_runs_that_end_together_are_both_heard():
     lane = started()
-    lane.ended[:] = [3 * MS, 4 * MS]
+    lane.end(0, 3 * MS)
+    lane.end(1, 4 * MS)
     lane.follow(5 * MS)
     assert rows(lane, FINISH) == [(3.0, 0, 0), (4.0, 1, 1)]
     assert lane.asking
@@ -115,21 +115,22 @@ def test_runs_that_end_together_are_both_heard():
 def test_what_is_heard_late_does_not_turn_the_clock_back():
     lane = started()
     lane.follow(6 * MS)
-    lane.ended[0] = 2 * MS
+    lane.end(0, 2 * MS)
     lane.follow(7 * MS)
     assert rows(lane, FINISH) == [(6.0, 0, 0)]
 
 
 def test_a_failed_job_counts_as_dropped_and_leaves_its_stream():
     lane = started()
-    lane.ended[0], lane.failed[0] = 3 * MS, 1
+    lane.end(0, 3 * MS, failed=True)
     lane.follow(3 * MS)
     assert rows(lane, FAIL) == [(3.0, 0, 0)]
     assert lane.header["missed"] == 1
     assert lane.arrays["terms"][0].tolist()[:3] == [0.0, 0.0, 1.0]
     lane.decide(find("edf", "edge"))
     assert lane.running(0) == (0, 2, 0)
-    lane.ended[:] = 4 * MS
+    lane.end(0, 4 * MS)
+    lane.end(1, 4 * MS)
     lane.follow(4 * MS)
     lane.follow(5 * MS, last=True)
     assert lane.over
@@ -157,8 +158,7 @@ def test_an_episode_can_be_ended_before_its_time():
 
 def test_the_next_timer_is_no_end_of_a_run():
     lane = started()
-    assert lane.next_timer == 31 * MS  # the job that waits expires
-    assert (lane.ended == NEVER).all()
+    assert lane.next_timer == 31 * MS  # the job that waits expires, after both runs should have ended
 
 
 def test_a_simulator_after_a_device_simulates():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.mutation import Mutant
 
 KERNEL = "edge/kernel.py"
+LANES = "core/lanes.py"
 QUEUES = "edge/queues.py"
 SLOTS = "edge/slots.py"
 STREAMS = "edge/streams.py"
@@ -292,7 +293,7 @@ MUTANTS = [
         "header.backlog += change * spec",
         "header.backlog += max(0, change) * spec",
     ),
-    Mutant("the coin of the next choice", OBSERVATION, "header.choices - 1)", "header.choices)"),
+    Mutant("the coin of the next choice", LANES, "header.choices - 1)", "header.choices)"),
     Mutant(
         "slower variants first",
         OBSERVATION,

@@ -1,18 +1,12 @@
 """One thread for torch, so that training repeats, and the small scenario that all libraries train on."""
 
 import pytest
-import torch
 
 import slipstream
 from slipstream.edge.generate import Settings, generate
+from tests.learn.conftest import one_thread_for_torch
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["one_thread_for_torch", "random_reward", "small"]
 
 
 @pytest.fixture(scope="session")

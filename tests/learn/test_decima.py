@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from slipstream.errors import InputError, PolicyError
 from slipstream.learn.choices import Choices
 from slipstream.learn.decima import Decima
 from slipstream.learn.graphs import PackedGraphs
-from slipstream.learn.imitation import ImitationSettings
 from slipstream.learn.learner import Learner
 from slipstream.learn.networks import NetworkSettings
 from slipstream.learn.rollout import LanePool
@@ -31,8 +31,8 @@ from slipstream.policies import find
 from slipstream.policies.compiled import CompiledPolicy
 from slipstream.policies.learned import load_policy, save_policy
 from tests.dag.strategies import dag_scenarios
+from tests.learn import trainings
 from tests.learn.test_rollout import begin, rows_of
-from tests.learn.test_training import same
 
 GRAPH_KEYS = ("nodes", "node_job", "edges", "candidate_node")
 
@@ -191,18 +191,7 @@ def test_single_choices_without_their_graph_are_refused():
         policy.choose(*simulator.observe())
 
 
-SMALL = TrainSettings(
-    steps=8 * 16 * 32,
-    lanes=16,
-    rollout=32,
-    groups=4,
-    evaluate_every=2,
-    evaluation_episodes=2,
-    redraw=2,
-    warm_start="srpt",
-    network=NetworkSettings(16, node_width=8, kind="decima"),
-    imitation=ImitationSettings(rollouts=3, expert_rollouts=1),
-)
+SMALL = replace(trainings.SMALL, warm_start="srpt", network=NetworkSettings(16, node_width=8, kind="decima"))
 KINDS = {
     "ppo": SMALL,
     "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64}),
@@ -213,17 +202,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stop", [2, 5])
 def test_a_training_that_goes_on_from_its_state_does_what_it_would_have_done(kind, stop):
-    scenario = slipstream.load("dag/small")
-    whole = Trainer(scenario, KINDS[kind])
-    for _ in range(stop):
-        whole.update()
-    arrays, numbers = whole.state()
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    again = Trainer(scenario, KINDS[kind])
-    again.restore(arrays, json.loads(json.dumps(numbers)))
-    for _ in range(2):
-        assert whole.update() == again.update()
-    same(*(trainer.state()[0] for trainer in (whole, again)))
+    trainings.check_that_it_goes_on("dag/small", KINDS[kind], stop, updates=2)
 
 
 def test_scales_are_measured_from_what_is_seen():

@@ -20,20 +20,10 @@ from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.learn.training import train
 from slipstream.policies.learned import load_policy
+from tests.learn.trainings import SMALL, check_that_it_goes_on, same
 
 ROOT = Path(__file__).parents[2]
 
-SMALL = TrainSettings(
-    steps=8 * 16 * 32,
-    lanes=16,
-    rollout=32,
-    groups=4,
-    evaluate_every=2,
-    evaluation_episodes=2,
-    redraw=2,
-    warm_start="lookahead",
-    imitation=ImitationSettings(rollouts=3, expert_rollouts=1),
-)
 KINDS = {
     "ppo": SMALL,
     "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64, "reinforce.epochs": 2}),
@@ -42,12 +32,6 @@ KINDS = {
     ),
     "varied": SMALL.with_changes({"start_load": 0.5}).with_changes({"variation.profile_error": 0.2}),
 }
-
-
-def same(first, second):
-    assert first.keys() == second.keys()
-    for name in first:
-        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,17 +45,7 @@ def test_the_same_seed_trains_the_same_policy(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stop", [2, 5])
 def test_a_training_that_goes_on_from_its_state_does_what_it_would_have_done(kind, stop):
-    scenario = slipstream.load("edge/medium")
-    whole = Trainer(scenario, KINDS[kind])
-    for _ in range(stop):
-        whole.update()
-    arrays, numbers = whole.state()
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    again = Trainer(scenario, KINDS[kind])
-    again.restore(arrays, json.loads(json.dumps(numbers)))
-    for _ in range(3):
-        assert whole.update() == again.update()
-    same(*(trainer.state()[0] for trainer in (whole, again)))
+    check_that_it_goes_on("edge/medium", KINDS[kind], stop)
 
 
 def test_a_folder_goes_on_after_a_stop_as_if_there_had_been_none(tmp_path):

@@ -486,5 +486,10 @@ class ReferenceMachine:
         )
 
     @property
+    def asked(self) -> int:
+        """The cluster is all that is ever asked."""
+        return -1 if self.terminated else 0
+
+    @property
     def over(self) -> bool:
         return self.terminated

@@ -13,7 +13,7 @@ Choice = tuple[Job, int] | Job
 COLUMNS = [
     *["gpus_share", "expected", "log_expected", "log_area", "waited", "log_waited", "log_slowdown", "fits"],
     *["leaves_share", "before_shadow", "rank", "user_share", "user_jobs", "attained", "interrupted", "time_factor"],
-    *["power", "start", "interrupt", "dispatch", "wait", "job", "gpus", "level", "submitted", "left"],
+    *["added_power", "start", "interrupt", "dispatch", "wait", "job", "gpus", "level", "submitted", "left"],
 ]
 
 
@@ -108,7 +108,7 @@ class ReferenceCluster(ReferenceMachine):
             "attained": float(attained) * job.gpus,
             "interrupted": float(job.interrupted),
             "time_factor": factor,
-            "power": float(job.gpus * self.most_power(level) if starts else -job.power),
+            "added_power": float(job.gpus * self.most_power(level) if starts else -job.power),
             "start": float(starts),
             "interrupt": float(not starts),
             "dispatch": 1.0,
@@ -144,7 +144,7 @@ class ReferenceCluster(ReferenceMachine):
             "hidden_rows": float(len(behind)),
             "allocation": self.busy_hours / (self.now / 3.6e12) if self.now else 0.0,
             "rows": float(self.width + 1 + len(behind) if behind else len(shown)),
-            "gpus": float(self.total),
+            "all_gpus": float(self.total),
             "free": float(free),
             "active_users": float(len(users)),
             "parameter": self.parameter,

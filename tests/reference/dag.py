@@ -158,6 +158,11 @@ class Machine:
         return self.terminated or self.truncated
 
     @property
+    def asked(self) -> int:
+        """There is one who is asked, the scheduler of the cluster."""
+        return -1 if self.over else 0
+
+    @property
     def active(self) -> list[Job]:
         return [job for job in self.jobs if not job.done]
 

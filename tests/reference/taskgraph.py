@@ -450,6 +450,12 @@ class ReferenceMachine:
         return self.terminated
 
     @property
+    def asked(self) -> int:
+        """The number of the processor or task for which is chosen."""
+        who: Any = self.asked_task or self.asked_worker
+        return -1 if who is None else int(who.number)
+
+    @property
     def pushes(self) -> bool:
         return self.scenario.mode == "push"
 

@@ -12,6 +12,7 @@ KERNEL = "taskgraph/kernel.py"
 MEMORY = "taskgraph/memory.py"
 OBSERVATION = "taskgraph/observation.py"
 OUTLOOK = "taskgraph/outlook.py"
+ROWS = "core/window.py"
 TASKS = "taskgraph/tasks.py"
 WINDOW = "taskgraph/window.py"
 
@@ -199,7 +200,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows behind the window are one off",
-        KERNEL,
+        ROWS,
         "return header.shown + row - machine.rows - 1",
         "return header.shown + row - machine.rows",
     ),

@@ -13,7 +13,7 @@ from slipstream.scenario import load
 from slipstream.taskgraph import FAMILY
 from slipstream.taskgraph.laws import check
 from slipstream.taskgraph.metrics import metrics
-from tests.taskgraph.test_cases import CASES
+from tests.taskgraph.cases import CASES
 
 BY_NAME = {case.name: case for case in CASES}
 

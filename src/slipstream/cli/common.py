@@ -72,6 +72,20 @@ def writable(path: Path) -> Path:
     return path
 
 
+def all_writable(*paths: Path | None) -> None:
+    """End with one line unless a file can be created at each of these places, where one is wanted."""
+    for path in paths:
+        if path is not None:
+            writable(path)
+
+
+def tell_written(written: dict[str, Path | None]) -> None:
+    """Say where each file was written that was wanted."""
+    for label, path in written.items():
+        if path is not None:
+            console.print(f"{label}: {path}", soft_wrap=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all; where it cannot be written, end with one line."""
     from slipstream.cli.files import write_files

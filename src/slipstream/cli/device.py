@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -52,6 +54,23 @@ def device_workload(scenario: Any, data: list[str] | None, allow_code: bool) -> 
 
     folders = {task: Path(folder) for task, folder in pairs("--data", data).items()}
     return workload_of(scenario, folders, allow_code)
+
+
+@contextmanager
+def device_streams(device: str, scenario: Any, workload: Any) -> Iterator[Any]:
+    """Open the streams of a device with all models loaded, and close them behind."""
+    from slipstream.device.backends import open_streams
+
+    with errors.status("loading models"):
+        streams = open_streams(device, workload, scenario.device.streams, scenario.device.stream_priorities)
+    with streams:
+        yield streams
+
+
+def device_command(name: str, source: str, policy: str, device: str, seed: int, profile: Path | None) -> list[str]:
+    """Return the words of the command that runs the same again."""
+    words = ["slipstream", name, source, "--policy", policy, "--device", device, "--seed", str(seed)]
+    return words if profile is None else [*words, "--profile", str(profile)]
 
 
 class LiveTable:

@@ -12,11 +12,11 @@ from slipstream.cli.common import (
     JsonOption,
     ScenarioArgument,
     SeedOption,
+    all_writable,
     console,
     describe_run,
-    errors,
     print_json,
-    writable,
+    tell_written,
     write_text,
 )
 from slipstream.cli.device import (
@@ -26,7 +26,9 @@ from slipstream.cli.device import (
     LiveTable,
     ProfileOption,
     WatchdogOption,
+    device_command,
     device_scenario,
+    device_streams,
     device_workload,
     told,
 )
@@ -58,7 +60,6 @@ def execute(
     """
     from slipstream.core.eventlog import LogWriter, digest
     from slipstream.core.family import family_of
-    from slipstream.device.backends import open_streams
     from slipstream.device.runtime import Runtime
     from slipstream.policies import find
     from slipstream.report.page import page
@@ -68,12 +69,8 @@ def execute(
     player = find(policy or family_of(loaded).default_policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
-    for path in (log, target):
-        if path is not None:
-            writable(path)
-    with errors.status("loading models"):
-        streams = open_streams(device, workload, loaded.device.streams, loaded.device.stream_priorities)
-    with streams:
+    all_writable(log, target)
+    with device_streams(device, loaded, workload) as streams:
         name = streams.device
         runtime = Runtime(loaded, workload, streams, watchdog_ms, None if as_json else LiveTable(loaded))
         execution = runtime.play(player, seed)
@@ -90,16 +87,13 @@ def execute(
         print_json({**head, "digest": digest(execution.events), "metrics": figures, **told(loaded, execution)})
         return
     _tell(scenario, loaded, player.name, seed, name, figures, execution)
-    for label, path in (("Report", target), ("Event log", log)):
-        if path is not None:
-            console.print(f"{label}: {path}", soft_wrap=True)
+    tell_written({"Report": target, "Event log": log})
 
 
 def _about(
     source: str, scenario: Any, policy: str, seed: int, device: str, profile: Path | None, name: str
 ) -> dict[str, Any]:
-    words = ["slipstream", "execute", source, "--policy", policy, "--device", device, "--seed", str(seed)]
-    words += [] if profile is None else ["--profile", str(profile)]
+    words = device_command("execute", source, policy, device, seed, profile)
     return {**describe_run(source, scenario, policy, seed), "command": shlex.join(words), "device": name}
 
 

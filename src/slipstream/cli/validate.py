@@ -12,15 +12,25 @@ from slipstream.cli.common import (
     JsonOption,
     ScenarioArgument,
     SeedOption,
+    all_writable,
     console,
     describe_run,
     errors,
     print_json,
     progress_bar,
-    writable,
+    tell_written,
     write_text,
 )
-from slipstream.cli.device import CodeOption, DataOption, DeviceOption, WatchdogOption, device_scenario, device_workload
+from slipstream.cli.device import (
+    CodeOption,
+    DataOption,
+    DeviceOption,
+    WatchdogOption,
+    device_command,
+    device_scenario,
+    device_streams,
+    device_workload,
+)
 from slipstream.cli.profile import tell_noise
 from slipstream.cli.run import PolicyOption
 
@@ -51,7 +61,6 @@ def validate(
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
     from slipstream.core.family import family_of
-    from slipstream.device.backends import open_streams
     from slipstream.device.fitting import fit as corrected
     from slipstream.device.profiler import Profiler
     from slipstream.device.trial import hold_trial
@@ -65,19 +74,14 @@ def validate(
     known = None if profile is None else read_profile(profile)
     if known is not None:
         places(loaded, known)
-    for path in (out, fit):
-        if path is not None:
-            writable(path)
-    with errors.status("loading models"):
-        streams = open_streams(device, workload, loaded.device.streams, loaded.device.stream_priorities)
-    with streams:
+    all_writable(out, fit)
+    with device_streams(device, loaded, workload) as streams:
         if known is None:
             with progress_bar("measuring") as progress:
                 known = Profiler(loaded, workload, streams, device).measure(None, progress)
         with errors.status("running on the device"):
             trial = hold_trial(loaded, known, workload, streams, player, seed, runs, watchdog_ms)
-    words = ["slipstream", "validate", scenario, "--policy", player.name, "--device", device, "--seed", str(seed)]
-    words += [] if profile is None else ["--profile", str(profile)]
+    words = device_command("validate", scenario, player.name, device, seed, profile)
     command = shlex.join([*words, "--out", str(out)])
     result = {"scenario": scenario, **trial.result}
     write_text(out, validation_page(_sides(scenario, trial, player.name, seed, command), result, command))
@@ -91,9 +95,7 @@ def validate(
     for line in cause_lines(result):
         console.print(f"- {line}", markup=False, soft_wrap=True)
     tell_noise(known.noise)
-    for label, path in (("Page", out), ("Corrected profile", fit)):
-        if path is not None:
-            console.print(f"{label}: {path}", soft_wrap=True)
+    tell_written({"Page": out, "Corrected profile": fit})
 
 
 def _sides(source: str, trial: Any, policy: str, seed: int, command: str) -> list[Any]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from slipstream.core.family import Family
 
 if TYPE_CHECKING:
-    from slipstream.cluster.scenario import ClusterScenario
     from slipstream.core.generator import Generator
 
 
@@ -20,20 +19,8 @@ class ClusterFamily(Family):
     time_unit = "s"
     nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
-    scenario_package = "slipstream.cluster.scenarios"
     default_policy = "saf"
     headline = ("slowdown_mean", "slowdown_p99", "wait_max_s", "jct_mean_s", "allocation", "energy_kwh", "jain_users")
-
-    @property
-    def scenario_type(self) -> type[ClusterScenario]:
-        from slipstream.cluster.scenario import ClusterScenario
-
-        return ClusterScenario
-
-    def all_rows(self, scenario: ClusterScenario) -> int:
-        from slipstream.cluster import build
-
-        return build.all_rows(scenario)
 
     @property
     def generator(self) -> Generator:

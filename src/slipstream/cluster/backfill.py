@@ -132,13 +132,11 @@ def find_slot(state, lane, gpus, duration):
     header = state.lanes[lane]
     steps = state.profile
     begin = 0
-    place = 0
-    while place < header.profile:
+    for place in range(header.profile):
+        if place > begin and steps[lane, place].time >= steps[lane, begin].time + duration:
+            break
         if steps[lane, place].free < gpus:
             begin = place + 1
-        elif steps[lane, place].time >= steps[lane, begin].time + duration:
-            break
-        place += 1
     return begin
 
 

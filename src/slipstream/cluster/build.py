@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from slipstream.cluster import observation  # noqa: F401  registers the family's compiled functions
 from slipstream.cluster import state as k
 from slipstream.cluster.arrivals import Workload, workload_of
 from slipstream.cluster.caps import caps_of
 from slipstream.cluster.scenario import ClusterScenario
+from slipstream.core.built import keep_last
 from slipstream.core.eventlog import EVENT
 from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds_of
-from slipstream.core.structs import make_struct
 
 PLACEMENTS = {"flat": k.FLAT, "first-fit": k.FIRST_FIT, "best-fit": k.BEST_FIT, "consolidate": k.CONSOLIDATE}
 BACKFILLS = {"strict": k.STRICT, "greedy": k.GREEDY, "easy": k.EASY, "conservative": k.CONSERVATIVE}
@@ -61,22 +59,12 @@ class Built:
     workload: Workload
 
 
-_LAST: list[tuple[ClusterScenario, Built]] = []
-"""The scenarios built last: each part of an environment asks for one of them, and traces take time to read."""
-MOST_KEPT = 4
-
-
+@keep_last
 def built(scenario: ClusterScenario) -> Built:
     """Return the scenario as arrays."""
-    for known, result in _LAST:
-        if known is scenario:
-            return result
     workload = workload_of(scenario)
     sizes = _sizes(scenario, workload)
-    result = Built(_spec_arrays(scenario, workload, sizes), sizes, workload)
-    _LAST.insert(0, (scenario, result))
-    del _LAST[MOST_KEPT:]
-    return result
+    return Built(_spec_arrays(scenario, workload, sizes), sizes, workload)
 
 
 def _sizes(scenario: ClusterScenario, workload: Workload) -> Sizes:
@@ -118,11 +106,6 @@ def spec_arrays(scenario: ClusterScenario) -> dict[str, np.ndarray]:
     return built(scenario).spec
 
 
-def make_spec(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled specification."""
-    return make_struct(k.make_spec, k.ClusterSpecType, arrays)
-
-
 def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
     parts = built(scenario)
@@ -149,11 +132,6 @@ def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[s
         "terms": np.zeros((lanes, 6)),
         "log": np.zeros((lanes, log_rows), EVENT),
     }
-
-
-def make_state(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled state."""
-    return make_struct(k.make_state, k.ClusterStateType, arrays)
 
 
 # Power and places

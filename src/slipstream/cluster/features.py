@@ -5,7 +5,7 @@ Raw times are nanoseconds, raw counts are as they are.
 
 from __future__ import annotations
 
-from slipstream.core.features import Feature, FeatureTable
+from slipstream.core.features import FOR_HEURISTICS, Feature, FeatureTable
 
 PER_S = 1e-9
 PER_HOUR = 1.0 / 3.6e12
@@ -35,7 +35,7 @@ CANDIDATE = FeatureTable(
         Feature("attained", "GPU hours", "GPU-time that the job has had", 0, 100_000, PER_HOUR),
         Feature("interrupted", "times / 10", "how often it was interrupted", 0, 100, 0.1),
         Feature("time_factor", "ratio", "how much longer it takes at the row's level", 0, 100),
-        Feature("power", "kW", "power that it adds, or sets free", -1000, 1000, 1e-6),
+        Feature("added_power", "kW", "power that it adds, or sets free", -1000, 1000, 1e-6),
         Feature("start", "flag", "1 if the row starts the job, or reserves for it", 0, 1),
         Feature("interrupt", "flag", "1 if the row interrupts the job", 0, 1),
         Feature("dispatch", "flag", "1 if the row stands for a job", 0, 1),
@@ -68,12 +68,10 @@ GLOBAL = FeatureTable(
         Feature("largest_node", "share", "free GPUs of the node that has most, of all GPUs", 0, 1),
         Feature("hidden_rows", "rows / 100", "rows that the observation has no room for", 0, 10_000, 0.01),
         Feature("allocation", "share", "GPU-time taken so far", 0, 1),
-        Feature("rows", "rows", "rows from this one on stand for nothing, but for the last", 0, 1, observed=False),
-        Feature("gpus", "GPUs", "GPUs of the cluster", 0, 1, observed=False),
+        Feature("all_gpus", "GPUs", "GPUs of the cluster", 0, 1, observed=False),
         Feature("free", "GPUs", "GPUs that are free", 0, 1, observed=False),
         Feature("active_users", "users", "users with jobs in the system", 0, 1, observed=False),
-        Feature("parameter", "number", "the number that a policy with one was given", 0, 1, observed=False),
-        Feature("coin", "number", "fresh random number in (0, 1) for policies that toss one", 0, 1, observed=False),
+        *FOR_HEURISTICS,
     )
 )
 """One row for the machine."""
@@ -95,7 +93,7 @@ GLOBAL = FeatureTable(
     ATTAINED,
     INTERRUPTED,
     TIME_FACTOR,
-    ROW_POWER,
+    ADDED_POWER,
     START,
     INTERRUPT,
     DISPATCH,
@@ -124,10 +122,10 @@ GLOBAL = FeatureTable(
     LARGEST_NODE,
     HIDDEN_ROWS,
     ALLOCATION,
-    ROWS,
     ALL_GPUS,
     FREE,
     ACTIVE_USERS,
+    ROWS,
     PARAMETER,
     COIN,
 ) = range(23)

@@ -32,11 +32,11 @@ from slipstream.cluster.state import (
     WAIT_HOURS,
 )
 from slipstream.cluster.window import arrange
-from slipstream.core.eventlog import END
 from slipstream.core.heap import NEVER
 from slipstream.core.jit import inlined, kernel
-from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, record
-from slipstream.core.rng import TRAIN, episode_key, stream_key, uniform
+from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full
+from slipstream.core.rng import TRAIN, stream_key, uniform
+from slipstream.core.window import candidate_of, is_wait
 
 EPISODES = 1
 """Stream of random numbers: where an episode begins."""
@@ -286,18 +286,6 @@ def choose_slot(spec, state, lane, place, level):
 
 
 @inlined
-def candidate_of(spec, state, lane, row):
-    """Return the place in the list that a row stands for, -1 if none."""
-    machine = spec.machine[0]
-    header = state.lanes[lane]
-    if 0 <= row < header.shown:
-        return row
-    if machine.rows < row < machine.rows + 1 + header.candidates - header.shown:
-        return header.shown + row - machine.rows - 1
-    return -1
-
-
-@inlined
 def may_wait(spec, state, lane):
     """Return whether anything is to come."""
     header = state.lanes[lane]
@@ -312,7 +300,7 @@ def decide(spec, state, lane, action):
     header.illegal = 0
     place = candidate_of(spec, state, lane, action)
     waits = place < 0 and may_wait(spec, state, lane)
-    if place < 0 and not (waits and (action == machine.rows or action == machine.all_rows - 1)):
+    if place < 0 and not (waits and is_wait(machine, action)):
         header.illegal = 1
     header.mistakes += header.illegal
     if waits:
@@ -357,13 +345,6 @@ def end_step(spec, state, lane):
 
 
 @inlined
-def log_is_full(spec, state, lane):
-    """Return whether the log must be flushed before the next event."""
-    room = state.log.shape[1]
-    return room > 0 and state.lanes[lane].log_rows + spec.machine[0].log_margin > room
-
-
-@inlined
 def point_is_due(spec, state, lane):
     """Return whether a scheduling point comes now: all events of the instant have happened."""
     header = state.lanes[lane]
@@ -378,11 +359,11 @@ def resume(spec, state, lane):
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        if log_is_full(spec, state, lane):
+        if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
             return
         if header.done == spec.machine[0].jobs:
-            end_episode(state, lane)
+            close_episode(state, lane)
             break
         if point_is_due(spec, state, lane):
             if look_for_choice(spec, state, lane):
@@ -395,16 +376,13 @@ def resume(spec, state, lane):
 
 
 @kernel
-def end_episode(state, lane):
-    """Let the episode be over."""
+def close_episode(state, lane):
+    """Let the episode be over, with nothing to choose."""
     header = state.lanes[lane]
-    header.status = TERMINATED
     header.asked = -1
     header.candidates = 0
     header.shown = 0
-    header.starts = 0
-    header.shown_starts = 0
-    record(state, lane, END, -1, -1, -1, -1)
+    end_episode(state, lane, TERMINATED)
 
 
 @kernel
@@ -420,20 +398,11 @@ def reset(spec, state, lane, seed, namespace):
     """Start an episode and run to its first choice."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    header.now = 0
-    header.seed = seed
-    header.namespace = namespace
-    header.key = episode_key(namespace, seed)
+    begin_episode(header, seed, namespace)
     part = spec.parts[0 if namespace == TRAIN else 1]
     chance = uniform(stream_key(header.key, EPISODES), 0)
     header.first = part.low + int(chance * (part.high - part.low + 1))
     header.asked = 0
-    header.choices = 0
-    header.events = 0
-    header.step_began = 0
-    header.illegal = 0
-    header.mistakes = 0
-    header.log_rows = 0
     header.arrived = 0
     header.done = 0
     header.waiting = 0

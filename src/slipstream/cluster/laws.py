@@ -1,99 +1,109 @@
 """What must hold in every event log of the cluster family.
 
-Jobs come once, in order, then start, are interrupted and start again, and end once. At no time do running jobs have
-more GPUs than the cluster, or those of a node, has; users keep their quotas, and the power its budget.
+Jobs come once, in order, then start, are interrupted and start again, and end once, on the GPUs that they want. At no
+time do running jobs have more GPUs than the cluster, or those of a node, has; users keep their quotas, and the power
+its budget.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
-from slipstream.cluster.build import built
-from slipstream.cluster.metrics import busy_gpus, power_w, spans_of, steps_of
+from slipstream.cluster.build import built, idle_milliwatts, level_milliwatts
 from slipstream.cluster.scenario import ClusterScenario
-from slipstream.core.eventlog import ARRIVAL, END, FINISH, KINDS, PREEMPT, START, TAKE
-from slipstream.errors import LawError
+from slipstream.core.eventlog import ARRIVAL, END, FINISH, PREEMPT, START, TAKE
+from slipstream.core.laws import Books
 
-AFTER = {ARRIVAL: (START,), START: (PREEMPT, FINISH), PREEMPT: (START,), FINISH: ()}
-"""What may happen to a job next."""
-WATT = 1e-3
-"""Sums of watts are this exact."""
+LOGGED = (ARRIVAL, START, TAKE, PREEMPT, FINISH, END)
+"""Kinds of events that a log of this family has."""
+
+
+class _Books(Books):
+    """Who waits and who runs, where, and what is taken."""
+
+    logged = LOGGED
+
+    def __init__(self, scenario: ClusterScenario) -> None:
+        parts = built(scenario)
+        self.scenario, self.workload = scenario, parts.workload
+        self.sizes, self.kinds = (parts.spec["nodes"][name].tolist() for name in ("gpus", "kind"))
+        self.added, self.idle = level_milliwatts(scenario).tolist(), idle_milliwatts(scenario)
+        self.flat = scenario.placement == "flat"
+        self.place: list[int] = []
+        self.waiting: set[int] = set()
+        self.running: dict[int, list[tuple[int, int, int]]] = {}
+        """Of each running job: (node, GPUs, level); node 0 of a flat cluster."""
+        self.taken: Counter[int] = Counter()
+        self.held: Counter[int] = Counter()
+        self.power = self.idle
+        self.starting = -1
+        """The job whose place is being told."""
+
+    def enter(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
+        if kind != TAKE:
+            self._check_place()
+        if kind == ARRIVAL:
+            self.demand(job == len(self.place), f"arrival of job {job}: expected job {len(self.place)}")
+            self.demand(0 <= task < len(self.workload), f"arrival of job {task} of the workload: there is none")
+            self.place.append(task)
+            self.waiting.add(job)
+        elif kind == START:
+            self._start(job, task, variant)
+        elif kind == TAKE:
+            self.demand(job == self.starting, f"place of job {job}, which does not start")
+            self.demand_resource(resource, len(self.sizes), "node")
+            self._take(job, resource, task, variant)
+        elif kind in (PREEMPT, FINISH):
+            self._stop(job, kind == PREEMPT)
+        else:
+            self.demand(not self.waiting and not self.running, "jobs have not ended at the end")
+
+    def _start(self, job: int, gpus: int, level: int) -> None:
+        self.demand(job in self.waiting, f"start of job {job}, which does not wait")
+        self.waiting.remove(job)
+        self.running[job] = []
+        self.starting = job
+        self.demand(0 <= level < len(self.added[0]), f"level {level}: expected one from 0 to {len(self.added[0]) - 1}")
+        wanted = int(self.workload.gpus[self.place[job]])
+        self.demand(gpus == wanted, f"start of job {job} on {gpus} GPUs: expected {wanted}")
+        if self.flat:
+            self._take(job, 0, gpus, level)
+
+    def _take(self, job: int, node: int, gpus: int, level: int) -> None:
+        self.running[job].append((node, gpus, level))
+        self._change(job, node, gpus, level)
+        most = self.scenario.gpus if self.flat else self.sizes[node]
+        self.demand(gpus > 0 and self.taken[node] <= most, f"{self.taken[node]} GPUs of {most} are taken")
+        name = self.workload.users[self.workload.user[self.place[job]]]
+        quota = self.scenario.quotas.get(name, self.scenario.gpus)
+        held = self.held[int(self.workload.user[self.place[job]])]
+        self.demand(held <= quota, f"user '{name}' holds {held} GPUs: expected at most {quota}")
+        budget = self.scenario.power.budget_w
+        self.demand(budget is None or self.power <= budget * 1000.0, f"{self.power} mW are drawn: more than the budget")
+
+    def _change(self, job: int, node: int, gpus: int, level: int) -> None:
+        self.taken[node] += gpus
+        self.held[int(self.workload.user[self.place[job]])] += gpus
+        self.power += gpus * self.added[self.kinds[node]][level]
+
+    def _check_place(self) -> None:
+        """Check that the place of the job that has just started has all GPUs that it wants."""
+        if self.starting >= 0:
+            found = sum(gpus for _, gpus, _ in self.running[self.starting])
+            wanted = int(self.workload.gpus[self.place[self.starting]])
+            self.demand(found == wanted, f"job {self.starting} has {found} GPUs: expected {wanted}")
+            self.starting = -1
+
+    def _stop(self, job: int, waits: bool) -> None:
+        self.demand(job in self.running, f"job {job} stops, but does not run")
+        for node, gpus, level in self.running.pop(job):
+            self._change(job, node, -gpus, level)
+        if waits:
+            self.waiting.add(job)
 
 
 def check(events: np.ndarray, scenario: ClusterScenario) -> None:
-    """Raise a LawError where the log of a whole episode breaks a law."""
-    if not len(events) or events["kind"][-1] != END:
-        raise LawError("the log does not end with its end")
-    if (np.diff(events["time"]) < 0).any():
-        row = int((np.diff(events["time"]) < 0).argmax()) + 1
-        raise LawError(f"row {row}: the clock ran backwards")
-    if not np.isin(events["kind"], (*AFTER, TAKE, END)).all():
-        raise LawError("the log has rows of a kind that this family does not know")
-    _check_courses(events, scenario)
-    spans = spans_of(events)
-    _at_most(*busy_gpus(spans), scenario.gpus, "GPUs are taken")
-    if scenario.placement != "flat":
-        _check_nodes(events, scenario)
-    if scenario.power.budget_w is not None:
-        _at_most(*power_w(scenario, events, spans), scenario.power.budget_w + WATT, "W are drawn")
-    _check_quotas(events, scenario)
-
-
-def _check_courses(events: np.ndarray, scenario: ClusterScenario) -> None:
-    workload = built(scenario).workload
-    last: dict[int, int] = {}
-    index: dict[int, int] = {}
-    for row, (kind, job, task) in enumerate(
-        zip(events["kind"].tolist(), events["job"].tolist(), events["task"].tolist(), strict=True)
-    ):
-        if kind in (TAKE, END):
-            continue
-        if kind == ARRIVAL:
-            if job != len(last) or not 0 <= task < len(workload):
-                raise LawError(f"row {row}: arrival of job {job}: expected job {len(last)} of the workload")
-            index[job] = task
-        elif job not in last or kind not in AFTER[last[job]]:
-            before = KINDS[last[job]] if job in last else "nothing"
-            raise LawError(f"row {row}: {KINDS[kind]} of job {job} after {before}")
-        elif task != workload.gpus[index[job]]:
-            raise LawError(f"row {row}: {KINDS[kind]} of job {job} on {task} GPUs: expected those it wants")
-        last[job] = kind
-    open_jobs = [job for job, kind in last.items() if kind != FINISH]
-    if open_jobs:
-        raise LawError(f"job {open_jobs[0]} has not ended at the end")
-
-
-def _at_most(times: np.ndarray, values: np.ndarray, most: float, what: str) -> None:
-    if (values > most).any():
-        at = int((values > most).argmax())
-        raise LawError(f"at {times[at]} ns {values[at]:g} {what}: expected at most {most:g}")
-
-
-def _check_nodes(events: np.ndarray, scenario: ClusterScenario) -> None:
-    sizes = built(scenario).spec["nodes"]["gpus"]
-    spans = spans_of(events)
-    is_take = events["kind"] == TAKE
-    owner = np.cumsum(events["kind"] == START)[is_take] - 1
-    pieces = events[is_take]
-    taken = np.bincount(owner, weights=pieces["task"], minlength=len(spans.job))
-    if (taken != spans.gpus).any() or (pieces["job"] != spans.job[owner]).any():
-        raise LawError("a place does not have the GPUs that its job wants")
-    for node in np.unique(pieces["resource"]).tolist():
-        here = pieces["resource"] == node
-        times = np.concatenate((spans.start[owner[here]], spans.end[owner[here]]))
-        changes = np.concatenate((pieces["task"][here], -pieces["task"][here]))
-        _at_most(*steps_of(times, changes), int(sizes[node]), f"GPUs of node {node} are taken")
-
-
-def _check_quotas(events: np.ndarray, scenario: ClusterScenario) -> None:
-    if not scenario.quotas:
-        return
-    users = built(scenario).workload.users
-    spans = spans_of(events)
-    owner = events["resource"][events["kind"] == ARRIVAL][spans.job]
-    for number, name in enumerate(users):
-        if name in scenario.quotas and (owner == number).any():
-            mine = owner == number
-            times = np.concatenate((spans.start[mine], spans.end[mine]))
-            changes = np.concatenate((spans.gpus[mine], -spans.gpus[mine]))
-            _at_most(*steps_of(times, changes), scenario.quotas[name], f"GPUs are held by user '{name}'")
+    """Raise a LawError that names the row where the log of a whole episode breaks a law."""
+    _Books(scenario).read(events)

@@ -14,18 +14,14 @@ from slipstream.cluster.kernel import advance, may_wait, reset, resume
 from slipstream.cluster.places import stretched
 from slipstream.cluster.state import (
     BOUND_S,
-    DISPATCH_ROWS,
     EASY,
     FLAT,
-    LEGAL_ROWS,
-    ROWS,
-    ROWS_BEHIND,
     ClusterStateType,
 )
 from slipstream.core import lanes as core
-from slipstream.core.jit import implement, inlined, kernel
-from slipstream.core.rng import stream_key, uniform
-from slipstream.core.sheets import put
+from slipstream.core.jit import kernel
+from slipstream.core.sheets import ROWS, ROWS_BEHIND, allow, clear_rows, close_rows, put
+from slipstream.core.window import filled_rows
 
 PER_S = 1e-9
 
@@ -37,12 +33,6 @@ def prepare(spec, state, sheet):
         put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
         if sheet.globals.shape[1] > f.COIN:
             put(sheet.globals[slot], sheet.global_image, f.ALL_GPUS, spec.machine[0].gpus)
-
-
-@inlined
-def level_factor(spec, level):
-    """Return how much longer work takes at a level on the first kind of nodes."""
-    return spec.levels[0, level].factor
 
 
 @kernel
@@ -60,7 +50,7 @@ def write_row(spec, state, lane, code, rank, row, image):
     if not starts:
         done += done_since_start(own, header.now)
         attained += header.now - own.start
-    factor = level_factor(spec, level)
+    factor = spec.levels[0, level].factor
     left = max(1, own.requested - done)
     expected = stretched(left, factor)
     seconds = expected * PER_S
@@ -85,7 +75,7 @@ def write_row(spec, state, lane, code, rank, row, image):
     put(row, image, f.ATTAINED, float(attained) * gpus)
     put(row, image, f.INTERRUPTED, own.interrupted)
     put(row, image, f.TIME_FACTOR, factor)
-    put(row, image, f.ROW_POWER, power if starts else -float(own.power))
+    put(row, image, f.ADDED_POWER, power if starts else -float(own.power))
     put(row, image, f.START, 1.0 if starts else 0.0)
     put(row, image, f.INTERRUPT, 0.0 if starts else 1.0)
     put(row, image, f.DISPATCH, 1.0)
@@ -98,7 +88,7 @@ def write_row(spec, state, lane, code, rank, row, image):
 
 
 @kernel
-def write_globals(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, sheet, slot):
     """Write the state of the whole machine."""
     row, image = sheet.globals[slot], sheet.global_image
     machine = spec.machine[0]
@@ -125,11 +115,11 @@ def write_globals(spec, state, lane, sheet, slot):
     put(row, image, f.ALLOCATION, header.busy_hours / hours if header.now > 0 else 0.0)
     if sheet.globals.shape[1] > f.COIN:
         behind = header.candidates - header.shown
-        put(row, image, f.ROWS, machine.rows + 1 + behind if behind > 0 else header.shown)
+        put(row, image, f.ROWS, filled_rows(machine, header.shown, behind))
         put(row, image, f.FREE, header.free)
         put(row, image, f.ACTIVE_USERS, header.active_users)
         put(row, image, f.PARAMETER, header.parameter)
-        put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
+        put(row, image, f.COIN, core.toss_coin(header))
 
 
 @kernel
@@ -141,15 +131,6 @@ def largest_free(spec, state, lane):
     for node in range(spec.machine[0].nodes):
         most = max(most, state.free[lane, node])
     return most
-
-
-@kernel
-def clear_rows(sheet, slot, first, last):
-    """Empty rows that no longer stand for anything."""
-    for row in range(first, last):
-        sheet.mask[slot, row] = 0
-        for column in range(sheet.rows.shape[2]):
-            sheet.rows[slot, row, column] = 0.0
 
 
 @kernel
@@ -170,12 +151,7 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
         clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
         sheet.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
-    waits = asking and may_wait(spec, state, lane)
-    sheet.mask[slot, last] = 1 if waits else 0
-    if waits:
-        sheet.legal[slot, dispatch] = last
-    sheet.counts[slot, DISPATCH_ROWS] = dispatch
-    sheet.counts[slot, LEGAL_ROWS] = dispatch + (1 if waits else 0)
+    close_rows(sheet, slot, dispatch, asking and may_wait(spec, state, lane))
 
 
 @kernel
@@ -196,22 +172,15 @@ def write_rows(spec, state, lane, sheet, slot, place, count, row):
                 waiting += 1
             rank = waiting
         write_row(spec, state, lane, code, rank, sheet.rows[slot, row], sheet.row_image)
-        sheet.mask[slot, row] = 1
-        sheet.legal[slot, number] = row
+        allow(sheet, slot, row, number)
         row += 1
 
 
 @kernel
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice."""
-    write_globals(spec, state, lane, sheet, slot)
+    summarise(spec, state, lane, sheet, slot)
     list_legal(spec, state, lane, sheet, slot, False)
 
 
-implement(core.reset, ClusterStateType, reset)
-implement(core.advance, ClusterStateType, advance)
-implement(core.resume, ClusterStateType, resume)
-implement(core.prepare, ClusterStateType, prepare)
-implement(core.observe, ClusterStateType, observe)
-implement(core.list_legal, ClusterStateType, list_legal)
-implement(core.summarise, ClusterStateType, write_globals)
+core.implement_all(ClusterStateType, reset, advance, resume, prepare, observe, list_legal, summarise)

@@ -16,9 +16,9 @@ from slipstream.cluster.metrics import end_of, jobs_of, reward_of, terms_of
 from slipstream.cluster.scenario import ClusterScenario
 from slipstream.cluster.schedule import solve
 from slipstream.core.bracket import Bracket
+from slipstream.core.search import best_policy
 from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
-from slipstream.policies.base import find, names
 
 MOST_JOBS = 40
 """Jobs of an episode that is solved."""
@@ -30,10 +30,7 @@ def bracket(scenario: ClusterScenario, seed: int, namespace: str = "test", secon
     """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
     began = perf_counter()
     simulator = Simulator(scenario)
-    played = {name: simulator.play(find(name, "cluster"), seed, namespace) for name in names("cluster")}
-    rewards = {name: reward_of(scenario, terms_of(scenario, events)) for name, events in played.items()}
-    source = max(rewards, key=lambda name: rewards[name])
-    best, events = rewards[source], played[source]
+    source, best, events = best_policy(simulator, seed, namespace)
     jobs = jobs_of(scenario, events)
     terms = best_terms(scenario, jobs)
     bound, method = reward_of(scenario, terms), "relaxation"

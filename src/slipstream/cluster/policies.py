@@ -16,6 +16,7 @@ import numpy as np
 from slipstream.cluster import orders
 from slipstream.cluster.features import (
     ACTIVE_USERS,
+    ADDED_POWER,
     ALL_GPUS,
     ATTAINED,
     COIN,
@@ -27,7 +28,6 @@ from slipstream.cluster.features import (
     LEFT,
     LEVEL,
     PARAMETER,
-    ROW_POWER,
     ROWS,
     START,
     SUBMITTED,
@@ -176,7 +176,7 @@ def power_aware(globals_row, rows, mask):
     for row in range(int(globals_row[ROWS])):
         same = mask[row] and rows[row, START] == 1.0 and rows[row, JOB] == rows[first, JOB]
         bearable = rows[row, TIME_FACTOR] <= globals_row[PARAMETER] * lowest_factor(globals_row, rows, mask, first)
-        if same and bearable and rows[row, ROW_POWER] < rows[best, ROW_POWER]:
+        if same and bearable and rows[row, ADDED_POWER] < rows[best, ADDED_POWER]:
             best = row
     return best
 
@@ -237,7 +237,7 @@ def serve(globals_row, rows, mask, scores):
 
 @entry
 def scores_of(globals_row, rows, mask, column, by_gpus):
-    """Return a column of the rows of level 0 and of those that interrupt, times GPUs where asked for; inf for others."""
+    """Return a column of the rows of level 0 and that interrupt, times GPUs where asked for; inf for others."""
     scores = np.full(int(globals_row[ROWS]), np.inf)
     for row in range(scores.shape[0]):
         if mask[row] and (rows[row, LEVEL] == 0.0 or rows[row, INTERRUPT] == 1.0):

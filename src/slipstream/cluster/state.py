@@ -9,13 +9,12 @@ from numba.experimental import structref
 from slipstream.core.jit import entry
 from slipstream.core.lanes import LANE_FIELDS
 from slipstream.core.structs import struct
+from slipstream.core.window import LIST_FIELDS, ROW_FIELDS
 
 FLAT, FIRST_FIT, BEST_FIT, CONSOLIDATE = range(4)
 STRICT, GREEDY, EASY, CONSERVATIVE = range(4)
 WAITING, RUNNING, ENDED = range(3)
 SLOWDOWN, WAIT_HOURS, THROUGHPUT, UTILISATION, ENERGY, UNFAIRNESS = range(6)
-DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND = range(4)
-"""What the counts of a sheet say: the first two to everybody, the others how much of it is filled."""
 BOUND_S = 10.0
 """Run times count as at least so many seconds in a bounded slowdown."""
 BY_NUMBER = -1
@@ -44,8 +43,7 @@ MACHINE = np.dtype(
         ("rack_factor", "f8"),
         ("window", "i8"),  # waiting jobs that an observation has room for
         ("window_running", "i8"),
-        ("rows", "i8"),  # candidate rows that an observation has, but for the last
-        ("all_rows", "i8"),  # candidate rows that compiled policies see, the last included
+        *ROW_FIELDS,
         ("log_margin", "i8"),
         ("slowdown", "f8"),
         ("waiting", "f8"),
@@ -95,8 +93,7 @@ LANE = np.dtype(
         ("shadow_power", "i8"),  # with the reserved job
         ("profile", "i8"),  # steps of the profile
         ("free_piece", "i8"),
-        ("candidates", "i8"),
-        ("shown", "i8"),
+        *LIST_FIELDS,
         ("shown_starts", "i8"),
         ("starts", "i8"),  # rows that start a job
         ("start_jobs", "i8"),  # jobs that these start

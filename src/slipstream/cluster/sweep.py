@@ -13,9 +13,8 @@ from slipstream.cluster.kernel import (
     apply,
     choose_job,
     choose_slot,
-    end_episode,
+    close_episode,
     end_step,
-    log_is_full,
     may_be_chosen,
     note_backfilled,
     open_point,
@@ -27,7 +26,7 @@ from slipstream.cluster.places import stretched
 from slipstream.cluster.queues import sort_queue
 from slipstream.cluster.state import CONSERVATIVE, EASY, FLAT, GREEDY
 from slipstream.core.jit import entry, kernel
-from slipstream.core.lanes import ASKING, LOG_FULL
+from slipstream.core.lanes import ASKING, LOG_FULL, log_is_full
 
 UNKNOWN = -1
 """A shadow time that nobody has asked for yet."""
@@ -40,11 +39,11 @@ def run_in_order(spec, state, lane, order):
     use_order(spec, state, lane, order)
     header.status = ASKING
     while True:
-        if log_is_full(spec, state, lane):
+        if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
             return header.status
         if header.done == spec.machine[0].jobs:
-            end_episode(state, lane)
+            close_episode(state, lane)
             break
         if point_is_due(spec, state, lane):
             if not header.open:
@@ -69,7 +68,7 @@ def walk(spec, state, lane, order):
     limited = machine.has_quotas or machine.has_budget
     place = 0
     while place < header.waiting:
-        if log_is_full(spec, state, lane):
+        if log_is_full(state, lane, spec.machine[0].log_margin):
             return True
         if header.reserved >= 0:
             return machine.backfill == EASY and not machine.compat and pass_reserved(spec, state, lane, place)
@@ -134,7 +133,7 @@ def pass_reserved(spec, state, lane, place):
         if nodes == 0:
             place += 1
             continue
-        if log_is_full(spec, state, lane):
+        if log_is_full(state, lane, spec.machine[0].log_margin):
             return True
         start(spec, state, lane, place, 0, nodes)
         note_backfilled(spec, state, lane, job)

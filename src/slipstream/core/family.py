@@ -37,8 +37,6 @@ class Family(ABC):
     nanoseconds_per_unit: ClassVar[int]
     """The unit in which this field speaks of time, in files and in `info`."""
     reward_terms: ClassVar[tuple[str, ...]]
-    scenario_package: ClassVar[str]
-    """Where the built-in JSON files are."""
     default_policy: ClassVar[str]
     """The heuristic that commands play unless told otherwise."""
 
@@ -47,9 +45,14 @@ class Family(ABC):
         return import_module(f"{type(self).__module__}.{name}")
 
     @property
-    @abstractmethod
+    def scenario_package(self) -> str:
+        """Where the built-in JSON files are."""
+        return f"{type(self).__module__}.scenarios"
+
+    @property
     def scenario_type(self) -> Any:
-        """The pydantic model of the family's scenarios."""
+        """The pydantic model of the family's scenarios, named after the family."""
+        return getattr(self._room("scenario"), f"{self.name.capitalize()}Scenario")
 
     @property
     def candidate_features(self) -> FeatureTable:
@@ -79,11 +82,13 @@ class Family(ABC):
 
         Rows of the observation, but for its last, stand for the same in both.
         """
-        return self.candidate_rows(scenario)
+        rows: int = getattr(self._room("build"), "all_rows", self.candidate_rows)(scenario)
+        return rows
 
     def graph(self, scenario: Any) -> GraphShape | None:
         """Return the room that an observation has for a graph; None where work is none."""
-        return None
+        shape: GraphShape | None = getattr(self._room("build"), "graph", lambda _: None)(scenario)
+        return shape
 
     def spec_arrays(self, scenario: Any) -> dict[str, np.ndarray]:
         """Return what does not change during an episode."""
@@ -92,7 +97,7 @@ class Family(ABC):
 
     def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
         """Build the compiled specification."""
-        return self._room("build").make_spec(arrays)
+        return self._make("Spec", arrays)
 
     def state_arrays(self, scenario: Any, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
         """Return fresh state, lanes first in every array."""
@@ -101,7 +106,16 @@ class Family(ABC):
 
     def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
         """Build the compiled state."""
-        return self._room("build").make_state(arrays)
+        return self._make("State", arrays)
+
+    def _make(self, what: str, arrays: dict[str, np.ndarray]) -> Any:
+        """Build one of the two structs of the room `state`."""
+        from slipstream.core.structs import make_struct
+
+        self._room("observation")  # registers the family's compiled functions
+        room = self._room("state")
+        make, struct = getattr(room, f"make_{what.lower()}"), getattr(room, f"{self.name.capitalize()}{what}Type")
+        return make_struct(make, struct, arrays)
 
     def log_margin(self, scenario: Any) -> int:
         """Return how many rows of the event log one event, with the choice before it, may fill."""

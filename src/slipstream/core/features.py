@@ -22,6 +22,14 @@ class Feature:
     """False for columns that only compiled policies read."""
 
 
+FOR_HEURISTICS = (
+    Feature("rows", "rows", "rows from this one on stand for nothing, but for the last", 0, 1, observed=False),
+    Feature("parameter", "number", "the number that a policy with one was given", 0, 1, observed=False),
+    Feature("coin", "number", "fresh random number in (0, 1) for policies that toss one", 0, 1, observed=False),
+)
+"""Globals that agents do not see, last in a table: the length of a list of rows, a policy's own number, and lots."""
+
+
 @dataclass(frozen=True)
 class FeatureTable:
     """An ordered list of columns."""

@@ -1,16 +1,19 @@
 """Lanes: many simulated machines in one struct, stepped by compiled code that knows no family.
 
-A family implements the functions declared here for its own state (`core.jit.implement`). Everything that runs a lane
+A family implements the functions declared here for its own state (`implement_all`). Everything that runs a lane
 (the Gymnasium environments, whole episodes under a compiled policy, the device) calls them through these drivers.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from slipstream.core.calling import call_choice, call_rule
-from slipstream.core.jit import entry, family_function, kernel
-from slipstream.core.rng import next_seed
+from slipstream.core.eventlog import END
+from slipstream.core.jit import entry, family_function, implement, inlined, kernel
+from slipstream.core.rng import episode_key, next_seed, stream_key, uniform
 
 ASKING, TERMINATED, TRUNCATED, LOG_FULL, PENDING = 0, 1, 2, 3, 4
 """Why a lane handed control back: a choice is due, the work ended, the clock ended, the log must be flushed, or, where
@@ -18,6 +21,9 @@ the lane follows a device, nothing more has happened there yet."""
 
 LOG_MARGIN = 8
 """Rows kept free in the log so that one event, with the choice before it, fits; families may need more."""
+
+COINS = 0
+"""The stream of random numbers that policies draw lots with."""
 
 LANE_FIELDS: list[tuple[str, str]] = [
     ("now", "i8"),
@@ -87,6 +93,12 @@ def summarise(spec, state, lane, sheet, slot):
     """Write only the globals."""
 
 
+def implement_all(state_type: type, *functions: Any) -> None:
+    """Register what a family has of the functions above, each under its own name, for the type of its state."""
+    for function in functions:
+        implement(globals()[function.__name__], state_type, function)
+
+
 @kernel
 def record(state, lane, kind, task, job, variant, resource):
     """Append a row to the lane's event log, if it keeps one."""
@@ -101,6 +113,41 @@ def record(state, lane, kind, task, job, variant, resource):
     row.variant = variant
     row.resource = resource
     header.log_rows += 1
+
+
+@inlined
+def log_is_full(state, lane, margin):
+    """Return whether the log must be flushed before the next event, which may fill so many rows."""
+    room = state.log.shape[1]
+    return room > 0 and state.lanes[lane].log_rows + margin > room
+
+
+@inlined
+def begin_episode(header, seed, namespace):
+    """Set what every lane's record starts with to the beginning of an episode."""
+    header.now = 0
+    header.seed = seed
+    header.namespace = namespace
+    header.key = episode_key(namespace, seed)
+    header.choices = 0
+    header.events = 0
+    header.step_began = 0
+    header.illegal = 0
+    header.mistakes = 0
+    header.log_rows = 0
+
+
+@inlined
+def toss_coin(header):
+    """Return the number from 0 to 1 that belongs to this choice, for policies that draw lots."""
+    return uniform(stream_key(header.key, COINS), header.choices - 1)
+
+
+@kernel
+def end_episode(state, lane, status):
+    """Let the episode be over, and say so in the log."""
+    state.lanes[lane].status = status
+    record(state, lane, END, -1, -1, -1, -1)
 
 
 RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE = 0, 1, 2

@@ -9,8 +9,10 @@ backwards, and the end is the last row.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -214,3 +216,42 @@ def _check_memory(jobs: np.ndarray, memory: Memory) -> None:
     size = memory.sizes[task, variant]
     taken = np.cumsum(np.select([(kind == START) & ~is_there, kind == EVICT], [size, -size], 0))
     _demand(taken <= memory.limit, lambda row: f"{_told(jobs, row)}: the weights take more memory than there is", rows)
+
+
+class Books(ABC):
+    """The state of a machine as the rows of its log tell it; a law is broken where a row cannot follow.
+
+    For families in whose logs a job is more than one run on one resource. They say what each kind of row means.
+    """
+
+    logged: ClassVar[tuple[int, ...]]
+    """Kinds of events that a log of the family has."""
+    row = 0
+
+    @abstractmethod
+    def enter(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
+        """Let what a row says happen, if it can."""
+
+    def demand(self, holds: bool, text: str) -> None:
+        """Raise a LawError that names the present row unless something holds."""
+        if not holds:
+            raise LawError(f"row {self.row}: {text}")
+
+    def demand_resource(self, resource: int, count: int, what: str) -> None:
+        """Raise a LawError unless the machine has a resource."""
+        self.demand(0 <= resource < count, f"{what} {resource}: expected one from 0 to {count - 1}")
+
+    def read(self, events: np.ndarray) -> None:
+        """Raise a LawError that names the row where the log of a whole episode breaks a law."""
+        if not len(events):
+            raise LawError("the log is empty: expected at least its end")
+        clock, last = 0, len(events) - 1
+        expected = ", ".join(KINDS[one] for one in self.logged)
+        for row, (time, job, task, resource, variant, kind) in enumerate(events.tolist()):
+            self.row = row
+            self.demand(time >= clock, f"time {time} ns after {clock} ns: the clock ran backwards")
+            clock = time
+            name = KINDS[kind] if 0 <= kind < len(KINDS) else kind
+            self.demand(kind in self.logged, f"kind {name}: expected one of {expected}")
+            self.demand((kind == END) == (row == last), "the end is not the last row, or the last is not the end")
+            self.enter(kind, job, task, variant, resource)

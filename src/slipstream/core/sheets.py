@@ -10,7 +10,7 @@ from numba.experimental import structref
 from numba.extending import overload
 
 from slipstream.core.features import FeatureTable, GraphShape
-from slipstream.core.jit import COMPILED, INNER, entry
+from slipstream.core.jit import COMPILED, INNER, entry, inlined, kernel
 from slipstream.core.structs import make_struct, struct
 
 
@@ -22,9 +22,10 @@ class Sheet(structref.StructRefProxy):
     """The candidates of some lanes.
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
-    packed indices of the legal rows, dispatch rows first; counts (L, 8) int32: dispatch rows, legal rows, and six
-    in which a family may note what it wrote; global_image (3, G), row_image (3, F): scale, low and high of each column;
-    reward, elapsed, time, terminated, truncated, illegal (L,): how the last step of each lane came out, times in ns.
+    packed indices of the legal rows, dispatch rows first; counts (L, 8) int32: dispatch rows, legal rows, and how much
+    of the sheet is filled, in places that have names below; global_image (3, G), row_image (3, F): scale, low and high
+    of each column; reward, elapsed, time, terminated, truncated, illegal (L,): how the last step of each lane came out,
+    times in ns.
 
     Where work is a graph: nodes (L, N, Fn) with node_image (3, Fn), node_job (L, N), edges (L, 2, E) and
     candidate_node (L, A) int32, -1 where there is none; elsewhere these have no rows.
@@ -39,6 +40,9 @@ OUTCOMES = {
     "truncated": np.bool_,
     "illegal": np.bool_,
 }
+
+DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
+"""What the counts of a sheet say: the first two to everybody, the others to the family that filled it."""
 
 GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
 
@@ -145,3 +149,64 @@ if COMPILED:
     def _choose_writer(row, image, column, value):
         # Which of the two a kernel needs is known from the type of the row, so a raw write costs one store.
         return _put_raw if row.dtype == types.float64 else put
+
+
+@inlined
+def allow(sheet, slot, row, place):
+    """Note that a row may be chosen, as so many before it."""
+    sheet.mask[slot, row] = 1
+    sheet.legal[slot, place] = row
+
+
+@kernel
+def clear_rows(sheet, slot, first, last):
+    """Empty rows that no longer stand for anything."""
+    for row in range(first, last):
+        sheet.mask[slot, row] = 0
+        for column in range(sheet.rows.shape[2]):
+            sheet.rows[slot, row, column] = 0.0
+
+
+@inlined
+def close_rows(sheet, slot, dispatch, waits):
+    """Note whether waiting, the last row, may be chosen behind so many dispatch rows."""
+    last = sheet.mask.shape[1] - 1
+    sheet.mask[slot, last] = 1 if waits else 0
+    if waits:
+        sheet.legal[slot, dispatch] = last
+    sheet.counts[slot, DISPATCH_ROWS] = dispatch
+    sheet.counts[slot, LEGAL_ROWS] = dispatch + (1 if waits else 0)
+
+
+@kernel
+def clear_graph(sheet, slot):
+    """Let a new sheet show no graph."""
+    for edge in range(sheet.edges.shape[2]):
+        sheet.edges[slot, 0, edge] = -1
+        sheet.edges[slot, 1, edge] = -1
+    for node in range(sheet.node_job.shape[1]):
+        sheet.node_job[slot, node] = -1
+    for row in range(sheet.candidate_node.shape[1]):
+        sheet.candidate_node[slot, row] = -1
+
+
+@kernel
+def close_graph(sheet, slot, nodes, edges):
+    """Empty what the last graph had behind so many nodes and edges."""
+    for node in range(nodes, sheet.counts[slot, NODES]):
+        sheet.node_job[slot, node] = -1
+        for column in range(sheet.nodes.shape[2]):
+            sheet.nodes[slot, node, column] = 0.0
+    for edge in range(edges, sheet.counts[slot, EDGES]):
+        sheet.edges[slot, 0, edge] = -1
+        sheet.edges[slot, 1, edge] = -1
+    sheet.counts[slot, NODES] = nodes
+    sheet.counts[slot, EDGES] = edges
+
+
+@kernel
+def close_candidate_nodes(sheet, slot, listed):
+    """Empty what stood behind the nodes of so many rows."""
+    for row in range(listed, sheet.counts[slot, ROW_NODES]):
+        sheet.candidate_node[slot, row] = -1
+    sheet.counts[slot, ROW_NODES] = listed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slipstream.core.family import Family
-from slipstream.core.features import GraphShape
 
 if TYPE_CHECKING:
     from slipstream.core.generator import Generator
@@ -22,25 +21,8 @@ class DagFamily(Family):
     time_unit = "s"
     nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("job_seconds", "makespan")
-    scenario_package = "slipstream.dag.scenarios"
     default_policy = "fair"
     headline = ("avg_jct_s", "jct_p95_s", "makespan_s", "utilisation", "moving_share")
-
-    @property
-    def scenario_type(self) -> type[DagScenario]:
-        from slipstream.dag.scenario import DagScenario
-
-        return DagScenario
-
-    def all_rows(self, scenario: DagScenario) -> int:
-        from slipstream.dag import build
-
-        return build.all_rows(scenario)
-
-    def graph(self, scenario: DagScenario) -> GraphShape:
-        from slipstream.dag import build
-
-        return build.graph(scenario)
 
     @property
     def generator(self) -> Generator:

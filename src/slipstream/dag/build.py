@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from slipstream.core.built import Built, keep_last
 from slipstream.core.eventlog import EVENT
 from slipstream.core.features import GraphShape
 from slipstream.core.heap import empty_heap
+from slipstream.core.job_stream import ARRIVAL_ROW, BATCH, POISSON, TRACE
 from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds_of
-from slipstream.core.structs import make_struct
 from slipstream.dag import features as f
-from slipstream.dag import observation  # noqa: F401  registers the family's compiled functions
 from slipstream.dag import state as k
 from slipstream.dag.arrivals import trace_of
 from slipstream.dag.scenario import Batch, DagScenario, FixedHorizon, MemorylessHorizon, PoissonStream
@@ -40,32 +39,13 @@ class Sizes:
     window_edges: int
 
 
-@dataclass(frozen=True)
-class Built:
-    """A scenario as arrays."""
-
-    spec: dict[str, np.ndarray]
-    sizes: Sizes
-    library: Library
-
-
-_LAST: list[tuple[DagScenario, Built]] = []
-"""The scenarios built last: each part of an environment asks for one of them, and profiles take time to read."""
-MOST_KEPT = 4
-
-
-def built(scenario: DagScenario) -> Built:
+@keep_last
+def built(scenario: DagScenario) -> Built[Sizes, Library]:
     """Return the scenario as arrays."""
-    for known, result in _LAST:
-        if known is scenario:
-            return result
     library = library_of(scenario)
     times, templates = trace_of(scenario, library)
     sizes = _sizes(scenario, library, len(times))
-    result = Built(_spec_arrays(scenario, library, sizes, times, templates), sizes, library)
-    _LAST.insert(0, (scenario, result))
-    del _LAST[MOST_KEPT:]
-    return result
+    return Built(_spec_arrays(scenario, library, sizes, times, templates), sizes, library)
 
 
 def _sizes(scenario: DagScenario, library: Library, traced: int) -> Sizes:
@@ -113,11 +93,6 @@ def spec_arrays(scenario: DagScenario) -> dict[str, np.ndarray]:
     return built(scenario).spec
 
 
-def make_spec(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled specification."""
-    return make_struct(k.make_spec, k.DagSpecType, arrays)
-
-
 def state_arrays(scenario: DagScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
     sizes = built(scenario).sizes
@@ -137,18 +112,13 @@ def state_arrays(scenario: DagScenario, lanes: int, log_rows: int) -> dict[str, 
     }
 
 
-def make_state(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled state."""
-    return make_struct(k.make_state, k.DagStateType, arrays)
-
-
 # The parts of a specification
 
 
 def _spec_arrays(
     scenario: DagScenario, library: Library, sizes: Sizes, times: np.ndarray, templates: np.ndarray
 ) -> dict[str, np.ndarray]:
-    arrivals = np.zeros(len(times), k.ARRIVAL_ROW)
+    arrivals = np.zeros(len(times), ARRIVAL_ROW)
     arrivals["time"], arrivals["template"] = times, templates
     waves, samples = _waves(scenario, library)
     jobs, stages, children = _templates(library)
@@ -172,13 +142,13 @@ def _machine(scenario: DagScenario, library: Library, sizes: Sizes, times: np.nd
     row["executors"] = scenario.executors
     row["moving_delay"] = nanoseconds_of(scenario.moving_delay_s)
     row["jobs"] = sizes.jobs
-    row["arrival"] = k.TRACE
+    row["arrival"] = TRACE
     if len(times) > 1:
         row["mean_gap"] = (int(times[-1]) - int(times[0])) / (len(times) - 1)
     if isinstance(scenario.arrivals, Batch):
-        row["arrival"] = k.BATCH
+        row["arrival"] = BATCH
     elif isinstance(scenario.arrivals, PoissonStream):
-        row["arrival"] = k.POISSON
+        row["arrival"] = POISSON
         row["mean_gap"] = nanoseconds_of(scenario.arrivals.mean_gap_s)
         row["initial_jobs"] = scenario.arrivals.initial_jobs
     row["compat"] = scenario.compat is not None

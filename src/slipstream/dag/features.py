@@ -5,7 +5,7 @@ Raw times are nanoseconds, raw counts are as they are.
 
 from __future__ import annotations
 
-from slipstream.core.features import Feature, FeatureTable
+from slipstream.core.features import FOR_HEURISTICS, Feature, FeatureTable
 
 PER_S = 1e-9
 
@@ -62,9 +62,7 @@ GLOBAL = FeatureTable(
         Feature("mean_gap", "10 s", "mean time between arrivals; 0 if no job is to come", 0, 1000, PER_S / 10),
         Feature("moving_delay", "s", "time that an executor needs to come to another job", 0, 1000, PER_S),
         Feature("utilisation", "share", "busy executor time so far", 0, 1),
-        Feature("rows", "rows", "rows from this one on stand for nothing, but for the last", 0, 1, observed=False),
-        Feature("parameter", "number", "the number that a policy with one was given", 0, 1, observed=False),
-        Feature("coin", "number", "fresh random number in (0, 1) for policies that toss one", 0, 1, observed=False),
+        *FOR_HEURISTICS,
     )
 )
 """One row for the machine."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from slipstream.core.jit import inlined, kernel
 from slipstream.core.lanes import ASKING
-from slipstream.core.sheets import put
+from slipstream.core.sheets import ROWS, close_candidate_nodes, close_graph, put
 from slipstream.dag import features as f
 from slipstream.dag.demand import can_be_chosen
-from slipstream.dag.state import CHOOSE_COUNT, EDGES, NODES, ROW_NODES, ROWS
+from slipstream.dag.state import CHOOSE_COUNT
 
 
 @kernel
@@ -45,15 +45,7 @@ def write_edges(spec, state, lane, sheet, slot):
             for stage in range(owner.stages):
                 if state.stages[lane, job, stage].unfinished > 0:
                     edges = write_children(spec, state, lane, job, stage, sheet.edges[slot], edges)
-    for node in range(nodes, sheet.counts[slot, NODES]):
-        sheet.node_job[slot, node] = -1
-        for column in range(sheet.nodes.shape[2]):
-            sheet.nodes[slot, node, column] = 0.0
-    for edge in range(edges, sheet.counts[slot, EDGES]):
-        sheet.edges[slot, 0, edge] = -1
-        sheet.edges[slot, 1, edge] = -1
-    sheet.counts[slot, NODES] = nodes
-    sheet.counts[slot, EDGES] = edges
+    close_graph(sheet, slot, nodes, edges)
 
 
 @inlined
@@ -120,6 +112,4 @@ def write_candidate_nodes(state, lane, sheet, slot):
             job = state.candidates[lane, row] // width
             node = state.stages[lane, job, state.candidates[lane, row] - job * width].node
         sheet.candidate_node[slot, row] = node
-    for row in range(listed, sheet.counts[slot, ROW_NODES]):
-        sheet.candidate_node[slot, row] = -1
-    sheet.counts[slot, ROW_NODES] = listed
+    close_candidate_nodes(sheet, slot, listed)

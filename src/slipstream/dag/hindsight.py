@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.core.eventlog import ARRIVAL
+from slipstream.core.job_stream import FIRST_JOB_STREAM
 from slipstream.core.parts import nanoseconds_of
 from slipstream.core.rng import NAMESPACES, episode_key, stream_key, uniform
 from slipstream.dag.build import built
@@ -20,7 +21,6 @@ from slipstream.dag.templates import JobTemplate
 from slipstream.dag.waves import (
     DURATIONS,
     FAILURES,
-    FIRST_JOB_STREAM,
     STAGE_STRIDE,
     STRAGGLERS,
     STREAMS_PER_JOB,

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import math
 
-from slipstream.core.eventlog import ARRIVAL, END, FINISH, READY
+from slipstream.core.eventlog import ARRIVAL, FINISH, READY
 from slipstream.core.heap import NEVER, clear, earliest_slot, earliest_time, schedule
 from slipstream.core.jit import inlined, kernel
-from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, TRUNCATED, record
-from slipstream.core.rng import episode_key, exponential, stream_key, uniform
+from slipstream.core.job_stream import begin_stream, next_arrival, template_of
+from slipstream.core.lanes import (
+    ASKING,
+    LOG_FULL,
+    TERMINATED,
+    TRUNCATED,
+    begin_episode,
+    end_episode,
+    log_is_full,
+    record,
+)
+from slipstream.core.rng import exponential
+from slipstream.core.window import candidate_of, is_wait
 from slipstream.dag.demand import assign
 from slipstream.dag.pools import enter_pool, settle
 from slipstream.dag.rounds import (
@@ -27,7 +38,6 @@ from slipstream.dag.rounds import (
 )
 from slipstream.dag.slots import arrival_slot, horizon_slot
 from slipstream.dag.state import (
-    BATCH,
     CHOOSE_COUNT,
     CHOOSE_STAGE,
     FIXED,
@@ -36,40 +46,16 @@ from slipstream.dag.state import (
     MAKESPAN,
     NO_HORIZON,
     NOWHERE,
-    POISSON,
     REST,
     RUNNING,
 )
 from slipstream.dag.tasks import begin_again, complete_stage, count_busy, count_jobs, finish_job, start_task
-from slipstream.dag.waves import ARRIVALS, DURATIONS, TEMPLATES, job_stream, stage_fails
+from slipstream.dag.waves import DURATIONS, job_stream, stage_fails
 
 HORIZON_COUNTER = 2**40
 """Counter of the draw of a memoryless horizon, in the stream of the arrivals."""
 
 # Arrivals
-
-
-@kernel
-def next_arrival(spec, header):
-    """Return when the next job arrives, NEVER if none is left."""
-    machine = spec.machine[0]
-    if header.arrived >= machine.jobs:
-        return NEVER
-    if machine.arrival == BATCH:
-        return 0
-    if machine.arrival == POISSON:
-        if header.arrived < machine.initial_jobs:
-            return 0
-        return header.now + max(1, int(math.ceil(exponential(header.arrival_key, header.arrived, machine.mean_gap))))
-    return spec.arrivals[header.arrived].time
-
-
-@kernel
-def template_of(spec, header):
-    """Return what the next job is."""
-    if spec.arrivals.shape[0] > 0 and spec.arrivals[header.arrived].template >= 0:
-        return spec.arrivals[header.arrived].template
-    return int(uniform(header.template_key, header.arrived) * spec.templates.shape[0])
 
 
 @kernel
@@ -207,10 +193,10 @@ def release(spec, state, lane, executor, job, stage):
 
 
 @kernel
-def end_episode(state, lane, status):
-    state.lanes[lane].status = status
+def end_with(state, lane, status):
+    """End the episode; the graph has nothing to show any more."""
     state.lanes[lane].graph_stale = 1
-    record(state, lane, END, -1, -1, -1, -1)
+    end_episode(state, lane, status)
 
 
 @inlined
@@ -226,7 +212,7 @@ def apply(spec, state, lane, slot, time):
     elif slot == arrival_slot(spec):
         arrive(spec, state, lane)
     else:
-        end_episode(state, lane, TRUNCATED)
+        end_with(state, lane, TRUNCATED)
     return False
 
 
@@ -250,25 +236,19 @@ def end_step(spec, state, lane):
     header.elapsed = header.now - header.step_began
 
 
-@inlined
-def log_is_full(spec, state, lane):
-    """Return whether the log must be flushed before the next event."""
-    room = state.log.shape[1]
-    return room > 0 and state.lanes[lane].log_rows + spec.machine[0].log_margin > room
-
-
 @kernel
 def resume(spec, state, lane):
     """Apply events until a choice is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
+    margin = spec.machine[0].log_margin
     header.status = ASKING
     while True:
         # After the end nothing more is written: its row stays, and the status with it.
-        if log_is_full(spec, state, lane) and header.status == ASKING:
+        if log_is_full(state, lane, margin) and header.status == ASKING:
             header.status = LOG_FULL
             return
         if header.status == ASKING and work_is_over(spec, state, lane):
-            end_episode(state, lane, TERMINATED)
+            end_with(state, lane, TERMINATED)
         if header.status != ASKING:
             header.asked = -1
             break
@@ -277,25 +257,13 @@ def resume(spec, state, lane):
             header.choices += 1
             break
         calm = True
-        while calm and not log_is_full(spec, state, lane):
+        while calm and not log_is_full(state, lane, margin):
             time = earliest_time(state.heap, lane)
             calm = apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
 
 
 # Choices
-
-
-@inlined
-def candidate_of(spec, state, lane, row):
-    """Return the place in the list that a row stands for, -1 if none."""
-    machine = spec.machine[0]
-    header = state.lanes[lane]
-    if 0 <= row < header.shown:
-        return row
-    if machine.rows < row < machine.rows + 1 + header.candidates - header.shown:
-        return header.shown + row - machine.rows - 1
-    return -1
 
 
 @kernel
@@ -312,7 +280,7 @@ def decide(spec, state, lane, action):
     else:
         place = candidate_of(spec, state, lane, action)
         stops = place < 0 and may_stop(spec, state, lane)
-        if place < 0 and not (stops and (action == machine.rows or action == machine.all_rows - 1)):
+        if place < 0 and not (stops and is_wait(machine, action)):
             header.illegal = 1
         if stops:
             end_round(spec, state, lane)
@@ -339,20 +307,9 @@ def reset(spec, state, lane, seed, namespace):
     """Start an episode and run to its first choice."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    header.now = 0
-    header.seed = seed
-    header.namespace = namespace
-    header.key = episode_key(namespace, seed)
-    header.arrival_key = stream_key(header.key, ARRIVALS)
-    header.template_key = stream_key(header.key, TEMPLATES)
-    header.choices = 0
-    header.events = 0
-    header.step_began = 0
-    header.illegal = 0
-    header.mistakes = 0
-    header.log_rows = 0
+    begin_episode(header, seed, namespace)
+    begin_stream(header)
     header.phase = CHOOSE_STAGE
-    header.arrived = 0
     header.active = 0
     header.finished = 0
     header.running = 0

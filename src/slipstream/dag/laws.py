@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slipstream.core.eventlog import ARRIVAL, DONE, END, FAIL, FINISH, KINDS, MOVE, READY, START
+from slipstream.core.eventlog import ARRIVAL, DONE, END, FAIL, FINISH, MOVE, READY, START
+from slipstream.core.laws import Books
 from slipstream.dag.templates import JobTemplate, Library
-from slipstream.errors import LawError
 
 LOGGED = (ARRIVAL, START, FINISH, END, READY, MOVE, FAIL, DONE)
 """Kinds of events that a log of this family has."""
@@ -44,8 +44,10 @@ class _Job:
         return all(self.is_complete(stage) for stage in range(len(self.template.stages)))
 
 
-class _Check:
-    """The state of the machine as the rows up to one tell it."""
+class _Books(Books):
+    """Which executor is where, and how far each job has come."""
+
+    logged = LOGGED
 
     def __init__(self, library: Library, executors: int) -> None:
         self.library = library
@@ -53,11 +55,6 @@ class _Check:
         self.running: list[tuple[int, int] | None] = [None] * executors
         self.target: list[int | None] = [None] * executors
         self.at: list[int | None] = [None] * executors
-        self.row = 0
-
-    def demand(self, holds: bool, text: str) -> None:
-        if not holds:
-            raise LawError(f"row {self.row}: {text}")
 
     def arrival(self, job: int, template: int) -> None:
         self.demand(job == len(self.jobs), f"arrival of job {job}: expected job {len(self.jobs)}")
@@ -116,35 +113,27 @@ class _Check:
                 job.done == job.is_whole(), f"the end: all stages of job {number} are complete, but it is not done"
             )
 
+    def enter(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
+        if kind in (START, FINISH, MOVE, READY):
+            self.demand_resource(resource, len(self.running), "executor")
+        if kind == ARRIVAL:
+            self.arrival(job, task)
+        elif kind == START:
+            self.start(job, task, resource)
+        elif kind == FINISH:
+            self.finish(job, task, resource)
+        elif kind == MOVE:
+            self.move(job, task, resource)
+        elif kind == READY:
+            self.ready(job, resource)
+        elif kind == FAIL:
+            self.fail(job, task)
+        elif kind == DONE:
+            self.complete(job)
+        else:
+            self.end()
+
 
 def check(events: np.ndarray, library: Library, executors: int) -> None:
     """Raise a LawError that names the row where the log of a whole episode breaks a law."""
-    if not len(events):
-        raise LawError("the log is empty: expected at least its end")
-    now = _Check(library, executors)
-    clock = 0
-    for row, (time, job, task, resource, _, kind) in enumerate(events.tolist()):
-        now.row = row
-        now.demand(time >= clock, f"time {time} ns after {clock} ns: the clock ran backwards")
-        clock = time
-        name = KINDS[kind] if 0 <= kind < len(KINDS) else kind
-        now.demand(kind in LOGGED, f"kind {name}: expected one of {', '.join(KINDS[one] for one in LOGGED)}")
-        now.demand((kind == END) == (row == len(events) - 1), "the end is not the last row, or the last is not the end")
-        if kind in (START, FINISH, MOVE, READY):
-            now.demand(0 <= resource < executors, f"executor {resource}: expected one from 0 to {executors - 1}")
-        if kind == ARRIVAL:
-            now.arrival(job, task)
-        elif kind == START:
-            now.start(job, task, resource)
-        elif kind == FINISH:
-            now.finish(job, task, resource)
-        elif kind == MOVE:
-            now.move(job, task, resource)
-        elif kind == READY:
-            now.ready(job, resource)
-        elif kind == FAIL:
-            now.fail(job, task)
-        elif kind == DONE:
-            now.complete(job)
-        else:
-            now.end()
+    _Books(library, executors).read(events)

@@ -8,20 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.core import lanes as core
-from slipstream.core.jit import implement, inlined, kernel
-from slipstream.core.rng import stream_key, uniform
-from slipstream.core.sheets import put
+from slipstream.core.jit import inlined, kernel
+from slipstream.core.sheets import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.core.window import filled_rows
 from slipstream.dag import features as f
 from slipstream.dag.graph import write_candidate_nodes, write_graph
 from slipstream.dag.kernel import advance, reset, resume
 from slipstream.dag.rounds import may_stop
 from slipstream.dag.state import (
     CHOOSE_COUNT,
-    DISPATCH_ROWS,
-    LEGAL_ROWS,
     NOWHERE,
-    ROWS,
-    ROWS_BEHIND,
     DagStateType,
 )
 
@@ -34,13 +30,7 @@ def prepare(spec, state, sheet):
         put(sheet.globals[slot], sheet.global_image, f.EXECUTORS, machine.executors)
         put(sheet.globals[slot], sheet.global_image, f.MOVING_DELAY, machine.moving_delay)
         put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
-        for edge in range(sheet.edges.shape[2]):
-            sheet.edges[slot, 0, edge] = -1
-            sheet.edges[slot, 1, edge] = -1
-        for node in range(sheet.node_job.shape[1]):
-            sheet.node_job[slot, node] = -1
-        for row in range(sheet.candidate_node.shape[1]):
-            sheet.candidate_node[slot, row] = -1
+        clear_graph(sheet, slot)
 
 
 @inlined
@@ -94,7 +84,7 @@ def write_row(spec, state, lane, job, stage, count, row, image):
 
 
 @kernel
-def write_globals(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, sheet, slot):
     """Write the state of the whole machine."""
     row, image = sheet.globals[slot], sheet.global_image
     machine = spec.machine[0]
@@ -118,18 +108,9 @@ def write_globals(spec, state, lane, sheet, slot):
     if sheet.globals.shape[1] > f.COIN:
         behind = header.candidates if counting else header.candidates - header.shown
         listed = header.most if counting else header.shown
-        put(row, image, f.ROWS, machine.rows + 1 + behind if behind > 0 else listed)
+        put(row, image, f.ROWS, filled_rows(machine, listed, behind))
         put(row, image, f.PARAMETER, header.parameter)
-        put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
-
-
-@kernel
-def clear_rows(sheet, slot, first, last):
-    """Empty rows that no longer stand for anything."""
-    for row in range(first, last):
-        sheet.mask[slot, row] = 0
-        for column in range(sheet.rows.shape[2]):
-            sheet.rows[slot, row, column] = 0.0
+        put(row, image, f.COIN, core.toss_coin(header))
 
 
 @kernel
@@ -160,18 +141,7 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     if last > spec.machine[0].rows:
         dispatch += list_behind(spec, state, lane, sheet, slot, listed)
     stops = asking and not counting and may_stop(spec, state, lane)
-    sheet.mask[slot, last] = 1 if stops else 0
-    if stops:
-        sheet.legal[slot, dispatch] = last
-    sheet.counts[slot, DISPATCH_ROWS] = dispatch
-    sheet.counts[slot, LEGAL_ROWS] = dispatch + (1 if stops else 0)
-
-
-@inlined
-def allow(sheet, slot, row, place):
-    """Note that a row may be chosen."""
-    sheet.mask[slot, row] = 1
-    sheet.legal[slot, place] = row
+    close_rows(sheet, slot, dispatch, stops)
 
 
 @inlined
@@ -207,17 +177,11 @@ def list_behind(spec, state, lane, sheet, slot, listed):
 @kernel
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice, and the graph if the sheet has room for one."""
-    write_globals(spec, state, lane, sheet, slot)
+    summarise(spec, state, lane, sheet, slot)
     list_legal(spec, state, lane, sheet, slot, False)
     if sheet.nodes.shape[1] > 0:
         write_graph(spec, state, lane, sheet, slot, afresh)
         write_candidate_nodes(state, lane, sheet, slot)
 
 
-implement(core.reset, DagStateType, reset)
-implement(core.advance, DagStateType, advance)
-implement(core.resume, DagStateType, resume)
-implement(core.prepare, DagStateType, prepare)
-implement(core.observe, DagStateType, observe)
-implement(core.list_legal, DagStateType, list_legal)
-implement(core.summarise, DagStateType, write_globals)
+core.implement_all(DagStateType, reset, advance, resume, prepare, observe, list_legal, summarise)

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from time import perf_counter
 
-import numpy as np
-
 from slipstream.core.bracket import Bracket
-from slipstream.core.search import search
+from slipstream.core.search import best_policy, search
 from slipstream.core.simulator import Simulator
 from slipstream.dag.bounds import least_job_seconds, least_makespan
 from slipstream.dag.hindsight import jobs_of_episode
-from slipstream.dag.metrics import metrics
 from slipstream.dag.scenario import DagScenario, NoHorizon
 from slipstream.dag.schedule import least_cost
 from slipstream.errors import InputError, LawError
-from slipstream.policies.base import find, names
 
 MOST_TASKS = 40
 """Tasks of an episode that is planned and searched."""
@@ -33,7 +29,7 @@ def bracket(scenario: DagScenario, seed: int, namespace: str = "test", seconds: 
         raise InputError("oracle: the episode is cut off or discounted: expected no horizon and no discount")
     began = perf_counter()
     simulator = Simulator(scenario)
-    source, best, events = _best_policy(simulator, seed, namespace)
+    source, best, events = best_policy(simulator, seed, namespace)
     jobs = jobs_of_episode(scenario, events, seed, namespace)
     job_seconds, method = least_job_seconds(scenario, jobs)
     makespan, other = least_makespan(scenario, jobs)
@@ -54,14 +50,3 @@ def bracket(scenario: DagScenario, seed: int, namespace: str = "test", seconds: 
         raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE * abs(bound)
     return Bracket(best, best if exact else bound, exact, source, method, perf_counter() - began)
-
-
-def _best_policy(simulator: Simulator, seed: int, namespace: str) -> tuple[str, float, np.ndarray]:
-    best: tuple[str, float, np.ndarray] | None = None
-    for name in names("dag"):
-        events = simulator.play(find(name, "dag"), seed, namespace)
-        reward = metrics(simulator.scenario, events)["reward"]
-        if best is None or reward > best[1]:
-            best = (name, reward, events)
-    assert best is not None
-    return best

@@ -30,23 +30,13 @@ from slipstream.dag.features import (
     WORK,
 )
 from slipstream.policies.base import choice
+from slipstream.policies.rows import random_row
 
 
 @choice("dag")
 def random(globals_row, rows, mask):
     """Any stage, then any number of executors, each as likely as the others; never stops before it must."""
-    last = mask.shape[0] - 1
-    listed = int(globals_row[ROWS])
-    legal = 0
-    for row in range(listed):
-        legal += mask[row]
-    left = int(globals_row[COIN] * legal)
-    for row in range(listed):
-        if mask[row]:
-            if left == 0:
-                return row
-            left -= 1
-    return last
+    return random_row(mask, int(globals_row[ROWS]), globals_row[COIN])
 
 
 @kernel

@@ -7,10 +7,11 @@ from numba import types
 from numba.experimental import structref
 
 from slipstream.core.jit import entry
+from slipstream.core.job_stream import ARRIVAL_FIELDS, STREAM_FIELDS
 from slipstream.core.lanes import LANE_FIELDS
 from slipstream.core.structs import struct
+from slipstream.core.window import LIST_FIELDS, ROW_FIELDS
 
-BATCH, POISSON, TRACE = range(3)
 NO_HORIZON, FIXED, MEMORYLESS = range(3)
 CHOOSE_STAGE, CHOOSE_COUNT = range(2)
 """Phases of a choice."""
@@ -19,19 +20,15 @@ IDLE, RUNNING, MOVING = range(3)
 FRESH, FIRST, REST = range(3)
 """How a task finds its executor: idle before or just arrived, from another stage of the job, or from the same stage."""
 JOB_SECONDS, MAKESPAN = range(2)
-DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
-"""What the counts of a sheet say: the first two to everybody, the others how much of it is filled."""
 NOWHERE = -1
 """In place of a job: the common pool. In place of a stage: the pool of the job."""
 
 MACHINE = np.dtype(
     [
+        *ARRIVAL_FIELDS,
+        *ROW_FIELDS,
         ("executors", "i8"),
         ("moving_delay", "i8"),
-        ("jobs", "i8"),  # jobs of an episode
-        ("arrival", "i8"),
-        ("mean_gap", "f8"),
-        ("initial_jobs", "i8"),
         ("compat", "i8"),  # 1 for the rules of the published simulators
         ("horizon_kind", "i8"),
         ("horizon", "f8"),
@@ -40,8 +37,6 @@ MACHINE = np.dtype(
         ("failure_share", "f8"),
         ("most_failures", "i8"),
         ("plain", "i8"),  # 1 if every executor has speed 1 and no task straggles
-        ("rows", "i8"),  # candidate rows that an observation has, but for the last
-        ("all_rows", "i8"),  # candidate rows that compiled policies see, the last included
         ("window_candidates", "i8"),
         ("window_nodes", "i8"),
         ("window_edges", "i8"),
@@ -73,13 +68,13 @@ STAGE = np.dtype(
     align=True,
 )
 WAVE = np.dtype([("first_sample", "i4"), ("samples", "i4"), ("delay", "i8")], align=True)
-ARRIVAL_ROW = np.dtype([("time", "i8"), ("template", "i8")], align=True)
 
 LANE = np.dtype(
     [
         *LANE_FIELDS,
+        *STREAM_FIELDS,
+        *LIST_FIELDS,
         ("phase", "i8"),
-        ("arrived", "i8"),
         ("active", "i8"),  # jobs that have arrived and are not done
         ("finished", "i8"),
         ("running", "i8"),  # executors that run a task
@@ -94,8 +89,6 @@ LANE = np.dtype(
         ("round_number", "i8"),
         ("round_commitments", "i8"),  # commitments to stages in this round
         ("commitments", "i8"),  # records of commitments
-        ("candidates", "i8"),  # stages that can be chosen
-        ("shown", "i8"),  # how many of them are in the window
         ("shown_jobs", "i8"),  # jobs in the window
         ("chosen_job", "i8"),
         ("chosen_stage", "i8"),
@@ -110,8 +103,6 @@ LANE = np.dtype(
         ("busy_time", "i8"),  # executor-nanoseconds spent on tasks
         ("work", "i8"),  # expected work of tasks not started, all jobs, at the last choice
         ("parameter", "f8"),  # of the policy that plays, where it has one; set from outside
-        ("arrival_key", "u8"),
-        ("template_key", "u8"),
     ],
     align=True,
 )

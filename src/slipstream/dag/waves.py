@@ -11,10 +11,11 @@ import math
 import numpy as np
 
 from slipstream.core.jit import inlined, kernel
+from slipstream.core.job_stream import FIRST_JOB_STREAM
 from slipstream.core.rng import stream_key, uniform
 
-ARRIVALS, TEMPLATES, FIRST_JOB_STREAM, STREAMS_PER_JOB = 1, 2, 3, 3
-"""Streams of random numbers: gaps, templates, and of each job durations, stragglers and failures."""
+STREAMS_PER_JOB = 3
+"""Streams of random numbers of each job: durations, stragglers and failures."""
 DURATIONS, STRAGGLERS, FAILURES = range(3)
 STAGE_STRIDE = 2**32
 """Counters of one stage are those of the stage before it plus this."""

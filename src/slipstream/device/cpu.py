@@ -200,12 +200,14 @@ class CpuStreams(Streams):
             self._ready[stream], self._early_deaths[stream] = True, 0
             self._since[stream] = ended
             return None
+        self._running[stream] = False
+        self._lengths[stream] = length
+        if status == DONE:
+            return Completion(stream, ended, "", ended - began)
         told = text.rstrip(b"\0").decode(errors="replace")
         if status == BROKEN:
             raise DeviceError(f"stream {stream}: the worker cannot run the models: {told}")
-        self._running[stream] = False
-        self._lengths[stream] = length
-        return Completion(stream, ended, "" if status == DONE else told or "failed", ended - began)
+        return Completion(stream, ended, told or "failed", ended - began)
 
     def _bury(self, stream: int) -> Completion | None:
         """Replace a worker that died; its run, if it had one, has failed."""

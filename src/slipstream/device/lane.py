@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,40 +19,52 @@ FIRST_TICK = 1
 class DeviceLane(Simulator):
     """A lane that follows a device.
 
-    `follow` tells it what happened; while it is `asking`, `decide` lets a policy choose; `running` says what the device
-    is to do.
+    `end` and `follow` tell it what happened; while it is `asking`, `decide` lets a policy choose; `running` says what
+    the device is to do.
     """
 
     def __init__(self, scenario: Any) -> None:
         super().__init__(scenario)
         streams = len(self.arrays["streams"][0])
-        self.ended = np.full(streams, NEVER, np.int64)
-        """When the run of each stream ended, NEVER while it goes on; the device writes it, `follow` reads it."""
-        self.failed = np.zeros(streams, np.int64)
+        self._ended = np.full(streams, NEVER, np.int64)
+        """When the run of each stream ended, NEVER while it goes on."""
+        self._failed = np.zeros(streams, np.int64)
+        self._told: list[int] = []
+        """Streams whose runs have ended since the last `follow`."""
         self._kept: list[np.ndarray] = []
         self._streams = self.arrays["streams"][0]
 
     def begin(self, seed: int, namespace: str) -> None:
         """Start an episode at the first tick of its clock."""
         self._kept.clear()
-        self.ended.fill(NEVER)
-        self.failed.fill(0)
+        self._forget()
         self.header["clock"] = FIRST_TICK
         lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
         self._settle()
 
+    def end(self, stream: int, time: int, failed: bool = False) -> None:
+        """Note that the run of a stream has ended; `follow` applies it."""
+        self._ended[stream], self._failed[stream] = time, failed
+        self._told.append(stream)
+
     def follow(self, clock: int, last: bool = False) -> None:
         """Apply all that has happened up to a time; with `last`, end the episode there."""
-        clock = max(clock, int(self.ended[self.ended < NEVER].max(initial=0)))
-        lanes.follow_lane(self.spec, self.state, 0, clock, self.ended, self.failed, last)
+        for stream in self._told:
+            clock = max(clock, int(self._ended[stream]))
+        lanes.follow_lane(self.spec, self.state, 0, clock, self._ended, self._failed, last)
         self._settle()
-        self.ended.fill(NEVER)
-        self.failed.fill(0)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Take the ends of runs as applied. Few streams end at a time, so that is quicker one by one."""
+        for stream in self._told:
+            self._ended[stream], self._failed[stream] = NEVER, 0
+        self._told.clear()
 
     def decide(self, policy: Policy) -> None:
         """Let a policy make the choice that is due: the same object, and the same code, as in a simulation."""
-        if isinstance(policy, WholeEpisodes):
-            policy.run(self, 1)
+        if _decides_in_compiled_code(type(policy)):
+            policy.run(self, 1)  # type: ignore[attr-defined]
         else:
             lanes.step_lane(self.spec, self.state, 0, int(policy.choose(*self.observe())))
         self._settle()
@@ -79,3 +92,9 @@ class DeviceLane(Simulator):
     def events(self) -> np.ndarray:
         """Return the whole event log."""
         return np.concatenate([*self._kept, self.log()])
+
+
+@cache
+def _decides_in_compiled_code(kind: type) -> bool:
+    """Return whether policies of a class do; asked at every dispatch, where looking at a protocol takes too long."""
+    return issubclass(kind, WholeEpisodes)

@@ -171,9 +171,8 @@ class Runtime:
         task, job, variant = self._jobs.pop(stream)
         if completion.ended - self._zero > self._horizon:
             return  # the episode is over: in the log this job is still running
-        lane.ended[stream] = max(1, completion.ended - self._zero)
+        lane.end(stream, max(1, completion.ended - self._zero), failed=bool(completion.error))
         if completion.error:
-            lane.failed[stream] = 1
             found.faults.append((task, job, completion.error))
             return
         found.service_ns.append((task, variant, completion.device_ns))

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic_ns
 
@@ -20,6 +21,8 @@ from slipstream.device.models import Model
 from slipstream.device.wire import BROKEN, DONE, FAILED, ORDER, OUTPUT_NUMBERS, READY, REPLY, Place, receive_exactly
 
 WARM_RUNS = 3
+LINGER_NS = 500_000
+"""For which a worker looks out for its next order before it sleeps: a core that sleeps takes long to wake up."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -78,6 +81,7 @@ def serve(orders: socket.socket, desk: Desk) -> None:
     """Work until nobody orders any more."""
     reply(orders, READY)
     while True:
+        linger(orders)
         message = receive_exactly(orders, ORDER.size)
         if message is None:
             return
@@ -88,6 +92,15 @@ def serve(orders: socket.socket, desk: Desk) -> None:
             reply(orders, DONE, length, began)
         except Exception as error:  # whatever a model may raise: its job has failed, and that is all
             reply(orders, FAILED, 0, began, one_line(error))
+
+
+def linger(orders: socket.socket) -> None:
+    """Return as soon as there is something to read, or after a short while."""
+    until = monotonic_ns() + LINGER_NS
+    while monotonic_ns() < until:
+        with suppress(BlockingIOError):
+            orders.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return
 
 
 def reply(to: socket.socket, status: int, length: int = 0, began: int = 0, text: str = "") -> None:

@@ -22,15 +22,8 @@ class EdgeFamily(Family):
     time_unit = "ms"
     nanoseconds_per_unit = 1_000_000
     reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation", "energy")
-    scenario_package = "slipstream.edge.scenarios"
     default_policy = "edf"
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
-
-    @property
-    def scenario_type(self) -> type[EdgeScenario]:
-        from slipstream.edge.scenario import EdgeScenario
-
-        return EdgeScenario
 
     def still_to_earn(self, scenario: EdgeScenario, seed: int, namespace: str) -> Callable[[Any], float]:
         from slipstream.edge.oracle import still_to_earn

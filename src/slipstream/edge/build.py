@@ -12,9 +12,7 @@ from slipstream.core.eventlog import EVENT
 from slipstream.core.heap import NEVER, empty_heap
 from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds
-from slipstream.core.structs import make_struct
 from slipstream.edge import features as f
-from slipstream.edge import observation  # noqa: F401  registers the family's compiled functions
 from slipstream.edge import state as k
 from slipstream.edge.arrivals import trace_times
 from slipstream.edge.scenario import (
@@ -96,11 +94,6 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
     }
 
 
-def make_spec(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled specification."""
-    return make_struct(k.make_spec, k.EdgeSpecType, arrays)
-
-
 def state_arrays(scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
     tasks, streams = len(scenario.tasks), scenario.device.streams
@@ -121,11 +114,6 @@ def state_arrays(scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str,
         "log": np.zeros((lanes, log_rows), EVENT),
         "crew": np.zeros((lanes, streams), k.CREW),
     }
-
-
-def make_state(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled state."""
-    return make_struct(k.make_state, k.EdgeStateType, arrays)
 
 
 def _loads(scenario: EdgeScenario) -> bool:

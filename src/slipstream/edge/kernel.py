@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EXPIRE, REJECT
+from slipstream.core.eventlog import ARRIVAL, DROP, EXPIRE, REJECT
 from slipstream.core.heap import NEVER, clear, earliest_slot, earliest_time, schedule
 from slipstream.core.jit import inlined, kernel
-from slipstream.core.lanes import ASKING, LOG_FULL, PENDING, TERMINATED, TRUNCATED, record
-from slipstream.core.rng import episode_key, stream_key
+from slipstream.core.lanes import (
+    ASKING,
+    LOG_FULL,
+    PENDING,
+    TERMINATED,
+    TRUNCATED,
+    begin_episode,
+    end_episode,
+    log_is_full,
+    record,
+)
+from slipstream.core.rng import stream_key
 from slipstream.edge.memory import fit
 from slipstream.edge.queues import begin_spells, dequeue, discard, enqueue, next_release, schedule_release
 from slipstream.edge.slots import arrival_slot, effect_slot, horizon_slot
@@ -59,12 +69,6 @@ def expire(spec, state, lane, task):
     """Drop the oldest waiting job of a task at its deadline."""
     dequeue(spec, state, lane, task)
     discard(spec, state, lane, task, state.lanes[lane].taken_job, EXPIRE)
-
-
-@kernel
-def end_episode(state, lane, status):
-    state.lanes[lane].status = status
-    record(state, lane, END, -1, -1, -1, -1)
 
 
 @inlined
@@ -273,9 +277,8 @@ def resume(spec, state, lane):
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        log_full = state.log.shape[1] > 0 and header.log_rows + spec.device[0].log_margin > state.log.shape[1]
         # After the end nothing more is written: its row stays, and the status with it.
-        if log_full and header.status == ASKING:
+        if log_is_full(state, lane, spec.device[0].log_margin) and header.status == ASKING:
             header.status = LOG_FULL
             return
         if header.status == ASKING and work_is_over(spec, state, lane):
@@ -333,16 +336,7 @@ def advance(spec, state, lane, action):
 def reset(spec, state, lane, seed, namespace):
     """Start an episode and run to its first choice."""
     header = state.lanes[lane]
-    header.now = 0
-    header.seed = seed
-    header.namespace = namespace
-    header.key = episode_key(namespace, seed)
-    header.choices = 0
-    header.events = 0
-    header.step_began = 0
-    header.illegal = 0
-    header.mistakes = 0
-    header.log_rows = 0
+    begin_episode(header, seed, namespace)
     header.waiting = 0
     header.waiting_tasks = 0
     header.backlog = 0

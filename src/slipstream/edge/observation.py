@@ -9,8 +9,7 @@ import math
 
 from slipstream.core import lanes as core
 from slipstream.core.heap import NEVER
-from slipstream.core.jit import implement, inlined, kernel
-from slipstream.core.rng import stream_key, uniform
+from slipstream.core.jit import inlined, kernel
 from slipstream.core.sheets import put
 from slipstream.edge import features as f
 from slipstream.edge.kernel import advance, follow, may_dispatch, may_preempt, reset, resume
@@ -218,7 +217,7 @@ def write_wait(spec, state, lane, sheet, slot):
 
 
 @kernel
-def write_globals(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, sheet, slot):
     """Write the state of the whole device."""
     row, image = sheet.globals[slot], sheet.global_image
     device = spec.device[0]
@@ -249,14 +248,14 @@ def write_globals(spec, state, lane, sheet, slot):
     if not device.simple:
         put(row, image, f.POWER, header.power)
     if sheet.globals.shape[1] > f.COIN:
-        put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
+        put(row, image, f.COIN, core.toss_coin(header))
 
 
 @kernel
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice; unless `afresh`, only what changed since the last time."""
     note_crew(spec, state, lane)
-    write_globals(spec, state, lane, sheet, slot)
+    summarise(spec, state, lane, sheet, slot)
     write_wait(spec, state, lane, sheet, slot)
     for task in range(spec.tasks.shape[0]):
         counts = state.tasks[lane, task]
@@ -322,11 +321,4 @@ def list_preemptions(spec, state, lane, task, sheet, slot, listed):
     return listed
 
 
-implement(core.reset, EdgeStateType, reset)
-implement(core.advance, EdgeStateType, advance)
-implement(core.resume, EdgeStateType, resume)
-implement(core.follow, EdgeStateType, follow)
-implement(core.prepare, EdgeStateType, prepare)
-implement(core.observe, EdgeStateType, observe)
-implement(core.list_legal, EdgeStateType, list_legal)
-implement(core.summarise, EdgeStateType, write_globals)
+core.implement_all(EdgeStateType, reset, advance, resume, follow, prepare, observe, list_legal, summarise)

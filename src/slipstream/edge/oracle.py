@@ -11,18 +11,16 @@ import math
 from collections.abc import Callable
 from time import perf_counter
 
-import numpy as np
-
 from slipstream.core.bracket import Bracket
+from slipstream.core.search import best_policy
 from slipstream.core.simulator import Simulator
 from slipstream.edge.hindsight import jobs_of, plain
-from slipstream.edge.metrics import metrics
 from slipstream.edge.relaxation import relaxation
 from slipstream.edge.scenario import Closed, EdgeScenario
 from slipstream.edge.schedule import Schedule, play
 from slipstream.edge.search import search
 from slipstream.errors import InputError, LawError
-from slipstream.policies.base import find, names
+from slipstream.policies.base import find
 
 SHORT = 60
 """Most jobs of an episode that is solved; beyond, only the relaxation is."""
@@ -35,7 +33,7 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
     _check_open(scenario)
     began = perf_counter()
     simulator = Simulator(scenario)
-    source, best, events = _best_policy(simulator, seed, namespace)
+    source, best, events = best_policy(simulator, seed, namespace)
     jobs = jobs_of(scenario, events, seed, namespace)
     bound, method = relaxation(scenario, jobs), "relaxation"
     short = len(jobs) <= SHORT
@@ -82,14 +80,3 @@ def still_to_earn(scenario: EdgeScenario, seed: int, namespace: str) -> Callable
 def _check_open(scenario: EdgeScenario) -> None:
     if any(isinstance(task.arrival, Closed) for task in scenario.tasks):
         raise InputError("oracle: closed-loop tasks release by what the policy does: expected other arrival kinds")
-
-
-def _best_policy(simulator: Simulator, seed: int, namespace: str) -> tuple[str, float, np.ndarray]:
-    best: tuple[str, float, np.ndarray] | None = None
-    for name in names("edge"):
-        events = simulator.play(find(name, "edge"), seed, namespace)
-        reward = metrics(simulator.scenario, events)["reward"]
-        if best is None or reward > best[1]:
-            best = (name, reward, events)
-    assert best is not None
-    return best

@@ -30,21 +30,13 @@ from slipstream.edge.features import (
     WEIGHT,
 )
 from slipstream.policies.base import choice, rule
+from slipstream.policies.rows import random_row
 
 
 @choice("edge")
 def random(globals_row, rows, mask):
     """Any legal row, drop and wait included, each as likely as the others."""
-    legal = 0
-    for row in range(mask.shape[0]):
-        legal += mask[row]
-    left = int(globals_row[COIN] * legal)
-    for row in range(mask.shape[0]):
-        if mask[row]:
-            if left == 0:
-                return row
-            left -= 1
-    return mask.shape[0] - 1
+    return random_row(mask, mask.shape[0], globals_row[COIN])
 
 
 @rule("edge")

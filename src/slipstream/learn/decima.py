@@ -8,7 +8,7 @@ from torch_geometric.utils import scatter
 
 from slipstream.learn.graphs import Climb, PackedGraphs
 from slipstream.learn.networks import NetworkSettings, Scorer, linear_step, scale_step
-from slipstream.policies.operations import GLOBALS, LOGITS, NODES, ROWS, VALUE, Operation
+from slipstream.policies.operations import GLOBALS, NODES, ROWS, Operation
 
 
 class Decima(Scorer):
@@ -48,12 +48,7 @@ class Decima(Scorer):
         self.row_context = nn.Linear(width, width)
         self.row_node = nn.Linear(own, width)
         self.row_job = nn.Linear(own, width)
-        self.second = nn.Linear(width, width)
-        self.second_context = nn.Linear(width, width)
-        self.logit = nn.Linear(width, 1)
-        self.value_hidden = nn.Linear(width, width)
-        self.value = nn.Linear(width, 1)
-        self._initialise(self.logit, self.value)
+        self._add_heads()
         # Levels are many: what each adds must not grow from one to the next.
         nn.init.orthogonal_(self.climb.update.weight, gain=0.5)
 
@@ -91,15 +86,7 @@ class Decima(Scorer):
             Operation("add", "from_node", "hidden"),
             Operation("add", "from_job", "hidden"),
             Operation(act, "hidden", "hidden"),
-            linear_step("second_context", "context", "deep_context"),
-            linear_step("second", "hidden", "deep"),
-            Operation("add", "deep_context", "deep"),
-            Operation(act, "deep", "deep"),
-            linear_step("logit", "deep", LOGITS),
-            linear_step("value_hidden", "context", "outlook"),
-            Operation(act, "outlook", "outlook"),
-            linear_step("value", "outlook", "value_out"),
-            scale_step("value", "value_out", VALUE),
+            *self._head_steps("hidden"),
         )
 
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor, graphs: PackedGraphs) -> tuple[Tensor, Tensor]:
@@ -127,6 +114,4 @@ class Decima(Scorer):
         else:
             own_node = vectors.new_zeros((len(rows), vectors.shape[1]))
         hidden = act(hidden + self.row_node(own_node))
-        logits = self.logit(act(self.second(hidden) + self.second_context(context)[row_choice])).squeeze(1)
-        values = self.value(act(self.value_hidden(context))).squeeze(1)
-        return logits, values * self.value_scale + self.value_shift
+        return self._heads(hidden, context, row_choice)

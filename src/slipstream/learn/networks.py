@@ -76,14 +76,45 @@ class Scorer(nn.Module, ABC):
         self.register_buffer(f"{name}_scale", torch.ones(size))
         self.register_buffer(f"{name}_shift", torch.zeros(size))
 
-    def _initialise(self, logit: nn.Linear, value: nn.Linear) -> None:
-        """Start with orthogonal layers, and with logits near zero: every candidate is about as likely."""
+    def _add_heads(self) -> None:
+        """Add what makes logits and the value of hidden vectors and their context, and give all weights their start.
+
+        Layers are orthogonal at first, and logits near zero: every candidate is about as likely.
+        """
+        width = self.settings.width
+        self.second = nn.Linear(width, width)
+        self.second_context = nn.Linear(width, width)
+        self.logit = nn.Linear(width, 1)
+        self.value_hidden = nn.Linear(width, width)
+        self.value = nn.Linear(width, 1)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.orthogonal_(module.weight, gain=2**0.5)
                 nn.init.zeros_(module.bias)
-        nn.init.orthogonal_(logit.weight, gain=0.01)
-        nn.init.orthogonal_(value.weight, gain=1.0)
+        nn.init.orthogonal_(self.logit.weight, gain=0.01)
+        nn.init.orthogonal_(self.value.weight, gain=1.0)
+
+    def _head_steps(self, hidden: str) -> tuple[Operation, ...]:
+        """Return the heads as operations on hidden vectors of this name and on the context."""
+        act = self.settings.activation
+        return (
+            linear_step("second_context", "context", "deep_context"),
+            linear_step("second", hidden, "deep"),
+            Operation("add", "deep_context", "deep"),
+            Operation(act, "deep", "deep"),
+            linear_step("logit", "deep", LOGITS),
+            linear_step("value_hidden", "context", "outlook"),
+            Operation(act, "outlook", "outlook"),
+            linear_step("value", "outlook", "value_out"),
+            scale_step("value", "value_out", VALUE),
+        )
+
+    def _heads(self, hidden: Tensor, context: Tensor, choice_of: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of packed candidates, each of a choice, and the values of the choices."""
+        act = torch.relu if self.settings.activation == "relu" else torch.tanh
+        logits = self.logit(act(self.second(hidden) + self.second_context(context)[choice_of])).squeeze(1)
+        values = self.value(act(self.value_hidden(context))).squeeze(1)
+        return logits, values * self.value_scale + self.value_shift
 
     @abstractmethod
     def operations(self) -> tuple[Operation, ...]:
@@ -124,12 +155,7 @@ class CandidateScorer(Scorer):
             self.peak = nn.Linear(width, width)
         self.mean = nn.Linear(width, width)
         self.context_globals = nn.Linear(global_columns, width)
-        self.second = nn.Linear(width, width)
-        self.second_context = nn.Linear(width, width)
-        self.logit = nn.Linear(width, 1)
-        self.value_hidden = nn.Linear(width, width)
-        self.value = nn.Linear(width, 1)
-        self._initialise(self.logit, self.value)
+        self._add_heads()
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the network as operations for compiled code."""
@@ -161,15 +187,7 @@ class CandidateScorer(Scorer):
             linear_step("context_globals", "global_in", "context_now"),
             Operation("add", "context_now", "context"),
             Operation(act, "context", "context"),
-            linear_step("second_context", "context", "deep_context"),
-            linear_step("second", hidden, "deep"),
-            Operation("add", "deep_context", "deep"),
-            Operation(act, "deep", "deep"),
-            linear_step("logit", "deep", LOGITS),
-            linear_step("value_hidden", "context", "outlook"),
-            Operation(act, "outlook", "outlook"),
-            linear_step("value", "outlook", "value_out"),
-            scale_step("value", "value_out", VALUE),
+            *self._head_steps(hidden),
         )
 
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,10 +211,7 @@ class CandidateScorer(Scorer):
             mean = _sum(hidden, choice_of, len(counts)) / counts.unsqueeze(1)
             peak = _highest(hidden, choice_of, len(counts))
             context = context + self.mean(mean) + self.peak(peak)
-        context = act(context)
-        logits = self.logit(act(self.second(hidden) + self.second_context(context)[choice_of])).squeeze(1)
-        values = self.value(act(self.value_hidden(context))).squeeze(1)
-        return logits, values * self.value_scale + self.value_shift
+        return self._heads(hidden, act(context), choice_of)
 
 
 def linear_step(layer: str, source: str, target: str) -> Operation:

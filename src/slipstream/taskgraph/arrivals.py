@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.core.job_stream import ARRIVAL_ROW
 from slipstream.core.parts import nanoseconds
 from slipstream.errors import ScenarioError
 from slipstream.taskgraph.scenario import GraphTrace, TaskgraphScenario
-from slipstream.taskgraph.state import ARRIVAL_ROW
 from slipstream.taskgraph.templates import Library
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from slipstream.core.built import Built, keep_last
 from slipstream.core.eventlog import EVENT
 from slipstream.core.features import GraphShape
 from slipstream.core.heap import NEVER, empty_heap
+from slipstream.core.job_stream import BATCH, POISSON, TRACE
 from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds
-from slipstream.core.structs import make_struct
 from slipstream.errors import ScenarioError
 from slipstream.taskgraph import features as f
-from slipstream.taskgraph import observation  # noqa: F401  registers the family's compiled functions
 from slipstream.taskgraph import state as k
 from slipstream.taskgraph.arrivals import trace_rows
 from slipstream.taskgraph.scenario import (
@@ -58,31 +57,12 @@ class Sizes:
     log_margin: int
 
 
-@dataclass(frozen=True)
-class Built:
-    """A scenario as arrays."""
-
-    spec: dict[str, np.ndarray]
-    sizes: Sizes
-    library: Library
-
-
-_LAST: list[tuple[TaskgraphScenario, Built]] = []
-"""The scenarios built last: each part of an environment asks for one of them, and large graphs take time."""
-MOST_KEPT = 4
-
-
-def built(scenario: TaskgraphScenario) -> Built:
+@keep_last
+def built(scenario: TaskgraphScenario) -> Built[Sizes, Library]:
     """Return the scenario as arrays."""
-    for known, result in _LAST:
-        if known is scenario:
-            return result
     library = library_of(scenario)
     sizes = _sizes(scenario, library)
-    result = Built(_spec_arrays(scenario, library, sizes), sizes, library)
-    _LAST.insert(0, (scenario, result))
-    del _LAST[MOST_KEPT:]
-    return result
+    return Built(_spec_arrays(scenario, library, sizes), sizes, library)
 
 
 def _sizes(scenario: TaskgraphScenario, library: Library) -> Sizes:
@@ -162,11 +142,6 @@ def spec_arrays(scenario: TaskgraphScenario) -> dict[str, np.ndarray]:
     return built(scenario).spec
 
 
-def make_spec(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled specification."""
-    return make_struct(k.make_spec, k.TaskgraphSpecType, arrays)
-
-
 def state_arrays(scenario: TaskgraphScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
     sizes = built(scenario).sizes
@@ -192,11 +167,6 @@ def state_arrays(scenario: TaskgraphScenario, lanes: int, log_rows: int) -> dict
         "terms": np.zeros((lanes, 1)),
         "log": np.zeros((lanes, log_rows), EVENT),
     }
-
-
-def make_state(arrays: dict[str, np.ndarray]) -> Any:
-    """Build the compiled state."""
-    return make_struct(k.make_state, k.TaskgraphStateType, arrays)
 
 
 # The parts of a specification
@@ -238,11 +208,11 @@ def _machine(scenario: TaskgraphScenario, sizes: Sizes) -> np.ndarray:
         row["visibility"] = k.SEE_PARENTS
     elif isinstance(scenario.visibility, WindowVisible):
         row["visibility"], row["visible_tasks"] = k.SEE_WINDOW, scenario.visibility.tasks
-    row["arrival"] = k.TRACE
+    row["arrival"] = TRACE
     if isinstance(scenario.arrivals, GraphBatch):
-        row["arrival"] = k.BATCH
+        row["arrival"] = BATCH
     elif isinstance(scenario.arrivals, GraphStream):
-        row["arrival"] = k.POISSON
+        row["arrival"] = POISSON
         row["mean_gap"] = nanoseconds(scenario.arrivals.mean_gap_ms)
         row["initial_jobs"] = scenario.arrivals.initial_jobs
     if isinstance(scenario.noise, Additive):

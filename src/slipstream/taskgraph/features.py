@@ -5,7 +5,7 @@ Raw times are nanoseconds, raw sizes bytes, raw counts are as they are. Every ro
 
 from __future__ import annotations
 
-from slipstream.core.features import Feature, FeatureTable
+from slipstream.core.features import FOR_HEURISTICS, Feature, FeatureTable
 
 PER_MS = 1e-6
 PER_MB = 1e-6
@@ -58,9 +58,7 @@ GLOBAL = FeatureTable(
         Feature("soonest", "10 ms", "expected time until a running task ends", 0, 1000, PER_MS / 10),
         Feature("least_ahead", "10 ms", "expected time until some processor has nothing to do", 0, 1000, PER_MS / 10),
         Feature("memory_used", "share", "memory of the device that is asked, in use", 0, 1),
-        Feature("rows", "rows", "rows from this one on stand for nothing, but for the last", 0, 1, observed=False),
-        Feature("parameter", "number", "the number that a policy with one was given", 0, 1, observed=False),
-        Feature("coin", "number", "fresh random number in (0, 1) for policies that toss one", 0, 1, observed=False),
+        *FOR_HEURISTICS,
     )
 )
 """One row for the machine."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from slipstream.core.jit import inlined, kernel
 from slipstream.core.lanes import ASKING
-from slipstream.core.sheets import put
+from slipstream.core.sheets import close_candidate_nodes, close_graph, put
 from slipstream.taskgraph import features as f
 from slipstream.taskgraph.outlook import successors
 from slipstream.taskgraph.state import (
     CHOOSE_PROCESSOR,
     CHOOSE_TASK,
-    EDGES,
     HELD,
     HIDDEN,
-    NODES,
     QUEUED,
     READY,
-    ROW_NODES,
 )
 
 
@@ -88,15 +85,7 @@ def write_graph(spec, state, lane, sheet, slot):
         write_node(spec, state, lane, task, sheet.nodes[slot, node], sheet.node_image)
         sheet.node_job[slot, node] = state.jobs[lane, state.tasks[lane, task].job].place
         edges = write_edges(spec, state, lane, node, sheet.edges[slot], edges)
-    for node in range(header.listed, sheet.counts[slot, NODES]):
-        sheet.node_job[slot, node] = -1
-        for column in range(sheet.nodes.shape[2]):
-            sheet.nodes[slot, node, column] = 0.0
-    for edge in range(edges, sheet.counts[slot, EDGES]):
-        sheet.edges[slot, 0, edge] = -1
-        sheet.edges[slot, 1, edge] = -1
-    sheet.counts[slot, NODES] = header.listed
-    sheet.counts[slot, EDGES] = edges
+    close_graph(sheet, slot, header.listed, edges)
 
 
 @kernel
@@ -184,6 +173,4 @@ def write_candidate_nodes(state, lane, sheet, slot):
         if is_listed(state, lane, task):
             node = state.tasks[lane, task].node
         sheet.candidate_node[slot, row] = node
-    for row in range(listed, sheet.counts[slot, ROW_NODES]):
-        sheet.candidate_node[slot, row] = -1
-    sheet.counts[slot, ROW_NODES] = listed
+    close_candidate_nodes(sheet, slot, listed)

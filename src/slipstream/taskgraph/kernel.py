@@ -5,18 +5,17 @@ State changes in two ways only: `apply` an event, or let a choice take effect (`
 
 from __future__ import annotations
 
-import math
-
-from slipstream.core.eventlog import ARRIVAL, END, READY
+from slipstream.core.eventlog import ARRIVAL, READY
 from slipstream.core.heap import NEVER, clear, earliest_slot, earliest_time, schedule
 from slipstream.core.jit import inlined, kernel
-from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, record
-from slipstream.core.rng import episode_key, exponential, stream_key, uniform
+from slipstream.core.job_stream import FIRST_JOB_STREAM, begin_stream, next_arrival, template_of
+from slipstream.core.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full, record
+from slipstream.core.rng import stream_key
+from slipstream.core.window import candidate_of, is_wait
 from slipstream.taskgraph.memory import fetch, send, touch
 from slipstream.taskgraph.slots import arrival_slot, link_slot
 from slipstream.taskgraph.state import (
     ABSENT,
-    BATCH,
     CHOOSE_PROCESSOR,
     CHOOSE_QUEUED,
     CHOOSE_TASK,
@@ -24,7 +23,6 @@ from slipstream.taskgraph.state import (
     HOST,
     LINKS_PER_DEVICE,
     MAKESPAN,
-    POISSON,
     SEE_ALL,
     SEE_PARENTS,
     TO_HOST,
@@ -33,33 +31,7 @@ from slipstream.taskgraph.state import (
 from slipstream.taskgraph.tasks import can_start, finish, place, reveal, start, submit, take_queued, take_ready
 from slipstream.taskgraph.window import list_candidates
 
-ARRIVALS, TEMPLATES, FIRST_JOB_STREAM = 1, 2, 3
-"""Streams of random numbers: gaps, templates, and the durations of each job."""
-
 # Arrivals
-
-
-@kernel
-def next_arrival(spec, header):
-    """Return when the next job arrives, NEVER if none is left."""
-    machine = spec.machine[0]
-    if header.arrived >= machine.jobs:
-        return NEVER
-    if machine.arrival == BATCH:
-        return 0
-    if machine.arrival == POISSON:
-        if header.arrived < machine.initial_jobs:
-            return 0
-        return header.now + max(1, int(math.ceil(exponential(header.arrival_key, header.arrived, machine.mean_gap))))
-    return spec.arrivals[header.arrived].time
-
-
-@kernel
-def template_of(spec, header):
-    """Return what the next job is."""
-    if spec.arrivals.shape[0] > 0 and spec.arrivals[header.arrived].template >= 0:
-        return spec.arrivals[header.arrived].template
-    return int(uniform(header.template_key, header.arrived) * spec.templates.shape[0])
 
 
 @kernel
@@ -187,26 +159,18 @@ def end_step(spec, state, lane):
     header.elapsed = header.now - header.step_began
 
 
-@inlined
-def log_is_full(spec, state, lane):
-    """Return whether the log must be flushed before the next event."""
-    room = state.log.shape[1]
-    return room > 0 and state.lanes[lane].log_rows + spec.machine[0].log_margin > room
-
-
 @kernel
 def resume(spec, state, lane):
     """Apply events until a choice is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        if log_is_full(spec, state, lane):
+        if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
             return
         if header.done == spec.machine[0].jobs:
-            header.status = TERMINATED
             header.asked = -1
-            record(state, lane, END, -1, -1, -1, -1)
+            end_episode(state, lane, TERMINATED)
             break
         if look_for_choice(spec, state, lane):
             header.choices += 1
@@ -268,18 +232,6 @@ def take_what_is_there(spec, state, lane):
     return False
 
 
-@inlined
-def candidate_of(spec, state, lane, row):
-    """Return the place in the list that a row stands for, -1 if none."""
-    machine = spec.machine[0]
-    header = state.lanes[lane]
-    if 0 <= row < header.shown:
-        return row
-    if machine.rows < row < machine.rows + 1 + header.candidates - header.shown:
-        return header.shown + row - machine.rows - 1
-    return -1
-
-
 @kernel
 def may_wait(state, lane):
     """Return whether anything is to come: an event or, for a task, a processor that takes another from its queue."""
@@ -295,7 +247,7 @@ def decide(spec, state, lane, action):
     header.illegal = 0
     position = candidate_of(spec, state, lane, action)
     waits = position < 0 and may_wait(state, lane)
-    if position < 0 and not (waits and (action == machine.rows or action == machine.all_rows - 1)):
+    if position < 0 and not (waits and is_wait(machine, action)):
         header.illegal = 1
     header.mistakes += header.illegal
     if waits:
@@ -330,21 +282,10 @@ def reset(spec, state, lane, seed, namespace):
     """Start an episode and run to its first choice."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    header.now = 0
-    header.seed = seed
-    header.namespace = namespace
-    header.key = episode_key(namespace, seed)
-    header.arrival_key = stream_key(header.key, ARRIVALS)
-    header.template_key = stream_key(header.key, TEMPLATES)
-    header.choices = 0
-    header.events = 0
-    header.step_began = 0
-    header.illegal = 0
-    header.mistakes = 0
-    header.log_rows = 0
+    begin_episode(header, seed, namespace)
+    begin_stream(header)
     header.phase = CHOOSE_TASK
     header.asked_task = -1
-    header.arrived = 0
     header.done = 0
     header.finished = 0
     header.visible = 0

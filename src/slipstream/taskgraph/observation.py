@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from slipstream.core import lanes as core
 from slipstream.core.heap import NEVER
-from slipstream.core.jit import implement, inlined, kernel
-from slipstream.core.rng import stream_key, uniform
-from slipstream.core.sheets import put
+from slipstream.core.jit import inlined, kernel
+from slipstream.core.sheets import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.core.window import filled_rows
 from slipstream.taskgraph import features as f
 from slipstream.taskgraph.graph import list_nodes, write_candidate_nodes, write_graph
 from slipstream.taskgraph.kernel import advance, may_wait, reset, resume
@@ -19,11 +19,7 @@ from slipstream.taskgraph.state import (
     CHOOSE_PROCESSOR,
     CHOOSE_QUEUED,
     CHOOSE_TASK,
-    DISPATCH_ROWS,
     HOST,
-    LEGAL_ROWS,
-    ROWS,
-    ROWS_BEHIND,
     TaskgraphStateType,
 )
 
@@ -36,13 +32,7 @@ def prepare(spec, state, sheet):
         put(sheet.globals[slot], sheet.global_image, f.PROCESSORS, machine.processors)
         put(sheet.globals[slot], sheet.global_image, f.DEVICES, machine.devices)
         put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
-        for edge in range(sheet.edges.shape[2]):
-            sheet.edges[slot, 0, edge] = -1
-            sheet.edges[slot, 1, edge] = -1
-        for node in range(sheet.node_job.shape[1]):
-            sheet.node_job[slot, node] = -1
-        for row in range(sheet.candidate_node.shape[1]):
-            sheet.candidate_node[slot, row] = -1
+        clear_graph(sheet, slot)
 
 
 @kernel
@@ -143,25 +133,9 @@ def write_globals(spec, state, lane, sheet, slot):
     put(row, image, f.MEMORY_USED, state.memories[lane, node].used / spec.nodes[node].capacity if limited else 0.0)
     if row.shape[0] > f.COIN:
         behind = header.candidates - header.shown
-        put(row, image, f.ROWS, machine.rows + 1 + behind if behind > 0 else header.shown)
+        put(row, image, f.ROWS, filled_rows(machine, header.shown, behind))
         put(row, image, f.PARAMETER, header.parameter)
-        put(row, image, f.COIN, uniform(stream_key(header.key, 0), header.choices - 1))
-
-
-@kernel
-def clear_rows(sheet, slot, first, last):
-    """Empty rows that no longer stand for anything."""
-    for row in range(first, last):
-        sheet.mask[slot, row] = 0
-        for column in range(sheet.rows.shape[2]):
-            sheet.rows[slot, row, column] = 0.0
-
-
-@inlined
-def allow(sheet, slot, row, place):
-    """Note that a row may be chosen."""
-    sheet.mask[slot, row] = 1
-    sheet.legal[slot, place] = row
+        put(row, image, f.COIN, core.toss_coin(header))
 
 
 @kernel
@@ -189,11 +163,7 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
         sheet.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
     waits = asking and may_wait(state, lane)
-    sheet.mask[slot, last] = 1 if waits else 0
-    if waits:
-        sheet.legal[slot, dispatch] = last
-    sheet.counts[slot, DISPATCH_ROWS] = dispatch
-    sheet.counts[slot, LEGAL_ROWS] = dispatch + (1 if waits else 0)
+    close_rows(sheet, slot, dispatch, waits)
 
 
 @kernel
@@ -213,10 +183,4 @@ def observe(spec, state, lane, sheet, slot, afresh):
         write_candidate_nodes(state, lane, sheet, slot)
 
 
-implement(core.reset, TaskgraphStateType, reset)
-implement(core.advance, TaskgraphStateType, advance)
-implement(core.resume, TaskgraphStateType, resume)
-implement(core.prepare, TaskgraphStateType, prepare)
-implement(core.observe, TaskgraphStateType, observe)
-implement(core.list_legal, TaskgraphStateType, list_legal)
-implement(core.summarise, TaskgraphStateType, summarise)
+core.implement_all(TaskgraphStateType, reset, advance, resume, prepare, observe, list_legal, summarise)

@@ -13,6 +13,7 @@ import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.eventlog import ARRIVAL
+from slipstream.core.job_stream import FIRST_JOB_STREAM
 from slipstream.core.rng import NAMESPACES, episode_key, stream_key
 from slipstream.core.search import search
 from slipstream.core.simulator import Simulator
@@ -21,7 +22,6 @@ from slipstream.policies.base import find, names
 from slipstream.taskgraph.bounds import least_makespan
 from slipstream.taskgraph.build import built
 from slipstream.taskgraph.hindsight import Replay, durations_of_job
-from slipstream.taskgraph.kernel import FIRST_JOB_STREAM
 from slipstream.taskgraph.metrics import end_of, tasks_of
 from slipstream.taskgraph.scenario import AllVisible, TaskgraphScenario
 from slipstream.taskgraph.schedule import Solution, Work, solve

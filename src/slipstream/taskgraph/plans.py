@@ -16,9 +16,11 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from slipstream.taskgraph.build import Built, built
+from slipstream.core.built import Built
+from slipstream.taskgraph.build import Sizes, built
 from slipstream.taskgraph.scenario import TaskgraphScenario
 from slipstream.taskgraph.state import PLANNERS, READ, WRITE
+from slipstream.taskgraph.templates import Library
 
 Placed = list[tuple[int, int]]
 """Processor and turn of each task: which place it has among the tasks of its job on that processor."""
@@ -197,7 +199,7 @@ def problems(scenario: TaskgraphScenario) -> list[Problem]:
     return [_problem(parts, number) for number in range(len(parts.library.templates))]
 
 
-def _problem(parts: Built, number: int) -> Problem:
+def _problem(parts: Built[Sizes, Library], number: int) -> Problem:
     template = parts.library.templates[number]
     spec = parts.spec
     first_tile = int(spec["templates"][number]["first_tile"])

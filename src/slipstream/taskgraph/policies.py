@@ -13,6 +13,7 @@ import numpy as np
 
 from slipstream.core.jit import kernel
 from slipstream.policies.base import choice
+from slipstream.policies.rows import random_row
 from slipstream.taskgraph.features import (
     BEST_END,
     COIN,
@@ -37,18 +38,7 @@ from slipstream.taskgraph.state import CHOOSE_PROCESSOR, CHOOSE_QUEUED
 @choice("taskgraph")
 def random(globals_row, rows, mask):
     """Any row but waiting, each as likely as the others."""
-    last = mask.shape[0] - 1
-    listed = int(globals_row[ROWS])
-    legal = 0
-    for row in range(listed):
-        legal += mask[row]
-    left = int(globals_row[COIN] * legal)
-    for row in range(listed):
-        if mask[row]:
-            if left == 0:
-                return row
-            left -= 1
-    return last
+    return random_row(mask, int(globals_row[ROWS]), globals_row[COIN])
 
 
 @kernel

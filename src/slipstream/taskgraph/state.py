@@ -7,10 +7,11 @@ from numba import types
 from numba.experimental import structref
 
 from slipstream.core.jit import entry
+from slipstream.core.job_stream import ARRIVAL_FIELDS, STREAM_FIELDS
 from slipstream.core.lanes import LANE_FIELDS
 from slipstream.core.structs import struct
+from slipstream.core.window import LIST_FIELDS, ROW_FIELDS
 
-BATCH, POISSON, TRACE = range(3)
 CHOOSE_TASK, CHOOSE_PROCESSOR, CHOOSE_QUEUED = range(3)
 """Phases: a processor chooses among ready tasks, a task among processors, a processor among its queue."""
 HIDDEN, WAITING, READY, QUEUED, HELD, FINISHED = range(6)
@@ -26,14 +27,13 @@ SEE_ALL, SEE_PARENTS, SEE_WINDOW = range(3)
 NO_NOISE, ADDITIVE, LOGNORMAL = range(3)
 PLANNERS = ("heft", "peft", "cpop")
 MAKESPAN = 0
-DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
-"""What the counts of a sheet say: the first two to everybody, the others how much of it is filled."""
 
 MACHINE = np.dtype(
     [
+        *ARRIVAL_FIELDS,
+        *ROW_FIELDS,
         ("processors", "i8"),
         ("devices", "i8"),
-        ("jobs", "i8"),  # jobs of an episode
         ("tasks", "i8"),  # tasks of the largest template
         ("tiles", "i8"),  # tiles of the template that has most
         ("transfers", "i8"),  # 0 if every tile is everywhere
@@ -44,14 +44,9 @@ MACHINE = np.dtype(
         ("eviction", "i8"),
         ("visibility", "i8"),
         ("visible_tasks", "i8"),
-        ("arrival", "i8"),
-        ("mean_gap", "f8"),
-        ("initial_jobs", "i8"),
         ("noise", "i8"),
         ("spread", "f8"),  # standard deviation in ns, or of the logarithm
         ("floor", "f8"),
-        ("rows", "i8"),  # candidate rows that an observation has, but for the last
-        ("all_rows", "i8"),  # candidate rows that compiled policies see, the last included
         ("depth", "i8"),
         ("log_margin", "i8"),
         ("makespan", "f8"),
@@ -91,14 +86,14 @@ TILE = np.dtype(
     align=True,
 )
 PLAN = np.dtype([("processor", "i4"), ("turn", "i4")], align=True)
-ARRIVAL_ROW = np.dtype([("time", "i8"), ("template", "i8")], align=True)
 
 LANE = np.dtype(
     [
         *LANE_FIELDS,
+        *STREAM_FIELDS,
+        *LIST_FIELDS,
         ("phase", "i8"),
         ("asked_task", "i8"),  # -1 unless a task is asked
-        ("arrived", "i8"),
         ("done", "i8"),  # jobs that are
         ("finished", "i8"),  # tasks that have ended
         ("visible", "i8"),  # visible tasks not finished
@@ -107,14 +102,10 @@ LANE = np.dtype(
         ("running", "i8"),
         ("moving", "i8"),  # links that carry something
         ("touches", "i8"),
-        ("candidates", "i8"),  # rows of this choice
-        ("shown", "i8"),  # how many of them an observation has room for
         ("listed", "i8"),  # nodes of the graph
         ("ranks_stale", "i8"),
         ("step_counted", "i8"),  # time of the last choice, 0 before the first
         ("parameter", "f8"),  # of the policy that plays, where it has one; set from outside
-        ("arrival_key", "u8"),
-        ("template_key", "u8"),
     ],
     align=True,
 )

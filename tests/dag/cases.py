@@ -5,15 +5,16 @@ Times are in seconds. What is expected are the starts (time, job, stage, executo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from slipstream.core.eventlog import DONE, FAIL, MOVE, START
+from slipstream.dag.scenario import DagScenario
 from slipstream.scenario import load
-from tests.dag.adapter import KernelDag
-from tests.reference.dag_rows import ReferenceDag
+from tests.kernels import play_case
 
 Json = dict[str, Any]
 STOP = -1
@@ -169,22 +170,9 @@ CASES = [
 ]
 
 
-def play(case: Case, lane: Any) -> tuple[list[tuple[int, ...]], float]:
-    actions, total = list(case.actions), 0.0
-    while not lane.over:
-        mask = lane.mask()
-        action = actions.pop(0) if actions else mask.index(1)
-        lane.step(action if action >= 0 else len(mask) - 1)
-        assert not lane.illegal
-        total += lane.reward
-    assert not actions
-    return lane.log, total
-
-
-@pytest.mark.parametrize("make", [KernelDag, ReferenceDag], ids=["kernel", "reference"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_case(case: Case, make: Any) -> None:
-    log, total = play(case, make(load(case.scenario), 7))
+def check(case: Case, make: Callable[[DagScenario], Any]) -> None:
+    """Assert that a lane made of the case's scenario goes as worked out."""
+    log, total = play_case(case.actions, make(load(case.scenario)))
     rows = [(time / 1e9, kind, job, task, resource) for time, kind, task, job, _, resource in log]
     assert [(t, job, task, resource) for t, kind, job, task, resource in rows if kind == START] == case.starts
     assert [(t, job) for t, kind, job, _, _ in rows if kind == DONE] == case.done

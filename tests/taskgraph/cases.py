@@ -6,6 +6,7 @@ processor), transfers (time, tile, link), evictions (time, tile, node), and the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 
 from slipstream.core.eventlog import END, EVICT, MOVE, START
 from slipstream.scenario import load
-from tests.reference.taskgraph_rows import ReferenceTaskgraph
-from tests.taskgraph.adapter import KernelTaskgraph
+from slipstream.taskgraph.scenario import TaskgraphScenario
+from tests.kernels import play_case
 
 Json = dict[str, Any]
 WAIT = -1
@@ -307,24 +308,10 @@ CASES = [
 ]
 
 
-def play(case: Case, lane: Any) -> tuple[list[tuple[int, ...]], float]:
-    actions, total = list(case.actions), 0.0
-    while not lane.over:
-        mask = lane.mask()
-        action = actions.pop(0) if actions else mask.index(1)
-        lane.step(action if action >= 0 else len(mask) - 1)
-        assert not lane.illegal
-        total += lane.reward
-    assert not actions
-    return lane.log, total
-
-
-@pytest.mark.parametrize("make", [KernelTaskgraph, ReferenceTaskgraph], ids=["kernel", "reference"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_case(case: Case, make: Any) -> None:
-    lane = make(load(case.scenario), 7)
+def check(case: Case, make: Callable[[TaskgraphScenario], Any]) -> None:
+    """Assert that a lane made of the case's scenario goes as worked out."""
+    log, total = play_case(case.actions, make(load(case.scenario)))
     processors = sum(kind["count"] for kind in case.scenario["processors"])
-    log, total = play(case, lane)
     rows = [(time / 1e6, kind, job, number, resource) for time, kind, number, job, _, resource in log]
     assert [(t, job, number, resource) for t, kind, job, number, resource in rows if kind == START] == case.starts
     moves = [(t, tile, resource - processors) for t, kind, _, tile, resource in rows if kind == MOVE]
