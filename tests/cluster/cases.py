@@ -110,7 +110,7 @@ CASES = [
     ),
     Case(
         "a consolidated job waits for a node, a large one for whole nodes",
-        # Three GPUs are free at 1 s, but on two nodes. At 10 s the fourth job gets the other node, and what is left of one.
+        # Three GPUs are free at 1 s, but on two nodes. At 10 s the fourth job gets a whole node, and one GPU more.
         scenario(
             [(0.0, 2, 10.0), (0.0, 3, 10.0), (1.0, 3, 10.0), (2.0, 5, 10.0)],
             nodes=2,
