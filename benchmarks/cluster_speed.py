@@ -12,19 +12,23 @@ those of the best of many short rounds.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from options import speed_options
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-POLICIES = ("fifo", "sjf", "saf", "f1", "f4")
+POLICY = "saf"
+PLAYED = ("fifo", "sjf", "saf", "f1", "f4")
 SCENARIOS = ("cluster/lublin-256", "cluster/heavy", "cluster/bursty")
 LUBLIN, RICC = "swf/lublin_256.swf", "swf/RICC-2010-2.swf.gz"
 RICC_PROCESSORS = 8192
+WARM_UP_STEPS = 500
+"""Steps before the clock starts, in which queues fill."""
 
 
 def lublin(data: Path | None) -> dict[str, Any]:
@@ -34,44 +38,6 @@ def lublin(data: Path | None) -> dict[str, Any]:
         jobs = {"kind": "swf", "path": str((data / LUBLIN).resolve())}
     nodes = [{"name": "node", "count": 256, "gpus": 1}]
     return {"family": "cluster", "nodes": nodes, "jobs": jobs, "backfill": "easy", "hold": False}
-
-
-def jobs_per_second(scenario: Any, policy: str, seconds: float) -> float:
-    """Return jobs per second of whole episodes, without a log."""
-    from slipstream.core.simulator import Simulator
-    from slipstream.core.speed import best_rate, timed
-    from slipstream.policies import find
-
-    simulator, player = Simulator(scenario, log_rows=0), find(policy, "cluster")
-
-    def episode() -> int:
-        simulator.play(player, 0)
-        return int(simulator.header["done"])
-
-    return best_rate(timed(episode), seconds)
-
-
-def vector_steps_per_second(scenario: Any, lanes: int, seconds: float) -> float:
-    """Step the native vector env with the actions of the policy; choosing them is not counted."""
-    from slipstream.core.speed import best_rate
-    from slipstream.core.vector import SchedulingVectorEnv
-    from slipstream.policies import find
-
-    env, policy = SchedulingVectorEnv(lanes, "cluster", scenario, copy=False), find("saf", "cluster")
-    rows = env.single_action_space.n
-    env.reset(seed=0)
-
-    def step() -> tuple[int, float]:
-        actions = env.choose(policy)
-        actions[actions >= rows] = rows - 1
-        began = perf_counter()
-        env.step(actions)
-        return lanes, perf_counter() - began
-
-    try:
-        return best_rate(step, seconds)
-    finally:
-        env.close()
 
 
 def ricc(data: Path) -> dict[str, float]:
@@ -91,41 +57,38 @@ def ricc(data: Path) -> dict[str, float]:
     return {"jobs": float(simulator.header["done"]), "play_s": ended - built, "end_to_end_s": ended - began}
 
 
-def reference_ratio() -> float:
-    """Return how much faster whole episodes of `cluster/tiny` are than in the plain-Python reference."""
-    import numpy as np
+def reference_jobs_per_second(scenario: Any) -> float:
+    """Play the same policy in the plain-Python reference, once."""
+    from tests.kernels import play_reference
     from tests.reference.cluster_rows import ReferenceCluster
 
-    import slipstream
-    from slipstream.cluster import features
     from slipstream.policies import find
 
-    scenario, policy = slipstream.load("cluster/tiny"), find("saf", "cluster")
-    began = perf_counter()
     lane = ReferenceCluster(scenario, 0)
-    while not lane.over:
-        whole = lane.globals()
-        global_row = np.array([whole[name] for name in features.GLOBAL.names])
-        rows = np.array([[row[name] for name in features.CANDIDATE.names] for row in lane.rows()])
-        lane.step(policy.choose(global_row, rows, np.array(lane.mask(), np.int8)))
-    took = perf_counter() - began
-    return jobs_per_second(scenario, "saf", 0.5) / (len(lane.jobs) / took)
+    began = perf_counter()
+    play_reference(lane, find(POLICY, "cluster"))
+    return len(lane.jobs) / (perf_counter() - began)
 
 
 def measure(seconds: float, lanes: int, data: Path | None) -> dict[str, Any]:
     """Return every figure."""
     import slipstream
+    from slipstream.core.speed import counts_per_second, native_steps_per_second
+    from slipstream.policies import find
 
-    scenario = slipstream.load(lublin(data))
-    rates = {policy: jobs_per_second(scenario, policy, seconds) for policy in POLICIES}
-    steps = {name: vector_steps_per_second(slipstream.load(name), lanes, seconds) for name in SCENARIOS}
+    scenario, tiny, policy = slipstream.load(lublin(data)), slipstream.load("cluster/tiny"), find(POLICY, "cluster")
+    rates = {name: counts_per_second(scenario, find(name, "cluster"), "done", seconds) for name in PLAYED}
+    steps = {
+        name: native_steps_per_second(slipstream.load(name), lanes, 1, seconds, policy, WARM_UP_STEPS)
+        for name in SCENARIOS
+    }
     figures: dict[str, Any] = {
         "workload": "Lublin-1" if scenario.jobs.kind == "swf" else "generated",
         "jobs_per_s_easy": min(rates.values()),
         "jobs_per_s_easy_by_policy": rates,
         "vector_steps_per_s": steps[SCENARIOS[0]],
         "vector_steps_per_s_by_scenario": steps,
-        "reference_ratio": reference_ratio(),
+        "reference_ratio": counts_per_second(tiny, policy, "done", seconds) / reference_jobs_per_second(tiny),
     }
     if data is not None and (data / RICC).is_file():
         found = ricc(data)
@@ -134,18 +97,10 @@ def measure(seconds: float, lanes: int, data: Path | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--seconds", type=float, default=3.0, help="seconds per measurement")
-    parser.add_argument("--lanes", type=int, default=64, help="lanes of the vector env")
+    parser = speed_options(__doc__, seconds=3.0, lanes=64)
     parser.add_argument("--data", type=Path, default=None, help="folder with swf/lublin_256.swf and RICC")
     options = parser.parse_args()
-    figures = measure(options.seconds, options.lanes, options.data)
-    if options.json:
-        print(json.dumps(figures, indent=2))
-        return
-    for name, values in figures.items():
-        print(f"{name:28} {values}")
+    print(json.dumps(measure(options.seconds, options.lanes, options.data), indent=2))
 
 
 if __name__ == "__main__":

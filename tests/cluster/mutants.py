@@ -52,7 +52,6 @@ MUTANTS = [
         "stretched(expected_left(own), own.factor)",
     ),
     Mutant("the cost counts as work", COURSES, "now - own.start - own.setup", "now - own.start"),
-    Mutant("all work may be done", COURSES, "return min(done, own.left - 1)", "return done"),
     Mutant("interruptions forget service", COURSES, "    own.attained += header.now - own.start\n", ""),
     Mutant("power is not given back", COURSES, "    header.power -= own.power\n", ""),
     Mutant("slowdowns have no bound", COURSES, "slowdown = max(1.0, ", "slowdown = max(0.0, "),

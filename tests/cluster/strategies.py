@@ -1,7 +1,11 @@
-"""Hypothesis strategies for small cluster scenarios, on a coarse grid of time, so that events coincide."""
+"""Small cluster scenarios, on a coarse grid of time, so that events coincide, and with more jobs than GPUs.
+
+One number decides a scenario: drawn piece by piece, most would have few jobs, all alike.
+"""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,32 +15,38 @@ from slipstream.cluster.scenario import ClusterScenario
 from slipstream.errors import ScenarioError
 
 Json = dict[str, Any]
-WEIGHTS = st.sampled_from([1.0, 0.0, 0.5, 3.0])
+WEIGHTS = (1.0, 0.0, 0.5, 3.0)
 TERMS = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
-USERS = ["ann", "bob", "cid"]
+USERS = ("ann", "bob", "cid")
+PLACEMENTS = ("flat", "flat", "first-fit", "best-fit", "consolidate")
+ANY_RULE = ("easy", "easy", "easy", "easy", "strict", "greedy")
+FLAT_RULES = (*ANY_RULE, "conservative", "conservative")
 
 
-@st.composite
-def cluster_scenarios(draw: st.DrawFn) -> ClusterScenario:
+def cluster_scenarios() -> st.SearchStrategy[ClusterScenario]:
     """Draw a small valid scenario; one in six keeps the rules of the published simulator."""
-    compat = draw(st.integers(0, 5)) == 0
-    placement = "flat" if compat else draw(st.sampled_from(["flat", "flat", "first-fit", "best-fit", "consolidate"]))
+    return st.integers(0, 2**32 - 1).map(lambda lot: _scenario(Random(lot)))
+
+
+def _scenario(draw: Random) -> ClusterScenario:
+    unit = draw.choice([1.0, 1.0, 1.0, 7.0, 0.1, 1e-9, 1.37])
+    compat = draw.random() < 1 / 6
+    placement = "flat" if compat else draw.choice(PLACEMENTS)
     scenario: Json = {
         "family": "cluster",
         "name": "random",
         "placement": placement,
         "nodes": _nodes(draw, placement, compat),
-        "jobs": _jobs(draw),
-        "reward": {term: draw(WEIGHTS) for term in TERMS},
-        "window": {"jobs": draw(st.sampled_from([2, 3, 4, 32])), "running": draw(st.sampled_from([1, 2, 16]))},
+        "jobs": _jobs(draw, unit),
+        "reward": {term: draw.choice(WEIGHTS) for term in TERMS},
+        "window": {"jobs": draw.choice([2, 3, 4, 32]), "running": draw.choice([1, 2, 16])},
     }
     if compat:
-        scenario |= {"compat": "rlscheduler", "backfill": draw(st.sampled_from(["strict", "easy"]))}
+        scenario |= {"compat": "rlscheduler", "backfill": draw.choice(["strict", "easy", "easy"])}
     else:
-        _add_rules(draw, scenario)
-    if draw(st.integers(0, 3)) == 0:
-        count = draw(st.integers(1, 8))
-        scenario["episode"] = {"jobs": count, "held_out": draw(st.sampled_from([0.0, 0.3, 0.5]))}
+        _add_rules(draw, scenario, unit)
+    if draw.random() < 0.2:
+        scenario["episode"] = {"jobs": draw.randint(1, 8), "held_out": draw.choice([0.0, 0.3, 0.5])}
     return _with_a_job(scenario)
 
 
@@ -52,21 +62,21 @@ def _with_a_job(scenario: Json) -> ClusterScenario:
     return made
 
 
-def _nodes(draw: st.DrawFn, placement: str, compat: bool) -> list[Json]:
-    kinds = 1 if placement == "flat" else draw(st.integers(1, 3))
-    levels = 0 if compat else draw(st.sampled_from([0, 0, 1, 2]))
+def _nodes(draw: Random, placement: str, compat: bool) -> list[Json]:
+    kinds = 1 if placement == "flat" else draw.randint(1, 3)
+    levels = 0 if compat else draw.choice([0, 0, 1, 2])
     return [
         {
             "name": f"kind-{index}",
-            "count": draw(st.integers(1, 3)),
-            "gpus": draw(st.integers(1, 4)),
-            "speed": draw(st.sampled_from([1.0, 1.0, 2.0, 0.7])),
-            "rack_size": draw(st.sampled_from([None, 1, 2])),
-            "idle_w": draw(st.sampled_from([0.0, 50.0])),
-            "busy_w": draw(st.sampled_from([250.0, 300.0, 40.0])),
-            "node_w": draw(st.sampled_from([0.0, 10.5])),
+            "count": draw.randint(1, 3 if kinds == 1 else 2),
+            "gpus": draw.randint(1, 4),
+            "speed": draw.choice([1.0, 1.0, 2.0, 0.7]),
+            "rack_size": draw.choice([None, 1, 2]),
+            "idle_w": draw.choice([0.0, 50.0]),
+            "busy_w": draw.choice([250.0, 300.0, 40.0]),
+            "node_w": draw.choice([0.0, 10.5]),
             "caps": [
-                {"watts": 100.0, "time": draw(st.sampled_from([1.25, 1.5, 0.9])), "power": draw(st.floats(0.4, 1.0))}
+                {"watts": 100.0, "time": draw.choice([1.25, 1.5, 0.9]), "power": draw.choice([0.5, 0.73, 0.9])}
                 for _ in range(levels)
             ],
         }
@@ -74,39 +84,37 @@ def _nodes(draw: st.DrawFn, placement: str, compat: bool) -> list[Json]:
     ]
 
 
-def _jobs(draw: st.DrawFn) -> Json:
-    unit = draw(st.sampled_from([1.0, 1.0, 7.0, 0.1, 1e-9, 1.37]))
+def _jobs(draw: Random, unit: float) -> Json:
+    latest = draw.choice([4, 10, 20])
     listed = []
-    for _ in range(draw(st.integers(1, 10))):
-        run = unit * draw(st.integers(1, 12))
-        said = draw(st.sampled_from([1.0, 1.0, 1.5, 3.0, 0.5]))
-        job = {
-            "submit_s": unit * draw(st.integers(0, 20)),
-            "gpus": draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 5, 8])),
+    for _ in range(draw.choice([1, 3, 6, 8, 10, 12, 14])):
+        run = unit * draw.randint(1, 12)
+        job: Json = {
+            "submit_s": unit * draw.randint(0, latest),
+            "gpus": draw.choice([1, 1, 1, 2, 2, 3, 4, 5, 8]),
             "run_s": run,
-            "user": draw(st.sampled_from(USERS)),
+            "user": draw.choice(USERS),
         }
+        said = draw.choice([1.0, 1.0, 1.0, 1.5, 3.0, 0.5])
         if said != 1.0:
             job["requested_s"] = max(1e-9, said * run)
         listed.append(job)
     return {"kind": "list", "jobs": listed}
 
 
-def _add_rules(draw: st.DrawFn, scenario: Json) -> None:
+def _add_rules(draw: Random, scenario: Json, unit: float) -> None:
     flat = scenario["placement"] == "flat"
-    scenario["locality"] = {"nodes": draw(st.sampled_from([1.0, 1.5])), "racks": draw(st.sampled_from([1.0, 2.0]))}
-    rules = ["easy", "easy", "easy", "strict", "greedy", *(["conservative"] * 4 if flat else [])]
-    scenario["backfill"] = draw(st.sampled_from(rules))
-    scenario["hold"] = draw(st.booleans())
-    if draw(st.integers(0, 2)) == 0:
-        scenario["quotas"] = {draw(st.sampled_from(USERS)): draw(st.integers(1, 5)) for _ in range(2)}
-    if scenario["backfill"] in ("easy", "strict") and draw(st.booleans()):
-        scenario["preemption"] = {
-            "cost_s": draw(st.sampled_from([0.0, 1.0, 3.0])),
-            "least_run_s": draw(st.sampled_from([0.0, 0.0, 2.0])),
-            "round_s": draw(st.sampled_from([None, 1.0, 5.0])),
-        }
-    if scenario["backfill"] != "conservative" and draw(st.integers(0, 2)) == 0:
+    scenario["locality"] = {"nodes": draw.choice([1.0, 1.5]), "racks": draw.choice([1.0, 2.0])}
+    scenario["backfill"] = draw.choice(FLAT_RULES if flat else ANY_RULE)
+    scenario["hold"] = draw.random() < 0.5
+    if draw.random() < 1 / 3:
+        scenario["quotas"] = {user: draw.randint(1, 5) for user in draw.sample(USERS, 2)}
+    if scenario["backfill"] in ("easy", "strict") and draw.random() < 0.4:
+        cost = unit * draw.choice([0, 1, 3])
+        # Who has paid gets somewhere before it is interrupted again, so that every episode comes to an end.
+        least = cost + unit if cost else unit * draw.choice([0, 0, 2])
+        scenario["preemption"] = {"cost_s": cost, "least_run_s": least, "round_s": draw.choice([None, unit, 5 * unit])}
+    if scenario["backfill"] != "conservative" and draw.random() < 0.4:
         kinds = scenario["nodes"]
         idle = sum(kind["count"] * (kind["gpus"] * kind["idle_w"] + kind["node_w"]) for kind in kinds)
-        scenario["power"] = {"budget_w": idle + draw(st.sampled_from([250.0, 400.0, 800.0, 1500.0]))}
+        scenario["power"] = {"budget_w": idle + draw.choice([300.0, 500.0, 800.0, 1200.0])}

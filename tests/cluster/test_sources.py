@@ -176,13 +176,14 @@ def test_requested_times_exceed_run_times_as_asked_for() -> None:
 
 @pytest.mark.parametrize("gpu", MEASURED)
 def test_caps_are_the_means_of_the_zeus_traces(shared_data: Path, gpu: str) -> None:
-    groups: dict[tuple[str, ...], dict[int, tuple[float, float]]] = defaultdict(dict)
+    groups: dict[tuple[str, ...], dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     with (shared_data / "cluster" / "power_zeus" / f"summary_power_{gpu}.csv").open() as file:
         for row in csv.DictReader(file):
-            key = (row["dataset"], row["network"], row["batch_size"], row["optimizer"])
-            groups[key][int(row["power_limit"])] = (float(row["time_per_epoch"]), float(row["average_power"]))
+            key = (row["dataset"], row["network"], row["batch_size"])
+            groups[key][int(row["power_limit"])].append((float(row["time_per_epoch"]), float(row["average_power"])))
     most = max(limit for group in groups.values() for limit in group)
     for watts, time, power in MEASURED[gpu]:
-        pairs = [(g[int(watts)], g[most]) for g in groups.values() if int(watts) in g and most in g]
-        assert np.mean([one[0] / other[0] for one, other in pairs]) == pytest.approx(time, abs=0.01)
-        assert np.mean([one[1] / other[1] for one, other in pairs]) == pytest.approx(power, abs=0.01)
+        found = [
+            np.mean(g[int(watts)], 0) / np.mean(g[most], 0) for g in groups.values() if int(watts) in g and most in g
+        ]
+        assert np.mean(found, 0) == pytest.approx([time, power], abs=0.0015)

@@ -13,7 +13,7 @@ Choice = tuple[Job, int] | Job
 COLUMNS = [
     *["gpus_share", "expected", "log_expected", "log_area", "waited", "log_waited", "log_slowdown", "fits"],
     *["leaves_share", "before_shadow", "rank", "user_share", "user_jobs", "attained", "interrupted", "time_factor"],
-    *["added_power", "start", "interrupt", "dispatch", "wait", "job", "gpus", "level", "submitted", "left"],
+    *["added_power", "start", "interrupt", "dispatch", "wait", "job", "gpus", "level", "submitted", "left", "user"],
 ]
 
 
@@ -118,6 +118,7 @@ class ReferenceCluster(ReferenceMachine):
             "level": float(level),
             "submitted": job.submitted_s,
             "left": float(left),
+            "user": float(job.user),
         }
 
     def globals(self) -> Row:

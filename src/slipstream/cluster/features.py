@@ -45,6 +45,7 @@ CANDIDATE = FeatureTable(
         Feature("level", "level", "the row's level", 0, 1, observed=False),
         Feature("submitted", "s", "when the job was submitted, as its source counts", 0, 1, observed=False),
         Feature("left", "ns", "time that the job is expected to have before it at speed 1", 0, 1, observed=False),
+        Feature("user", "number", "number of the job's user", 0, 1, observed=False),
     )
 )
 """One row per waiting job that can be chosen and level, one per running job that can be interrupted; the last waits."""
@@ -103,7 +104,8 @@ GLOBAL = FeatureTable(
     LEVEL,
     SUBMITTED,
     LEFT,
-) = range(26)
+    USER,
+) = range(27)
 (
     TIME,
     FREE_SHARE,

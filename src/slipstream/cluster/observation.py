@@ -85,6 +85,7 @@ def write_row(spec, state, lane, code, rank, row, image):
         put(row, image, f.LEVEL, level)
         put(row, image, f.SUBMITTED, spec.jobs[header.first + job].submitted_s)
         put(row, image, f.LEFT, left)
+        put(row, image, f.USER, own.user)
 
 
 @kernel

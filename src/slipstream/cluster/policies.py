@@ -32,6 +32,7 @@ from slipstream.cluster.features import (
     START,
     SUBMITTED,
     TIME_FACTOR,
+    USER,
     USER_SHARE,
     WAITED,
 )
@@ -282,4 +283,25 @@ def tiresias_2q(globals_row, rows, mask):
         if scores[row] < np.inf:
             second = scores[row] >= globals_row[PARAMETER] * 1e9
             scores[row] = (2.0 if second else 0.0) + rows[row, START]
+    return serve(globals_row, rows, mask, scores)
+
+
+@choice("cluster")
+def max_min(globals_row, rows, mask):
+    """Max-min fair shares of the GPUs among users, filled up job by job, interrupting others; who runs goes first."""
+    scores = scores_of(globals_row, rows, mask, JOB, False)
+    by_number = np.argsort(scores, kind="mergesort")
+    # What each user holds beside the jobs that could be interrupted.
+    held = np.zeros(1 + int(rows[: scores.shape[0], USER].max()))
+    for row in range(scores.shape[0]):
+        if scores[row] < np.inf:
+            held[int(rows[row, USER])] = rows[row, USER_SHARE] * globals_row[ALL_GPUS]
+    for row in range(scores.shape[0]):
+        if rows[row, INTERRUPT] == 1.0:
+            held[int(rows[row, USER])] -= rows[row, GPUS]
+    for starts in (0.0, 1.0):
+        for row in by_number:
+            if scores[row] < np.inf and rows[row, START] == starts:
+                scores[row] = held[int(rows[row, USER])]
+                held[int(rows[row, USER])] += rows[row, GPUS]
     return serve(globals_row, rows, mask, scores)

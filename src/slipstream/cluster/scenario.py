@@ -294,10 +294,13 @@ class ClusterScenario(Part):
         return sum(kind.count * kind.gpus for kind in self.nodes)
 
     def resolved(self) -> dict[str, Any]:
-        """Return what decides the results: defaults filled in, and jobs by the digest of what they are."""
+        """Return what decides the results: defaults and caps filled in, and jobs by the digest of what they are."""
         from slipstream.cluster.arrivals import digest_of_jobs
+        from slipstream.cluster.caps import caps_of
 
         data = self.model_dump(mode="json")
+        for written, kind in zip(data["nodes"], self.nodes, strict=True):
+            written["caps"] = [cap.model_dump(mode="json") for cap in caps_of(kind)]
         data["jobs"] = digest_of_jobs(self)
         return data
 
