@@ -32,12 +32,16 @@ class Case:
     slowdown: float | None = None
 
 
-def scenario(jobs: list[tuple[float, ...]], nodes: Any = 1, gpus: int = 4, **rules: Any) -> Json:
+def scenario(
+    jobs: list[tuple[float, ...]], nodes: Any = 1, gpus: int = 4, users: tuple[str, ...] = (), **rules: Any
+) -> Json:
     """Return a cluster with jobs (submit, GPUs, run, requested)."""
-    listed = [
+    listed: list[Json] = [
         {"submit_s": job[0], "gpus": int(job[1]), "run_s": job[2], "requested_s": job[3] if len(job) > 3 else job[2]}
         for job in jobs
     ]
+    for job, user in zip(listed, users, strict=False):
+        job["user"] = user
     kinds = nodes if isinstance(nodes, list) else [{"name": "node", "count": nodes, "gpus": gpus}]
     return {"family": "cluster", "nodes": kinds, "jobs": {"kind": "list", "jobs": listed}, **rules}
 
@@ -182,6 +186,74 @@ CASES = [
         # At 10 s the third job comes before the first ends, and the second, chosen at 1 s, starts after it.
         scenario([(0.0, 4, 10.0), (1.0, 4, 10.0), (10.0, 1, 1.0)], compat="rlscheduler", backfill="easy"),
         [(0, 0), (10, 1), (20, 2)],
+    ),
+    Case(
+        "all that end at the shadow time are gone then",
+        # Two jobs end at 10 s: the third is reserved, and two of five GPUs are over; the fourth may have one of them.
+        scenario([(0.0, 2, 10.0), (0.0, 2, 10.0), (1.0, 3, 10.0), (2.0, 1, 20.0)], gpus=5),
+        [(0, 0), (0, 1), (2, 3), (10, 2)],
+    ),
+    Case(
+        "jobs that should have ended end now",
+        # At 8 s both running jobs are late, so both are taken to end now, and two GPUs are over.
+        scenario([(0.0, 2, 20.0, 5.0), (0.0, 2, 20.0, 7.0), (1.0, 3, 10.0), (8.0, 1, 20.0)], gpus=5),
+        [(0, 0), (0, 1), (8, 3), (20, 2)],
+    ),
+    Case(
+        "who passes takes from what is over",
+        # One of five GPUs is over at 10 s, so only one of the last two may pass.
+        scenario([(0.0, 3, 10.0), (1.0, 4, 10.0), (3.0, 1, 20.0), (3.0, 1, 20.0)], gpus=5),
+        [(0, 0), (3, 2), (10, 1), (20, 3)],
+    ),
+    Case(
+        "the shadow time is that of a place",
+        # At 10 s two GPUs are free, but on two nodes; at 20 s a whole node is. The last job ends at 17 s.
+        scenario(
+            [(0.0, 1, 10.0), (0.0, 1, 30.0), (0.0, 1, 20.0), (1.0, 2, 10.0), (2.0, 1, 15.0)],
+            nodes=2,
+            gpus=2,
+            placement="consolidate",
+        ),
+        [(0, 0), (0, 1), (0, 2), (2, 4), (20, 3)],
+    ),
+    Case(
+        "a job as large as the largest node stays on one",
+        scenario(
+            [(0.0, 4, 10.0), (1.0, 4, 10.0)],
+            [{"name": "small", "count": 2, "gpus": 2}, {"name": "large", "count": 1, "gpus": 4}],
+            placement="consolidate",
+        ),
+        [(0, 0), (10, 1)],
+    ),
+    Case(
+        "a reserved job counts in its user's quota",
+        scenario([(0.0, 3, 10.0), (1.0, 2, 10.0), (2.0, 1, 5.0)], users=("bob", "ann", "ann"), quotas={"ann": 2}),
+        [(0, 0), (10, 1), (20, 2)],
+    ),
+    Case(
+        "going on is no work",
+        # Two of ten seconds are done at 2 s, four more at 10 s, after three to go on; four are left at 14 s.
+        scenario([(0.0, 4, 10.0), (2.0, 4, 1.0), (10.0, 4, 1.0)], preemption={"cost_s": 3.0}),
+        [(0, 0), (2, 1), (3, 0), (10, 2), (11, 0)],
+        [(2, 0), (3, 1), (10, 0), (11, 2), (18, 0)],
+        actions=[0, 1, 1, 0, 1, 1],
+    ),
+    Case(
+        "the published shadow time is when there are enough GPUs",
+        scenario([(0.0, 1, 5.0), (0.0, 2, 10.0), (1.0, 4, 10.0), (2.0, 1, 6.0)], compat="rlscheduler", backfill="easy"),
+        [(0, 0), (0, 1), (2, 3), (10, 2)],
+    ),
+    Case(
+        "the published backfilling ends before the shadow time",
+        scenario([(0.0, 3, 10.0), (1.0, 4, 10.0), (2.0, 1, 8.0)], compat="rlscheduler", backfill="easy"),
+        [(0, 0), (10, 1), (20, 2)],
+    ),
+    Case(
+        "under the published rules jobs come before others end",
+        # At 10 s the last job comes, then the first ends and the second starts; so there are two to choose from.
+        scenario([(0.0, 4, 10.0), (1.0, 4, 10.0), (2.0, 4, 10.0), (10.0, 4, 1.0)], compat="rlscheduler"),
+        [(0, 0), (10, 1), (20, 3), (21, 2)],
+        actions=[0, 0, 1],
     ),
 ]
 

@@ -112,7 +112,7 @@ class Lublin(Generated):
     """Work that comes per second, as a share of `largest` GPUs; stretches the gaps."""
 
 
-class Synthetic(Generated):
+class SyntheticJobs(Generated):
     """Jobs with drawn gaps, run times and sizes."""
 
     kind: Literal["synthetic"]
@@ -130,7 +130,7 @@ class Synthetic(Generated):
     """How likely each is; alike if absent."""
 
     @model_validator(mode="after")
-    def _a_weight_for_each_size(self) -> Synthetic:
+    def _a_weight_for_each_size(self) -> SyntheticJobs:
         if self.size_weights is not None and len(self.size_weights) != len(self.sizes):
             text = "size_weights lists {found} but sizes {stated}: expected one for each size"
             raise PydanticCustomError("weights", text, {"found": len(self.size_weights), "stated": len(self.sizes)})
@@ -138,7 +138,7 @@ class Synthetic(Generated):
 
 
 JobSource = Annotated[
-    Swf | Philly | Helios | Openb | Listed | Lublin | Synthetic,
+    Swf | Philly | Helios | Openb | Listed | Lublin | SyntheticJobs,
     Field(discriminator="kind"),
 ]
 
@@ -189,7 +189,7 @@ class Locality(Part):
     """The same, in place of that, on more than one rack."""
 
 
-class Preemption(Part):
+class ClusterPreemption(Part):
     """Running jobs can be interrupted and go on later, anywhere."""
 
     cost_s: Seconds = 30.0
@@ -271,7 +271,7 @@ class ClusterScenario(Part):
     """Whether the chosen job that does not fit stays the chosen one until it starts; else the choice is made anew."""
     quotas: dict[Name, Gpus] = Field(default={})
     """Most GPUs that a user may hold at once, by name; no limit for others."""
-    preemption: Preemption | None = None
+    preemption: ClusterPreemption | None = None
     """None if absent."""
     power: Power = Power()
     """Budget, price and CO2."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from slipstream.cluster.arrivals import RawJobs
-from slipstream.cluster.scenario import Helios, Listed, Lublin, Openb, Philly, Swf, Synthetic
+from slipstream.cluster.scenario import Helios, Listed, Lublin, Openb, Philly, Swf, SyntheticJobs
 from slipstream.cluster.sources import swf, synthetic, tables
 
 
-def read_jobs(source: Swf | Philly | Helios | Openb | Listed | Lublin | Synthetic, folder: Path) -> RawJobs:
+def read_jobs(source: Swf | Philly | Helios | Openb | Listed | Lublin | SyntheticJobs, folder: Path) -> RawJobs:
     """Return the jobs that a scenario in a folder describes, as they are."""
     if isinstance(source, Swf):
         return swf.jobs(folder / source.path)
@@ -23,7 +23,7 @@ def read_jobs(source: Swf | Philly | Helios | Openb | Listed | Lublin | Syntheti
         return tables.openb(folder / source.path)
     if isinstance(source, Lublin):
         return synthetic.lublin(source)
-    if isinstance(source, Synthetic):
+    if isinstance(source, SyntheticJobs):
         return synthetic.jobs(source)
     return listed(source)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from slipstream.cluster.arrivals import RawJobs
-from slipstream.cluster.scenario import Generated, Lublin, Synthetic
+from slipstream.cluster.scenario import Generated, Lublin, SyntheticJobs
 
 DAY_S = 86_400.0
 
@@ -57,7 +57,7 @@ def _with_nights(gaps: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(days * DAY_S + np.interp(rest, ends, np.arange(25) * 3600.0)))
 
 
-def jobs(source: Synthetic) -> RawJobs:
+def jobs(source: SyntheticJobs) -> RawJobs:
     """Return jobs with the gaps, run times and sizes that the source asks for."""
     draw = np.random.Generator(np.random.Philox(source.seed))
     count = source.jobs
