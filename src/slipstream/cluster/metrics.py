@@ -9,7 +9,7 @@ import numpy as np
 from slipstream.cluster.build import built, idle_milliwatts, level_milliwatts
 from slipstream.cluster.scenario import ClusterScenario
 from slipstream.cluster.state import BOUND_S
-from slipstream.core.eventlog import ARRIVAL, END, FINISH, PREEMPT, START, TAKE
+from slipstream.core.eventlog import ARRIVAL, FINISH, PREEMPT, START, TAKE
 
 HOUR_NS = 3.6e12
 GAINS = ("throughput", "utilisation")
@@ -57,8 +57,7 @@ class Spans:
 
 def end_of(events: np.ndarray) -> int:
     """Return when the episode ended."""
-    ends = events["time"][events["kind"] == END]
-    return int(ends[-1]) if len(ends) else int(events["time"][-1])
+    return int(events["time"][-1]) if len(events) else 0
 
 
 def spans_of(events: np.ndarray) -> Spans:
@@ -151,8 +150,7 @@ def mean_by_user(jobs: Jobs, values: np.ndarray) -> np.ndarray:
 
 def finish_time_fairness(scenario: ClusterScenario, jobs: Jobs) -> np.ndarray:
     """Return each job's time in the system over that with an equal share of the cluster for each user (rho)."""
-    users = len(np.unique(jobs.user))
-    share = scenario.gpus / users
+    share = scenario.gpus / max(1, len(np.unique(jobs.user)))
     alone = jobs.run / 1e9 * np.maximum(1.0, jobs.gpus / share)
     return np.asarray(jobs.completion_s / np.maximum(alone, 1e-9))
 
@@ -229,28 +227,36 @@ def metrics(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
     allocated = integral(*busy_gpus(spans), end)
     return {
         "reward": reward_of(scenario, terms_of(scenario, events)),
-        "slowdown_mean": float(slowdown.mean()),
-        "slowdown_p95": float(np.percentile(slowdown, 95)),
-        "slowdown_p99": float(np.percentile(slowdown, 99)),
-        "slowdown_max": float(slowdown.max()),
-        "jct_mean_s": float(completion.mean()),
-        "jct_p50_s": float(np.percentile(completion, 50)),
-        "jct_p99_s": float(np.percentile(completion, 99)),
-        "wait_mean_s": float(waits.mean()),
-        "wait_p99_s": float(np.percentile(waits, 99)),
-        "wait_max_s": float(waits.max()),
+        "slowdown_mean": _mean(slowdown),
+        "slowdown_p95": _percentile(slowdown, 95),
+        "slowdown_p99": _percentile(slowdown, 99),
+        "slowdown_max": _percentile(slowdown, 100),
+        "jct_mean_s": _mean(completion),
+        "jct_p50_s": _percentile(completion, 50),
+        "jct_p99_s": _percentile(completion, 99),
+        "wait_mean_s": _mean(waits),
+        "wait_p99_s": _percentile(waits, 99),
+        "wait_max_s": _percentile(waits, 100),
         "makespan_s": end / 1e9,
-        "throughput_per_h": len(completion) / hours,
-        "allocation": allocated / (scenario.gpus * hours),
+        "throughput_per_h": len(completion) / hours if hours else 0.0,
+        "allocation": allocated / (scenario.gpus * hours) if hours else 0.0,
         "fragmentation": fragmentation(scenario, events, spans, end),
         "jain_users": jain(mean_by_user(jobs, slowdown)),
-        "rho_mean": float(rho.mean()),
-        "rho_max": float(rho.max()),
-        "unfair_share": float((rho > 1.0).mean()),
+        "rho_mean": _mean(rho),
+        "rho_max": _percentile(rho, 100),
+        "unfair_share": _mean(rho > 1.0),
         "interruptions": float(jobs.interrupted.sum()),
         "energy_kwh": energy,
         "cost": by_the_hour(times, power, end, scenario.power.price_per_kwh) / 1e3,
         "co2_kg": by_the_hour(times, power, end, scenario.power.co2_g_per_kwh) / 1e6,
-        "power_peak_w": float(power[:-1].max(initial=power[0])),
+        "power_peak_w": float(power.max()),
         "jobs": float(len(completion)),
     }
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _percentile(values: np.ndarray, percent: float) -> float:
+    return float(np.percentile(values, percent)) if len(values) else 0.0
