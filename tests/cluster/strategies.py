@@ -45,8 +45,8 @@ def _scenario(draw: Random) -> ClusterScenario:
         scenario |= {"compat": "rlscheduler", "backfill": draw.choice(["strict", "easy", "easy"])}
     else:
         _add_rules(draw, scenario, unit)
-    if draw.random() < 0.2:
-        scenario["episode"] = {"jobs": draw.randint(1, 8), "held_out": draw.choice([0.0, 0.3, 0.5])}
+    if draw.random() < 0.3:
+        scenario["episode"] = {"jobs": draw.randint(1, 6), "held_out": draw.choice([0.0, 0.3, 0.5])}
     return _with_a_job(scenario)
 
 

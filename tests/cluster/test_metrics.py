@@ -81,5 +81,5 @@ def test_the_laws_notice_a_log_that_cannot_be() -> None:
             check(broken, scenario)
     late = events.copy()
     late["time"][5] += 10**18
-    with pytest.raises(LawError, match="row 6: .* the clock ran backwards"):
+    with pytest.raises(LawError, match=r"row 6: .* the clock ran backwards"):
         check(late, scenario)
