@@ -6,8 +6,12 @@ import numpy as np
 
 from slipstream.cluster import FAMILY, features
 from slipstream.cluster.laws import LOGGED, check
+from slipstream.core.simulator import Simulator
 from slipstream.policies.base import Heuristic, find
+from slipstream.scenario import load
+from tests.cluster.cases import CASES
 from tests.cluster.strategies import cluster_scenarios
+from tests.kernels import log_rows, play_reference
 from tests.reference.cluster_rows import ReferenceCluster
 from tests.strategies import often_eager_action
 from tests.subjects import Effort, Subject
@@ -33,6 +37,15 @@ def smallest_rank(row: np.ndarray) -> float:
     return -row[features.RANK] - 1.5 * row[features.WAIT]
 
 
+def compare_walks() -> None:
+    """Assert that the cases worked out by hand go the same under a walk along the queue as in the reference."""
+    policy = find("fifo", "cluster")
+    assert isinstance(policy, Heuristic)
+    for case in CASES:
+        made = load(case.scenario)
+        assert log_rows(Simulator(made).play(policy, 7)) == play_reference(ReferenceCluster(made, 7), policy), case.name
+
+
 SUBJECT = Subject(
     family=FAMILY,
     reference=ReferenceCluster,
@@ -47,6 +60,7 @@ SUBJECT = Subject(
     own_policies=(Heuristic("smallest-rank", "cluster", smallest_rank, is_rule=True, scores_all_rows=True),),
     killing_policies=(find("saf", "cluster"), find("wfp3", "cluster"), find("fifo", "cluster")),
     act=often_eager_action,
+    compare_more=compare_walks,
     effort=Effort(
         thorough=250,
         brief=20,

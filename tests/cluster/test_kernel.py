@@ -16,6 +16,7 @@ from slipstream.policies.base import Heuristic, find, names
 from slipstream.scenario import builtin_names, load
 from tests.cluster.cases import FOUR, scenario
 from tests.cluster.strategies import cluster_scenarios
+from tests.cluster.subject import compare_walks
 from tests.kernels import KernelLane, log_rows, smallest_log
 from tests.strategies import episode_seeds
 
@@ -44,6 +45,10 @@ def test_walks_and_rows_agree_in_the_built_ins(name: str, policy: str) -> None:
     by_rows.reset(3)
     player.run(by_rows, FOREVER - 1)
     assert digest(Simulator(built_in).play(player, 3)) == digest(by_rows.log())
+
+
+def test_a_walk_plays_the_cases_that_were_worked_out_by_hand() -> None:
+    compare_walks()
 
 
 def test_choosing_a_job_that_does_not_fit_leaves_only_safe_rows() -> None:
