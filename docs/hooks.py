@@ -183,12 +183,19 @@ def _policies(family: str) -> str:
 
 
 def _scenarios(family: Family) -> str:
-    about = {"edge": _edge_load, "dag": _dag_load, "taskgraph": _taskgraph_load, "serving": _serving_load}[family.name]
+    about = {
+        "edge": _edge_load,
+        "dag": _dag_load,
+        "taskgraph": _taskgraph_load,
+        "serving": _serving_load,
+        "cluster": _cluster_load,
+    }[family.name]
     columns = {
         "edge": ["tasks", "jobs/s", "work, fastest variants", "work, slowest variants"],
         "dag": ["executors", "jobs", "arrivals", "source"],
         "taskgraph": ["processors", "jobs", "tasks of a job", "tiles of a job"],
         "serving": ["accelerators", "models", "variants", "requests/s"],
+        "cluster": ["GPUs", "placement", "jobs of an episode", "of a workload", "load"],
     }[family.name]
     rows = []
     for name in builtin_names():
@@ -216,6 +223,15 @@ def _serving_load(family: Family, scenario: Any) -> list[str]:
     spec = family.spec_arrays(scenario)
     fleet = " + ".join(f"{kind.count} {kind.name}" for kind in scenario.accelerators)
     return [fleet, str(len(spec["models"])), str(len(spec["variants"])), f"{spec['models']['expected'].sum():.0f}"]
+
+
+def _cluster_load(family: Family, scenario: Any) -> list[str]:
+    """Return GPUs, placement, jobs of an episode and of the workload, and the work these bring per second."""
+    arrays = family.spec_arrays(scenario)
+    jobs = arrays["jobs"]
+    work = float((jobs["run"] * jobs["gpus"]).sum()) / max(1, int(jobs["submit"][-1])) / scenario.gpus
+    count = str(arrays["machine"]["jobs"][0])
+    return [str(scenario.gpus), scenario.placement, count, str(len(jobs)), f"{work:.0%}"]
 
 
 def _edge_load(family: Family, scenario: Any) -> list[str]:

@@ -13,7 +13,7 @@ import slipstream
 from slipstream import choice, rule
 from slipstream.edge.features import DISPATCH, SLACK
 from slipstream.errors import InputError, PolicyError
-from slipstream.evaluation import bootstrap_interval
+from slipstream.evaluation import bootstrap_interval, what_if
 from slipstream.policies import base, names
 
 
@@ -174,3 +174,25 @@ def test_lookahead_beats_every_other_heuristic_on_the_loaded_built_ins():
         for other in names("edge"):
             if other != "lookahead":
                 assert comparison.difference("lookahead", other, "reward")[1] > 0.0, (name, other)
+
+
+def test_what_if_plays_the_same_arrivals_with_a_key_changed():
+    found = what_if("cluster/tiny", ["nodes.0.count=3", "backfill=strict"], "fifo", episodes=2)
+    names = [one.policy for one in found.evaluations]
+    assert names == ["fifo", "fifo @ nodes.0.count=3", "fifo @ backfill=strict"]
+    assert found.of("fifo @ nodes.0.count=3").mean("wait_mean_s") < found.of("fifo").mean("wait_mean_s")
+    assert found.of("fifo").mean("jobs") == 6.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("backfill", "expected a key and its value"),
+        ("nodes.7.count=3", "no '7' there: expected a place from 0 to 0"),
+        ("backfil=easy", "did you mean 'backfill'"),
+        ("nodes.0.count=none", "count"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_named(change, message):
+    with pytest.raises(InputError, match=message):
+        what_if("cluster/tiny", [change], "fifo", episodes=1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from slipstream.cluster import FAMILY as _CLUSTER
 from slipstream.core.family import FAMILIES, register_family
 from slipstream.dag import FAMILY as _DAG
 from slipstream.edge import FAMILY as _EDGE
@@ -57,6 +58,7 @@ register_family(_EDGE)
 register_family(_DAG)
 register_family(_TASKGRAPH)
 register_family(_SERVING)
+register_family(_CLUSTER)
 
 for _family in FAMILIES.values():
     gymnasium.register(

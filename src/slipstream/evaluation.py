@@ -15,7 +15,7 @@ from slipstream.core.simulator import Simulator, check_seed
 from slipstream.errors import InputError
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
-from slipstream.scenario import load
+from slipstream.scenario import changed, load
 
 RESAMPLES = 2000
 """Bootstrap resamples behind every 95% interval."""
@@ -184,3 +184,35 @@ def compare(
             if progress is not None:
                 progress(total + episode + 1, total + episodes)
     return Comparison(str(label), episodes, seed, tuple(evaluations), tuple(brackets))
+
+
+def what_if(
+    scenario: str | Path | dict[str, Any] | Any,
+    changes: Sequence[str],
+    policies: str | Sequence[str | Policy] = "all",
+    episodes: int = 100,
+    seed: int = 0,
+    namespace: str = "test",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Play policies on a scenario as it is and with each of some changes (`scenario.changed`), in one table.
+
+    A policy under a change is called `policy @ change`.
+    """
+    loaded: Any = load(scenario)
+    parts = []
+    for index, change in enumerate(["", *changes]):
+
+        def tick(done: int, total: int, before: int = index) -> None:
+            if progress is not None:
+                progress(before * total + done, (1 + len(changes)) * total)
+
+        other = changed(loaded, change) if change else loaded
+        parts.append(compare(other, policies, episodes, seed, namespace, tick))
+    named = [
+        Evaluation(f"{one.policy} @ {change}" if change else one.policy, one.values)
+        for part, change in zip(parts, ["", *changes], strict=True)
+        for one in part.evaluations
+    ]
+    label = scenario if isinstance(scenario, str) else parts[0].scenario
+    return Comparison(label, episodes, seed, tuple(named))

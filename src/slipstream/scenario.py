@@ -272,6 +272,44 @@ def check(data: dict[str, Any], model: type[Model], label: str) -> Model:
     return _validated(data, model, label)
 
 
+def changed(scenario: Scenario, change: str) -> Scenario:
+    """Return a scenario with one key set, such as 'nodes.0.count=16': a path of keys and places, and a JSON value.
+
+    A value that is not JSON is text.
+
+    Raises:
+        ScenarioError: One line: the change, what is wrong and what was expected.
+    """
+    path, found, text = change.partition("=")
+    if not found or not path:
+        raise ScenarioError(f"'{change}': expected a key and its value, such as nodes.0.count=16")
+    data = _model(scenario).model_dump(mode="json", exclude_unset=True)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    *way, last = path.split(".")
+    place: Any = data
+    for step in way:
+        place = place.setdefault(step, {}) if isinstance(place, dict) else _item(place, step, change)
+    if isinstance(place, dict):
+        place[last] = value
+    else:
+        _item(place, last, change)
+        place[int(last)] = value
+    made = check(data, type(_model(scenario)), f"'{change}'")
+    made._folder = scenario._folder  # type: ignore[attr-defined]
+    return cast("Scenario", made)
+
+
+def _item(items: Any, place: str, change: str) -> Any:
+    """Return an item of a list by its place."""
+    if not isinstance(items, list) or not place.isdigit() or int(place) >= len(items):
+        length = f"a place from 0 to {len(items) - 1}" if isinstance(items, list) else "a key of an object"
+        raise ScenarioError(f"'{change}': no '{place}' there: expected {length}")
+    return items[int(place)]
+
+
 def _validated(data: dict[str, Any], model: type[Model], label: str) -> Model:
     try:
         return model.model_validate(data)

@@ -14,6 +14,10 @@ OracleOption = Annotated[
     float | None,
     typer.Option(help="Bracket the best possible reward of every episode, solving each for about so many seconds."),
 ]
+WhatIfOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Play with a key of the scenario changed too, such as nodes.0.count=16; may be repeated."),
+]
 MetricsOption = Annotated[str | None, typer.Option(help="Columns of the table, separated by commas.")]
 
 
@@ -24,6 +28,7 @@ def compare(
     seed: SeedOption = 0,
     metrics: MetricsOption = None,
     oracle: OracleOption = None,
+    what_if: WhatIfOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Play several policies on the same arrivals and print their metrics with 95% intervals.
@@ -33,11 +38,17 @@ def compare(
     from slipstream.core.family import family_of
     from slipstream.errors import InputError
     from slipstream.evaluation import compare as play
+    from slipstream.evaluation import what_if as play_changes
     from slipstream.report.tables import comparison_table
     from slipstream.scenario import load
 
+    if what_if and oracle is not None:
+        raise InputError("--what-if with --oracle: expected one of them")
     with progress_bar("playing episodes") as progress:
-        comparison = play(scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle)
+        if what_if:
+            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress)
+        else:
+            comparison = play(scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle)
     if as_json:
         print_json(comparison.to_dict())
         return

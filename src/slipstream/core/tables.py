@@ -84,6 +84,20 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
+def table_bytes(columns: dict[str, list[Any]], kind: str) -> bytes:
+    """Return columns as the content of a file of kind 'csv' or 'parquet'."""
+    if kind == "csv":
+        rows = zip(*columns.values(), strict=True)
+        lines = [",".join(cell if isinstance(cell, str) else repr(cell) for cell in row) for row in rows]
+        return "\n".join([",".join(columns), *lines, ""]).encode()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file, compression="zstd")
+    return file.getvalue()
+
+
 # CSV
 
 

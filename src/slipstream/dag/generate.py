@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shlex
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from pydantic import Field
 from slipstream.core.eventlog import ARRIVAL
 from slipstream.core.generator import Generator, options
 from slipstream.core.parts import Part
+from slipstream.core.tables import table_bytes
 from slipstream.dag.scenario import DagScenario, MlWorkflow, Synthetic
 from slipstream.dag.sources import synthetic, workflow
 
@@ -79,19 +79,7 @@ def traced(scenario: DagScenario, seed: int, folder: str, kind: Any) -> tuple[Da
     data["arrivals"] = {"kind": "trace", "path": path, "name_column": "job"}
     moved = DagScenario.model_validate(data)
     moved._folder = scenario._folder
-    return moved, {path: _table((arrivals["time"] / 1e9).tolist(), names, kind)}
-
-
-def _table(times: list[float], names: list[str], kind: str) -> bytes:
-    if kind == "csv":
-        rows = [f"{time!r},{name}" for time, name in zip(times, names, strict=True)]
-        return "\n".join(["arrival_s,job", *rows, ""]).encode()
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    file = io.BytesIO()
-    pq.write_table(pa.table({"arrival_s": times, "job": names}), file, compression="zstd")
-    return file.getvalue()
+    return moved, {path: table_bytes({"arrival_s": (arrivals["time"] / 1e9).tolist(), "job": names}, kind)}
 
 
 GENERATOR = Generator(Settings, generate, traced)

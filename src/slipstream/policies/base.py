@@ -158,7 +158,8 @@ def register(policy: Described) -> None:
     _REGISTRY.setdefault(policy.family, {})[policy.name] = policy
 
 
-def _register(heuristic: Heuristic) -> Heuristic:
+def register(heuristic: Heuristic) -> Heuristic:
+    """Make a heuristic known under its name."""
     if heuristic.family not in FAMILIES:
         raise PolicyError(f"unknown family '{heuristic.family}': expected one of {', '.join(FAMILIES)}")
     if not heuristic.function.__module__.startswith("slipstream."):
@@ -177,7 +178,7 @@ def _policy_name(function: Callable[..., Any]) -> str:
 
 def rule(family: str, scores_all_rows: bool = False) -> Callable[[Callable[..., float]], Heuristic]:
     """Make a heuristic from `row -> score` and register it under the function's name."""
-    return lambda function: _register(Heuristic(_policy_name(function), family, function, True, scores_all_rows))
+    return lambda function: register(Heuristic(_policy_name(function), family, function, True, scores_all_rows))
 
 
 def choice(
@@ -188,7 +189,7 @@ def choice(
     One with a parameter, here its default, is played with another as `name(number)`. `prepare` works out of a scenario
     what the rows are to show for this policy.
     """
-    return lambda function: _register(
+    return lambda function: register(
         Heuristic(_policy_name(function), family, function, False, parameter=parameter, prepare=prepare)
     )
 

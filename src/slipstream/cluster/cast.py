@@ -1,0 +1,46 @@
+"""The names and expectations of a cluster scenario, for pictures of a run that is under way."""
+
+from __future__ import annotations
+
+from slipstream.cluster.build import built
+from slipstream.cluster.caps import caps_of
+from slipstream.cluster.scenario import ClusterScenario
+from slipstream.core.cast import Cast
+from slipstream.core.parts import NANOSECONDS_PER_S
+
+
+def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
+    """Return the names of all GPUs, by node."""
+    names = []
+    node = 0
+    for kind in scenario.nodes:
+        for _ in range(kind.count):
+            names += [f"{kind.name} {node}:{gpu}" for gpu in range(kind.gpus)]
+            node += 1
+    return tuple(names)
+
+
+def level_names(scenario: ClusterScenario) -> tuple[str, ...]:
+    """Return the names of the levels."""
+    return ("no cap", *(f"{cap.watts:g} W" for cap in caps_of(scenario.nodes[0])))
+
+
+def cast(scenario: ClusterScenario) -> Cast:
+    """Return who takes part in a run: GPUs as resources, users as tasks, and levels as variants."""
+    workload = built(scenario).workload
+    levels = level_names(scenario)
+    expected = max(1, round(float(workload.run.mean())))
+    users = len(workload.users)
+    return Cast(
+        scenario=f"{scenario.family}/{scenario.name}",
+        unit="s",
+        nanoseconds_per_unit=NANOSECONDS_PER_S,
+        resources=gpu_names(scenario),
+        tasks=workload.users,
+        variants=(levels,) * users,
+        expected=((expected,) * len(levels),) * users,
+        deadline=(None,) * users,
+        accuracy=None,
+        end=max(1, int(workload.submit[-1])) + expected,
+        graphs=True,
+    )

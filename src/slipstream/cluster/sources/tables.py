@@ -1,0 +1,83 @@
+"""Traces of GPU clusters in CSV: Philly, Helios and Lucid, and Alibaba's openb."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from slipstream.cluster.arrivals import RawJobs
+from slipstream.core.tables import Table, read_table
+
+WHOLE_GPU = 1000
+"""Thousandths of a GPU."""
+
+
+def philly(path: Path) -> RawJobs:
+    """Return the jobs of a table with timestamp, duration, num_gpus and cluster."""
+    table = read_table(path, ["timestamp", "duration", "num_gpus", "cluster"])
+    submit, run = _times(table, "timestamp"), _numbers(table, "duration")
+    gpus, users = _whole(table, "num_gpus"), table.texts("cluster")
+    # Jobs have no number here: what agrees in everything is taken for one job.
+    keys = list(zip(submit.tolist(), run.tolist(), gpus.tolist(), users, strict=True))
+    return RawJobs(keys, submit, run, np.full(len(table), np.nan), gpus, users)
+
+
+def helios(path: Path) -> RawJobs:
+    """Return the jobs of a table with job_id, submit_time, gpu_num, duration and vc."""
+    table = read_table(path, ["job_id", "submit_time", "gpu_num", "duration", "vc"])
+    columns = (_times(table, "submit_time"), _numbers(table, "duration"))
+    nothing = np.full(len(table), np.nan)
+    return RawJobs(table.texts("job_id"), *columns, nothing, _whole(table, "gpu_num"), table.texts("vc"))
+
+
+def openb(path: Path) -> RawJobs:
+    """Return the pods with whole GPUs; a pod runs from when it was scheduled to when it was deleted."""
+    names = ["name", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time", "scheduled_time"]
+    table = read_table(path, names)
+    shares = (_whole(table, "num_gpu") == 1) & (_whole(table, "gpu_milli") < WHOLE_GPU)
+    scheduled = np.array([cell not in ("", None) for cell in table.columns["scheduled_time"]])
+    dropped = {"that share a GPU with others": int(shares.sum())} if shares.any() else {}
+    never = int((~shares & ~scheduled).sum())
+    if never:
+        dropped["that were never scheduled"] = never
+    table = table.chosen(~shares & scheduled)
+    run = _numbers(table, "deletion_time") - _numbers(table, "scheduled_time")
+    users = ["none" if cell in ("", None) else str(cell) for cell in table.columns["qos"]]
+    nothing = np.full(len(table), np.nan)
+    submit, gpus = _numbers(table, "creation_time"), _whole(table, "num_gpu")
+    return RawJobs(table.texts("name"), submit, run, nothing, gpus, users, dropped)
+
+
+def _numbers(table: Table, column: str) -> np.ndarray:
+    values = table.numbers(column)
+    if not np.isfinite(values).all():
+        index = int((~np.isfinite(values)).argmax())
+        raise table.error(index, f"{column}: expected a number, got {values[index]}")
+    return values
+
+
+def _whole(table: Table, column: str) -> np.ndarray:
+    values = _numbers(table, column)
+    if (values != np.floor(values)).any():
+        index = int((values != np.floor(values)).argmax())
+        raise table.error(index, f"{column}: expected a whole number, got {values[index]:g}")
+    return values.astype(np.int64)
+
+
+def _times(table: Table, column: str) -> np.ndarray:
+    """Return a column of seconds, or of dates as seconds since 1970."""
+    cells = table.columns[column]
+    try:
+        return np.array([float(cell) for cell in cells])
+    except (TypeError, ValueError):
+        return np.array([_seconds(table, column, index, cell) for index, cell in enumerate(cells)])
+
+
+def _seconds(table: Table, column: str, index: int, cell: str) -> float:
+    try:
+        return datetime.fromisoformat(str(cell)).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        shown = f"'{str(cell)[:40]}'" if cell not in ("", None) else "nothing"
+        raise table.error(index, f"{column}: expected seconds or a date, got {shown}") from None

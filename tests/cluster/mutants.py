@@ -1,0 +1,191 @@
+"""Small mistakes that could have been made in the cluster kernel: the comparison with the reference must notice each.
+
+A mutant that no longer applies (its old text is gone) makes a test fail, so the list follows the code.
+"""
+
+from __future__ import annotations
+
+from tests.mutation import Mutant
+
+BACKFILL = "cluster/backfill.py"
+COURSES = "cluster/courses.py"
+KERNEL = "cluster/kernel.py"
+OBSERVATION = "cluster/observation.py"
+PLACES = "cluster/places.py"
+QUEUES = "cluster/queues.py"
+SWEEP = "cluster/sweep.py"
+WINDOW = "cluster/window.py"
+
+MUTANTS = [
+    # Places
+    Mutant("the loosest node is taken", PLACES, "here < free[lane, best]", "here > free[lane, best]", True),
+    Mutant("the last of equal nodes is taken", PLACES, "here < free[lane, best]", "here <= free[lane, best]"),
+    Mutant("the emptiest nodes come last", PLACES, "here > free[lane, best]", "here < free[lane, best]"),
+    Mutant(
+        "nodes that are not free are whole", PLACES, "if free[lane, node] == size and size <= gpus:", "if size <= gpus:"
+    ),
+    Mutant(
+        "one node too few is large",
+        PLACES,
+        "gpus > spec.machine[0].largest_node",
+        "gpus >= spec.machine[0].largest_node",
+    ),
+    Mutant("racks do not count", PLACES, "    if spread:\n", "    if False:\n"),
+    Mutant("one node is spread", PLACES, "if nodes > 1 else factor", "if nodes > 0 else factor"),
+    Mutant("the fastest GPUs set the pace", PLACES, "factor = max(factor, spec", "factor = min(factor, spec"),
+    Mutant("work takes a nanosecond less", PLACES, "int(math.ceil(work * factor))", "int(math.floor(work * factor))"),
+    # Courses
+    Mutant("the clock does not count waiting jobs", COURSES, "+= header.waiting * hours", "+= 0 * hours"),
+    Mutant("Jain counts users who hold GPUs", COURSES, "float(header.active_users) *", "float(max(1, header.held)) *"),
+    Mutant("the rate of slowdowns stays", COURSES, "    header.rate -= 1.0 / own.bound\n", "", True),
+    Mutant(
+        "an interrupted job pays nothing",
+        COURSES,
+        "machine[0].cost if own.interrupted > 0 else 0",
+        "machine[0].cost * 0",
+    ),
+    Mutant("every start pays", COURSES, "if own.interrupted > 0 else 0", "if own.interrupted >= 0 else 0"),
+    Mutant(
+        "a job ends when it said",
+        COURSES,
+        "stretched(own.left, own.factor)",
+        "stretched(expected_left(own), own.factor)",
+    ),
+    Mutant("the cost counts as work", COURSES, "now - own.start - own.setup", "now - own.start"),
+    Mutant("interruptions forget service", COURSES, "    own.attained += header.now - own.start\n", ""),
+    Mutant("power is not given back", COURSES, "    header.power -= own.power\n", ""),
+    Mutant("slowdowns have no bound", COURSES, "slowdown = max(1.0, ", "slowdown = max(0.0, "),
+    Mutant("waits are forgotten", COURSES, "own.waited += header.now", "own.waited = header.now"),
+    Mutant("the budget may be met with one too many", COURSES, ".power + more > spec", ".power > spec"),
+    # Backfilling
+    Mutant(
+        "jobs that end at the shadow time stay",
+        BACKFILL,
+        "        if end > header.shadow:",
+        "        if end >= header.shadow:",
+    ),
+    Mutant(
+        "late jobs ended long ago",
+        BACKFILL,
+        "end = max(header.now, jobs[job].expected_end)",
+        "end = jobs[job].expected_end",
+    ),
+    Mutant(
+        "who ends at the shadow time is late", BACKFILL, "    if end <= header.shadow:", "    if end < header.shadow:"
+    ),
+    Mutant(
+        "one GPU more is over", BACKFILL, "    if own.gpus > header.extra:", "    if own.gpus > header.extra + 1:", True
+    ),
+    Mutant(
+        "power at the shadow time does not count", BACKFILL, "header.shadow_power + power > machine.budget", "False"
+    ),
+    Mutant(
+        "the shadow time knows no places", BACKFILL, "return spec.machine[0].placement == FLAT or", "return True or"
+    ),
+    Mutant("slots may begin before there is room", BACKFILL, "begin = place + 1", "begin = place"),
+    Mutant("slots that end in time are passed over", BACKFILL, "place].time >= steps", "place].time > steps"),
+    Mutant(
+        "slots are a step too short", BACKFILL, "for place in range(begin, end):", "for place in range(begin, end - 1):"
+    ),
+    Mutant("the narrow shadow is that of the first end", BACKFILL, "        if free >= need:\n", "        if True:\n"),
+    # Events and choices
+    Mutant("jobs are submitted before others end", KERNEL, "(ends > time or spec.machine[0].compat)", "True"),
+    Mutant("the published rules end jobs first", KERNEL, "(ends > time or spec.machine[0].compat)", "ends > time"),
+    Mutant("what is reserved is forgotten", KERNEL, "    if not machine.hold:\n", "    if True:\n", True),
+    Mutant("what is reserved is kept", KERNEL, "    if not machine.hold:\n", "    if False:\n"),
+    Mutant(
+        "narrow backfilling may end at the shadow",
+        KERNEL,
+        "row.expected < header.shadow",
+        "row.expected <= header.shadow",
+    ),
+    Mutant(
+        "quotas forget the reserved job",
+        KERNEL,
+        "            held += state.jobs[lane, header.reserved].gpus\n",
+        "            held += 0\n",
+    ),
+    Mutant(
+        "quotas leave one GPU more",
+        KERNEL,
+        "if held > spec.users[own.user].quota:",
+        "if held > spec.users[own.user].quota + 1:",
+    ),
+    Mutant("greedy may reserve", KERNEL, "    if machine.backfill == GREEDY:\n", "    if False:\n"),
+    Mutant("slots are given twice", KERNEL, "state.jobs[lane, job].slot != header.point", "True"),
+    Mutant("new jobs can be interrupted", KERNEL, "began < header.now and header.now", "header.now"),
+    Mutant(
+        "waiting ends no point",
+        KERNEL,
+        "    if waits:\n        header.due = 0\n",
+        "    if waits:\n        header.due = 1\n",
+    ),
+    Mutant(
+        "what is backfilled takes nothing", KERNEL, "        header.extra -= own.gpus\n", "        header.extra -= 0\n"
+    ),
+    Mutant(
+        "rounds are asked early",
+        KERNEL,
+        "(header.now // length + 1) * length",
+        "(header.now // length + 1) * length - 1",
+    ),
+    Mutant("the held-out part is trained on", KERNEL, "spec.parts[0 if namespace == TRAIN else 1]", "spec.parts[0]"),
+    Mutant("utilisation is a cost", KERNEL, "+ machine.utilisation *", "- machine.utilisation *"),
+    Mutant("terms are never cleared", KERNEL, "    if header.choices > 1:\n", "    if False:\n"),
+    # Lists
+    Mutant("running jobs are in no order", QUEUES, "if end < other_end or (end", "if end > other_end or (end"),
+    Mutant("the heap breaks ties by chance", QUEUES, "one.end == other.end and one.turn < other.turn", "False"),
+    Mutant(
+        "what leaves the heap is not sunk",
+        QUEUES,
+        "        sink(state, lane, state.jobs[lane, other].place, other, header.running)\n",
+        "",
+    ),
+    Mutant("the lesser child is not looked for", QUEUES, "            child += 1\n", "            child += 0\n"),
+    # The window
+    Mutant(
+        "the window shows the largest", WINDOW, "while place > 0 and area < state", "while place > 0 and area > state"
+    ),
+    Mutant(
+        "the older half is one less",
+        WINDOW,
+        "(machine.window + 1) // 2, machine.window // 2",
+        "machine.window // 2, machine.window // 2",
+    ),
+    # Rows
+    Mutant("ranks begin at one", OBSERVATION, "            rank = waiting\n", "            rank = waiting + 1\n"),
+    Mutant(
+        "rows forget what was done since the start",
+        OBSERVATION,
+        "        done += done_since_start(own, header.now)\n",
+        "",
+    ),
+    Mutant(
+        "before the shadow is after it",
+        OBSERVATION,
+        "header.now + expected <= header.shadow",
+        "header.now + expected >= header.shadow",
+    ),
+    # Walks
+    Mutant(
+        "a walk reserves nothing",
+        SWEEP,
+        "            header.reserved = row.job\n",
+        "            header.reserved = -1\n",
+        True,
+    ),
+    Mutant(
+        "a walk passes the reserved job late",
+        SWEEP,
+        "stretched(row.expected, factor) <= header.shadow",
+        "stretched(row.expected, factor) < header.shadow",
+    ),
+    Mutant("a walk forgets what it backfilled", SWEEP, "        note_backfilled(spec, state, lane, job)\n", ""),
+    Mutant("a walk keeps old scores", SWEEP, "    if order >= FIRST_THAT_MOVES:\n", "    if False:\n"),
+    Mutant(
+        "a walk knows no quotas",
+        SWEEP,
+        "limited = machine.has_quotas or machine.has_budget",
+        "limited = machine.has_budget",
+    ),
+]

@@ -1,0 +1,85 @@
+"""Metrics, timeline and laws of cluster episodes, all from the log."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slipstream.cluster.laws import check
+from slipstream.cluster.metrics import by_the_hour, jain, jobs_of, metrics, spans_of
+from slipstream.cluster.timeline import timeline
+from slipstream.core.eventlog import FINISH, START, TAKE
+from slipstream.core.simulator import Simulator
+from slipstream.errors import LawError
+from slipstream.policies.base import find
+from slipstream.scenario import changed, load
+from tests.cluster.subject import EVERYTHING
+
+HOUR = 3_600 * 10**9
+WEIGHTS = '{"slowdown":1.0,"waiting":0.5,"throughput":2.0,"utilisation":3.0,"energy":0.25,"unfairness":7.0}'
+
+
+@pytest.mark.parametrize("policy", ["srsf", "random", "power-aware"])
+def test_the_reward_of_all_terms_is_that_of_the_steps(policy: str) -> None:
+    scenario = changed(load(EVERYTHING), f"reward={WEIGHTS}")
+    simulator, player, total = Simulator(scenario), find(policy, "cluster"), 0.0
+    simulator.reset(3)
+    simulator.header["parameter"] = getattr(player, "parameter", None) or 0.0
+    while simulator.asking:
+        simulator.step(player.choose(*simulator.observe()))
+        total += float(simulator.header["reward"])
+    assert total == pytest.approx(metrics(scenario, simulator.log())["reward"])
+
+
+def test_figures_of_the_smallest_episode() -> None:
+    scenario = load("cluster/tiny")
+    figures = metrics(scenario, Simulator(scenario).play(find("fifo", "cluster"), 0))
+    # Jobs 0 and 1 start at 0 s; job 2 wants all GPUs, and starts at 300 s, when job 1 ends; the last ends 80 s later.
+    assert figures["makespan_s"] == 380.0
+    assert figures["jobs"] == 6.0
+    assert 0.0 < figures["allocation"] <= 1.0
+    assert figures["energy_kwh"] == pytest.approx(figures["cost"] / 0.2)
+    assert figures["co2_kg"] == pytest.approx(figures["energy_kwh"] * 0.4)
+    assert figures["power_peak_w"] == 1000.0
+
+
+def test_prices_go_by_the_hour() -> None:
+    times, watts = np.array([0, HOUR // 2]), np.array([1000.0, 3000.0])
+    # Half an hour at 1 kW and half at 3 kW in the first hour, an hour at 3 kW in the second, at twice the price.
+    assert by_the_hour(times, watts, 2 * HOUR, [1.0, 2.0]) == pytest.approx(500.0 + 1500.0 + 6000.0)
+    assert by_the_hour(times, watts, 2 * HOUR, [0.5]) == pytest.approx(0.5 * 5000.0)
+
+
+def test_jain_is_one_if_all_are_alike_and_least_if_one_has_all() -> None:
+    assert jain(np.array([3.0, 3.0, 3.0])) == pytest.approx(1.0)
+    assert jain(np.array([0.0, 0.0, 9.0])) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("name", ["cluster/light", "cluster/bursty"])
+def test_a_timeline_gives_each_gpu_one_job_at_a_time(name: str) -> None:
+    scenario = load(name)
+    events = Simulator(scenario).play(find("srsf", "cluster"), 2)
+    found, spans = timeline(scenario, events), spans_of(events)
+    assert len(found.slice_job) == int(spans.gpus.sum())
+    order = np.lexsort((found.slice_start, found.slice_resource))
+    same = found.slice_resource[order][1:] == found.slice_resource[order][:-1]
+    assert (found.slice_start[order][1:] >= found.slice_end[order][:-1])[same].all()
+    waited = np.bincount(found.wait_job, weights=found.wait_end - found.wait_start)
+    jobs = jobs_of(scenario, events)
+    assert waited.tolist() == (jobs.finish - jobs.submit - jobs.served).tolist()
+
+
+def test_the_laws_notice_a_log_that_cannot_be() -> None:
+    scenario = load("cluster/light")
+    events = Simulator(scenario).play(find("saf", "cluster"), 2)
+    check(events, scenario)
+    for kind, column in ((START, "task"), (TAKE, "task"), (START, "job"), (FINISH, "job")):
+        broken = events.copy()
+        row = int(np.flatnonzero(events["kind"] == kind)[3])
+        broken[column][row] += 1
+        with pytest.raises(LawError):
+            check(broken, scenario)
+    late = events.copy()
+    late["time"][5] += 10**18
+    with pytest.raises(LawError, match=r"row 6: .* the clock ran backwards"):
+        check(late, scenario)
