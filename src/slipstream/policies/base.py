@@ -153,7 +153,7 @@ class Described(Policy, Protocol):
 _REGISTRY: dict[str, dict[str, Described]] = {}
 
 
-def register(policy: Described) -> None:
+def enlist(policy: Described) -> None:
     """Let a family list a policy that is not one compiled function."""
     _REGISTRY.setdefault(policy.family, {})[policy.name] = policy
 

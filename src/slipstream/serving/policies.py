@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slipstream.policies.base import choice, register
+from slipstream.policies.base import choice, enlist
 from slipstream.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.serving.plans import Planner, Situation, Target
 from slipstream.serving.solver import largest_base, solve, undominated
@@ -30,7 +30,7 @@ INFAAS_DOWNSCALE = 2.0
 def planner(function: Target) -> Target:
     """Register a planner under the function's name."""
     name = function.__name__.strip("_").replace("_", "-")
-    register(Planner(name, (function.__doc__ or "").split("\n")[0], function))
+    enlist(Planner(name, (function.__doc__ or "").split("\n")[0], function))
     return function
 
 
