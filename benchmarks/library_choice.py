@@ -149,7 +149,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         found[f"best single {kind}"] = means[best]
         found[f"which {kind}"] = best.partition(" ")[2]
     found["models chosen"] = sum(row["chosen"].startswith("model") for row in rows)
-    found["seconds to choose"] = float(np.mean([row["seconds"] for row in rows]))
+    found["seconds to choose"] = float(np.median([row["seconds"] for row in rows]))
     return found
 
 
@@ -183,7 +183,7 @@ def main() -> None:
         )
         for kind in kinds
     }
-    overall["seconds to choose"] = float(np.mean([row["seconds"] for row in rows]))
+    overall["seconds to choose"] = float(np.median([row["seconds"] for row in rows]))
     found = {"models": models, "seconds to build": trained, "all": overall, "families": families, "instances": rows}
     if chosen.json:
         print(json.dumps(found, indent=2))
