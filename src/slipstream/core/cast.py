@@ -28,3 +28,5 @@ class Cast:
     """The latest end of an episode."""
     graphs: bool = False
     """Whether jobs are graphs of stages on several resources at once: each job is then a task of its own here."""
+    groups: tuple[int, ...] = ()
+    """Resources of each node, where a job takes several of them at once and the log only counts them; else none."""
