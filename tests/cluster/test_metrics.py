@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slipstream.cluster import FAMILY
 from slipstream.cluster.laws import check
 from slipstream.cluster.metrics import by_the_hour, jain, jobs_of, metrics, spans_of
 from slipstream.cluster.timeline import timeline
@@ -12,6 +13,8 @@ from slipstream.core.eventlog import FINISH, START, TAKE
 from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
 from slipstream.policies.base import find
+from slipstream.render.scene import scene_of
+from slipstream.render.terminal import frame
 from slipstream.scenario import changed, load
 from tests.cluster.subject import EVERYTHING
 
@@ -83,3 +86,23 @@ def test_the_laws_notice_a_log_that_cannot_be() -> None:
     late["time"][5] += 10**18
     with pytest.raises(LawError, match=r"row 6: .* the clock ran backwards"):
         check(late, scenario)
+
+
+@pytest.mark.parametrize("name", ["cluster/light", "cluster/bursty"])
+def test_a_scene_shows_every_job_on_as_many_gpus_as_it_has(name: str) -> None:
+    scenario = load(name)
+    events = Simulator(scenario).play(find("srsf", "cluster"), 2)
+    scene = scene_of(FAMILY.cast(scenario))
+    spans = spans_of(events)
+    for row in range(0, len(events), 40):
+        # Up to the end of an instant, so that places are told in full.
+        last = int(np.searchsorted(events["time"], events["time"][row], side="right"))
+        scene = scene_of(FAMILY.cast(scenario))
+        scene.see(events[:last])
+        now = int(events["time"][row])
+        busy = int(spans.gpus[(spans.start <= now) & (spans.end > now)].sum())
+        assert sum(one is not None for one in scene.running) == busy
+    scene.see(events[last:])
+    assert scene.over
+    assert sum(scene.finished) == 256
+    assert frame(scene, scenario.name, 100).plain

@@ -26,21 +26,23 @@ def level_names(scenario: ClusterScenario) -> tuple[str, ...]:
 
 
 def cast(scenario: ClusterScenario) -> Cast:
-    """Return who takes part in a run: GPUs as resources, users as tasks, and levels as variants."""
-    workload = built(scenario).workload
+    """Return who takes part in a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
+    parts = built(scenario)
+    workload, jobs = parts.workload, parts.sizes.jobs
     levels = level_names(scenario)
     expected = max(1, round(float(workload.run.mean())))
-    users = len(workload.users)
+    nodes = tuple(parts.spec["nodes"]["gpus"].tolist())
     return Cast(
         scenario=f"{scenario.family}/{scenario.name}",
         unit="s",
         nanoseconds_per_unit=NANOSECONDS_PER_S,
         resources=gpu_names(scenario),
-        tasks=workload.users,
-        variants=(levels,) * users,
-        expected=((expected,) * len(levels),) * users,
-        deadline=(None,) * users,
+        tasks=tuple(f"job {number}" for number in range(jobs)),
+        variants=(levels,) * jobs,
+        expected=((expected,) * len(levels),) * jobs,
+        deadline=(None,) * jobs,
         accuracy=None,
         end=max(1, int(workload.submit[-1])) + expected,
         graphs=True,
+        groups=(scenario.gpus,) if scenario.placement == "flat" else nodes,
     )

@@ -22,15 +22,15 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
     check(events, scenario)
     jobs, spans = jobs_of(scenario, events), spans_of(events)
     count = len(jobs.submit)
-    names = cast(scenario)
+    names, users = cast(scenario), built(scenario).workload.users
     span, gpu = gpus_of_spans(scenario, events)
     wait_job, wait_start, wait_end = _waits(jobs.submit, spans.job, spans.start, spans.end, jobs.finish)
     number = np.zeros(count, np.int64)
     for user in np.unique(jobs.user):
         number[jobs.user == user] = np.arange((jobs.user == user).sum())
     return Timeline(
-        tasks=names.tasks,
-        variants=names.variants,
+        tasks=users,
+        variants=names.variants[:1] * len(users),
         resources=names.resources,
         end=end_of(events),
         task=jobs.user,

@@ -30,3 +30,5 @@ class Cast:
     """Whether jobs are graphs of stages on several resources at once: each job is then a task of its own here."""
     batches: bool = False
     """Whether a resource works on several jobs at once, which begin and end together."""
+    groups: tuple[int, ...] = ()
+    """Resources of each node, where a job takes several of them at once and the log only counts them; else none."""

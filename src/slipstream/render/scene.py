@@ -6,6 +6,7 @@ run may be of any length; kinds of events that it does not know are none of its 
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import deque
 from collections.abc import Iterator
@@ -14,7 +15,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.core.cast import Cast
-from slipstream.core.eventlog import ARRIVAL, DONE, DROP, END, EXPIRE, FAIL, FINISH, MOVE, PREEMPT, READY, REJECT, START
+from slipstream.core.eventlog import (
+    ARRIVAL,
+    DONE,
+    DROP,
+    END,
+    EXPIRE,
+    FAIL,
+    FINISH,
+    MOVE,
+    PREEMPT,
+    READY,
+    REJECT,
+    START,
+    TAKE,
+)
 from slipstream.core.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE
 
 WINDOW_JOBS = 12
@@ -55,6 +70,8 @@ def scene_of(cast: Cast, window: int | None = None) -> Scene:
     """Return an empty scene of the kind that the cast needs."""
     if cast.batches:
         return BatchScene(cast, window)
+    if cast.groups:
+        return GangScene(cast, window)
     return GraphScene(cast, window) if cast.graphs else Scene(cast, window)
 
 
@@ -286,6 +303,54 @@ class GraphScene(Scene):
             self.completions.popleft()
         while len(self.counts) > 1 and self.counts[1][0] < self.now - self.window:
             self.counts.popleft()
+
+
+class GangScene(GraphScene):
+    """A machine whose jobs take several resources of a node, or of several, at once, and give them back together.
+
+    The log counts resources; of those that are free, a job is shown on the ones with the lowest numbers.
+    """
+
+    def __init__(self, cast: Cast, window: int | None = None) -> None:
+        super().__init__(cast, window)
+        firsts = [sum(cast.groups[:group]) for group in range(len(cast.groups))]
+        self._free = [[first + place for place in range(size)] for first, size in zip(firsts, cast.groups, strict=True)]
+        self._held: dict[int, list[tuple[int, int]]] = {}
+
+    def see(self, events: np.ndarray) -> None:
+        """Take in further rows of the log."""
+        for time, number, count, node, variant, kind in events.tolist():
+            self.now = time
+            if kind == ARRIVAL:
+                self._arrive(number, 0)
+                self.counts.append((time, len(self._jobs)))
+            elif kind == START:
+                self.waiting[number] -= 1
+                self._held[number] = []
+                if node < 0:
+                    self._take(number, 0, count, variant)
+            elif kind == TAKE:
+                self._take(number, node, count, variant)
+            elif kind in (FINISH, PREEMPT):
+                self._give_back(number)
+                if kind == FINISH:
+                    self._complete(number)
+                else:
+                    self.waiting[number] += 1
+            elif kind == END:
+                self.over = True
+        self._forget()
+
+    def _take(self, number: int, group: int, count: int, variant: int) -> None:
+        for _ in range(count):
+            resource = heapq.heappop(self._free[group])
+            self._held[number].append((group, resource))
+            self.running[resource] = Slice(self._jobs[number, 0], variant, self.now)
+
+    def _give_back(self, number: int) -> None:
+        for group, resource in self._held.pop(number):
+            self._close(resource)
+            heapq.heappush(self._free[group], resource)
 
 
 def default_window(cast: Cast) -> int:
