@@ -35,11 +35,6 @@ SIZES = "4,8,10"
 SETTINGS: dict[str, tuple[str, Settings, int]] = {
     "no transfers": ("learned-plain", Settings(sizes=SIZES), 1),
     "noisy durations": ("learned-noisy", Settings(sizes=SIZES, noise_cv=0.4), 5),
-    "tight memory": (
-        "learned-tight",
-        Settings(sizes=SIZES, bandwidth_mb_s=1000.0, memory_tiles=8, pipeline=2),
-        1,
-    ),
     "unrolled": (
         "learned-unrolled",
         Settings(sizes="4,6,8", visible=20, jobs=3, mean_gap_ms=150.0),
