@@ -14,13 +14,12 @@ numbers of executors.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import ahead, commands, plain_table, rival_tables, write_tables
+from tables import ahead, commands, plain_table, publish, rival_tables
 
 import slipstream
 from slipstream.dag.scenario import Tpch
@@ -146,12 +145,7 @@ def main() -> None:
     }
     if "published" in figures:
         tables["published"] = plain_table("average completion time, s", figures["published"])
-    if chosen.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        print("\n\n".join(tables.values()))
-    if chosen.write is not None:
-        write_tables(chosen.write, tables)
+    publish(figures, tables, chosen.json, chosen.write)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ def commands(family: str) -> str:
         size = sum(path.stat().st_size for path in folder.iterdir())
         lines.append(f"| `{name}` | `{card['command']}` | {card['steps']:,} | {size / 1000:.0f} kB |")
     return "\n".join(lines)
+
+
+def publish(figures: dict[str, Any], tables: dict[str, str], as_json: bool, page: Path | None) -> None:
+    """Print figures or tables, and put the tables into a page if there is one."""
+    print(json.dumps(figures, indent=2) if as_json else "\n\n".join(tables.values()))
+    if page is not None:
+        write_tables(page, tables)
 
 
 def write_tables(page: Path, tables: dict[str, str]) -> None:

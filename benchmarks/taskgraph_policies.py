@@ -12,13 +12,12 @@ transfers next to the plans, and to a bound that no schedule can beat; and the c
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import ahead, commands, plain_table, rival_tables, write_tables
+from tables import ahead, commands, plain_table, publish, rival_tables
 
 import slipstream
 from slipstream.policies import names
@@ -35,11 +34,6 @@ SIZES = "4,8,10"
 SETTINGS: dict[str, tuple[str, Settings, int]] = {
     "no transfers": ("learned-plain", Settings(sizes=SIZES), 1),
     "noisy durations": ("learned-noisy", Settings(sizes=SIZES, noise_cv=0.4), 5),
-    "tight memory": (
-        "learned-tight",
-        Settings(sizes=SIZES, bandwidth_mb_s=1000.0, memory_tiles=8, pipeline=2),
-        1,
-    ),
     "unrolled": (
         "learned-unrolled",
         Settings(sizes="4,6,8", visible=20, jobs=3, mean_gap_ms=150.0),
@@ -111,12 +105,7 @@ def main() -> None:
         "waiting": plain_table("makespan, ms", figures["waiting"]),
         "commands": commands("taskgraph"),
     }
-    if chosen.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        print("\n\n".join(tables.values()))
-    if chosen.write is not None:
-        write_tables(chosen.write, tables)
+    publish(figures, tables, chosen.json, chosen.write)
 
 
 if __name__ == "__main__":

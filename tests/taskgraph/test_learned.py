@@ -13,14 +13,8 @@ from slipstream.policies.learned import shipped
 from slipstream.taskgraph.generate import Settings, generate
 
 SEED = 10_000
-TIGHT = {"bandwidth_mb_s": 1000.0, "pipeline": 2}
 SETTINGS = {
     "noisy": (Settings(graphs="cholesky,qr", sizes="4,8", noise_cv=0.4), 20, ("mct", "heft", "peft")),
-    "tight": (
-        Settings(graphs="cholesky,lu,spgemm", sizes="4,8", memory_tiles=8, **TIGHT),
-        10,
-        ("mct", "cpop", "dmdar"),
-    ),
     "unrolled": (
         Settings(graphs="cholesky,lu", sizes="4,6", visible=20, jobs=3, mean_gap_ms=150.0),
         20,
