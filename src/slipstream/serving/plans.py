@@ -121,7 +121,8 @@ class Planner:
         self.description = description
         self._wanted = target
         self._target = np.zeros(0)
-        self._last = (-1.0, 0.0)
+        self._under_way = False
+        self._planned = 0.0
         self._recent = np.zeros(0)
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
@@ -129,12 +130,13 @@ class Planner:
         if rows[0, f.SEND] == 1.0:
             legal = np.flatnonzero(mask[:-1])
             return int(legal[np.argmin(rows[legal, f.FINISH])])
-        time, moves = float(global_row[f.TIME]), float(global_row[f.MOVES])
-        # A plan goes on as long as its moves become fewer at one instant.
-        if time != self._last[0] or moves >= self._last[1]:
-            self._target = self._wanted(self._remembering(situation(global_row, rows), time - self._last[0]))
-        self._last = (time, moves)
-        return next_move(self._target, rows, mask)
+        time = float(global_row[f.TIME])
+        if not self._under_way or time != self._planned:
+            self._target = self._wanted(self._remembering(situation(global_row, rows), time - self._planned))
+            self._planned = time
+        move = next_move(self._target, rows, mask)
+        self._under_way = move < len(mask) - 1 and global_row[f.MOVES] > 1.0
+        return move
 
     def _remembering(self, now: Situation, passed: float) -> Situation:
         """Return a situation with the greatest rates of this episode, those long past faded."""

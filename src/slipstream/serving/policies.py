@@ -16,9 +16,11 @@ import numpy as np
 from slipstream.policies.base import choice, enlist
 from slipstream.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.serving.plans import Planner, Situation, Target
-from slipstream.serving.solver import largest_base, solve, undominated
+from slipstream.serving.solver import Solution, largest_base, solve, undominated
 
 LOG = logging.getLogger(__name__)
+WORTH_MOVING = 0.02
+"""Mean accuracy, from 0 to 1, that has to be gained before accelerators go from one model to another."""
 LEAST_OF_RECENT = 0.1
 """Share of the greatest recent rate for which there is capacity in any case."""
 INFAAS_SLACK = 0.05
@@ -206,9 +208,20 @@ def _scale(now: Situation, counts: np.ndarray, model: int) -> None:
 def _solved(now: Situation, usable: np.ndarray, headroom: np.ndarray | None = None, base: float = 1.0) -> np.ndarray:
     if headroom is None:
         headroom = np.full(now.models, now.headroom)
-    solution = solve(now, usable & undominated(now), headroom, base)
+    return _use_the_rest(now, _logged(solve(now, usable & undominated(now), headroom, base)).counts, usable)
+
+
+def _logged(solution: Solution) -> Solution:
     LOG.info("plan: gap %.4f, at least %.3f of capacity per request", solution.gap, solution.base)
-    return _use_the_rest(now, solution.counts, usable)
+    return solution
+
+
+def _settled(now: Situation) -> Situation:
+    """Return the situation in which every model keeps the accelerators of each kind that it has."""
+    # To freeze how many accelerators of a kind a model has is to give it a kind of its own.
+    place = now.model * len(now.fleet) + now.kind
+    fleet = np.bincount(place, now.hosted, now.models * len(now.fleet)).astype(np.int64)
+    return replace(now, kind=place, fleet=fleet)
 
 
 def _fixed(best: bool) -> Callable[[Situation], np.ndarray]:
@@ -234,12 +247,7 @@ def clipper_ht(now: Situation) -> np.ndarray:
 def sommelier(now: Situation) -> np.ndarray:
     """Sommelier: models keep the accelerators of the first plan, and exchange variants on them."""
     everything = np.ones(len(now.model), bool)
-    if now.first:
-        return _solved(now, everything)
-    # To freeze how many accelerators of a kind a model has is to give it a kind of its own.
-    place = now.model * len(now.fleet) + now.kind
-    fleet = np.bincount(place, now.hosted, now.models * len(now.fleet)).astype(np.int64)
-    return _solved(replace(now, kind=place, fleet=fleet), everything)
+    return _solved(now if now.first else _settled(now), everything)
 
 
 @planner
@@ -248,7 +256,15 @@ def milp(now: Situation) -> np.ndarray:
     # What is hardly asked for now may be asked for again at once.
     demand = np.maximum(now.demand, LEAST_OF_RECENT * now.recent)
     headroom = np.maximum(now.headroom, np.divide(now.recent, demand, out=np.ones(now.models), where=demand > 0.0))
-    return _solved(replace(now, demand=demand), np.ones(len(now.model), bool), headroom)
+    now = replace(now, demand=demand)
+    usable = np.ones(len(now.model), bool)
+    free = _logged(solve(now, undominated(now), headroom))
+    if not now.first:
+        settled = _settled(now)
+        kept = _logged(solve(settled, undominated(settled), headroom))
+        if kept.base >= free.base and free.value < kept.value + WORTH_MOVING:
+            return _use_the_rest(settled, kept.counts, usable)
+    return _use_the_rest(now, free.counts, usable)
 
 
 @planner

@@ -175,6 +175,7 @@ class Hosted(Part):
     """Variants that are there from the beginning."""
 
     variant: Name
+    """Name of the variant."""
     accelerator: Name
     """Kind of accelerator."""
     count: int = Field(default=1, ge=1, le=MOST_ACCELERATORS)
