@@ -37,6 +37,7 @@ LAYERS = [
     ("device",),
     ("learn",),
     ("report",),
+    ("dashboard",),
     ("cli",),
     ("interop",),
 ]
