@@ -85,7 +85,7 @@ def measure(address: str, browser: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         began = perf_counter()
         page.goto(f"{address}#replay?run=run.parquet", wait_until="commit")
-        page.wait_for_function("document.documentElement.dataset.ready === 'replay'", polling=20)
+        page.wait_for_function("() => document.documentElement.dataset.ready === 'replay'", polling=20)
         found["first_picture_s"] = perf_counter() - began
         page.wait_for_selector("#candidates tr.chosen")
         for place, button in (("near", None), ("whole", "Whole run")):

@@ -33,6 +33,7 @@ def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str
         scenarios[_scenario(entry)] = name
         if entry.kind == "comparison":
             data = read_comparison(folder.path(name))
+            digests.add(str(data["scenario_digest"]))
             oracle = oracle or data.get("oracle")
             _add_comparison(policies, data)
         else:

@@ -126,7 +126,8 @@ class Decisions:
         )
         before = self._copy()
         columns = [n for n, feature in enumerate(family.candidate_features.features) if feature.observed]
-        candidates, agrees = [], True
+        candidates: list[dict[str, Any]] = []
+        agrees = True
         for row in map(int, shown):
             effects = self._effects(before, row)
             if row == chosen and len(effects):

@@ -136,7 +136,7 @@ def _recognised(path: Path) -> tuple[str, dict[str, Any]]:
         if path.suffix == ".json":
             found = read_comparison(path)
             policies = [one["policy"] for one in found["policies"]]
-            shown = {key: found[key] for key in ("scenario", "episodes", "seed")}
+            shown = {"scenario": found["title"], "episodes": found["episodes"], "seed": found["seed"]}
             return "comparison", {**shown, "policy": ", ".join(policies), "oracle": found.get("oracle") is not None}
     except (InputError, OSError, ValueError, KeyError, TypeError):
         pass  # some other file, or one that is being written
@@ -180,6 +180,6 @@ def read_comparison(path: Path) -> dict[str, Any]:
     if path.stat().st_size > LARGEST_JSON_BYTES:
         raise InputError(f"{path.name}: larger than {LARGEST_JSON_BYTES >> 20} MB: expected a comparison")
     data = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or not {"scenario", "episodes", "seed", "policies"} <= data.keys():
+    if not isinstance(data, dict) or not {"title", "scenario_digest", "episodes", "seed", "policies"} <= data.keys():
         raise InputError(f"{path.name}: expected what `slipstream compare --json` writes")
     return data

@@ -103,7 +103,7 @@ const tryPage = (() => {
     const { runs } = await ask("/api/runs");
     const logs = runs.filter((one) => one.kind === "run" && one.name.startsWith(`${job.folder}/`));
     const rows = found.policies.map((row) => make("tr", {}, make("th", { scope: "row" }, row.policy), ...found.headline.map((metric) => make("td", {}, figure(row.metrics[metric].mean))),
-      make("td", {}, ...logs.filter((log) => log.policy === row.policy).map((log) => make("a", { href: address("#replay", { run: log.name }) }, "replay")))));
+      make("td", {}, ...logs.filter((log) => log.policy === row.policy).map((log) => make("a", { href: address("#replay", { run: log.name }), "aria-label": `Replay ${row.policy}` }, "replay")))));
     const head = make("tr", {}, make("th", { scope: "col" }, "policy"), ...found.headline.map((metric) => make("th", { scope: "col" }, words(metric))), make("th", { scope: "col" }, ""));
     fill(byId("result"), make("h2", {}, "Result"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Result" }, make("table", { id: "result-table" }, make("thead", {}, head), make("tbody", {}, ...rows))),
       make("p", {}, make("a", { href: address("#compare", { run: [name, ...logs.map((log) => log.name)] }) }, "Compare in full")));
