@@ -78,7 +78,7 @@ const comparePage = (() => {
     byId("oracle-text").textContent = `With all arrivals known, the best mean reward lies between ${figure(known.mean)} (reached) and ${figure(bound.mean)} (nobody can earn more); exact in ${exact} of ${bound.values.length} episodes. Each policy's share of that bound:`;
     const rows = Object.entries(places).sort((a, b) => b[1] - a[1]).map(([policy, share]) => make("tr", {}, make("th", { scope: "row" }, policy),
       make("td", {}, make("meter", { min: 0, max: 1, value: Math.min(Math.max(share, 0), 1), "aria-label": `${policy}: share of the bound` })), make("td", {}, `${(100 * share).toFixed(1)}%`)));
-    fill(byId("oracle-bars"), make("table", {}, make("tbody", {}, ...rows)));
+    fill(byId("oracle-bars"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Shares of the bound" }, make("table", {}, make("tbody", {}, ...rows))));
   }
 
   byId("baseline").addEventListener("change", (event) => attempt(() => load(event.target.value)));

@@ -10,7 +10,8 @@ const replayPage = (() => {
   let choice = null, playing = null, cursorAsked = null;
 
   async function open({ run: name, at }) {
-    const { runs } = await ask("/api/runs");
+    // A long log takes its time: the list is asked for beside it.
+    const [{ runs }] = await Promise.all([ask("/api/runs"), name && name !== run ? show(name) : null]);
     const recorded = runs.filter((one) => one.kind === "run");
     const chosen = name || (recorded[0] && recorded[0].name);
     fill(byId("replay-run"), ...recorded.map((one) => make("option", { value: one.name, selected: one.name === chosen }, `${one.scenario}, ${one.policy}, seed ${one.seed} (${one.name})`)));
@@ -27,10 +28,9 @@ const replayPage = (() => {
 
   async function show(name) {
     byId("replay-body").hidden = true;
-    page = await ask("/api/replay", { run: name });
-    run = name;
-    near = null;
-    overview = await windowOf(0, page.end, OVERVIEW_COLUMNS, 0);
+    const about = await ask("/api/replay", { run: name });
+    const whole = await windowOf(name, 0, about.end, OVERVIEW_COLUMNS, 0);
+    [page, run, near, overview] = [about, name, null, whole];
     byId("replay-body").hidden = false;
     byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}: ${page.events.toLocaleString("en")} events, ${page.jobs.toLocaleString("en")} jobs. ${page.command}`;
     byId("cursor-unit").textContent = page.unit;
@@ -48,7 +48,7 @@ const replayPage = (() => {
     sight.show(sight.view.from, sight.view.to);
   }
 
-  const windowOf = (from, to, columns, detail) => ask("/api/window", { run, from, to, columns, detail });
+  const windowOf = (name, from, to, columns, detail) => ask("/api/window", { run: name, from, to, columns, detail });
 
   function moved(view) {
     const best = near && near.from <= view.from && near.to >= view.to ? near : overview;
@@ -69,7 +69,7 @@ const replayPage = (() => {
     const { from, to } = sight.view, span = to - from, of = run;
     const width = byId("replay-gantt").clientWidth;
     try {
-      const piece = await windowOf(Math.max(from - span, 0), Math.min(to + span, page.end), Math.ceil((3 * width) / COLUMN), Math.ceil((3 * width) / FEWEST_PIXELS));
+      const piece = await windowOf(of, Math.max(from - span, 0), Math.min(to + span, page.end), Math.ceil((3 * width) / COLUMN), Math.ceil((3 * width) / FEWEST_PIXELS));
       if (of === run) near = piece;
     } catch (error) {
       tools.tell(error.message);

@@ -48,10 +48,13 @@ const charts = (() => {
         cursor = view.cursor;
         const width = printing ? 660 : Math.max(holder.clientWidth, 200);
         const scale = printing ? 3 : Math.max(window.devicePixelRatio || 1, 1);
-        canvas.width = Math.round(width * scale);
-        canvas.height = Math.round(height * scale);
-        canvas.style.width = width + "px";
-        canvas.style.height = height + "px";
+        const [across, down] = [Math.round(width * scale), Math.round(height * scale)];
+        if (canvas.width !== across || canvas.height !== down) { // a new size costs a new canvas, even if it is the old one
+          canvas.width = across;
+          canvas.height = down;
+          canvas.style.width = width + "px";
+          canvas.style.height = height + "px";
+        }
         pen.setTransform(scale, 0, 0, scale, 0, 0);
         pen.clearRect(0, 0, width, height);
         pen.font = (width < 520 ? 11 : 13) + "px system-ui, sans-serif";
