@@ -25,7 +25,7 @@ demo: setup
 	$(BIN)/slipstream demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2
 
 test-all: setup $(RLLIB_STAMP)
 	$(BIN)/python -m pytest -m ''

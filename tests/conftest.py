@@ -1,13 +1,31 @@
 """Fixtures shared by all tests."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
+
+from slipstream.core.family import FAMILIES
 
 # The first example of a test may compile a kernel, and a busy machine is no mistake of ours.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+class FamilyScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps the tests of a file, in files for all families those of each, on one worker: it compiles for them once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        parameters = test.partition("[")[2]
+        return f"{file} {next((name for name in FAMILIES if parameters.startswith(name)), '')}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FamilyScheduling:
+    return FamilyScheduling(config, log)
 
 
 @pytest.fixture

@@ -140,6 +140,14 @@ def test_a_scene_knows_who_works_moves_and_is_done(tiny):
     assert [job for _, job in scene.completions] == [1, 0]
 
 
+def test_a_scene_counts_the_jobs_in_the_system_whenever_it_is_looked_at(tiny):
+    scenario, events = tiny
+    scene = GraphScene(cast(scenario), window=13_000_000_000)
+    scene.see(events)
+    moments, counts = jobs_in_system(jobs_of(events))
+    assert dict(scene.counts) == dict(zip(moments.tolist(), counts.tolist(), strict=True))
+
+
 def test_a_picture_is_coloured_by_job_and_marks_completions(tiny):
     scenario, events = tiny
     scene = GraphScene(cast(scenario), window=13_000_000_000)

@@ -40,9 +40,11 @@ GRAPH_KEYS = ("nodes", "node_job", "edges", "candidate_node")
 def decima_for(family, seed=0):
     torch.manual_seed(seed)
     tables = (family.candidate_features, family.global_features, family.node_features)
-    network = Decima(*(len(table.observed) for table in tables), NetworkSettings(16, node_width=8, kind="decima"))
+    chosen = NetworkSettings(16, node_width=8, kind="decima")
+    network = Decima(*(len(table.observed) for table in tables), chosen, family.global_features.index("phase"))
     with torch.no_grad():
         network.logit.weight.mul_(100.0)
+        network.other_logit.weight.mul_(100.0)
     return network
 
 
@@ -133,6 +135,27 @@ def test_chances_and_values_are_those_of_torch():
     for index, (first, count) in enumerate(zip(own.begin, own.count, strict=True)):
         taken = torch.log_softmax(logits[first : first + count], 0)[rollout.taken[rollout.made][index]]
         assert rollout.log_chance[rollout.made][index] == pytest.approx(float(taken), abs=1e-3)
+
+
+def test_stages_and_numbers_of_executors_have_a_head_each():
+    scenario = slipstream.load("dag/small")
+    trainer = Trainer(scenario, SMALL)
+    assert trainer.network.has_other
+    own = (rollout := collect(scenario, 3, 50)[0]).choices().picked(np.arange(int(rollout.made.sum())))
+    seen = [torch.from_numpy(array) for array in (own.rows, own.global_rows, own.count.astype(np.int64))]
+    network = decima_for(family_of(scenario))
+    counting = own.global_rows[:, family_of(scenario).global_features.index("phase")] == 1.0
+    changed = []
+    for head in (network.logit, network.other_logit):
+        with torch.no_grad():
+            before = network(*seen, PackedGraphs.of(own))[0].numpy()
+            head.bias.add_(1.0)
+            after = network(*seen, PackedGraphs.of(own))[0].numpy()
+        changed.append(np.repeat(counting, own.count)[before != after])
+    assert 0 < counting.sum() < len(counting)
+    assert not changed[0].any()
+    assert changed[1].all()
+    assert sum(map(len, changed)) == len(own.rows)
 
 
 def test_the_number_of_threads_changes_nothing():

@@ -61,7 +61,8 @@ def random_choices(rng, choices, most=7, **options):
 
 def random_decima(seed, network_settings=None):
     torch.manual_seed(seed)
-    network = Decima(COLUMNS, GLOBALS, NODES, network_settings or NetworkSettings(8, node_width=6, kind="decima"))
+    chosen = network_settings or NetworkSettings(8, node_width=6, kind="decima")
+    network = Decima(COLUMNS, GLOBALS, NODES, chosen, flag=seed % GLOBALS if seed % 2 else None)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))

@@ -8,7 +8,7 @@ from torch_geometric.utils import scatter
 
 from slipstream.learn.graphs import Climb, PackedGraphs
 from slipstream.learn.networks import NetworkSettings, Scorer, linear_step, scale_step
-from slipstream.policies.operations import GLOBALS, NODES, ROWS, Operation
+from slipstream.policies.operations import GLOBALS, LOGITS, NODES, ROWS, Operation
 
 
 class Decima(Scorer):
@@ -16,8 +16,8 @@ class Decima(Scorer):
 
     Every node learns what waits for it (`learn.graphs.Climb`); the nodes of a job are summed up, and the jobs of a
     choice. The logit of a candidate comes from its row, the vector of its node, the summary of its job and that of all
-    jobs; the value from the last alone. One head chooses stages and numbers of executors: a flag in the globals, which
-    are part of the summary of all, says which of the two is asked for.
+    jobs; the value from the last alone. Where a flag in the globals says that another kind of choice is due, such as
+    a number of executors instead of a stage, another head gives the logits.
     """
 
     node_scale: Tensor
@@ -26,10 +26,17 @@ class Decima(Scorer):
     job_shift: Tensor
     total_scale: Tensor
     total_shift: Tensor
+    other_asked: Tensor
 
     def __init__(
-        self, columns: int, global_columns: int, node_columns: int, settings: NetworkSettings | None = None
+        self,
+        columns: int,
+        global_columns: int,
+        node_columns: int,
+        settings: NetworkSettings | None = None,
+        flag: int | None = None,
     ) -> None:
+        """`flag` is the column of the globals that asks for the other head, None where there is one kind of choice."""
         super().__init__(columns, global_columns, settings)
         width, own = self.settings.width, self.settings.node_width
         self._add_scale("node", node_columns)
@@ -48,7 +55,15 @@ class Decima(Scorer):
         self.row_context = nn.Linear(width, width)
         self.row_node = nn.Linear(own, width)
         self.row_job = nn.Linear(own, width)
+        self.has_other = flag is not None
+        if flag is not None:
+            self.register_buffer("other_asked", torch.eye(global_columns)[flag].clone())
+            self.other = nn.Linear(width, width)
+            self.other_context = nn.Linear(width, width)
+            self.other_logit = nn.Linear(width, 1)
         self._add_heads()
+        if flag is not None:
+            nn.init.orthogonal_(self.other_logit.weight, gain=0.01)
         # Levels are many: what each adds must not grow from one to the next.
         nn.init.orthogonal_(self.climb.update.weight, gain=0.5)
 
@@ -87,6 +102,18 @@ class Decima(Scorer):
             Operation("add", "from_job", "hidden"),
             Operation(act, "hidden", "hidden"),
             *self._head_steps("hidden"),
+            *(self._other_head() if self.has_other else ()),
+        )
+
+    def _other_head(self) -> tuple[Operation, ...]:
+        act = self.settings.activation
+        return (
+            linear_step("other_context", "context", "other_deep_context"),
+            linear_step("other", "hidden", "other_deep"),
+            Operation("add", "other_deep_context", "other_deep"),
+            Operation(act, "other_deep", "other_deep"),
+            linear_step("other_logit", "other_deep", "other_logits"),
+            Operation("switch", "other_logits", LOGITS, "other_asked"),
         )
 
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor, graphs: PackedGraphs) -> tuple[Tensor, Tensor]:
@@ -114,4 +141,8 @@ class Decima(Scorer):
         else:
             own_node = vectors.new_zeros((len(rows), vectors.shape[1]))
         hidden = act(hidden + self.row_node(own_node))
-        return self._heads(hidden, context, row_choice)
+        logits, values = self._heads(hidden, context, row_choice)
+        if self.has_other:
+            others = self.other_logit(act(self.other(hidden) + self.other_context(context)[row_choice])).squeeze(1)
+            logits = torch.where((global_rows @ self.other_asked > 0.5)[row_choice], others, logits)
+        return logits, values

@@ -18,7 +18,7 @@ from slipstream.learn.graph_gradients import graph_slopes, turn_climb
 from slipstream.learn.objective import choice_slopes
 from slipstream.policies import operations as o
 from slipstream.policies.graphs import load_packed_graph, packed_graph_fits
-from slipstream.policies.inference import count_vectors, infer
+from slipstream.policies.inference import count_vectors, infer, is_switched
 from slipstream.policies.operations import Layout
 from slipstream.policies.vectors import INFINITE, ONE, ZERO, add_product, add_vector, matrix, sum_rows
 
@@ -261,6 +261,20 @@ def attend_slopes(registers, slopes, step, starts, choices):
 
 
 @algebra
+def switch_slopes(network, slopes, step, starts, choices):
+    """Take the slopes of choices that turn the switch over to the source."""
+    width = step[o.N_IN]
+    slope = matrix(slopes, step[o.TARGET], starts[choices], width)
+    goal = matrix(slopes, step[o.SOURCE], starts[choices], width)
+    for choice in range(choices):
+        if is_switched(network, step, choice):
+            for row in range(starts[choice], starts[choice + 1]):
+                for j in range(width):
+                    goal[row, j] += slope[row, j]
+                    slope[row, j] = ZERO
+
+
+@algebra
 def clear_slopes(network, slopes, choices):
     """Forget the gradients of the block before."""
     code, counts = network.code, count_vectors(network, choices)
@@ -298,6 +312,8 @@ def backpropagate(network, slopes, choices):
             mean_slopes(slopes.registers, step, starts, choices)
         elif step[o.OP] == o.MAX:
             max_slopes(registers, slopes.registers, step, starts, choices, slopes.product)
+        elif step[o.OP] == o.SWITCH:
+            switch_slopes(network, slopes.registers, step, starts, choices)
         elif step[o.OP] >= o.CLIMB:
             graph_slopes(network, slopes, step, choices, count)
         else:

@@ -30,6 +30,8 @@ from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled import CompiledPolicy
 from slipstream.policies.learned import load_policy
 
+PHASE = "phase"
+"""The global of families that ask for choices of two kinds in turn; says which."""
 MEASURED_CHOICES = 20_000
 """Choices from which the scales of inputs are measured."""
 LEAST_DEVIATION = 0.02
@@ -263,7 +265,9 @@ def _build_network(family: Family, settings: NetworkSettings) -> Scorer:
         raise InputError(f"training: network.kind is '{settings.kind}', and the family '{family.name}' has no graphs")
     from slipstream.learn.decima import Decima
 
-    return Decima(columns, global_columns, node_columns, settings)
+    names = family.global_features.observed.names
+    flag = names.index(PHASE) if PHASE in names else None
+    return Decima(columns, global_columns, node_columns, settings, flag)
 
 
 def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

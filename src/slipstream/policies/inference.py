@@ -18,7 +18,7 @@ from slipstream.core.structs import make_struct, struct
 from slipstream.policies import operations as o
 from slipstream.policies.graphs import arrange, run_graph_step
 from slipstream.policies.operations import Layout
-from slipstream.policies.vectors import ONE, ZERO, add_vector, bend, matrix, shift, shift_choices, weighted_sums
+from slipstream.policies.vectors import HALF, ONE, ZERO, add_vector, bend, matrix, shift, shift_choices, weighted_sums
 
 TINY = np.float32(1e-5)
 """Keeps a layer norm from dividing by zero; the default of torch."""
@@ -247,6 +247,31 @@ def attend(registers, step, starts, choices):
 
 
 @algebra
+def is_switched(network, step, choice):
+    """Return whether the globals of a choice turn a switch."""
+    width = network.ports[5]
+    weight = network.weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
+    seen = matrix(network.registers, network.ports[1], choice + 1, width)[choice]
+    total = ZERO
+    for j in range(width):
+        total += seen[j] * weight[j]
+    return total > HALF
+
+
+@algebra
+def switch(network, step, starts, choices):
+    """Give the candidates of choices that turn the switch the source's vectors."""
+    width = step[o.N_IN]
+    source = matrix(network.registers, step[o.SOURCE], starts[choices], width)
+    target = matrix(network.registers, step[o.TARGET], starts[choices], width)
+    for choice in range(choices):
+        if is_switched(network, step, choice):
+            for row in range(starts[choice], starts[choice + 1]):
+                for j in range(width):
+                    target[row, j] = source[row, j]
+
+
+@algebra
 def count_vectors(network, choices):
     """Return how many vectors a register has of each domain: choices, candidates, nodes, jobs."""
     if network.ports[o.MOST_NODES] == 0:
@@ -277,6 +302,8 @@ def infer(network, choices):
             attend(registers, step, starts, choices)
         elif step[o.OP] == o.MEAN or step[o.OP] == o.MAX:
             pool(registers, step, starts, choices)
+        elif step[o.OP] == o.SWITCH:
+            switch(network, step, starts, choices)
         elif step[o.OP] >= o.CLIMB:
             run_graph_step(network, step, choices, count)
         else:

@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstream.errors import PolicyError
 
-LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE, CLIMB, SUM_JOBS, SUM, TAKE = range(13)
+LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE, SWITCH, CLIMB, SUM_JOBS, SUM, TAKE = range(14)
 KINDS = {
     "linear": LINEAR,  # target = source @ weight.T + bias
     "add": ADD,  # target += source, for every candidate if the source is a single vector
@@ -26,12 +26,16 @@ KINDS = {
     "mean": MEAN,  # target = mean of the source over the candidates
     "max": MAX,  # target = greatest value of each column over the candidates
     "attend": ATTEND,  # target = mean of the source over the candidates, weighted by the softmax of `scores` per head
+    "switch": SWITCH,  # target = source, for the candidates of choices where globals @ weight > 1/2: another head
     "climb": CLIMB,  # target = source + what each node hears from its children, level by level (`policies.graphs`)
     "sum_jobs": SUM_JOBS,  # target = sum of the source over the nodes of each job
     "sum": SUM,  # target = sum of the source over the jobs of each choice
     "take": TAKE,  # target = the source's vector of each candidate's node, or of its job; zeros where it has none
 }
 """The closed list, by the names that files use."""
+
+IN_PLACE = (ADD, RELU, TANH, SWITCH)
+"""Operations that change a register which is there already; the others write a new one."""
 
 CHOICE, ROW, NODE, JOB = range(4)
 DOMAINS = ("choice", "candidate", "node", "job")
@@ -63,6 +67,7 @@ READS = {
     MEAN: (ROW,),
     MAX: (ROW,),
     ATTEND: (ROW,),
+    SWITCH: (ROW,),
     CLIMB: (NODE,),
     SUM_JOBS: (NODE,),
     SUM: (JOB,),
@@ -253,9 +258,9 @@ class _Plan:
     def _target(self, operation: Operation, kind: int, source: Register, where: str) -> Register:
         """Return the register that is written: a new one, but for the operations that change one in place."""
         target = self.registers.get(operation.target)
-        if kind in (ADD, RELU, TANH):
+        if kind in IN_PLACE:
             fits = operation.target == operation.source
-            if target is not None and kind == ADD:
+            if target is not None and kind in (ADD, SWITCH):
                 # Only candidates are given what their choice has; the others never needed it.
                 spread = (source.domain, target.domain) == (CHOICE, ROW)
                 fits = target.width == source.width and (target.domain == source.domain or spread)
@@ -275,6 +280,8 @@ class _Plan:
         """Return the places of weight and bias, -1 where there is none; those of a climb all follow the first."""
         if kind == CLIMB:
             return self._climb_layers(operation, source.width, where), -1
+        if kind == SWITCH:
+            return self._parameter(operation.weight or "", (self.registers[GLOBALS].width,), where), -1
         if kind not in (LINEAR, NORMALISE, SCALE):
             return -1, -1
         if operation.weight is None or operation.bias is None:
@@ -325,7 +332,7 @@ def _follows(step: np.ndarray, layer: np.ndarray) -> bool:
 
 def _mark_slopes(code: np.ndarray) -> np.ndarray:
     """Mark where slopes can be written without being cleared before: by the last linear layer that reads a register."""
-    in_place = np.isin(code[:, OP], (ADD, RELU, TANH))
+    in_place = np.isin(code[:, OP], IN_PLACE)
     written = set()
     for index, step in enumerate(code):
         later = code[index + 1 :]

@@ -6,7 +6,7 @@ import numpy as np
 
 from slipstream.core.jit import algebra, reduction
 
-ZERO, ONE, INFINITE = np.float32(0.0), np.float32(1.0), np.float32(np.inf)
+ZERO, HALF, ONE, INFINITE = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
 
 
 @algebra

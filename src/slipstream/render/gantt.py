@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections import deque
 from itertools import pairwise
 
 import numpy as np
@@ -40,7 +39,6 @@ class GanttPainter:
         self._bottom = TOP + self._lane * len(cast.resources)
         height = self._bottom + STRIP_GAP + STRIP + 34
         self.size = (WIDTH, height + height % 2)  # video encoders want even numbers
-        self._counts: deque[tuple[int, int]] = deque()
 
     def paint(self, scene: Scene) -> np.ndarray:
         """Return the scene as (height, width, 3) uint8."""
@@ -102,16 +100,12 @@ class GanttPainter:
             draw.rectangle((max(left, now - 3), top, now, bottom), MOVING)
 
     def _strip(self, draw: ImageDraw.ImageDraw, scene: GraphScene) -> None:
-        """Draw how many jobs were in the system, as far as the pictures before this one have seen it."""
-        if self._counts and self._counts[-1][0] > scene.now:
-            self._counts.clear()  # another episode has begun
-        self._counts.append((scene.now, len(scene.active)))
-        while len(self._counts) > 1 and self._counts[1][0] < scene.now - scene.window:
-            self._counts.popleft()
+        """Draw how many jobs were in the system."""
+        counts = [*scene.counts, (scene.now, len(scene.active))]
         top, bottom = self._bottom + STRIP_GAP, self._bottom + STRIP_GAP + STRIP
-        most = max(1, *(count for _, count in self._counts))
+        most = max(1, *(count for _, count in counts))
         draw.text((PAD, top - 14), f"jobs in the system (up to {most})", FAINT, self._small)
-        points = [(self._column(scene, time), bottom - STRIP * count / most) for time, count in self._counts]
+        points = [(self._column(scene, time), bottom - STRIP * count / most) for time, count in counts]
         for (x, y), (following, _) in pairwise(points):
             draw.rectangle((max(x, PAD + LABEL), y, max(following, PAD + LABEL), bottom), LINE)
         self._key(draw, scene, bottom + 14)

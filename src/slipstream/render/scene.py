@@ -195,6 +195,8 @@ class GraphScene(Scene):
         """The job to which each resource is on its way."""
         self.completions: deque[tuple[int, int]] = deque()
         """When jobs were done, and which, inside the window."""
+        self.counts: deque[tuple[int, int]] = deque([(0, 0)])
+        """How many jobs were in the system, and from when on, from the start of the window."""
         self._begun: set[int] = set()
 
     @property
@@ -208,6 +210,7 @@ class GraphScene(Scene):
             self.now = time
             if kind == ARRIVAL:
                 self._arrive(number, 0)
+                self.counts.append((time, len(self._jobs)))
             elif kind == START:
                 self._start(number, resource, variant)
             elif kind == FINISH:
@@ -243,11 +246,14 @@ class GraphScene(Scene):
         self.finished[number] += 1
         self.on_time[number] += 1
         self.completions.append((self.now, number))
+        self.counts.append((self.now, len(self._jobs)))
 
     def _forget(self) -> None:
         super()._forget()
         while self.completions and self.completions[0][0] < self.now - self.window:
             self.completions.popleft()
+        while len(self.counts) > 1 and self.counts[1][0] < self.now - self.window:
+            self.counts.popleft()
 
 
 def default_window(cast: Cast) -> int:
