@@ -16,8 +16,9 @@ from slipstream.core.family import FAMILIES
 from slipstream.policies import names
 
 COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
+COMMANDS += ["dashboard", "doctor"]
 COMMANDS += ["profile", "execute", "validate", "import", "generate"]
-COMMANDS += [f"generate {family}" for family in ("edge", "dag", "taskgraph")]
+COMMANDS += [f"generate {family}" for family in ("edge", "dag", "taskgraph", "serving", "cluster")]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
 COMMANDS += ["library", *(f"library {step}" for step in ("add", "list", "show", "choose", "update", "merge", "split"))]
 COMMANDS += [f"library {step}" for step in ("rollback", "verify", "tradeoff")]
@@ -199,3 +200,15 @@ def test_bad_input_ends_with_one_line_and_exit_code_2(case, tmp_path):
     assert len(error.strip().splitlines()) == 1
     assert "Traceback" not in error
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_doctor_says_what_is_here_and_what_an_extra_would_add():
+    code, output, _ = slipstream("doctor", "--json")
+    assert code == 0
+    found = json.loads(output)
+    assert found["versions"]["numba"]
+    assert found["extras"]["learn"]["missing"] == []
+    assert Path(found["cache"]["folder"]).is_dir()
+    code, output, _ = slipstream("doctor")
+    assert code == 0
+    assert "Installed: learn, for training: `train`, `sweep`." in output

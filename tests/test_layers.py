@@ -38,6 +38,7 @@ LAYERS = [
     ("learn",),
     ("library",),
     ("report",),
+    ("dashboard",),
     ("cli",),
     ("interop",),
 ]

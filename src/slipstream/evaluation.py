@@ -15,7 +15,7 @@ from slipstream.core.simulator import Simulator, check_seed
 from slipstream.errors import InputError
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
-from slipstream.scenario import changed, load
+from slipstream.scenario import changed, digest, load
 
 RESAMPLES = 2000
 """Bootstrap resamples behind every 95% interval."""
@@ -64,6 +64,9 @@ class Comparison:
     evaluations: tuple[Evaluation, ...]
     brackets: tuple[Bracket, ...] = ()
     """Where the best reward of each episode lies, if that was asked for."""
+    title: str = ""
+    """The scenario's family and name, however it was given."""
+    scenario_digest: str = ""
 
     def place(self, policy: str) -> float:
         """Return how near the policy's mean reward comes to the mean bound that nobody can exceed."""
@@ -81,6 +84,8 @@ class Comparison:
         """Return the comparison as JSON-ready data, of the same shape in every family."""
         return {
             "scenario": self.scenario,
+            "title": self.title,
+            "scenario_digest": self.scenario_digest,
             "episodes": self.episodes,
             "seed": self.seed,
             "oracle": self._oracle() if self.brackets else None,
@@ -183,7 +188,8 @@ def compare(
             brackets.append(family_of(loaded).oracle(loaded, seed + episode, namespace, oracle_seconds))
             if progress is not None:
                 progress(total + episode + 1, total + episodes)
-    return Comparison(str(label), episodes, seed, tuple(evaluations), tuple(brackets))
+    parts = (tuple(evaluations), tuple(brackets), f"{loaded.family}/{loaded.name}", digest(loaded))
+    return Comparison(str(label), episodes, seed, *parts)
 
 
 def what_if(
@@ -215,4 +221,6 @@ def what_if(
         for one in part.evaluations
     ]
     label = scenario if isinstance(scenario, str) else parts[0].scenario
-    return Comparison(label, episodes, seed, tuple(named))
+    return Comparison(
+        label, episodes, seed, tuple(named), title=parts[0].title, scenario_digest=parts[0].scenario_digest
+    )

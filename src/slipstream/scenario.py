@@ -163,6 +163,28 @@ def _load_file(path: Path, label: str) -> Scenario:
     return _check(_parse(_read(path, label, _unknown_source), label), label, path.resolve().parent)
 
 
+def parse(text: str) -> Any:
+    """Return what JSON text stands for, read with the care that files get.
+
+    Raises:
+        ScenarioError: One line: where the text stops being JSON.
+    """
+    return _parse(text.encode("utf-8", "surrogatepass"), "scenario")
+
+
+def problems(data: Any) -> list[tuple[str, str]]:
+    """Return all that is wrong with a scenario given as data, as places in it and sentences; none where it is right."""
+    try:
+        _check(data, "scenario", Path.cwd())
+    except ScenarioError as error:
+        if isinstance(error.__context__, ValidationError):
+            return [_word(one, data) for one in error.__context__.errors(include_url=False)]
+        line = str(error).removeprefix("scenario: ")
+        place, separator, text = line.partition(": ")
+        return [(place, text)] if separator and " " not in place else [("", line)]
+    return []
+
+
 def read_json(path: Path, model: type[Model]) -> Model:
     """Return a JSON file that is not a scenario, checked by its model; errors are worded like those of scenarios.
 

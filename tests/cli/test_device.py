@@ -43,6 +43,19 @@ def test_execute_writes_a_log_and_a_report_that_other_commands_read(slipstream, 
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".json", ".json", ".parquet"]
 
 
+def test_execute_lets_the_dashboard_watch(slipstream, small, tmp_path):
+    code, output, _ = slipstream("execute", small, "--policy", "edf", "--live", "now.live.jsonl", "--json")
+    assert code == 0
+    lines = [json.loads(line) for line in (tmp_path / "now.live.jsonl").read_text().splitlines()]
+    assert 1 <= len(lines) <= 4  # 300 ms, a line every 250
+    assert [task["name"] for task in lines[0]["tasks"]] == [task.name for task in load(tmp_path / small).tasks]
+    for line in lines:
+        assert line["released"] == sum(task["released"] for task in line["tasks"])
+        assert line["waiting"] == sum(task["waiting"] for task in line["tasks"])
+        assert line["streams"] == 2
+    assert lines[-1]["released"] <= json.loads(output)["metrics"]["released"]
+
+
 def test_execute_tells_what_happened(slipstream, small):
     code, output, _ = slipstream("execute", small, "--policy", "edf")
     assert code == 0

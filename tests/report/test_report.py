@@ -34,7 +34,7 @@ def slipstream(*arguments, cwd):
     return done.returncode, done.stdout, done.stderr
 
 
-def record(path, source="edge/heavy", policy="edf-fit", seed=7):
+def record(path, source="edge/heavy", policy="edf-fit", seed=7, family="edge"):
     """Write the log of a run, as `slipstream run --log` does."""
     scenario = load(source)
     about = {
@@ -47,7 +47,7 @@ def record(path, source="edge/heavy", policy="edf-fit", seed=7):
         "scenario_digest": scenario_digest(scenario),
     }
     writer = LogWriter(path, about)
-    Simulator(scenario).play(find(policy, "edge"), seed, sink=writer.write)
+    Simulator(scenario).play(find(policy, family), seed, sink=writer.write)
     writer.close()
     return path
 

@@ -30,6 +30,7 @@ def print_json(data: Any) -> None:
     """Print data as JSON on standard output."""
     json.dump(data, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
+    sys.stdout.flush()  # a command that goes on, such as a server, is read while it does
 
 
 @contextmanager

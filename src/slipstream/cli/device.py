@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -99,6 +100,61 @@ class LiveTable:
         sys.stderr.write(up + "".join(f"\x1b[2K{line}\n" for line in lines))
         sys.stderr.flush()
         self._lines = len(lines)
+
+
+class LiveFile:
+    """What a device does, as lines of JSON that the dashboard follows."""
+
+    RECENT_ROWS = 512
+    """Rows of the event log that the mean latency is of: few, since a run cannot wait."""
+
+    def __init__(self, scenario: Any, path: Path) -> None:
+        self._names = [task.name for task in scenario.tasks]
+        self._streams = scenario.device.streams
+        self._next = 0
+        self._file = path.open("w", encoding="utf-8")
+
+    def __call__(self, time: int, lane: Any) -> None:
+        """Write a line, if it is time to."""
+        if time < self._next:
+            return
+        self._next = time + 10**9 // FRAMES_PER_SECOND
+        header, rows = lane.header, lane.arrays["tasks"][0]
+        tasks = [
+            {"name": name, "waiting": int(row["length"]), **{key: int(row[key]) for key in _COUNTS}}
+            for name, row in zip(self._names, rows, strict=True)
+        ]
+        line = {
+            "time_s": round(time / 1e9, 3),
+            **{key: int(header[key]) for key in ("released", "finished", "missed", "busy")},
+            "streams": self._streams,
+            "waiting": sum(task["waiting"] for task in tasks),
+            "latency_ms": self._latency(lane),
+            "tasks": tasks,
+        }
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def _latency(self, lane: Any) -> float | None:
+        """Return the mean time from release to finish of jobs that finished lately, in ms."""
+        from slipstream.core.eventlog import ARRIVAL, FINISH
+
+        count = int(lane.header["log_rows"])
+        released: dict[tuple[int, int], int] = {}
+        found = []
+        for time, job, task, _, _, kind in lane.arrays["log"][0, max(0, count - self.RECENT_ROWS) : count].tolist():
+            if kind == ARRIVAL:
+                released[task, job] = time
+            elif kind == FINISH and (task, job) in released:
+                found.append(time - released[task, job])
+        return round(sum(found) / len(found) / 1e6, 3) if found else None
+
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
+
+_COUNTS = ("released", "running", "finished")
 
 
 def told(scenario: Any, execution: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from slipstream.cli.device import (
     CodeOption,
     DataOption,
     DeviceOption,
+    LiveFile,
     LiveTable,
     ProfileOption,
     WatchdogOption,
@@ -37,6 +38,10 @@ from slipstream.cli.run import LogOption, PolicyOption
 OutOption = Annotated[
     Path | None, typer.Option(help="Write the report here; report.html, or none with --json, if absent.")
 ]
+LiveOption = Annotated[
+    Path | None,
+    typer.Option(help="Write what goes on to this file, NAME.live.jsonl, for `slipstream dashboard` to show."),
+]
 
 
 def execute(
@@ -50,6 +55,7 @@ def execute(
     watchdog_ms: WatchdogOption = None,
     log: LogOption = None,
     out: OutOption = None,
+    live: LiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a scenario's models for real, in real time, under a policy; print the metrics, write log and report.
@@ -69,11 +75,22 @@ def execute(
     player = find(policy or family_of(loaded).default_policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
-    all_writable(log, target)
+    all_writable(log, target, live)
+    watchers: list[Any] = [] if as_json else [LiveTable(loaded)]
+    file = None if live is None else LiveFile(loaded, live)
+    if file is not None:
+        watchers.append(file)
+
+    def watch(time: int, lane: Any) -> None:
+        for watcher in watchers:
+            watcher(time, lane)
+
     with device_streams(device, loaded, workload) as streams:
         name = streams.device
-        runtime = Runtime(loaded, workload, streams, watchdog_ms, None if as_json else LiveTable(loaded))
+        runtime = Runtime(loaded, workload, streams, watchdog_ms, watch if watchers else None)
         execution = runtime.play(player, seed)
+    if file is not None:
+        file.close()
     about = _about(scenario, loaded, player.name, seed, device, profile, name)
     if log is not None:
         writer = LogWriter(log, about)

@@ -11,7 +11,9 @@ import slipstream
 from slipstream.cli import (
     bench,
     compare,
+    dashboard,
     demo,
+    doctor,
     execute,
     generate,
     importing,
@@ -54,7 +56,7 @@ def _options(
 
 _SIMULATED = (demo, run, compare, train, sweep, oracle)
 _REAL = (profile, execute, validate)
-for _module in (*_SIMULATED, *_REAL, report, scenarios, policies, schema, bench):
+for _module in (*_SIMULATED, *_REAL, report, dashboard, scenarios, policies, schema, bench, doctor):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
 app.add_typer(generate.app, name="generate")
 app.add_typer(importing.app, name="import")

@@ -89,12 +89,18 @@ class LogWriter:
 
 def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the rows of a recorded log and what it says about itself."""
+    about = read_about(path)
+    return np.concatenate([np.empty(0, EVENT), *read_chunks(path)]), about
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return what a recorded log says about itself, without reading its rows."""
     about = (_open(path).schema_arrow.metadata or {}).get(b"slipstream", b"{}")
-    events = np.concatenate([np.empty(0, EVENT), *read_chunks(path)])
     try:
-        return events, json.loads(about)
+        found: dict[str, Any] = json.loads(about)
     except ValueError as error:
         raise TraceError(f"{path}: its description is not JSON: expected an event log written by slipstream") from error
+    return found
 
 
 def read_chunks(path: Path) -> Iterator[np.ndarray]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.timeline import Timeline
 from slipstream.report.runs import Run
 
 Figure = dict[str, Any]
@@ -27,33 +28,54 @@ TIME_BINS = 240
 
 def gantt(run: Run) -> dict[str, Any]:
     """Return every slice and every job that never ran, in columns; the page draws those in sight."""
-    line = run.timeline
-    job = line.slice_job
-    idle = np.setdiff1d(np.arange(len(line.task)), job)
+    line, unit = run.timeline, run.family.nanoseconds_per_unit
+    idle = never_ran(line)
     return {
         "resources": line.resources,
         "tasks": line.tasks,
         "variants": line.variants,
-        "ran": {
-            "resource": line.slice_resource.tolist(),
-            "start": run.times(line.slice_start),
-            "end": run.times(line.slice_end),
-            "variant": line.slice_variant.tolist(),
-            **_jobs(run, job),
-        },
-        # What never ran waited once.
-        "idle": {"left": run.times(line.wait_end[np.searchsorted(line.wait_job, idle)]), **_jobs(run, idle)},
+        "never": len(idle) > 0,
+        "ran": slice_columns(line, unit, np.arange(len(line.slice_job))),
+        "idle": idle_columns(line, unit, idle),
     }
 
 
-def _jobs(run: Run, chosen: np.ndarray) -> dict[str, list[Any]]:
-    line = run.timeline
+def never_ran(line: Timeline) -> np.ndarray:
+    """Return the jobs that left, or were left over, without having run."""
+    ran = np.zeros(len(line.task), bool)
+    ran[line.slice_job] = True
+    return np.flatnonzero(~ran)
+
+
+def when_left(line: Timeline, idle: np.ndarray) -> np.ndarray:
+    """Return when jobs that never ran left the queue, in ns: they waited once."""
+    left: np.ndarray = line.wait_end[np.searchsorted(line.wait_job, idle)]
+    return left
+
+
+def slice_columns(line: Timeline, unit: int, slices: np.ndarray) -> dict[str, list[Any]]:
+    """Return some slices as `charts.js` reads them."""
     return {
-        "task": line.task[chosen].tolist(),
-        "number": line.number[chosen].tolist(),
-        "release": run.times(line.release[chosen]),
-        "deadline": run.times(line.deadline[chosen]),
-        "fate": line.fate[chosen].tolist(),
+        "resource": line.slice_resource[slices].tolist(),
+        "start": (line.slice_start[slices] / unit).tolist(),
+        "end": (line.slice_end[slices] / unit).tolist(),
+        "variant": line.slice_variant[slices].tolist(),
+        **_job_columns(line, unit, line.slice_job[slices]),
+    }
+
+
+def idle_columns(line: Timeline, unit: int, idle: np.ndarray) -> dict[str, list[Any]]:
+    """Return some jobs that never ran as `charts.js` reads them."""
+    return {"left": (when_left(line, idle) / unit).tolist(), **_job_columns(line, unit, idle)}
+
+
+def _job_columns(line: Timeline, unit: int, jobs: np.ndarray) -> dict[str, list[Any]]:
+    return {
+        "task": line.task[jobs].tolist(),
+        "number": line.number[jobs].tolist(),
+        "release": (line.release[jobs] / unit).tolist(),
+        "deadline": (line.deadline[jobs] / unit).tolist(),
+        "fate": line.fate[jobs].tolist(),
     }
 
 

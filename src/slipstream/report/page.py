@@ -64,7 +64,7 @@ def page(
         "figures": pictures,
     }
     body = "\n".join(filter(None, sections))
-    return document(title or _title(runs, labels), body, data, ("charts.js", "page.js"))
+    return document(title or _title(runs, labels), body, data, ("charts.js", "timeview.js", "page.js"))
 
 
 def document(title: str, body: str, data: dict[str, Any], scripts: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 "use strict";
 // Charts over the time of a run, drawn on canvas: fast enough to redraw while a hand drags them.
-// A chart is an object with `draw(view, look, printing)` and `find(x, y)`, which says what lies under the pointer.
+// A chart is an object with `draw(view, look, printing)` and `find(x, y)`, which says what lies under the pointer. The
+// report hands it all of a run at once; the dashboard loads piece after piece, with jobs or, from far away, with shares.
 const charts = (() => {
   const [OPEN, ON_TIME] = [0, 1];
   const KINDS = ["missed", "on-time", "open"]; // from the bottom up, where they are drawn as shares
@@ -32,23 +33,28 @@ const charts = (() => {
 
   const written = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
 
-  const rowsOf = (run) => (run.idle.left.length ? [...run.resources, NEVER] : run.resources);
+  const rowsOf = (run) => (run.never ? [...run.resources, NEVER] : run.resources);
 
   // What all charts share: a canvas, a column for labels that is as wide everywhere, a time axis.
   function sheet(holder, page) {
     const canvas = holder.appendChild(document.createElement("canvas"));
     const pen = canvas.getContext("2d");
     const labels = page.runs.flatMap(rowsOf);
+    let cursor = null;
     return {
       canvas, pen,
       // Prepares a fresh sheet of a height; returns where the plot lies and how to turn times into pixels.
       begin(view, look, printing, height) {
+        cursor = view.cursor;
         const width = printing ? 660 : Math.max(holder.clientWidth, 200);
         const scale = printing ? 3 : Math.max(window.devicePixelRatio || 1, 1);
-        canvas.width = Math.round(width * scale);
-        canvas.height = Math.round(height * scale);
-        canvas.style.width = width + "px";
-        canvas.style.height = height + "px";
+        const [across, down] = [Math.round(width * scale), Math.round(height * scale)];
+        if (canvas.width !== across || canvas.height !== down) { // a new size costs a new canvas, even if it is the old one
+          canvas.width = across;
+          canvas.height = down;
+          canvas.style.width = width + "px";
+          canvas.style.height = height + "px";
+        }
         pen.setTransform(scale, 0, 0, scale, 0, 0);
         pen.clearRect(0, 0, width, height);
         pen.font = (width < 520 ? 11 : 13) + "px system-ui, sans-serif";
@@ -69,10 +75,14 @@ const charts = (() => {
         pen.fillText(`time (${page.unit})`, (left + right) / 2, plot.bottom + 35);
         return plot;
       },
-      inside(plot, work) {
+      inside(plot, look, work) {
         pen.save();
         pen.beginPath(); pen.rect(plot.left, 0, plot.right - plot.left, plot.bottom); pen.clip();
         work();
+        if (cursor !== undefined) {
+          pen.fillStyle = look.full;
+          pen.fillRect(Math.round(plot.x(cursor)) - 1, 0, 2, plot.bottom);
+        }
         pen.restore();
       },
     };
@@ -87,30 +97,39 @@ const charts = (() => {
   // Who ran when ------------------------------------------------------------------------------------------------
 
   function gantt(holder, run, page) {
-    const jobs = run.ran, rows = rowsOf(run);
-    const lanes = run.resources.map(() => []); // slices of each resource; they follow one another
-    jobs.start.forEach((_, i) => lanes[jobs.resource[i]].push(i));
-    const lost = run.idle.left.map((_, i) => i).sort((a, b) => run.idle.left[a] - run.idle.left[b]);
-    const parts = new Map(); // slices of each job, in order of time
-    jobs.task.forEach((task, i) => {
-      const key = `${task}/${jobs.number[i]}`;
-      if (parts.has(key)) parts.get(key).push(i); else parts.set(key, [i]);
-    });
+    const rows = rowsOf(run);
+    let jobs, idle, lanes, lost, parts, coarse;
+    let plot = null, detailed = true, sight = [], marked = null;
+
+    function load(piece) {
+      coarse = piece.shares ? { ...piece, shares: Uint8Array.from(atob(piece.shares), (byte) => byte.charCodeAt(0)) } : null;
+      jobs = coarse ? { start: [], task: [] } : piece.ran;
+      idle = coarse ? { left: [] } : piece.idle;
+      lanes = run.resources.map(() => []); // slices of each resource; they follow one another
+      jobs.start.forEach((_, i) => lanes[jobs.resource[i]].push(i));
+      lost = idle.left.map((_, i) => i).sort((a, b) => idle.left[a] - idle.left[b]);
+      parts = new Map(); // slices of each job, in order of time
+      jobs.task.forEach((task, i) => {
+        const key = `${task}/${jobs.number[i]}`;
+        if (parts.has(key)) parts.get(key).push(i); else parts.set(key, [i]);
+      });
+      marked = null;
+    }
     const partsOf = (i) => parts.get(`${jobs.task[i]}/${jobs.number[i]}`);
     const paper = sheet(holder, page);
     const pen = paper.pen;
     const middle = (row) => row * ROW + ABOVE + BAR / 2;
-    let plot = null, detailed = true, sight = [], marked = null;
+    load(run);
 
     function draw(view, look, printing) {
       plot = paper.begin(view, look, printing, rows.length * ROW + AXIS + 6);
       sight = lanes.map((lane) => [first(lane.length, (n) => jobs.end[lane[n]] > view.from), first(lane.length, (n) => jobs.start[lane[n]] >= view.to)]);
       const room = (plot.right - plot.left) / FEWEST_PIXELS;
-      detailed = sight.every(([begin, end]) => end - begin <= room);
+      detailed = !coarse && sight.every(([begin, end]) => end - begin <= room);
       Object.assign(holder.dataset, { mode: detailed ? "jobs" : "shares", lanes: rows.map((_, row) => middle(row)).join(), bar: BAR, column: COLUMN });
       pen.textAlign = "right"; pen.textBaseline = "middle"; pen.fillStyle = look.text;
       rows.forEach((name, row) => pen.fillText(shortened(pen, name, plot.left - 12), plot.left - 8, middle(row)));
-      paper.inside(plot, () => {
+      paper.inside(plot, look, () => {
         lanes.forEach((lane, row) => (detailed ? drawJobs : drawShares)(lane, row, look));
         if (rows.length > lanes.length) drawLost(view, look);
         if (marked !== null && detailed) outline(partsOf(marked), look);
@@ -164,6 +183,7 @@ const charts = (() => {
     }
 
     function sharesOf(lane, row) {
+      if (coarse) return sharesFrom(coarse, row);
       const width = plot.right - plot.left, columns = Math.ceil(width / COLUMN);
       const shares = new Float64Array(3 * columns), [begin, end] = sight[row];
       for (let n = begin; n < end; n++) {
@@ -176,28 +196,43 @@ const charts = (() => {
       return shares;
     }
 
+    // The same from columns that are there already, wider or narrower than those of the screen.
+    function sharesFrom({ shares: known, columns, from, to }, row) {
+      const count = Math.ceil((plot.right - plot.left) / COLUMN), per = columns / (to - from), shares = new Float64Array(3 * count);
+      for (let c = 0; c < count; c++) {
+        const begin = (plot.time(plot.left + COLUMN * c) - from) * per, end = (plot.time(Math.min(plot.left + COLUMN * (c + 1), plot.right)) - from) * per;
+        for (let k = Math.max(Math.floor(begin), 0); k < Math.min(end, columns); k++) {
+          const part = (Math.min(end, k + 1) - Math.max(begin, k)) / (end - begin) / 255, place = 3 * (row * columns + k);
+          for (let level = 0; level < 3; level++) shares[3 * c + level] += part * known[place + level];
+        }
+      }
+      return shares;
+    }
+
     // Crosses, or from far away bars: the highest is the column in which most jobs were lost.
     function drawLost(view, look) {
       const y = middle(lanes.length), inSight = lostIn(view.from, view.to);
       if (detailed) {
         pen.lineWidth = 2;
         for (const i of inSight) {
-          const x = plot.x(run.idle.left[i]);
-          pen.strokeStyle = look[kindOf(run.idle.fate[i])];
+          const x = plot.x(idle.left[i]);
+          pen.strokeStyle = look[kindOf(idle.fate[i])];
           pen.beginPath(); pen.moveTo(x - 4, y - 4); pen.lineTo(x + 4, y + 4); pen.moveTo(x - 4, y + 4); pen.lineTo(x + 4, y - 4); pen.stroke();
         }
         pen.lineWidth = 1;
         return;
       }
       const counts = new Float64Array(Math.ceil((plot.right - plot.left) / COLUMN) + 1);
-      for (const i of inSight) counts[Math.floor((plot.x(run.idle.left[i]) - plot.left) / COLUMN)]++;
+      const count = (time, jobsLost) => { const c = Math.floor((plot.x(time) - plot.left) / COLUMN); if (c >= 0 && c < counts.length) counts[c] += jobsLost; };
+      if (coarse) coarse.lost.forEach((jobsLost, k) => count(coarse.from + ((k + 0.5) * (coarse.to - coarse.from)) / coarse.columns, jobsLost));
+      for (const i of inSight) count(idle.left[i], 1);
       const most = Math.max(...counts, 1);
       pen.fillStyle = look.missed;
-      counts.forEach((count, c) => count && pen.fillRect(plot.left + COLUMN * c, y + BAR / 2 - (BAR * count) / most, COLUMN - 1, (BAR * count) / most));
+      counts.forEach((sum, c) => sum && pen.fillRect(plot.left + COLUMN * c, y + BAR / 2 - (BAR * sum) / most, COLUMN - 1, (BAR * sum) / most));
     }
 
     function lostIn(from, to) {
-      const left = run.idle.left;
+      const left = idle.left;
       return lost.slice(first(lost.length, (n) => left[lost[n]] >= from), first(lost.length, (n) => left[lost[n]] > to));
     }
 
@@ -231,7 +266,7 @@ const charts = (() => {
       if (row < lanes.length) return detailed ? findJob(lanes[row], row, x, y, time) : findShares(row, x);
       const near = lostIn(plot.time(x - 5), plot.time(x + 5));
       if (row > lanes.length || !near.length) return null;
-      return { lines: near.length > 3 ? [`${near.length} jobs never ran around here`] : near.flatMap((i) => told(run.idle, i)) };
+      return { lines: near.length > 3 ? [`${near.length} jobs never ran around here`] : near.flatMap((i) => told(idle, i)) };
     }
 
     function findJob(lane, row, x, y, time) {
@@ -261,14 +296,15 @@ const charts = (() => {
       return [...lines, `released ${written(list.release[i])}, deadline ${written(list.deadline[i])} ${page.unit}`, page.fates[list.fate[i]]];
     }
 
-    return { canvas: paper.canvas, draw, find, mark: (job) => { const changed = marked !== job; marked = job; return changed; }, shares: () => !detailed };
+    return { canvas: paper.canvas, load, draw, find, mark: (job) => { const changed = marked !== job; marked = job; return changed; }, shares: () => !detailed };
   }
 
   // How many jobs waited ----------------------------------------------------------------------------------------
 
-  function waiting(holder, lines, page, colours) {
-    const HEIGHT = 190, TOP = lines.length > 1 ? 30 : 10;
-    const most = Math.max(1, ...lines.map((line) => line.counts.reduce((a, b) => Math.max(a, b), 0)));
+  function waiting(holder, all, page, colours) {
+    const HEIGHT = 190, TOP = all.length > 1 ? 30 : 10;
+    let lines = all;
+    const most = page.most || Math.max(1, ...lines.map((line) => line.counts.reduce((a, b) => Math.max(a, b), 0)));
     const paper = sheet(holder, page);
     const pen = paper.pen;
     let plot = null;
@@ -282,7 +318,7 @@ const charts = (() => {
         pen.beginPath(); pen.moveTo(plot.left, y(tick)); pen.lineTo(plot.right, y(tick)); pen.stroke();
         pen.fillText(written(tick), plot.left - 8, y(tick));
       }
-      paper.inside(plot, () => lines.forEach((line, index) => drawLine(line, colours[index % colours.length], view, y)));
+      paper.inside(plot, look, () => lines.forEach((line, index) => drawLine(line, colours[index % colours.length], view, y)));
       if (lines.length > 1) drawKey(look);
     }
 
@@ -340,7 +376,7 @@ const charts = (() => {
       return { lines: [`at ${written(Number(time.toPrecision(7)))} ${page.unit}`, ...lines.map((line) => (lines.length > 1 ? `${line.label}: ` : "") + `${at(line)} waiting`)] };
     }
 
-    return { canvas: paper.canvas, draw, find, mark: () => false, shares: () => false };
+    return { canvas: paper.canvas, load: (pieces) => { lines = pieces; }, draw, find, mark: () => false, shares: () => false };
   }
 
   return { gantt, waiting };

@@ -1,0 +1,112 @@
+"""`slipstream doctor`: what is installed here, what is missing, and what that would add."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from slipstream.cli.common import JsonOption, console, print_json
+
+EXTRAS = {
+    "render": "pictures and animations of runs",
+    "device": "models run for real: `profile`, `execute`, `validate`",
+    "learn": "training: `train`, `sweep`",
+    "dashboard": "pages over a folder of runs: `dashboard`",
+    "interop": "training with other libraries: Stable-Baselines3, TorchRL",
+    "rllib": "training with RLlib, in an environment of its own",
+}
+"""What each extra adds; which packages that takes, the package itself says."""
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Print versions, devices and caches, and what each extra that is missing would add.
+
+    Example: slipstream doctor
+    """
+    found = {"versions": _versions(), "device": _device(), "cache": _cache(), "extras": _extras()}
+    if as_json:
+        print_json(found)
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, text in {**found["versions"], **found["device"]}.items():
+        table.add_row(name, str(text))
+    cache = found["cache"]
+    table.add_row("compiled kernels", f"{cache['folder']} ({cache['megabytes']:.0f} MB)")
+    console.print(table, highlight=False)
+    if not cache["files"]:
+        console.print("No kernels are compiled yet: the first run of a family takes about a minute more, once.")
+    for name, extra in found["extras"].items():
+        if extra["missing"]:
+            absent = ", ".join(extra["missing"])
+            console.print(f"Missing: {name}, for {extra['adds']} ({absent}).", markup=False, soft_wrap=True)
+            console.print(f"         pip install 'slipstream[{name}]'", markup=False, highlight=False)
+        else:
+            console.print(f"Installed: {name}, for {extra['adds']}.", markup=False, soft_wrap=True)
+
+
+def _versions() -> dict[str, str]:
+    from slipstream import __version__
+
+    packages, _ = _requirements()
+    return {"slipstream": __version__, "python": platform.python_version(), **{p: _version(p) or "" for p in packages}}
+
+
+def _requirements() -> tuple[list[str], dict[str, list[str]]]:
+    """Return the packages that are always needed, and those of each extra."""
+    core: list[str] = []
+    extras: dict[str, list[str]] = {name: [] for name in EXTRAS}
+    try:
+        lines = requires("slipstream") or []
+    except PackageNotFoundError:  # a source tree that was never installed
+        lines = []
+    for line in lines:
+        name = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        if extra is None:
+            core.append(name)
+        elif extra[1] in extras:
+            extras[extra[1]].append(name)
+    return core, extras
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _device() -> dict[str, Any]:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found: dict[str, Any] = {"platform": platform.platform(), "cpu cores": count, "cuda": "torch is not installed"}
+    if find_spec("torch") is not None:
+        import torch
+
+        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        found["cuda"] = ", ".join(names) or "no device"
+    return found
+
+
+def _cache() -> dict[str, Any]:
+    from slipstream.core import jit
+
+    folder: Path = jit.cache_folder()
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) / 1e6
+    return {"folder": str(folder), "files": len(files), "megabytes": round(size, 1)}
+
+
+def _extras() -> dict[str, dict[str, Any]]:
+    _, packages = _requirements()
+    return {
+        name: {"adds": adds, "missing": [package for package in packages[name] if _version(package) is None]}
+        for name, adds in EXTRAS.items()
+        if packages[name]
+    }

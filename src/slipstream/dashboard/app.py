@@ -1,0 +1,204 @@
+"""The dashboard: pages over a folder of runs, and the questions that they ask."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from slipstream.core.family import FAMILIES
+from slipstream.dashboard.comparison import compare_runs
+from slipstream.dashboard.decisions import Decisions
+from slipstream.dashboard.jobs import Jobs, TooManyJobsError
+from slipstream.dashboard.live import follow
+from slipstream.dashboard.replay import Recording, Recordings
+from slipstream.dashboard.runs import HISTORY, RunsFolder, UnknownRunError
+from slipstream.dashboard.security import PAGE_POLICY, Guard
+from slipstream.dashboard.trial import Draft, Trial, checked, known_policies, problems_of
+from slipstream.errors import InputError
+from slipstream.policies import names
+from slipstream.scenario import builtin_names, dump, load, schema
+
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+SHARED = ("charts.js", "timeview.js", "page.css")
+"""Files that the report and the dashboard both draw with."""
+
+Finite = Annotated[float, Query(allow_inf_nan=False)]
+Name = Annotated[str, Query(max_length=1000)]
+
+
+def create_app(root: Path, token: str | None = None, jobs: Jobs | None = None) -> FastAPI:
+    """Return the dashboard of a folder; with a token, only for those who know it."""
+    folder = RunsFolder(root)
+    board = Board(folder, jobs or Jobs(folder.root))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        board.jobs.close()
+
+    # No documentation pages: those of FastAPI load their scripts from elsewhere.
+    app = FastAPI(title="Slipstream", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.middleware("http")(Guard(token))
+    app.add_exception_handler(InputError, _told)
+    app.add_exception_handler(RequestValidationError, _misspelt)
+    _add_files(app, folder)
+    _add_runs(app, board)
+    _add_replay(app, board)
+    _add_trials(app, board)
+    return app
+
+
+class Board:
+    """What all requests share."""
+
+    def __init__(self, folder: RunsFolder, jobs: Jobs) -> None:
+        self.folder, self.jobs, self.recordings = folder, jobs, Recordings()
+        self._decisions: tuple[Recording, Decisions] | None = None
+        self._lock = threading.Lock()
+
+    def recording(self, name: str) -> Recording:
+        """Return a recorded run."""
+        self.folder.entry(name, "run")
+        return self.recordings.open(self.folder.path(name))
+
+    def decision(self, recording: Recording, at: float, number: int | None) -> dict[str, Any]:
+        """Return a choice of a recorded run; those who ask at once take turns, since they share a simulator."""
+        with self._lock:
+            if self._decisions is None or self._decisions[0] is not recording:
+                self._decisions = (recording, Decisions(recording))
+            made = self._decisions[1]
+            return made.at(at) if number is None else made.number(number)
+
+
+async def _told(_: Request, error: Exception) -> Response:
+    status = 404 if isinstance(error, UnknownRunError) else 429 if isinstance(error, TooManyJobsError) else 400
+    return JSONResponse({"error": str(error)}, status_code=status)
+
+
+async def _misspelt(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][1:])
+    return JSONResponse({"error": f"{place}: {first['msg']}"}, status_code=422)
+
+
+def _add_files(app: FastAPI, folder: RunsFolder) -> None:
+    """Answer with our own few files, read once, and with the pages that lie among the runs."""
+    own = resources.files("slipstream.dashboard").joinpath("static")
+    shared = resources.files("slipstream.report").joinpath("assets")
+    files = {entry.name: entry.read_bytes() for entry in own.iterdir() if Path(entry.name).suffix in TYPES}
+    files |= {name: shared.joinpath(name).read_bytes() for name in SHARED}
+
+    @app.get("/")
+    async def start() -> Response:
+        return Response(files["index.html"], media_type="text/html")
+
+    @app.get("/static/{name}")
+    async def static(name: str) -> Response:
+        if name not in files:
+            raise UnknownRunError(f"{name[:200]!r}: no such file")
+        return Response(files[name], media_type=TYPES[Path(name).suffix])
+
+    @app.get("/page")
+    def page(name: Name) -> Response:
+        folder.entry(name, "page")
+        text = folder.path(name).read_bytes()
+        return Response(text, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
+
+
+def _add_runs(app: FastAPI, board: Board) -> None:
+    @app.get("/api/runs")
+    def runs() -> dict[str, Any]:
+        entries, more = board.folder.listing()
+        return {"folder": board.folder.root.name, "runs": [entry.to_dict() for entry in entries], "more": more}
+
+    @app.get("/api/metrics")
+    def metrics(run: Name) -> dict[str, Any]:
+        recording = board.recording(run)
+        return {"headline": recording.family.headline, "metrics": recording.metrics}
+
+    @app.get("/api/compare")
+    def compare(run: Annotated[list[str], Query()], baseline: str = "") -> dict[str, Any]:
+        return compare_runs(board.folder, board.recordings, run, baseline)
+
+    @app.get("/api/live")
+    async def live(request: Request, name: Name) -> Response:
+        entry = board.folder.entry(name)
+        if entry.kind not in ("training", "live"):
+            raise UnknownRunError(f"{name!r}: is a {entry.kind}: expected a training, or a run on a device")
+        path = board.folder.path(name)
+        source = path / HISTORY if entry.kind == "training" else path
+        return StreamingResponse(follow(source, request.is_disconnected), media_type="text/event-stream")
+
+
+def _add_replay(app: FastAPI, board: Board) -> None:
+    @app.get("/api/replay")
+    def replay(run: Name) -> dict[str, Any]:
+        return board.recording(run).about_page()
+
+    @app.get("/api/window")
+    def window(
+        run: Name,
+        begin: Annotated[Finite, Query(alias="from")],
+        end: Annotated[Finite, Query(alias="to")],
+        columns: Annotated[int, Query(ge=1, le=4096)] = 300,
+        detail: Annotated[int, Query(ge=0, le=10_000)] = 300,
+    ) -> Response:
+        piece = board.recording(run).window(begin, end, columns, detail)
+        return Response(json.dumps(piece, separators=(",", ":")), media_type="application/json")
+
+    @app.get("/api/moment")
+    def moment(run: Name, at: Finite) -> dict[str, Any]:
+        return board.recording(run).moment(at)
+
+    @app.get("/api/decision")
+    def decision(
+        run: Name, at: Finite = 0.0, number: Annotated[int | None, Query(ge=0, le=2**53)] = None
+    ) -> dict[str, Any]:
+        return board.decision(board.recording(run), at, number)
+
+
+def _add_trials(app: FastAPI, board: Board) -> None:
+    @app.get("/api/scenarios")
+    def scenarios() -> dict[str, Any]:
+        policies = {family: known_policies(family) for family in FAMILIES}
+        # Something to compare at first: the usual one, and the last heuristic, which is the family's most elaborate.
+        defaults = {name: [family.default_policy, names(name)[-1]] for name, family in FAMILIES.items()}
+        return {"scenarios": builtin_names(), "policies": policies, "defaults": defaults, "schema": schema()}
+
+    @app.get("/api/scenario")
+    def scenario(name: str) -> dict[str, Any]:
+        if name not in builtin_names():
+            raise UnknownRunError(f"{name[:200]!r}: no such scenario: expected one of {', '.join(builtin_names())}")
+        found: dict[str, Any] = json.loads(dump(load(name)))
+        return found
+
+    @app.post("/api/check")
+    def check(draft: Draft) -> dict[str, Any]:
+        data, found = problems_of(draft.text)
+        return {"problems": [{"place": place, "text": text} for place, text in found], "scenario": data}
+
+    @app.post("/api/jobs", status_code=201)
+    def begin(trial: Trial) -> dict[str, Any]:
+        return board.jobs.start(*checked(trial)).to_dict()
+
+    @app.get("/api/jobs")
+    def all_jobs() -> list[dict[str, Any]]:
+        return [job.to_dict() for job in board.jobs.all()]
+
+    @app.get("/api/jobs/{name}")
+    def job(name: str) -> dict[str, Any]:
+        return board.jobs.find(name).to_dict()
+
+    @app.delete("/api/jobs/{name}")
+    def cancel(name: str) -> dict[str, Any]:
+        return board.jobs.cancel(name).to_dict()

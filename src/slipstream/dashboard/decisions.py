@@ -1,0 +1,256 @@
+"""Why this one: the choices of a recorded run, made again by its policy in the simulator.
+
+A log says what was started, not what else could have been. The same scenario, seed and policy make the same choices,
+so they are made again up to the one that is asked for; copies of the state, kept on the way, make going back quick.
+What each candidate would do is found out in the same way: by choosing it in a copy.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from slipstream.core.eventlog import DROP, KINDS, MOVE, PREEMPT, START, TAKE
+from slipstream.core.features import Feature
+from slipstream.core.simulator import Simulator
+from slipstream.dashboard.replay import Recording
+from slipstream.errors import InputError
+from slipstream.policies.base import Heuristic, WholeEpisodes, find
+from slipstream.policies.compiled import CompiledPolicy
+
+STRIDE = 2048
+"""Choices between two copies of the state."""
+MOST_COPIES = 256
+MOST_CANDIDATES = 64
+"""Candidates of one choice that are shown."""
+EFFECTS = (START, DROP, PREEMPT, TAKE, MOVE)
+"""Kinds of events that a choice brings about at once."""
+
+
+class Decisions:
+    """The choices of one recording, by number."""
+
+    def __init__(self, recording: Recording) -> None:
+        about = recording.about
+        if "device" in about:
+            raise InputError("this run is of a real device: its choices cannot be made again in the simulator")
+        self._recording = recording
+        self._policy: Any = find(str(about["policy"]), recording.family.name)
+        self._simulator = Simulator(recording.scenario, log_rows=0)
+        margin = recording.family.log_margin(recording.scenario)
+        self._trial = Simulator(recording.scenario, log_rows=4 * margin + 64)
+        self._simulator.reset(int(about["seed"]), str(about.get("namespace", "test")))
+        if isinstance(self._policy, WholeEpisodes):
+            self._policy.run(self._simulator, 0)  # lets the policy prepare what its rows show
+        self._places = [0]
+        self._times = [self._now]
+        self._copies = [self._copy()]
+
+    @property
+    def _now(self) -> int:
+        return int(self._simulator.header["now"])
+
+    @property
+    def _made(self) -> int:
+        """How many choices were made: the number of the one that is due."""
+        return int(self._simulator.header["choices"]) - 1
+
+    def at(self, time: float) -> dict[str, Any]:
+        """Return the last choice at or before a time in the family's unit; the first where there is none."""
+        wanted = round(time * self._recording.unit)
+        self._go_to(self._places[max(bisect_right(self._times, wanted) - 1, 0)])
+        stride = STRIDE
+        while stride and self._simulator.asking:
+            before = self._copy()
+            self._play(stride)
+            if self._simulator.asking and self._now <= wanted:
+                self._keep()
+            else:
+                _put(before, self._simulator)
+                stride //= 2
+        return self._told()
+
+    def number(self, number: int) -> dict[str, Any]:
+        """Return a choice by its number, from 0; the last where there are fewer."""
+        self._go_to(max(number, 0))
+        return self._told()
+
+    # Going to a choice ----------------------------------------------------------------------------------------------
+
+    def _go_to(self, number: int) -> None:
+        nearest = bisect_right(self._places, number) - 1
+        if not self._places[nearest] <= self._made <= number:
+            _put(self._copies[nearest], self._simulator)
+        while self._made < number:
+            before = self._copy()
+            self._play(min(STRIDE, number - self._made))
+            if self._simulator.asking:
+                self._keep()
+            else:
+                number = self._made  # the last choice there was
+                _put(before, self._simulator)
+
+    def _play(self, choices: int) -> None:
+        if isinstance(self._policy, WholeEpisodes):
+            self._policy.run(self._simulator, choices)
+        else:
+            for _ in range(choices):
+                if self._simulator.asking:
+                    self._simulator.step(self._policy.choose(*self._simulator.observe()))
+
+    def _copy(self) -> dict[str, np.ndarray]:
+        return {name: array.copy() for name, array in self._simulator.arrays.items() if name != "log"}
+
+    def _keep(self) -> None:
+        if self._made >= self._places[-1] + STRIDE and len(self._places) < MOST_COPIES:
+            self._places.append(self._made)
+            self._times.append(self._now)
+            self._copies.append(self._copy())
+
+    # Telling of a choice --------------------------------------------------------------------------------------------
+
+    def _told(self) -> dict[str, Any]:
+        simulator, family = self._simulator, self._recording.family
+        if not simulator.asking:
+            return {"number": 0, "time": 0.0, "candidates": [], "note": "No choice was made in this run."}
+        global_row, rows, mask = (array.copy() for array in simulator.observe())
+        legal = np.flatnonzero(mask)
+        scores, chosen = self._scores(global_row, rows, mask)
+        wait = len(mask) - 1
+        shown = (
+            legal[:MOST_CANDIDATES] if chosen in legal[:MOST_CANDIDATES] else [*legal[: MOST_CANDIDATES - 1], chosen]
+        )
+        before = self._copy()
+        columns = [n for n, feature in enumerate(family.candidate_features.features) if feature.observed]
+        candidates: list[dict[str, Any]] = []
+        agrees = True
+        for row in map(int, shown):
+            effects = self._effects(before, row)
+            if row == chosen and len(effects):
+                agrees = bool(np.isin(effects[:1], self._recorded(int(effects["time"][0]))).all())
+            name = self._name(effects) or ("wait" if row == wait else f"candidate {row}")
+            values = [_readable(family.candidate_features.features[n], rows[row, n])[0] for n in columns]
+            told = {"row": row, "name": name, "score": scores.get(row), "chosen": row == chosen, "values": values}
+            candidates.append(told)
+        candidates.sort(key=lambda one: (one["score"] is None, -(one["score"] or 0.0), not one["chosen"]))
+        return {
+            "number": self._made,
+            "time": self._now / self._recording.unit,
+            "asked": self._resource(int(simulator.header["asked"])),
+            "policy": self._policy.name,
+            "rule": getattr(self._policy, "description", "a trained network gives every candidate a score"),
+            "rows": len(mask),
+            "legal": len(legal),
+            "columns": [_explained(family.candidate_features.features[n]) for n in columns],
+            "candidates": candidates,
+            "situation": self._situation(global_row),
+            "note": "" if agrees else "The log does not hold this choice: it was made by another version.",
+        }
+
+    def _scores(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> tuple[dict[int, float], int]:
+        """Return the score of every row that the policy gave one, and the row that it takes."""
+        policy = self._policy
+        if isinstance(policy, CompiledPolicy):
+            return self._logits(policy)
+        chosen = int(policy.choose(global_row, rows, mask))
+        scores: dict[int, float] = {}
+        if isinstance(policy, Heuristic) and policy.is_rule:
+            dispatch = self._recording.family.candidate_features.index("dispatch")
+            for row in map(int, np.flatnonzero(mask)):
+                if policy.scores_all_rows or rows[row, dispatch] == 1.0:
+                    scores[row] = float(policy.function(rows[row]))
+        return {row: score for row, score in scores.items() if np.isfinite(score)}, chosen
+
+    def _logits(self, policy: CompiledPolicy) -> tuple[dict[int, float], int]:
+        """Let a network choose once, and read its scores off its registers; the state is as before."""
+        simulator, before = self._simulator, self._copy()
+        policy.run(simulator, 1)
+        shape = simulator.family.graph(simulator.scenario) if policy.reads_graph else None
+        room = (shape.nodes, shape.edges) if shape is not None else ()
+        registers, ports, starts = _registers(policy.network(len(simulator.raw["mask"][0]), *room))
+        legal = _legal(simulator.observed if shape is None else simulator.observed_graph)
+        _put(before, simulator)
+        logits = registers[ports[2] + starts[0] : ports[2] + starts[1]]
+        last, wait = simulator.family.candidate_rows(simulator.scenario) - 1, len(simulator.raw["mask"][0]) - 1
+        found = [wait if row == last else int(row) for row in legal[: len(logits)]]
+        return dict(zip(found, map(float, logits), strict=True)), found[int(np.argmax(logits))]
+
+    def _effects(self, before: dict[str, np.ndarray], row: int) -> np.ndarray:
+        """Return the events that taking a row would bring about."""
+        _put(before, self._trial)
+        self._trial.header["log_rows"] = 0
+        pieces: list[np.ndarray] = []
+        self._trial.step(row, pieces.append)
+        events = np.concatenate([*pieces, self._trial.log()])
+        return np.asarray(events[np.isin(events["kind"], EFFECTS)])
+
+    def _recorded(self, time: int) -> np.ndarray:
+        events = self._recording.events
+        first, last = (np.searchsorted(events["time"], time, side=side) for side in ("left", "right"))
+        return np.asarray(events[first:last])
+
+    def _name(self, effects: np.ndarray) -> str:
+        if not len(effects):
+            return ""
+        line, first = self._recording.timeline, effects[0]
+        task, variant = int(first["task"]), int(first["variant"])
+        words = f"{KINDS[int(first['kind'])]} {line.tasks[task] if 0 <= task < len(line.tasks) else f'task {task}'}"
+        if 0 <= task < len(line.tasks) and 0 <= variant < len(line.variants[task]):
+            words += f", {line.variants[task][variant]}"
+        resource = self._resource(int(first["resource"]))
+        return f"{words} on {resource}" if resource else words
+
+    def _resource(self, number: int) -> str:
+        names = self._recording.timeline.resources
+        return names[number] if 0 <= number < len(names) else ""
+
+    def _situation(self, global_row: np.ndarray) -> list[dict[str, Any]]:
+        features = self._recording.family.global_features.features
+        shown = [n for n, feature in enumerate(features) if feature.observed]
+        return [{**_explained(features[n]), "value": _readable(features[n], global_row[n])[0]} for n in shown]
+
+
+def _put(arrays: dict[str, np.ndarray], simulator: Simulator) -> None:
+    for name, array in arrays.items():
+        simulator.arrays[name][...] = array
+
+
+def _readable(feature: Feature, raw: float) -> tuple[float, str]:
+    """Return a raw value in a unit that people read: 'x 100 ms' becomes ms, 'jobs / 10' jobs."""
+    value = float(raw) * feature.scale
+    multiple = re.fullmatch(r"(\d+) (.+)", feature.unit)
+    share = re.fullmatch(r"(.+) / (\d+)", feature.unit)
+    if multiple:
+        value, unit = value * int(multiple[1]), multiple[2]
+    elif share:
+        value, unit = value * int(share[2]), share[1]
+    else:
+        unit = feature.unit
+    return (float(f"{value:.6g}") if np.isfinite(value) else 0.0), unit
+
+
+def _explained(feature: Feature) -> dict[str, Any]:
+    return {"name": feature.name.replace("_", " "), "unit": _readable(feature, 0.0)[1], "meaning": feature.meaning}
+
+
+@cache
+def _readers() -> tuple[Any, Any]:
+    """Return what reads the fields of compiled structs; compiled on first use, since only learned policies need it."""
+    from numba import njit
+
+    return (
+        njit(lambda network: (network.registers, network.ports, network.starts)),
+        njit(lambda sheet: sheet.legal),
+    )
+
+
+def _registers(network: Any) -> Any:
+    return _readers()[0](network)
+
+
+def _legal(sheet: Any) -> Any:
+    return _readers()[1](sheet)[0]

@@ -1,0 +1,201 @@
+"""Windows of a recorded run, thinned out so that a run of a million events zooms smoothly.
+
+Where few jobs are in sight, a window holds each of them, in the columns that the report's charts draw. Where there are
+many, it holds the share of the time that each resource spent on jobs of each kind, in columns of a few pixels; sums
+over all slices before a moment, kept from the start, make that as quick for the whole run as for a second of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections import OrderedDict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.core.family import Family, family_of
+from slipstream.core.timeline import FATES, ON_TIME, OPEN, Timeline
+from slipstream.errors import LawError, TraceError
+from slipstream.report.figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
+from slipstream.report.runs import read_recording
+
+KINDS = 3
+"""Missed, on time, still open: the order from the bottom up in which the charts stack them."""
+MOST_SLICES = 12_000
+"""Slices that one window holds; more are drawn as shares."""
+MOST_COLUMNS = 4096
+KEPT = 3
+"""Recordings kept in memory: about 150 bytes an event each."""
+
+
+class Lane:
+    """The slices of one resource, which follow one another, and the time spent on each kind before every slice."""
+
+    def __init__(self, index: np.ndarray, start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> None:
+        self.index, self.start, self.end, self.kind = index, start, end, kind
+        spent = np.zeros((KINDS, len(index) + 1))
+        for number in range(KINDS):
+            np.cumsum(np.where(kind == number, end - start, 0), out=spent[number, 1:])
+        self._spent = spent
+
+    def spent(self, times: np.ndarray) -> np.ndarray:
+        """Return the time spent on each kind before each of some moments: (kinds, moments)."""
+        place = np.searchsorted(self.start, times, side="right")
+        if not len(self.index):
+            return np.zeros((KINDS, len(times)))
+        last = np.maximum(place - 1, 0)
+        beyond = np.where(place > 0, np.maximum(self.end[last] - times, 0), 0)
+        found = self._spent[:, place].copy()
+        found[self.kind[last], np.arange(len(times))] -= beyond
+        return found
+
+    def in_sight(self, begin: float, end: float) -> np.ndarray:
+        """Return the slices between two moments."""
+        first = np.searchsorted(self.end, begin, side="right")
+        return self.index[first : np.searchsorted(self.start, end, side="left")]
+
+
+class Recording:
+    """A recorded run, ready to be looked at from near and far; times in ns inside, in the family's unit outside."""
+
+    def __init__(self, path: Path) -> None:
+        self.events, self.about, self.scenario = read_recording(path)
+        self.family: Family = family_of(self.scenario)
+        try:
+            self.timeline: Timeline = self.family.timeline(self.scenario, self.events)
+        except LawError as error:
+            raise TraceError(f"{path.name}: damaged ({error}): expected an event log written by slipstream") from error
+        self.unit = self.family.nanoseconds_per_unit
+        line = self.timeline
+        fate = line.fate[line.slice_job]
+        kind = np.where(fate == ON_TIME, 1, np.where(fate == OPEN, 2, 0))
+        self.lanes = []
+        for resource in range(len(line.resources)):
+            own = np.flatnonzero(line.slice_resource == resource)
+            self.lanes.append(Lane(own, line.slice_start[own], line.slice_end[own], kind[own]))
+        idle = never_ran(line)
+        left = when_left(line, idle)
+        order = np.argsort(left, kind="stable")
+        self._idle, self._left = idle[order], left[order]
+        self._waiting = line.waiting(np.arange(len(line.task)))
+        self.lock = threading.Lock()
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """The figures of the run."""
+        return self.family.metrics(self.scenario, self.events)
+
+    def about_page(self) -> dict[str, Any]:
+        """Return what the page needs before the first window."""
+        line = self.timeline
+        first = np.sort(line.slice_end[:FIRST_SLICES])
+        return {
+            "unit": self.family.time_unit,
+            "end": line.end / self.unit,
+            "first": (float(first[-1]) if len(first) else float(line.end)) / self.unit,
+            "fates": FATES,
+            "resources": line.resources,
+            "tasks": line.tasks,
+            "variants": line.variants,
+            "never": len(self._idle) > 0,
+            "most": int(self._waiting[1].max()),
+            "events": len(self.events),
+            "jobs": len(line.task),
+            "policy": str(self.about["policy"]),
+            "seed": int(self.about["seed"]),
+            "scenario": f"{self.scenario.family}/{self.scenario.name}",
+            "command": str(self.about.get("command", "")),
+        }
+
+    def window(self, begin: float, end: float, columns: int, detail: int) -> dict[str, Any]:
+        """Return what lies between two times, given in the family's unit.
+
+        `detail` is the most slices of one resource that are sent as they are.
+        """
+        span = (round(begin * self.unit), max(round(end * self.unit), round(begin * self.unit) + 1))
+        columns = min(max(columns, 1), MOST_COLUMNS)
+        sights = [lane.in_sight(*span) for lane in self.lanes]
+        piece: dict[str, Any] = {"from": span[0] / self.unit, "to": span[1] / self.unit}
+        if all(len(sight) <= detail for sight in sights) and sum(map(len, sights)) <= MOST_SLICES:
+            piece |= self._jobs_in(np.sort(np.concatenate([*sights, np.empty(0, np.int64)])), *span)
+        else:
+            piece |= self._shares_in(*span, columns)
+        piece["waiting"] = self._waiting_in(*span, columns)
+        return piece
+
+    def _jobs_in(self, slices: np.ndarray, begin: int, end: int) -> dict[str, Any]:
+        here = slice(np.searchsorted(self._left, begin), np.searchsorted(self._left, end, side="right"))
+        return {
+            "ran": slice_columns(self.timeline, self.unit, slices),
+            "idle": idle_columns(self.timeline, self.unit, self._idle[here]),
+        }
+
+    def _shares_in(self, begin: int, end: int, columns: int) -> dict[str, Any]:
+        """Return shares of the time in 1/255, resource by resource, column by column, kind by kind."""
+        edges = np.linspace(begin, end, columns + 1)
+        width = (end - begin) / columns
+        shares = np.stack([np.diff(lane.spent(edges)).T / width for lane in self.lanes])
+        whole = np.clip(np.rint(shares * 255), 0, 255).astype(np.uint8)
+        lost = np.diff(np.searchsorted(self._left, edges)).tolist()
+        return {"shares": base64.b64encode(whole.tobytes()).decode(), "columns": columns, "lost": lost}
+
+    def _waiting_in(self, begin: int, end: int, columns: int) -> dict[str, list[Any]]:
+        """Return the line of waiting jobs; of many changes in a column the first, the extremes and the last."""
+        times, counts = self._waiting
+        first = max(int(np.searchsorted(times, begin, side="right")) - 1, 0)
+        chosen = np.arange(first, max(int(np.searchsorted(times, end, side="right")), first + 1))
+        if len(chosen) > 8 * columns:
+            column = np.clip(((times[chosen] - begin) * columns) // max(end - begin, 1), 0, columns - 1)
+            by_count = np.lexsort((counts[chosen], column))
+            starts = np.flatnonzero(np.diff(column, prepend=-1))
+            ends = np.append(starts[1:], len(column)) - 1
+            chosen = chosen[np.unique(np.concatenate((starts, ends, by_count[starts], by_count[ends])))]
+        return {"times": (times[chosen] / self.unit).tolist(), "counts": counts[chosen].tolist()}
+
+    def moment(self, time: float) -> dict[str, Any]:
+        """Return what every resource does at a time, and how many jobs of each task wait."""
+        now, line = round(time * self.unit), self.timeline
+        resources = []
+        for name, lane in zip(line.resources, self.lanes, strict=True):
+            place = int(np.searchsorted(lane.start, now, side="right")) - 1
+            busy = place >= 0 and lane.end[place] > now
+            resources.append({"name": name, "job": self._told(int(lane.index[place])) if busy else None})
+        waits = line.wait_job[(line.wait_start <= now) & (line.wait_end > now)]
+        counts = np.bincount(line.task[waits], minlength=len(line.tasks))
+        queues = [{"task": line.tasks[task], "waiting": int(counts[task])} for task in np.flatnonzero(counts)]
+        return {"time": now / self.unit, "resources": resources, "queues": queues, "waiting": len(waits)}
+
+    def _told(self, piece: int) -> dict[str, Any]:
+        line = self.timeline
+        job = int(line.slice_job[piece])
+        task = int(line.task[job])
+        return {
+            "task": line.tasks[task],
+            "variant": line.variants[task][int(line.slice_variant[piece])],
+            "number": int(line.number[job]),
+            "start": int(line.slice_start[piece]) / self.unit,
+            "end": int(line.slice_end[piece]) / self.unit,
+            "fate": FATES[int(line.fate[job])],
+        }
+
+
+class Recordings:
+    """The recordings looked at last, shared by all who look; each is read once."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Path, int], Recording] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, path: Path) -> Recording:
+        """Return a recording; a file that changed is read again."""
+        key = (path, path.stat().st_mtime_ns)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = Recording(path)
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]

@@ -1,0 +1,209 @@
+"use strict";
+// The page Replay: any recorded run, from far and near, and every choice with what else could have been chosen.
+// The server sends windows of the run. What is in sight is drawn from the best window at hand, at once; a better one is
+// asked for behind the scenes, so that moving never waits.
+const replayPage = (() => {
+  const { PALETTE, byId, make, fill, ask, address, attempt, look, short } = tools;
+  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250;
+  let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
+  let overview = null, near = null, loaded = null, asking = false;
+  let choice = null, playing = null, cursorAsked = null;
+
+  async function open({ run: name, at }) {
+    // A long log takes its time: the list is asked for beside it.
+    const [{ runs }] = await Promise.all([ask("/api/runs"), name && name !== run ? show(name) : null]);
+    const recorded = runs.filter((one) => one.kind === "run");
+    const chosen = name || (recorded[0] && recorded[0].name);
+    fill(byId("replay-run"), ...recorded.map((one) => make("option", { value: one.name, selected: one.name === chosen }, `${one.scenario}, ${one.policy}, seed ${one.seed} (${one.name})`)));
+    byId("replay-empty").hidden = Boolean(chosen);
+    if (chosen && chosen !== run) await show(chosen);
+    if (chosen) setCursor(at === undefined ? sight.view.cursor : Number(at) || 0);
+  }
+
+  function close() {
+    stop();
+  }
+
+  // A run ------------------------------------------------------------------------------------------------------------
+
+  async function show(name) {
+    byId("replay-body").hidden = true;
+    const about = await ask("/api/replay", { run: name });
+    const whole = await windowOf(name, 0, about.end, OVERVIEW_COLUMNS, 0);
+    [page, run, near, overview] = [about, name, null, whole];
+    byId("replay-body").hidden = false;
+    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}: ${page.events.toLocaleString("en")} events, ${page.jobs.toLocaleString("en")} jobs. ${page.command}`;
+    byId("cursor-unit").textContent = page.unit;
+    byId("cursor").max = page.end;
+    if (ending) ending.abort();
+    ending = new AbortController();
+    fill(byId("replay-gantt")); fill(byId("replay-waiting"));
+    page.runs = [{ ...page, ...overview }];
+    gantt = charts.gantt(byId("replay-gantt"), page.runs[0], page);
+    waiting = charts.waiting(byId("replay-waiting"), [overview.waiting], page, PALETTE);
+    loaded = overview;
+    sight = timeview([gantt, waiting], page, { look, moved, signal: ending.signal });
+    sight.view.cursor = 0;
+    [gantt, waiting].forEach(({ canvas }) => onPress(canvas));
+    sight.show(sight.view.from, sight.view.to);
+  }
+
+  const windowOf = (name, from, to, columns, detail) => ask("/api/window", { run: name, from, to, columns, detail });
+
+  function moved(view) {
+    const best = near && near.from <= view.from && near.to >= view.to ? near : overview;
+    if (best !== loaded) {
+      loaded = best;
+      gantt.load(best);
+      waiting.load([best.waiting]);
+    }
+    if (!good(view)) fetchNear();
+  }
+
+  // Whether the window at hand has all that is in sight, and not much more than that.
+  const good = (view) => near && near.from <= view.from && near.to >= view.to && near.to - near.from <= 8 * (view.to - view.from);
+
+  async function fetchNear() {
+    if (asking) return; // the answer to the last question comes first; then the view may have moved on
+    asking = true;
+    const { from, to } = sight.view, span = to - from, of = run;
+    const width = byId("replay-gantt").clientWidth;
+    try {
+      const piece = await windowOf(of, Math.max(from - span, 0), Math.min(to + span, page.end), Math.ceil((3 * width) / COLUMN), Math.ceil((3 * width) / FEWEST_PIXELS));
+      if (of === run) near = piece;
+    } catch (error) {
+      tools.tell(error.message);
+      return;
+    } finally {
+      asking = false;
+    }
+    sight.show(sight.view.from, sight.view.to);
+  }
+
+  // The cursor -------------------------------------------------------------------------------------------------------
+
+  function onPress(canvas) {
+    let from = 0;
+    canvas.addEventListener("pointerdown", (event) => { from = event.clientX; }, { signal: ending.signal });
+    canvas.addEventListener("click", (event) => {
+      if (Math.abs(event.clientX - from) > 3) return; // it was dragged
+      const { from: begin, to, left, right } = canvas.parentElement.dataset;
+      if (event.offsetX < left) return;
+      setCursor(Number(begin) + ((event.offsetX - left) * (to - begin)) / (right - left));
+    }, { signal: ending.signal });
+  }
+
+  function place(time) {
+    sight.view.cursor = Math.min(Math.max(time, 0), page.end);
+    byId("cursor").value = Number(sight.view.cursor.toPrecision(9));
+    const { from, to } = sight.view;
+    if (sight.view.cursor < from || sight.view.cursor > to) sight.show(sight.view.cursor - (to - from) / 10, sight.view.cursor + (0.9 * (to - from)));
+    else sight.redraw();
+  }
+
+  function setCursor(time) {
+    place(time);
+    return tellOf({ at: sight.view.cursor });
+  }
+
+  // Asks for the choice at a time or of a number, and for what went on then; only the last question counts.
+  async function tellOf(question) {
+    const mine = (cursorAsked = {});
+    const asked = run;
+    await attempt(async () => {
+      const decision = await ask("/api/decision", { run: asked, ...question }).catch((error) => ({ candidates: [], note: error.message }));
+      if (mine !== cursorAsked || asked !== run) return;
+      choice = decision;
+      if (question.number !== undefined && decision.time !== undefined) place(decision.time);
+      const now = await ask("/api/moment", { run: asked, at: sight.view.cursor });
+      if (mine !== cursorAsked || asked !== run) return;
+      drawMoment(now);
+      drawDecision(decision);
+    });
+  }
+
+  function drawMoment(now) {
+    const busy = now.resources.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
+      make("td", { class: "text" }, job ? `${job.task}, ${job.variant}, job ${job.number}` : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}, ${job.fate}` : "")));
+    const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, `${task}: ${count}`));
+    fill(byId("moment"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources" }, make("table", {}, make("tbody", {}, ...busy))),
+      make("p", { class: "note" }, now.waiting ? `${now.waiting} ${now.waiting === 1 ? "job waits" : "jobs wait"}:` : "No job waits."), make("ul", { class: "legend" }, ...queues));
+  }
+
+  function drawDecision(told) {
+    const table = byId("candidates");
+    fill(byId("situation"), ...(told.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, `${short(one.value)} ${one.unit}`)]));
+    if (!told.candidates.length) {
+      byId("decision-lead").textContent = told.note || "";
+      fill(table.tHead); fill(table.tBodies[0]);
+      return;
+    }
+    const taken = told.candidates.find((one) => one.chosen);
+    byId("decision-lead").textContent = `Choice ${told.number} at ${short(told.time)} ${page.unit}${told.asked ? `, for ${told.asked}` : ""}: ${told.legal} of ${told.rows} rows were allowed. ` +
+      `${told.policy} chose to ${taken.name}. ${told.rule} ${told.note}`;
+    const differing = told.columns.map((_, n) => n).filter((n) => new Set(told.candidates.map((one) => one.values[n])).size > 1);
+    fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), make("th", { scope: "col" }, "score"),
+      ...differing.map((n) => make("th", { scope: "col", title: told.columns[n].meaning }, `${told.columns[n].name} (${told.columns[n].unit})`))));
+    fill(table.tBodies[0], ...told.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
+      make("td", {}, one.score === null ? "–" : short(one.score)), ...differing.map((n) => make("td", {}, short(one.values[n]))))));
+  }
+
+  // Play -------------------------------------------------------------------------------------------------------------
+
+  function play() {
+    if (playing) return stop();
+    byId("play").textContent = "Pause";
+    byId("play").setAttribute("aria-pressed", "true");
+    let before = performance.now(), told = 0;
+    const frame = (now) => {
+      if (!playing) return;
+      const span = sight.view.to - sight.view.from;
+      place(sight.view.cursor + ((now - before) / 1000) * (span / Number(byId("speed").value)));
+      before = now;
+      if (now - told > REFRESH_MS) { told = now; tellOf({ at: sight.view.cursor }); }
+      if (sight.view.cursor >= page.end) stop(); else playing = requestAnimationFrame(frame);
+    };
+    playing = requestAnimationFrame(frame);
+    return undefined;
+  }
+
+  function stop() {
+    if (playing) cancelAnimationFrame(playing);
+    playing = null;
+    byId("play").textContent = "Play";
+    byId("play").setAttribute("aria-pressed", "false");
+  }
+
+  function step(by) {
+    stop();
+    const number = choice && choice.number !== undefined ? Math.max(choice.number + by, 0) : 0;
+    return tellOf({ number });
+  }
+
+  const KEYS = {
+    ArrowLeft: () => slide(-0.2), ArrowRight: () => slide(0.2), "+": () => sight.zoom(0.5), "=": () => sight.zoom(0.5), "-": () => sight.zoom(2),
+    Home: () => sight.show(0, sight.view.to - sight.view.from), End: () => sight.show(page.end, page.end + sight.view.to - sight.view.from),
+    ",": () => step(-1), ".": () => step(1), " ": play,
+  };
+  const slide = (part) => { const span = sight.view.to - sight.view.from; sight.show(sight.view.from + part * span, sight.view.to + part * span); };
+
+  byId("replay-charts").addEventListener("keydown", (event) => {
+    if (!KEYS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+  byId("replay-charts").addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return; // without it the page scrolls, as pages do
+    event.preventDefault();
+    const { from, to, left, right } = byId("replay-gantt").dataset;
+    sight.zoom(event.deltaY < 0 ? 0.8 : 1.25, Number(from) + ((event.offsetX - left) * (to - from)) / (right - left));
+  }, { passive: false });
+  byId("replay-run").addEventListener("change", (event) => { location.hash = address("replay", { run: event.target.value }); });
+  byId("play").addEventListener("click", play);
+  byId("step").addEventListener("click", () => step(1));
+  byId("back").addEventListener("click", () => step(-1));
+  byId("cursor").addEventListener("change", (event) => { stop(); setCursor(Number(event.target.value) || 0); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => sight && sight.redraw());
+
+  return { open, close };
+})();

@@ -1,0 +1,93 @@
+"""What the page 'Try it' sends: a draft to check, and a trial to run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from slipstream.core.family import FAMILIES
+from slipstream.core.rng import SEED_LIMIT
+from slipstream.errors import InputError, ScenarioError
+from slipstream.policies.base import describe, find
+from slipstream.policies.learned import shipped
+from slipstream.scenario import parse, problems
+
+MOST_EPISODES, MOST_POLICIES, MOST_ORACLE_SECONDS = 100, 20, 10.0
+LONGEST_TEXT = 2_000_000
+
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+
+
+class Draft(BaseModel):
+    """A scenario as it stands in the editor."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Text
+
+
+class Trial(BaseModel):
+    """Policies to compare on a scenario."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Text
+    policies: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=MOST_POLICIES)]
+    episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 5
+    seed: Annotated[int, Field(ge=0, lt=SEED_LIMIT - MOST_EPISODES)] = 0
+    oracle_seconds: Annotated[float, Field(ge=0, le=MOST_ORACLE_SECONDS)] = 0.0
+
+
+def problems_of(text: str) -> tuple[Any, list[tuple[str, str]]]:
+    """Return what a text says, and all that is wrong with it as a scenario: places and sentences."""
+    try:
+        data = parse(text)
+    except ScenarioError as error:
+        return None, [("", str(error).removeprefix("scenario: "))]
+    # Before the files are looked for: whether they exist is nobody's business here.
+    named = [(place, "names a file, which a scenario of this page cannot") for place in _files(data, "")]
+    return data, named or problems(data)
+
+
+def checked(trial: Trial) -> tuple[dict[str, Any], list[str], int, int, float]:
+    """Return the scenario and the rest of a trial that can be run.
+
+    Raises:
+        InputError: One line: the first thing that is wrong.
+    """
+    data, found = problems_of(trial.text)
+    if found:
+        place, text = found[0]
+        raise InputError(f"{place}: {text}" if place else text)
+    family = str(data["family"])
+    known = known_policies(family)
+    for policy in trial.policies:
+        # By name only: a policy may also be a folder, and the page may not open just any.
+        if policy.partition("(")[0] not in known:
+            raise InputError(f"policies: unknown policy '{policy}': expected one of {', '.join(known)}")
+        find(policy, family)
+    return data, list(dict.fromkeys(trial.policies)), trial.episodes, trial.seed, trial.oracle_seconds
+
+
+def known_policies(family: str) -> dict[str, str]:
+    """Return the policies that a page may choose from, and what each does."""
+    if family not in FAMILIES:
+        return {}
+    return {**describe(family), **dict.fromkeys(shipped(family), "A trained policy that comes with Slipstream.")}
+
+
+def _files(data: Any, path: str) -> list[str]:
+    """Return the places at which a scenario names a file or folder."""
+    if isinstance(data, list):
+        return [place for n, value in enumerate(data) for place in _files(value, f"{path}[{n}]")]
+    if not isinstance(data, dict):
+        return []
+    found = []
+    for key, value in data.items():
+        place = f"{path}.{key}" if path else str(key)
+        # Of tasks, a profile is the name of a built-in ladder; of a scenario, a file.
+        if isinstance(value, str) and (key == "path" or place == "profile"):
+            found.append(place)
+        found += _files(value, place)
+    return found

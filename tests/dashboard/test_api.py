@@ -1,0 +1,396 @@
+"""What the dashboard answers: what the files say, nothing from outside the folder, and a sentence to bad questions."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import psutil
+import pytest
+
+from slipstream.core.eventlog import START, LogWriter, read
+from slipstream.core.family import FAMILIES
+from slipstream.core.simulator import Simulator
+from slipstream.core.timeline import ON_TIME, OPEN
+from slipstream.dashboard.app import create_app
+from slipstream.dashboard.jobs import Jobs
+from slipstream.dashboard.replay import Recording
+from slipstream.dashboard.trial import problems_of
+from slipstream.evaluation import bootstrap_interval
+from slipstream.policies import find
+from slipstream.scenario import builtin_names, dump, load
+from tests.dashboard.conftest import HISTORY, serving
+from tests.report.test_report import record
+
+# Runs
+
+
+def test_the_list_holds_every_run_of_the_folder_and_nothing_else(client):
+    found = client.get("/api/runs")
+    kinds = {run["name"]: run["kind"] for run in found["runs"] if not run["name"].startswith("tried/")}
+    assert kinds == {
+        "fit.parquet": "run",
+        "deep/edf.parquet": "run",
+        "all.json": "comparison",
+        "trained": "training",
+        "camera.live.jsonl": "live",
+        "validation.html": "page",
+    }
+    (run,) = [run for run in found["runs"] if run["name"] == "deep/edf.parquet"]
+    assert (run["scenario"], run["policy"], run["seed"]) == ("edge/heavy", "edf", 7)
+
+
+def test_metrics_are_those_of_the_log(client, runs):
+    recording = Recording(runs / "fit.parquet")
+    assert client.get("/api/metrics", run="fit.parquet")["metrics"] == recording.metrics
+
+
+OUTSIDE = [
+    "../secret.parquet",
+    "..%2fsecret.parquet",
+    "deep/../../secret.parquet",
+    "/etc/passwd",
+    "way-out.parquet",
+    "",
+]
+OUTSIDE += [
+    ".",
+    "..",
+    "deep/..",
+    "./fit.parquet/..",
+    "\\..\\secret.parquet",
+    "fit.parquet\0",
+    "fit.parquet/x",
+    "x" * 900,
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("question", ["metrics", "replay", "window", "moment", "decision", "compare", "live", "page"])
+def test_no_path_outside_the_folder_can_be_read(client, question, name):
+    key = "name" if question in ("live", "page") else "run"
+    path = "/page" if question == "page" else f"/api/{question}"
+    status, _, found = client.ask(path, **{key: name, "from": 0, "to": 1, "at": 0})
+    assert status == 404
+    assert set(found) == {"error"}
+    assert "passwd" not in found["error"] or name == "/etc/passwd"
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/nothing.js"]
+)
+def test_only_our_own_files_are_served(client, path):
+    status, _, _ = client.ask(path)
+    assert status == 404
+
+
+def test_a_page_among_the_runs_is_shut_in(client):
+    status, headers, text = client.ask("/page", name="validation.html")
+    assert status == 200
+    assert b"validated" in text
+    assert headers["Content-Security-Policy"].startswith("sandbox allow-scripts; default-src 'none'")
+    assert client.ask("/page", name="fit.parquet")[0] == 404
+
+
+# Windows
+
+
+def test_a_window_of_few_jobs_holds_each_of_them(client, runs):
+    line = Recording(runs / "fit.parquet").timeline
+    piece = client.get("/api/window", **{"run": "fit.parquet", "from": 100, "to": 300})
+    inside = (line.slice_end > 100e6) & (line.slice_start < 300e6)
+    assert piece["ran"]["start"] == (line.slice_start[inside] / 1e6).tolist()
+    assert piece["ran"]["fate"] == line.fate[line.slice_job[inside]].tolist()
+    assert all(100 <= left <= 300 for left in piece["idle"]["left"])
+
+
+def test_a_window_of_many_jobs_holds_shares_of_the_time(client, runs):
+    line = Recording(runs / "fit.parquet").timeline
+    piece = client.get("/api/window", **{"run": "fit.parquet", "from": 1000, "to": 9000, "columns": 80, "detail": 5})
+    shares = np.frombuffer(base64.b64decode(piece["shares"]), np.uint8).reshape(2, 80, 3) / 255
+    fate = line.fate[line.slice_job]
+    kinds = [(fate != ON_TIME) & (fate != OPEN), fate == ON_TIME, fate == OPEN]
+    edges = np.linspace(1000e6, 9000e6, 81)
+    for stream in (0, 1):
+        for kind, mask in enumerate(kinds):
+            own = mask & (line.slice_resource == stream)
+            begin, end = line.slice_start[own][:, None], line.slice_end[own][:, None]
+            covered = (np.clip(end, edges[:-1], edges[1:]) - np.clip(begin, edges[:-1], edges[1:])).sum(axis=0) / 100e6
+            assert np.abs(shares[stream, :, kind] - covered).max() <= 0.5 / 255 + 1e-9
+    assert sum(piece["lost"]) > 0
+    times, counts = line.waiting(np.arange(len(line.task)))
+    assert max(piece["waiting"]["counts"]) == counts[(times >= 1000e6) & (times <= 9000e6)].max()
+
+
+def test_a_moment_says_who_runs_and_who_waits(client, runs):
+    line = Recording(runs / "fit.parquet").timeline
+    now = client.get("/api/moment", run="fit.parquet", at=4321.5)
+    for stream, told in enumerate(now["resources"]):
+        here = (line.slice_resource == stream) & (line.slice_start <= 4321.5e6) & (line.slice_end > 4321.5e6)
+        numbers = line.number[line.slice_job[here]].tolist()
+        assert ([told["job"]["number"]] if told["job"] else []) == numbers
+    assert now["waiting"] == ((line.wait_start <= 4321.5e6) & (line.wait_end > 4321.5e6)).sum()
+    assert sum(one["waiting"] for one in now["queues"]) == now["waiting"]
+
+
+# Choices
+
+
+def test_choices_are_those_that_the_policy_made(client):
+    """Against the same episode played step by step, choice by choice."""
+    simulator, policy = Simulator(load("edge/heavy"), log_rows=0), find("edf", "edge")
+    simulator.reset(7)
+    expected = []
+    while simulator.asking and len(expected) < 60:
+        global_row, rows, mask = simulator.observe()
+        chosen = policy.choose(global_row, rows, mask)
+        expected.append((int(simulator.header["now"]) / 1e6, np.flatnonzero(mask).tolist(), chosen))
+        simulator.step(chosen)
+    for number in (59, 0, 7, 8, 31):
+        told = client.get("/api/decision", run="deep/edf.parquet", number=number)
+        when, legal, chosen = expected[number]
+        assert (told["number"], told["time"], told["note"]) == (number, when, "")
+        assert sorted(one["row"] for one in told["candidates"]) == legal
+        assert [one["row"] for one in told["candidates"] if one["chosen"]] == [chosen]
+        scored = [one["score"] for one in told["candidates"] if one["score"] is not None]
+        assert max(scored) == next(one["score"] for one in told["candidates"] if one["chosen"])
+    between = (expected[20][0] + expected[21][0]) / 2
+    last = max(n for n, one in enumerate(expected) if one[0] <= between)
+    assert client.get("/api/decision", run="deep/edf.parquet", at=between)["number"] == last
+
+
+def test_a_choice_says_what_each_candidate_would_start(client, runs):
+    recording = Recording(runs / "deep" / "edf.parquet")
+    told = client.get("/api/decision", run="deep/edf.parquet", number=12)
+    chosen = next(one["name"] for one in told["candidates"] if one["chosen"])
+    starts = recording.events[(recording.events["kind"] == START)]
+    (here,) = starts[(starts["time"] == round(told["time"] * 1e6)) & (starts["resource"] == int(told["asked"][-1]))]
+    line = recording.timeline
+    assert (
+        chosen == f"start {line.tasks[here['task']]}, {line.variants[here['task']][here['variant']]} on {told['asked']}"
+    )
+    assert len({one["name"] for one in told["candidates"]}) == len(told["candidates"])
+
+
+def test_a_log_that_the_policy_did_not_make_is_told(tmp_path):
+    path = record(tmp_path / "a.parquet", policy="edf")
+    events, about = read(path)
+    writer = LogWriter(tmp_path / "b.parquet", {**about, "policy": "accuracy-first"})
+    writer.write(events)
+    writer.close()
+    with serving(create_app(tmp_path)) as client:
+        assert "another version" in client.get("/api/decision", run="b.parquet", number=3)["note"]
+
+
+def test_the_last_choice_stands_for_all_beyond(client):
+    last = client.get("/api/decision", run="fit.parquet", number=10**9)
+    assert client.get("/api/decision", run="fit.parquet", number=last["number"]) == last
+    assert client.get("/api/decision", run="fit.parquet", at=10**9)["number"] == last["number"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_runs_of_every_family_can_be_replayed(name, family_runs):
+    with serving(create_app(family_runs)) as client:
+        about = client.get("/api/replay", run=f"{name}.parquet")
+        whole = client.get("/api/window", **{"run": f"{name}.parquet", "from": 0, "to": about["end"]})
+        assert len(whole["ran"]["start"]) > 0
+        told = client.get("/api/decision", run=f"{name}.parquet", at=about["end"] / 2)
+        assert sum(one["chosen"] for one in told["candidates"]) == 1
+        assert told["note"] == ""
+
+
+def test_a_trained_policy_shows_its_scores(tmp_path):
+    record(tmp_path / "a.parquet", "edge/tiny", "learned-heavy", seed=1)
+    with serving(create_app(tmp_path)) as client:
+        told = client.get("/api/decision", run="a.parquet", number=1)
+    best = max(told["candidates"], key=lambda one: one["score"])
+    assert best["chosen"]
+    assert len({one["score"] for one in told["candidates"]}) > 1
+
+
+# Compare
+
+
+def test_a_comparison_has_means_intervals_and_paired_differences(client, runs):
+    data = json.loads((runs / "all.json").read_text())
+    found = client.get("/api/compare", run=["all.json"], baseline="edf")
+    edf, fit = ({metric: row["metrics"][metric]["values"] for metric in row["metrics"]} for row in data["policies"])
+    row = next(row for row in found["policies"] if row["policy"] == "edf-fit")
+    gap = np.array(fit["reward"]) - np.array(edf["reward"])
+    assert row["differences"]["reward"]["mean"] == pytest.approx(gap.mean())
+    assert (row["differences"]["reward"]["low"], row["differences"]["reward"]["high"]) == bootstrap_interval(gap)
+    assert found["oracle"]["places"] == data["oracle"]["places"]
+    runs_only = client.get("/api/compare", run=["fit.parquet", "deep/edf.parquet"])
+    assert [curve["label"] for curve in runs_only["curves"]] == ["edf-fit, seed 7", "edf, seed 7"]
+    assert runs_only["policies"][1]["differences"]["reward"]["episodes"] == 1
+
+
+def test_runs_that_cannot_be_compared_are_refused(client):
+    for chosen, words in ((["all.json", "fit.parquet"], "different scenarios"), (["trained"], "is a training")):
+        status, _, found = client.ask("/api/compare", run=chosen)
+        assert status == 400
+        assert words in found["error"]
+
+
+# Live
+
+
+def test_a_training_is_followed_while_it_trains(client, runs):
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    connection.request("GET", "/api/live?name=trained")
+    response = connection.getresponse()
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    assert json.loads(response.readline().removeprefix(b"data: ")) == HISTORY
+    line = {**HISTORY[-1], "update": 4}
+    with (runs / "trained" / "history.jsonl").open("a") as file:
+        file.write(json.dumps(line) + '\n{"cut')
+    response.readline()
+    assert json.loads(response.readline().removeprefix(b"data: ")) == [line]
+    connection.close()
+    (runs / "trained" / "history.jsonl").write_text("".join(json.dumps(one) + "\n" for one in HISTORY))
+
+
+# Try it
+
+
+def draft(**changes):
+    return json.dumps({**json.loads(dump(load("edge/tiny"))), **changes})
+
+
+def test_a_draft_is_checked_at_its_fields(client):
+    data = json.loads(draft(horizon_ms=-1))
+    data["tasks"][0]["deadline_ms"] = "soon"
+    status, _, found = client.ask("/api/check", "POST", {"text": json.dumps(data)})
+    assert status == 200
+    places = {one["place"]: one["text"] for one in found["problems"]}
+    assert places["horizon_ms"] == "must be at least 1e-06, got -1"
+    assert places["tasks[0].deadline_ms"] == "expected a number, got 'soon'"
+    assert client.ask("/api/check", "POST", {"text": draft()})[2]["problems"] == []
+    (one,) = client.ask("/api/check", "POST", {"text": '{"family": '})[2]["problems"]
+    assert one["text"].startswith("is not JSON at line 1")
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_built_in_scenario_can_be_tried(name):
+    assert problems_of(dump(load(name)))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [({"profile": "/etc/passwd"}, "profile"), ({"tasks": [{"arrival": {"path": "../x"}}]}, "tasks[0].arrival.path")],
+)
+def test_a_draft_cannot_name_files(client, changes, place):
+    (one,) = client.ask("/api/check", "POST", {"text": draft(**changes)})[2]["problems"]
+    assert one == {"place": place, "text": "names a file, which a scenario of this page cannot"}
+
+
+BAD_TRIALS = {
+    "a policy that is a path": {"policies": ["../trained/best"]},
+    "no policy": {"policies": []},
+    "too many episodes": {"policies": ["edf"], "episodes": 10**6},
+    "a scenario that is none": {"policies": ["edf"], "text": "{}"},
+    "an unknown key": {"policies": ["edf"], "command": "rm"},
+    "a seed that is none": {"policies": ["edf"], "seed": -1},
+}
+
+
+@pytest.mark.parametrize("case", BAD_TRIALS)
+def test_a_bad_trial_is_refused_with_a_sentence(client, case):
+    before = [job["name"] for job in client.get("/api/jobs")]
+    status, _, found = client.ask("/api/jobs", "POST", {"text": draft(), **BAD_TRIALS[case]})
+    assert status in (400, 422)
+    assert set(found) == {"error"}
+    assert [job["name"] for job in client.get("/api/jobs")] == before
+
+
+def ended(client, name):
+    for _ in range(1200):
+        job = client.get(f"/api/jobs/{name}")
+        if job["state"] != "running":
+            return job
+        time.sleep(0.1)
+    raise AssertionError(job)
+
+
+def test_runs_from_the_page_are_bounded_and_can_be_cancelled(tmp_path):
+    jobs = Jobs(tmp_path, seconds=2)
+    with serving(create_app(tmp_path, jobs=jobs)) as client:
+        body = {"text": draft(), "policies": ["edf"]}
+        _, _, slow = client.ask("/api/jobs", "POST", body)
+        _, _, other = client.ask("/api/jobs", "POST", body)
+        status, _, found = client.ask("/api/jobs", "POST", body)
+        assert status == 429
+        assert "2 runs are under way" in found["error"]
+        assert client.ask(f"/api/jobs/{other['name']}", "DELETE")[2]["state"] == "cancelled"
+        assert ended(client, slow["name"])["state"] in ("too long", "done", "failed")
+        assert client.ask("/api/jobs/none")[0] == 400
+    left = [one for one in psutil.Process().children(recursive=True) if "slipstream.dashboard.bounded" in one.cmdline()]
+    assert left == []
+
+
+def test_a_run_that_takes_too_much_memory_ends(tmp_path):
+    jobs = Jobs(tmp_path, megabytes=40)
+    with serving(create_app(tmp_path, jobs=jobs)) as client:
+        _, _, job = client.ask("/api/jobs", "POST", {"text": draft(), "policies": ["edf"]})
+        assert ended(client, job["name"])["state"] == "failed"
+    assert not list(tmp_path.rglob("comparison.json"))
+
+
+# Two users at once
+
+
+def test_two_users_get_the_answers_to_their_own_questions(client):
+    alone = {
+        (run, at): client.get("/api/decision", run=run, at=at)
+        for run in ("fit.parquet", "deep/edf.parquet")
+        for at in (50, 5000)
+    }
+    with ThreadPoolExecutor(4) as pool:
+        questions = [*alone] * 6
+        answers = pool.map(lambda one: client.get("/api/decision", run=one[0], at=one[1]), questions)
+        assert all(alone[question] == answer for question, answer in zip(questions, answers, strict=True))
+
+
+# Who may ask
+
+
+def test_every_answer_says_what_a_browser_may_do(client):
+    for path in ("/", "/static/app.js", "/api/runs", "/nowhere", "/api/replay?run=nothing"):
+        _, headers, _ = client.ask(path)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_strangers_are_refused(client):
+    assert client.ask("/api/runs", headers={"Host": "evil.example"})[0] == 403
+    status, _, found = client.ask("/api/jobs", "POST", {"text": "{}"}, {"Origin": "http://evil.example"})
+    assert (status, found["error"]) == (403, "this request comes from another site")
+    assert client.ask("/api/check", "POST", "x" * (9 << 20))[0] == 413
+
+
+def test_a_token_opens_the_door_and_leaves_the_address(runs):
+    with serving(create_app(runs, token="open sesame")) as client:
+        assert client.ask("/api/runs")[0] == 401
+        assert client.ask("/", token="open barley")[0] == 401
+        status, headers, _ = client.ask("/", token="open sesame")
+        assert (status, headers["Location"]) == (303, "/")
+        assert "HttpOnly" in headers["Set-Cookie"]
+        assert "SameSite=strict" in headers["Set-Cookie"]
+        cookie = headers["Set-Cookie"].split(";")[0]
+        assert client.ask("/api/runs", headers={"Cookie": cookie, "Host": "my-machine:1"})[0] == 200
+        assert client.ask("/api/runs", headers={"Authorization": "Bearer open sesame"})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "question", [{"from": "x", "to": 1}, {"from": 0}, {"from": "nan", "to": 1}, {"from": 0, "to": 1, "columns": 0}]
+)
+def test_misspelt_questions_get_a_sentence(client, question):
+    status, _, found = client.ask("/api/window", run="fit.parquet", **question)
+    assert status == 422
+    assert set(found) == {"error"}

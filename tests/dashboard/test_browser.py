@@ -1,0 +1,222 @@
+"""The pages in a real browser: each shows what the folder holds, none complains or asks anybody else."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from slipstream.core.eventlog import START
+from slipstream.dashboard.replay import Recording
+from slipstream.scenario import dump, load
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+PAGES = ("runs", "compare", "replay", "try", "device")
+PATIENCE_MS = 60_000
+
+UNLABELLED = """
+() => [...document.querySelectorAll(
+    "button, a, input, select, textarea, canvas, meter, [role=img], [role=region], [tabindex='0']")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => !(one.getAttribute("aria-label") || one.labels?.length || one.textContent.trim()
+    || (one.tagName === "CANVAS" && one.closest("[aria-label]"))))
+  .map((one) => one.outerHTML.slice(0, 200))
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if BROWSER is None:
+        pytest.skip("there is no `chromium` on this machine to open the pages with")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as engine:
+        found = engine.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield found
+        found.close()
+
+
+@contextmanager
+def visiting(browser, client, width=1280, scheme="light"):
+    """Give a page; afterwards nothing was complained of, and nobody else was asked."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    complaints, asked = [], set()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: asked.add(request.url))
+    yield page
+    context.close()
+    assert complaints == []
+    assert {url for url in asked if not url.startswith((client.address, "data:", "blob:"))} == set()
+
+
+def visit(page, client, place):
+    page.goto(client.address + place)
+    name = re.match(r"#(\w+)", place)[1]
+    page.wait_for_function("name => document.documentElement.dataset.ready === name", arg=name)
+    assert page.inner_text("#status") == ""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+def test_every_page_fits_and_every_control_has_a_name(browser, client, width, scheme):
+    with visiting(browser, client, width, scheme) as page:
+        places = [f"#{name}" for name in PAGES]
+        places += ["#runs?training=trained", "#compare?run=all.json", "#compare?run=fit.parquet&run=deep/edf.parquet"]
+        for place in places:
+            visit(page, client, place)
+            page.wait_for_load_state("load")
+            assert page.evaluate(UNLABELLED) == [], place
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+            assert page.locator("main h1:visible").count() == 1
+            assert page.locator("nav a[aria-current=page]").count() == 1
+
+
+def test_runs_are_searched_and_chosen_for_a_comparison(browser, client):
+    with visiting(browser, client) as page:
+        visit(page, client, "#runs")
+        page.get_by_text(re.compile(r"reward 9\d\d")).wait_for()  # metrics come when a row is in sight
+        page.get_by_label("Search").fill("edf.parquet heavy")
+        assert page.locator("#runs-table tbody tr").count() == 1
+        page.get_by_label("Choose deep/edf.parquet").check()
+        page.get_by_label("Search").fill("")
+        page.get_by_label("Choose fit.parquet").check()
+        page.get_by_role("button", name="Compare chosen").click()
+        page.locator("#compare-table tbody tr").nth(1).wait_for()
+        assert page.locator("#compare-table tbody th").all_inner_texts() == ["edf", "edf-fit"]
+        assert page.locator("#cdf .legend li").all_inner_texts() == ["edf, seed 7", "edf-fit, seed 7"]
+        page.get_by_label("Differences from").select_option("edf-fit")
+        page.locator("#compare-table tbody tr", has_text="edf-fit").locator(".difference").first.wait_for(
+            state="detached"
+        )
+        page.get_by_label("Across").select_option("utilisation")
+
+
+def test_a_training_is_drawn_while_it_trains(browser, client, runs):
+    with visiting(browser, client) as page:
+        visit(page, client, "#runs?training=trained")
+        page.locator("#training-figures tr", has_text="update").get_by_text("3", exact=True).wait_for()
+        history = runs / "trained" / "history.jsonl"
+        before = history.read_text()
+        history.write_text(before + json.dumps({**json.loads(before.splitlines()[-1]), "update": 77}) + "\n")
+        page.locator("#training-figures tr", has_text="update").get_by_text("77").wait_for()
+        history.write_text(before)
+
+
+def test_a_device_is_watched_and_pages_are_linked(browser, client):
+    with visiting(browser, client) as page:
+        visit(page, client, "#device")
+        page.locator("#device-tiles .tile", has_text="finished").get_by_text("6", exact=True).wait_for()
+        assert page.locator("#device-tasks th").all_inner_texts() == ["camera"]
+        page.get_by_role("link", name="validation.html").click()
+        page.wait_for_function("() => document.title === 'ran'")
+
+
+# Replay
+
+
+def test_a_run_is_replayed_choice_by_choice(browser, client, runs):
+    recording = Recording(runs / "deep" / "edf.parquet")
+    starts = recording.events[recording.events["kind"] == START]
+    with visiting(browser, client) as page:
+        visit(page, client, "#replay?run=deep/edf.parquet")
+        page.locator("#candidates tr.chosen").wait_for()
+        assert page.get_attribute("#replay-gantt", "data-mode") == "jobs"
+        number = int(page.inner_text("#decision-lead").split()[1])
+        page.get_by_role("button", name="Step", exact=True).click()
+        page.get_by_text(re.compile(rf"^Choice {number + 1} at")).wait_for()
+        told = page.inner_text("#candidates tr.chosen th")
+        line = recording.timeline
+        names = {f"start {line.tasks[s['task']]}, {line.variants[s['task']][s['variant']]}" for s in starts[:4]}
+        assert told.split(" on ")[0] in names or told.startswith("wait")
+        page.get_by_role("button", name="Step back").click()
+        page.get_by_text(re.compile(rf"^Choice {number} at")).wait_for()
+        page.get_by_role("button", name="Play").click()
+        page.wait_for_function("() => Number(document.getElementById('cursor').value) > 1")
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_label("Time", exact=True).fill("5000")
+        page.get_by_label("Time", exact=True).press("Enter")
+        page.get_by_text(re.compile(r"^Choice \d{3,} at (4,99|5,000)")).wait_for()
+
+
+def test_keys_buttons_and_a_hand_move_the_run(browser, client):
+    with visiting(browser, client) as page:
+        visit(page, client, "#replay?run=fit.parquet")
+        page.locator("#candidates tr.chosen").wait_for()
+
+        def sight():
+            return page.evaluate(
+                "(({ from, to }) => [Number(from), Number(to)])(document.getElementById('replay-gantt').dataset)"
+            )
+
+        start = sight()
+        page.focus("#replay-charts")
+        page.keyboard.press("ArrowRight")
+        span = start[1] - start[0]
+        assert sight()[0] == pytest.approx(start[0] + 0.2 * span, rel=1e-5)
+        page.keyboard.press("Home")
+        page.keyboard.press("-")
+        assert sight()[1] - sight()[0] == pytest.approx(2 * span, rel=1e-5)
+        page.get_by_role("button", name="Whole run").click()
+        page.wait_for_function("() => document.getElementById('replay-gantt').dataset.mode === 'shares'")
+        assert sight() == [0, 10_000]
+        assert page.locator("#shares").is_visible()
+        for _ in range(8):
+            page.get_by_role("button", name="Zoom in").click()
+        page.wait_for_function("() => document.getElementById('replay-gantt').dataset.mode === 'jobs'")
+        before, box = sight(), page.locator("#replay-gantt canvas").bounding_box()
+        page.mouse.move(box["x"] + 600, box["y"] + 30)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 500, box["y"] + 30)
+        page.mouse.up()
+        assert sight()[0] > before[0]
+        page.locator("#replay-gantt canvas").click(position={"x": 700, "y": 30})
+        page.wait_for_function("() => Number(document.getElementById('cursor').value) > 4000")
+
+
+# Try it
+
+
+def test_a_full_round_of_trying(browser, client):
+    with visiting(browser, client) as page:
+        visit(page, client, "#try")
+        page.get_by_label("Start from").select_option("edge/tiny")
+        page.get_by_label("horizon ms").fill("-5")
+        page.get_by_label("horizon ms").press("Tab")
+        page.locator(".field .wrong", has_text="must be at least").wait_for()
+        assert page.get_attribute("[id='field-horizon_ms']", "aria-invalid") == "true"
+        assert page.get_by_role("button", name="Run").is_disabled()
+        scenario = {**json.loads(dump(load("edge/tiny"))), "horizon_ms": 55}
+        page.get_by_label("Scenario as JSON").fill("{")
+        page.locator("#problems li", has_text="is not JSON").wait_for()
+        page.get_by_label("Scenario as JSON").fill(json.dumps(scenario))
+        page.wait_for_function("() => document.getElementById('field-horizon_ms').value === '55'")
+        page.wait_for_function("() => !document.getElementById('go').disabled")
+        while page.locator("#policies input:checked").count():
+            page.locator("#policies input:checked").first.uncheck()
+        page.get_by_label("edf", exact=True).check()
+        page.get_by_label("Episodes").fill("2")
+        assert page.inner_text("#command").endswith("--policies edf --episodes 2 --seed 0")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Export JSON").click()
+        assert json.loads(saved.value.path().read_text()) == scenario
+        page.get_by_role("button", name="Run").click()
+        page.locator("#result-table tbody tr").wait_for()
+        assert page.locator("#result-table tbody th").all_inner_texts() == ["edf"]
+        page.get_by_role("link", name="Replay edf").click()
+        page.locator("#candidates tr.chosen").wait_for()
+        assert "edge/tiny under edf, seed 0" in page.inner_text("#replay-about")
+
+
+def test_what_goes_wrong_is_told(browser, client):
+    with visiting(browser, client) as page:
+        page.goto(client.address + "#runs")
+        page.wait_for_function("() => document.documentElement.dataset.ready === 'runs'")
+        page.evaluate("tools.attempt(() => tools.ask('/api/runs', {}, { method: 'GET', signal: AbortSignal.abort() }))")
+        assert page.inner_text("#status") == ""
+        page.evaluate("tools.attempt(() => { throw new Error('<b>wrong</b>'); })")
+        assert page.inner_text("#status") == "<b>wrong</b>"
