@@ -39,6 +39,8 @@ def create_app(root: Path, token: str | None = None, jobs: Jobs | None = None) -
     """Return the dashboard of a folder; with a token, only for those who know it."""
     folder = RunsFolder(root)
     board = Board(folder, jobs or Jobs(folder.root))
+    for family in FAMILIES.values():
+        _ = family.scenario_type  # imported now, so that the first to ask need not wait for it
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
