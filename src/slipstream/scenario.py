@@ -222,7 +222,7 @@ def _unknown_source(label: str) -> str:
         return f"no such file or built-in scenario: did you mean '{near[0]}'?"
     if Path(label).suffix:
         return "no such file: expected a JSON file or the name of a built-in scenario"
-    return f"no such file or built-in scenario: expected a JSON file or one of {', '.join(names)}"
+    return "no such file or built-in scenario: expected a JSON file or a name that `slipstream scenarios` lists"
 
 
 def _parse(raw: bytes, label: str) -> Any:
