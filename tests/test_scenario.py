@@ -14,6 +14,7 @@ import slipstream.scenario as scenarios
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import ScenarioError
 
+FAMILY_NAMES = "'edge', 'dag', 'taskgraph', 'serving', 'cluster'"
 ORIGINALS = {"light": "config_lw.json", "medium": "config_mw.json", "heavy": "config_hw.json"}
 LADDERS = {
     "vgg16": ("builtin:vgg", "vgg@xavier-trt"),
@@ -285,10 +286,10 @@ def test_another_object_is_refused() -> None:
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        ({}, "family: this key is required: expected 'edge', 'dag', 'taskgraph', 'serving', 'cluster'"),
+        ({}, f"family: this key is required: expected {FAMILY_NAMES}"),
         ({"family": "edgy"}, "family: unknown family 'edgy': did you mean 'edge'?"),
-        ({"family": "zzz"}, "family: unknown family 'zzz': expected one of 'edge', 'dag', 'taskgraph', 'serving', 'cluster'"),
-        ({"family": None}, "family: unknown family null: expected one of 'edge', 'dag', 'taskgraph', 'serving', 'cluster'"),
+        ({"family": "zzz"}, f"family: unknown family 'zzz': expected one of {FAMILY_NAMES}"),
+        ({"family": None}, f"family: unknown family null: expected one of {FAMILY_NAMES}"),
         ({"family": "edge", 5: 1}, "expected keys that are strings, got 5"),
         ({"family": "edge", "\ud800": 1}, "expected valid Unicode, got '\\ud800'"),
         ({"family": "edge"}, "horizon_ms: this key is required (and 1 more)"),
