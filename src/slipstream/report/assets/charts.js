@@ -116,7 +116,7 @@ const charts = (() => {
       marked = null;
     }
     const partsOf = (i) => parts.get(`${jobs.task[i]}/${jobs.number[i]}`);
-    const paper = sheet(holder, page);
+    const paper = sheet(holder, page), marks = page.marks || [];
     const pen = paper.pen;
     const middle = (row) => row * ROW + ABOVE + BAR / 2;
     load(run);
@@ -133,7 +133,7 @@ const charts = (() => {
         lanes.forEach((lane, row) => (detailed ? drawJobs : drawShares)(lane, row, look));
         if (rows.length > lanes.length) drawLost(view, look);
         if (marked !== null && detailed) outline(partsOf(marked), look);
-        page.marks.forEach((mark) => drawMark(mark, look));
+        marks.forEach((mark) => drawMark(mark, look));
       });
     }
 
@@ -261,7 +261,7 @@ const charts = (() => {
     function find(x, y) {
       const row = Math.floor(y / ROW), time = plot.time(x);
       if (x < plot.left || x > plot.right) return null;
-      const atMarks = page.marks.filter((mark) => Math.abs(plot.x(mark.time) - x) <= 4);
+      const atMarks = marks.filter((mark) => Math.abs(plot.x(mark.time) - x) <= 4);
       if (atMarks.length) return { lines: atMarks.map((mark) => `${mark.label}: ${mark.text}`) };
       if (row < lanes.length) return detailed ? findJob(lanes[row], row, x, y, time) : findShares(row, x);
       const near = lostIn(plot.time(x - 5), plot.time(x + 5));
