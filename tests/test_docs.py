@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ def test_the_tutorial_runs_commands_and_python():
 
 @by_name(PAGES[1:])
 def test_every_marker_is_replaced(page):
-    rendered = hooks.render(page.read_text(encoding="utf-8"))
+    rendered = shown(page)
     assert "<!-- table:" not in rendered
     assert "<!-- example:" not in rendered
 
@@ -104,7 +105,7 @@ def test_an_unknown_marker_stops_the_build():
 
 
 def test_every_training_example_is_shown_in_full():
-    page = hooks.render((DOCS / "other-libraries.md").read_text(encoding="utf-8"))
+    page = shown(DOCS / "other-libraries.md")
     examples = [*(ROOT / "examples").glob("train_*.py"), ROOT / "examples" / "ppo_single_file.py"]
     assert len(examples) == 5
     for path in examples:
@@ -113,7 +114,7 @@ def test_every_training_example_is_shown_in_full():
 
 def test_every_feature_policy_and_scenario_is_documented():
     for name, family in FAMILIES.items():
-        page = hooks.render((DOCS / f"{name}.md").read_text(encoding="utf-8"))
+        page = shown(DOCS / f"{name}.md")
         for feature in (*family.candidate_features.features, *family.global_features.features):
             assert f"| `{feature.name}` | {feature.unit} |" in page
         for policy, text in describe(name).items():
@@ -124,7 +125,7 @@ def test_every_feature_policy_and_scenario_is_documented():
 
 
 def test_every_json_key_is_documented_with_a_meaning():
-    pages = {name: hooks.render((DOCS / f"{name}.md").read_text(encoding="utf-8")) for name in FAMILIES}
+    pages = {name: shown(DOCS / f"{name}.md") for name in FAMILIES}
     owners = {part.__name__: name for name, family in FAMILIES.items() for part in hooks.parts_of(family.scenario_type)}
     for name, definition in schema()["$defs"].items():
         table = pages[owners[name]].split(f"### {name}\n", 1)[1].split("\n###", 1)[0]
@@ -161,7 +162,7 @@ def test_the_machine_page_names_every_column_and_every_kind_of_event(name):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_table_of_nodes_is_on_the_page(name):
-    page = hooks.render((DOCS / f"{name}.md").read_text(encoding="utf-8"))
+    page = shown(DOCS / f"{name}.md")
     for feature in FAMILIES[name].node_features.features:
         assert f"| `{feature.name}` | {feature.unit} |" in page
 
@@ -169,7 +170,7 @@ def test_the_table_of_nodes_is_on_the_page(name):
 def test_every_setting_of_training_is_documented_with_a_meaning():
     from slipstream.learn.knobs import GRIDS
 
-    page = hooks.render((DOCS / "training.md").read_text(encoding="utf-8"))
+    page = shown(DOCS / "training.md")
     rows = re.findall(r"^\| `([a-z_.]+)` \| .+ \| (.*) \|$", page.split("## Settings", 1)[1], re.MULTILINE)
     assert {name for name, _ in rows} >= {"algo", "steps", "variation.rate", "network.width", *GRIDS}
     assert all(meaning for _, meaning in rows)
@@ -184,7 +185,7 @@ def test_every_operation_that_can_be_compiled_is_documented():
 
 
 def test_every_command_is_documented():
-    page = hooks.render((DOCS / "cli.md").read_text(encoding="utf-8"))
+    page = shown(DOCS / "cli.md")
     run = subprocess.run(
         [Path(sys.executable).parent / "slipstream", "--help"], capture_output=True, text=True, check=True
     )
@@ -197,11 +198,18 @@ def test_every_command_is_documented():
 # Links
 
 
+@cache
+def shown(page):
+    """Return a page with what it takes from the code; that takes seconds, so once for all tests."""
+    text = page.read_text(encoding="utf-8")
+    return hooks.render(text) if page.parent == DOCS else text
+
+
 def anchors_of(page):
     """Return the anchors of a page's headings, as the table of contents makes them."""
     from markdown.extensions.toc import slugify
 
-    text = hooks.render(page.read_text(encoding="utf-8")) if page.parent == DOCS else page.read_text(encoding="utf-8")
+    text = shown(page)
     text = BLOCK.sub("", text)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {slugify(heading.replace("`", ""), "-") for heading in headings} | set(
@@ -211,9 +219,7 @@ def anchors_of(page):
 
 @by_name(PAGES)
 def test_internal_links_resolve(page):
-    text = page.read_text(encoding="utf-8")
-    if page.parent == DOCS:
-        text = hooks.render(text)
+    text = shown(page)
     for link in LINK.findall(BLOCK.sub("", text)):
         if link.startswith(("http://", "https://")):
             continue
