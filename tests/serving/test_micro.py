@@ -12,6 +12,7 @@ import pytest
 
 from slipstream.core.eventlog import DROP
 from slipstream.core.simulator import Simulator
+from slipstream.errors import InputError
 from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.serving.metrics import FINISHED, metrics, requests_of
@@ -59,3 +60,14 @@ def test_every_request_is_answered_when_proteus_answers_it(micro: Path, trace: s
     assert figures["violation_ratio"] == pytest.approx(result["slo_violation_true"])
     assert figures["proteus_violation_ratio"] == pytest.approx(result["slo_violation_reported"])
     assert figures["effective_accuracy"] == pytest.approx(result["effective_accuracy"])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "required_predictors: 3", "required_predictors: {1: 2}", "required_predictors: {[]: 1}"]
+)
+def test_a_damaged_allocation_is_told_in_one_line(text, tmp_path):
+    path = tmp_path / "alloc.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match="expected 'required_predictors:' and a dictionary like") as error:
+        read_allocation(path)
+    assert "\n" not in str(error.value)

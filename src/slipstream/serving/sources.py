@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,8 @@ KINDS = {
     "GPU_PASCAL": "onnxruntime_gpu_pascal",
 }
 """What a profile calls the kinds of Proteus's fleet; its VPUs have the latencies of CPUs."""
+ENTRY = re.compile(r"\(\s*['\"]([^'\"]*)['\"]\s*,\s*['\"]([^'\"]*)['\"]\s*\)\s*:\s*(\d{1,9})\s*,?")
+"""One entry of an allocation: variant, kind and number."""
 PER_KIND = 10
 BATCH_SIZES = (1, 2, 4, 8)
 
@@ -57,16 +58,12 @@ def read_variants(path: Path) -> dict[str, float]:
 
 def read_allocation(path: Path) -> list[dict[str, Any]]:
     """Return what an allocation file hosts, as a scenario's `initial`."""
-    text = path.read_text()
-    found = re.search(r"required_predictors:\s*(\{[^}]*\})", text)
-    try:
-        counts = ast.literal_eval(found[1]) if found else None
-    except (SyntaxError, ValueError):
-        counts = None
-    if not isinstance(counts, dict):
-        raise table_error(path, "expected 'required_predictors:' and a dictionary")
+    found = re.search(r"required_predictors:\s*\{([^}]*)\}", path.read_text())
+    entries = ENTRY.findall(found[1]) if found else []
+    if found is None or ENTRY.sub("", found[1]).strip():
+        raise table_error(path, "expected 'required_predictors:' and a dictionary like {('variant', 'KIND'): 2}")
     return [
-        {"variant": variant, "accelerator": kind, "count": count} for (variant, kind), count in counts.items() if count
+        {"variant": variant, "accelerator": kind, "count": int(count)} for variant, kind, count in entries if int(count)
     ]
 
 
