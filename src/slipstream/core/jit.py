@@ -94,8 +94,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a kernel into its callers: a call that hands over views of arrays costs more than a small body."""
-    return _decorate(njit, function, nogil=True, forceinline=True, **INNER)
+    """Compile a kernel into its callers: a call that hands over views of arrays costs more than a small body.
+
+    Python cannot call it, which saves the time to compile what would let it.
+    """
+    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _decorate(njit, function, nogil=True, forceinline=True, **alone, **INNER)
 
 
 def algebra(function: Callable[..., Any]) -> Any:

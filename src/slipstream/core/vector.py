@@ -18,6 +18,7 @@ from slipstream.core.family import FAMILIES
 from slipstream.core.sheets import make_sheet, sheet_arrays
 from slipstream.core.simulator import check_seed, namespace_code
 from slipstream.core.spaces import action_space, observation_space, observed_keys
+from slipstream.core.structs import on_cache_lines
 from slipstream.errors import InputError
 
 
@@ -59,10 +60,11 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._copy = copy
         self._namespace = namespace_code(namespace)
-        self._arrays = self.family.state_arrays(self.scenario, num_envs, 0)
+        self._arrays = on_cache_lines(self.family.state_arrays(self.scenario, num_envs, 0))
         rows = self.family.candidate_rows(self.scenario)
         features = (self.family.global_features, self.family.candidate_features)
-        self._shown = sheet_arrays(num_envs, rows, *features, raw=False, graph=self.family.graph(self.scenario))
+        graph = self.family.graph(self.scenario)
+        self._shown = on_cache_lines(sheet_arrays(num_envs, rows, *features, raw=False, graph=graph))
         self._keys = observed_keys(self.single_observation_space)
         self._actions = np.zeros(num_envs, np.int64)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
@@ -123,8 +125,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self._each(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
         reward, terminated, truncated = (self._shown[name].copy() for name in ("reward", "terminated", "truncated"))
         info = self._info()
-        ended = terminated | truncated
-        if self.autoreset_mode == AutoresetMode.SAME_STEP and ended.any():
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and (ended := terminated | truncated).any():
             info = self._reset_at_once(ended, info)
         return self._observation(), reward, terminated, truncated, info
 
@@ -168,11 +169,11 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
 
     def _info(self) -> dict[str, Any]:
         unit = self.family.nanoseconds_per_unit
-        terms = self._arrays["terms"]
+        terms = self._arrays["terms"].T.copy()
         return {
             "action_mask": self._shown["mask"].copy() if self._copy else self._shown["mask"],
             "illegal_action": self._shown["illegal"].copy(),
             "elapsed": self._shown["elapsed"] / unit,
             "time": self._shown["time"] / unit,
-            "rewards": {name: terms[:, place].copy() for place, name in enumerate(self.family.reward_terms)},
+            "rewards": dict(zip(self.family.reward_terms, terms, strict=True)),
         }
