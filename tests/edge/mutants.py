@@ -40,12 +40,9 @@ MUTANTS = [
     ),
     Mutant("the last slot of a block is not looked at", HEAP, "in range(1, BLOCK):", "in range(1, BLOCK - 1):"),
     Mutant("a block never gets later", HEAP, "        heap[lane, block] = least\n", "        pass\n"),
+    Mutant("ties go to the highest slot", HEAP, "in range(BLOCK - 2, -1, -1):", "in range(BLOCK):", True),
     Mutant(
-        "ties go to the highest slot",
-        HEAP,
-        "    slot = block * BLOCK\n    while heap[lane, blocks + slot] != time:\n        slot += 1",
-        "    slot = block * BLOCK + BLOCK - 1\n    while heap[lane, blocks + slot] != time:\n        slot -= 1",
-        True,
+        "the lowest slot of a block is not found", HEAP, "in range(BLOCK - 2, -1, -1):", "in range(BLOCK - 2, 0, -1):"
     ),
     Mutant("only the first block is looked at", HEAP, "in range(1, heap.shape[1] // (1 + BLOCK)):", "in range(1, 1):"),
     # Order of events
@@ -95,11 +92,11 @@ MUTANTS = [
     ),
     Mutant("the last release is forgotten", KERNEL, "    counts.last_release = state.lanes[lane].now\n", ""),
     # Queues
-    Mutant("a full ring wraps to its start", QUEUES, "place -= state.queue.shape[2]", "place = 0"),
+    Mutant("a full ring wraps to its start", QUEUES, "place -= state.queue.shape[1]", "place = 0"),
     Mutant(
-        "the ring has one place more", QUEUES, "if place >= state.queue.shape[2]:", "if place > state.queue.shape[2]:"
+        "the ring has one place more", QUEUES, "if place >= state.queue.shape[1]:", "if place > state.queue.shape[1]:"
     ),
-    Mutant("the head runs out of the ring", QUEUES, " if place + 1 < state.queue.shape[2] else 0", ""),
+    Mutant("the head runs out of the ring", QUEUES, " if place + 1 < state.queue.shape[1] else 0", ""),
     Mutant(
         "one job more may wait",
         KERNEL,
@@ -109,8 +106,8 @@ MUTANTS = [
     Mutant(
         "expiry one nanosecond late",
         QUEUES,
-        "queue.head].release + spec.tasks[task].deadline",
-        "queue.head].release + spec.tasks[task].deadline + 1",
+        "queue.head, task].release + spec.tasks[task].deadline",
+        "queue.head, task].release + spec.tasks[task].deadline + 1",
     ),
     Mutant("the first job of a queue never expires", QUEUES, "if queue.length == 1:", "if queue.length == 2:"),
     Mutant(
@@ -211,8 +208,8 @@ MUTANTS = [
     Mutant(
         "a dispatch takes whoever is first now",
         KERNEL,
-        "queue.head].index == header.chosen_job",
-        "queue.head].index >= 0",
+        "queue.head, header.chosen_task].index == header.chosen_job",
+        "queue.head, header.chosen_task].index >= 0",
     ),
     Mutant(
         "variants beyond the ladder",
@@ -297,9 +294,15 @@ MUTANTS = [
     Mutant(
         "slower variants first",
         OBSERVATION,
-        "listed] = place\n                        listed += 1\n    sheet",
+        "listed] = place\n                    listed += 1\n        task",
         "listed] = (2 * task * variants + spec.tasks[task].variants - 1) - place\n"
-        "                        listed += 1\n    sheet",
+        "                    listed += 1\n        task",
+    ),
+    Mutant(
+        "only the first waiting task is listed",
+        OBSERVATION,
+        "            unlisted -= 1\n",
+        "            unlisted = 0\n",
     ),
     Mutant(
         "drop rows in reverse",
@@ -335,7 +338,7 @@ MUTANTS = [
         "slack_of(spec, state, lane, stream) - left)",
         "slack_of(spec, state, lane, stream))",
     ),
-    Mutant("rows of idle tasks keep their slack", OBSERVATION, "            put_due(rows[place], image, 0, 0)\n", ""),
+    Mutant("rows of idle tasks keep their slack", OBSERVATION, "            put_due(rows[place], 0.0, 0.0)\n", ""),
     Mutant("idle tasks still foresee", OBSERVATION, "            clear_outlook(rows[place])\n", ""),
     Mutant(
         "all rungs of a pair have the demand of the first", OUTLOOK, "if chosen.demand != demand:", "if demand < 0.0:"
@@ -521,11 +524,13 @@ MUTANTS = [
     Mutant("weights outlive a reset", KERNEL, "            state.weights[lane, task, variant].resident = 0\n", ""),
     Mutant("memory outlives a reset", KERNEL, "    header.memory_taken = 0\n", ""),
     # Preemption
-    Mutant("an interrupted job goes to the head", QUEUES, "after].index > running.job:", "after].index >= 0:"),
+    Mutant(
+        "an interrupted job goes to the head", QUEUES, "after, task].index > running.job:", "after, task].index >= 0:"
+    ),
     Mutant(
         "what older jobs kept is left behind",
         QUEUES,
-        "        copy_kept(state.kept[lane, task, after], state.kept[lane, task, place])\n",
+        "        copy_kept(state.kept[lane, after, task], state.kept[lane, place, task])\n",
         "",
     ),
     Mutant(
@@ -558,7 +563,7 @@ MUTANTS = [
     Mutant(
         "a new job finds what another kept",
         QUEUES,
-        "        state.kept[lane, task, place].variant = -1\n",
+        "        state.kept[lane, place, task].variant = -1\n",
         "        pass\n",
     ),
     Mutant(

@@ -98,7 +98,7 @@ def best_from(simulator: Simulator) -> float:
 
     def state() -> tuple[object, ...]:
         """Return the clock, what the streams do and which jobs wait: all else follows."""
-        header, tasks, queue = simulator.header, simulator.arrays["tasks"][0], simulator.arrays["queue"][0]
+        header, tasks, queue = simulator.header, simulator.arrays["tasks"][0], simulator.arrays["queue"][0].T
         streams = [
             tuple(row[name].item() for name in ("task", "job", "variant", "updated", "work", "rate"))
             if row["task"] >= 0

@@ -76,7 +76,10 @@ def earliest_slot(heap, lane, time):
     block = 0
     while heap[lane, block] != time:
         block += 1
-    slot = block * BLOCK
-    while heap[lane, blocks + slot] != time:
-        slot += 1
-    return slot
+    members = heap[lane, blocks + block * BLOCK : blocks + (block + 1) * BLOCK]
+    first = BLOCK - 1
+    # A look at all of them takes no longer than one wrong guess of the processor where to stop.
+    for place in range(BLOCK - 2, -1, -1):
+        if members[place] == time:
+            first = place
+    return block * BLOCK + first

@@ -134,21 +134,30 @@ def _graph_arrays(lanes: int, rows: int, real: type, graph: GraphShape | None) -
     }
 
 
+def shown(rows, image, column, value):
+    """Return a value as a column of such rows shows it: scaled, then clipped."""
+    return min(max(value * image[0, column], image[1, column]), image[2, column])
+
+
 def put(row, image, column, value):
-    """Write one value of a row through an image: scale, then clip."""
-    row[column] = min(max(value * image[0, column], image[1, column]), image[2, column])
+    """Write one value of a row as its column shows it."""
+    row[column] = shown(row, image, column, value)
 
 
-def _put_raw(row, image, column, value):
-    row[column] = value
+def _shown_raw(rows, image, column, value):
+    return value
 
 
 if COMPILED:
 
+    @overload(shown, jit_options=INNER)
+    def _choose_image(rows, image, column, value):
+        # Which of the two a kernel needs is known from the type of the rows, so a raw write costs one store.
+        return _shown_raw if rows.dtype == types.float64 else shown
+
     @overload(put, jit_options=INNER)
-    def _choose_writer(row, image, column, value):
-        # Which of the two a kernel needs is known from the type of the row, so a raw write costs one store.
-        return _put_raw if row.dtype == types.float64 else put
+    def _compile_put(row, image, column, value):
+        return put
 
 
 @inlined

@@ -101,13 +101,14 @@ def state_arrays(scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str,
     preemptive = scenario.device.preemption.kind != "none"
     # Interrupted jobs come back to their queue, however full it is.
     places = scenario.device.queue_limit + (streams if preemptive else 0)
+    # The first places of all rings lie side by side: most queues are short, so few cache lines are in use.
     return {
         "lanes": np.zeros(lanes, k.LANE),
         "tasks": np.zeros((lanes, tasks), k.TASK_STATE),
         "streams": np.zeros((lanes, streams), k.STREAM_STATE),
         "courses": np.zeros((lanes, streams), k.COURSE),
-        "queue": np.zeros((lanes, tasks, places), k.JOB),
-        "kept": np.zeros((lanes, tasks, places if preemptive else 0), k.KEPT),
+        "queue": np.zeros((lanes, places, tasks), k.JOB),
+        "kept": np.zeros((lanes, places if preemptive else 0, tasks), k.KEPT),
         "weights": np.zeros((lanes, tasks, longest if _loads(scenario) else 0), k.WEIGHTS),
         "heap": empty_heap(lanes, streams + 2 * tasks + 2),
         "terms": np.zeros((lanes, 5)),

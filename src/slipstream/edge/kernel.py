@@ -143,7 +143,7 @@ def take_effect_if_fresh(spec, state, lane):
         fresh = header.events == header.chosen_events
     else:
         queue = state.tasks[lane, header.chosen_task]
-        fresh = queue.length > 0 and state.queue[lane, header.chosen_task, queue.head].index == header.chosen_job
+        fresh = queue.length > 0 and state.queue[lane, queue.head, header.chosen_task].index == header.chosen_job
     if header.in_flight == PREEMPTING:
         victim = state.streams[lane, header.chosen_stream]
         fresh = fresh and victim.task == header.victim_task and victim.job == header.victim_job
@@ -222,7 +222,7 @@ def decide(spec, state, lane, action):
     else:
         if header.in_flight != WAITING:
             queue = state.tasks[lane, header.chosen_task]
-            header.chosen_job = state.queue[lane, header.chosen_task, queue.head].index
+            header.chosen_job = state.queue[lane, queue.head, header.chosen_task].index
         schedule(state.heap, lane, effect_slot(spec), header.now + spec.device[0].decision_time)
 
 

@@ -10,7 +10,7 @@ import math
 from slipstream.core import lanes as core
 from slipstream.core.heap import NEVER
 from slipstream.core.jit import inlined, kernel
-from slipstream.core.sheets import put
+from slipstream.core.sheets import put, shown
 from slipstream.edge import features as f
 from slipstream.edge.kernel import advance, follow, may_dispatch, may_preempt, reset, resume
 from slipstream.edge.memory import loading_time
@@ -65,7 +65,7 @@ def expected_next_arrival(spec, state, lane, task):
 def slack_of_head(spec, state, lane, task):
     """Return the time left to the deadline of the task's oldest waiting job."""
     head = state.tasks[lane, task].head
-    return state.queue[lane, task, head].release + spec.tasks[task].deadline - state.lanes[lane].now
+    return state.queue[lane, head, task].release + spec.tasks[task].deadline - state.lanes[lane].now
 
 
 @inlined
@@ -76,18 +76,19 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
     variants = spec.variants.shape[1]
     first, last = task * variants, task * variants + spec.tasks[task].variants
     drop = rows[spec.device[0].first_drop + task]
-    slack, next_arrival = 0, 0
+    slack, next_arrival = 0.0, 0.0
     if state.tasks[lane, task].length > 0:
-        slack = slack_of_head(spec, state, lane, task)
-        next_arrival = expected_next_arrival(spec, state, lane, task)
+        # What is the same in all rows of a task is scaled and clipped once.
+        slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
+        next_arrival = shown(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
         put_outlook(spec, state, lane, task, slack, next_arrival, rows, image)
         if not dispatch_only:
-            put_due(drop, image, slack, next_arrival)
+            put_due(drop, slack, next_arrival)
     else:
         for place in range(first, last):
-            put_due(rows[place], image, 0, 0)
+            put_due(rows[place], 0.0, 0.0)
             clear_outlook(rows[place])
-        put_due(drop, image, 0, 0)
+        put_due(drop, 0.0, 0.0)
     if not spec.device[0].simple:
         write_starts(spec, state, lane, task, sheet, slot)
         if spec.device[0].preemption != NO_PREEMPTION and not dispatch_only:
@@ -141,7 +142,7 @@ def preempt_row(spec, task, variant, stream):
 @inlined
 def put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, row, image):
     """Write a preempt row: what its dispatch row says, beside the jobs that would be left, and whom it interrupts."""
-    put_due(row, image, slack, next_arrival)
+    put_due(row, slack, next_arrival)
     put_run(spec, state, lane, task, variant, spec.device[0].switch_cost, row, image)
     if state.tasks[lane, task].length > 0 and can_be_interrupted(spec, state, lane, stream):
         put_victim(spec, state, lane, task, variant, stream, row, image)
@@ -173,11 +174,12 @@ def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
     device = spec.device[0]
     variants = spec.variants.shape[1]
     counts = state.tasks[lane, task]
-    length, running = counts.length, counts.running
-    completed = counts.finished / counts.released if counts.released > 0 else 0.0
-    legal = 1 if length > 0 else 0
+    length = shown(rows, image, f.QUEUE_LENGTH, counts.length)
+    running = shown(rows, image, f.RUNNING, counts.running)
+    completed = shown(rows, image, f.COMPLETED, counts.finished / counts.released if counts.released > 0 else 0.0)
+    legal = 1 if counts.length > 0 else 0
     for place in range(task * variants, task * variants + spec.tasks[task].variants):
-        put_counts(rows[place], image, length, running, completed)
+        put_counts(rows[place], length, running, completed)
         if device.simple and not dispatch_only:
             mask[place] = legal
     if dispatch_only:
@@ -185,18 +187,18 @@ def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
     if device.preemption != NO_PREEMPTION:
         first = preempt_row(spec, task, 0, 0)
         for place in range(first, first + spec.tasks[task].variants * device.streams):
-            put_counts(rows[place], image, length, running, completed)
+            put_counts(rows[place], length, running, completed)
     drop = device.first_drop + task
-    put_counts(rows[drop], image, length, running, completed)
+    put_counts(rows[drop], length, running, completed)
     mask[drop] = legal
 
 
 @inlined
-def put_counts(row, image, length, running, completed):
-    """Write how many jobs of a task wait, run and have finished."""
-    put(row, image, f.QUEUE_LENGTH, length)
-    put(row, image, f.RUNNING, running)
-    put(row, image, f.COMPLETED, completed)
+def put_counts(row, length, running, completed):
+    """Write how many jobs of a task wait, run and have finished, as these are shown."""
+    row[f.QUEUE_LENGTH] = length
+    row[f.RUNNING] = running
+    row[f.COMPLETED] = completed
 
 
 @inlined
@@ -273,16 +275,18 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
     device = spec.device[0]
     tasks, variants = spec.variants.shape
     note_crew(spec, state, lane)
-    listed = 0
-    if state.lanes[lane].asked < device.streams:
-        for task in range(tasks):
-            if state.tasks[lane, task].length > 0:
-                write_task(spec, state, lane, task, sheet, slot, True)
-                write_counts(spec, state, lane, task, sheet, slot, True)
-                for place in range(task * variants, task * variants + spec.tasks[task].variants):
-                    if device.simple or sheet.mask[slot, place]:
-                        sheet.legal[slot, listed] = place
-                        listed += 1
+    listed, task = 0, 0
+    unlisted = state.lanes[lane].waiting_tasks if state.lanes[lane].asked < device.streams else 0
+    while unlisted > 0:
+        if state.tasks[lane, task].length > 0:
+            unlisted -= 1
+            write_task(spec, state, lane, task, sheet, slot, True)
+            write_counts(spec, state, lane, task, sheet, slot, True)
+            for place in range(task * variants, task * variants + spec.tasks[task].variants):
+                if device.simple or sheet.mask[slot, place]:
+                    sheet.legal[slot, listed] = place
+                    listed += 1
+        task += 1
     sheet.counts[slot, 0] = listed
     if not dispatch_only:
         for task in range(tasks):
@@ -304,18 +308,20 @@ def list_preemptions(spec, state, lane, task, sheet, slot, listed):
     device = spec.device[0]
     rows, image = sheet.rows[slot], sheet.row_image
     counts = state.tasks[lane, task]
-    slack = slack_of_head(spec, state, lane, task)
-    next_arrival = expected_next_arrival(spec, state, lane, task)
-    completed = counts.finished / counts.released
-    put_due(rows[device.first_drop + task], image, slack, next_arrival)
-    put_counts(rows[device.first_drop + task], image, counts.length, counts.running, completed)
+    slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
+    next_arrival = shown(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
+    length = shown(rows, image, f.QUEUE_LENGTH, counts.length)
+    running = shown(rows, image, f.RUNNING, counts.running)
+    completed = shown(rows, image, f.COMPLETED, counts.finished / counts.released)
+    put_due(rows[device.first_drop + task], slack, next_arrival)
+    put_counts(rows[device.first_drop + task], length, running, completed)
     if device.preemption != NO_PREEMPTION:
         for variant in range(spec.tasks[task].variants):
             for stream in range(device.streams):
                 if may_preempt(spec, state, lane, task, variant, stream):
                     place = preempt_row(spec, task, variant, stream)
                     put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, rows[place], image)
-                    put_counts(rows[place], image, counts.length, counts.running, completed)
+                    put_counts(rows[place], length, running, completed)
                     sheet.legal[slot, listed] = place
                     listed += 1
     return listed

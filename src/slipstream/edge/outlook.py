@@ -54,17 +54,17 @@ def slack_of(spec, state, lane, stream):
 def expected_work(spec, state, lane, task, variant):
     """Return the work that the task's oldest waiting job is expected to have before it in a variant."""
     if spec.device[0].preemption != NO_PREEMPTION:
-        kept = state.kept[lane, task, state.tasks[lane, task].head]
+        kept = state.kept[lane, state.tasks[lane, task].head, task]
         if kept.variant == variant:
             return kept.expected
     return float(spec.variants[task, variant].latency)
 
 
 @inlined
-def put_due(row, image, slack, next_arrival):
-    """Write when a task's oldest waiting job is due, and its next one expected."""
-    put(row, image, f.SLACK, slack)
-    put(row, image, f.NEXT_ARRIVAL, next_arrival)
+def put_due(row, slack, next_arrival):
+    """Write when a task's oldest waiting job is due and its next one expected, as these are shown."""
+    row[f.SLACK] = slack
+    row[f.NEXT_ARRIVAL] = next_arrival
 
 
 @inlined
@@ -93,7 +93,7 @@ def put_undisturbed(spec, state, lane, task, slack, next_arrival, rows, image):
     margin = least_margin(spec, state, lane, np.int64(-1))
     for variant in range(spec.tasks[task].variants):
         row = rows[task * spec.variants.shape[1] + variant]
-        put_due(row, image, slack, next_arrival)
+        put_due(row, slack, next_arrival)
         put(row, image, f.CORUN_LATENCY, spec.variants[task, variant].latency)
         put(row, image, f.CORUN_MARGIN, margin)
 
@@ -134,7 +134,7 @@ def put_pairs(spec, state, lane, task, slack, next_arrival, rows, image):
         else:
             mine = theirs + (chosen.latency - theirs * my_rate)
         row = rows[task * spec.variants.shape[1] + variant]
-        put_due(row, image, slack, next_arrival)
+        put_due(row, slack, next_arrival)
         put(row, image, f.CORUN_LATENCY, np.ceil(mine))
         put(row, image, f.CORUN_MARGIN, their_slack - np.ceil(theirs))
 
@@ -145,7 +145,7 @@ def put_on_asked(spec, state, lane, task, slack, next_arrival, rows, image):
     asked = state.lanes[lane].asked
     for variant in range(spec.tasks[task].variants):
         row = rows[task * spec.variants.shape[1] + variant]
-        put_due(row, image, slack, next_arrival)
+        put_due(row, slack, next_arrival)
         if 0 <= asked < spec.device[0].streams:
             put_group(spec, state, lane, task, variant, asked, 0, row, image)
         else:

@@ -87,7 +87,7 @@ def schedule_expiry(spec, state, lane, task):
         queue = state.tasks[lane, task]
         time = NEVER
         if queue.length > 0:
-            deadline = state.queue[lane, task, queue.head].release + spec.tasks[task].deadline
+            deadline = state.queue[lane, queue.head, task].release + spec.tasks[task].deadline
             # A job that was interrupted after its deadline has expired already.
             time = max(deadline, state.lanes[lane].now)
         schedule(state.heap, lane, expiry_slot(spec, task), time)
@@ -111,13 +111,13 @@ def enqueue(spec, state, lane, task, job):
     """Let a released job wait at the end of its task's queue."""
     queue = state.tasks[lane, task]
     place = queue.head + queue.length
-    if place >= state.queue.shape[2]:
-        place -= state.queue.shape[2]
-    entry = state.queue[lane, task, place]
+    if place >= state.queue.shape[1]:
+        place -= state.queue.shape[1]
+    entry = state.queue[lane, place, task]
     entry.index = job
     entry.release = state.lanes[lane].now
     if spec.device[0].preemption != NO_PREEMPTION:
-        state.kept[lane, task, place].variant = -1
+        state.kept[lane, place, task].variant = -1
     count_waiting(spec, state, lane, task, 1)
     if queue.length == 1:
         schedule_expiry(spec, state, lane, task)
@@ -129,15 +129,15 @@ def dequeue(spec, state, lane, task):
     header = state.lanes[lane]
     queue = state.tasks[lane, task]
     place = queue.head
-    header.taken_job = state.queue[lane, task, place].index
-    header.taken_release = state.queue[lane, task, place].release
+    header.taken_job = state.queue[lane, place, task].index
+    header.taken_release = state.queue[lane, place, task].release
     if spec.device[0].preemption != NO_PREEMPTION:
-        kept = state.kept[lane, task, place]
+        kept = state.kept[lane, place, task]
         header.taken_variant = kept.variant
         header.taken_stage = kept.stage
         header.taken_work = kept.work
         header.taken_expected = kept.expected
-    queue.head = place + 1 if place + 1 < state.queue.shape[2] else 0
+    queue.head = place + 1 if place + 1 < state.queue.shape[1] else 0
     count_waiting(spec, state, lane, task, -1)
     if queue.length == 0:
         # An empty ring starts again at its first place, which is still in the processor's cache.
@@ -151,20 +151,20 @@ def requeue(spec, state, lane, stream):
     running = state.streams[lane, stream]
     task = running.task
     queue = state.tasks[lane, task]
-    ring = state.queue.shape[2]
+    ring = state.queue.shape[1]
     place = queue.head - 1 if queue.head > 0 else ring - 1
     queue.head = place
     for _ in range(queue.length):
         after = place + 1 if place + 1 < ring else 0
-        if state.queue[lane, task, after].index > running.job:
+        if state.queue[lane, after, task].index > running.job:
             break
-        state.queue[lane, task, place].index = state.queue[lane, task, after].index
-        state.queue[lane, task, place].release = state.queue[lane, task, after].release
-        copy_kept(state.kept[lane, task, after], state.kept[lane, task, place])
+        state.queue[lane, place, task].index = state.queue[lane, after, task].index
+        state.queue[lane, place, task].release = state.queue[lane, after, task].release
+        copy_kept(state.kept[lane, after, task], state.kept[lane, place, task])
         place = after
-    state.queue[lane, task, place].index = running.job
-    state.queue[lane, task, place].release = running.release
-    kept = state.kept[lane, task, place]
+    state.queue[lane, place, task].index = running.job
+    state.queue[lane, place, task].release = running.release
+    kept = state.kept[lane, place, task]
     kept.variant = -1 if spec.device[0].preemption == RESTART else running.variant
     kept.stage = state.courses[lane, stream].stage
     kept.work = running.work

@@ -221,7 +221,7 @@ def play(simulator: Simulator, plan: Plan, seed: int, namespace: str) -> float:
         if left and left[0][0] <= simulator.header["now"] + decision_time:
             _, job, variant = left[0]
             queue = simulator.arrays["tasks"][0, job.task]
-            head = simulator.arrays["queue"][0, job.task, queue["head"]]["index"] if queue["length"] > 0 else -1
+            head = simulator.arrays["queue"][0, queue["head"], job.task]["index"] if queue["length"] > 0 else -1
             if head == job.index:
                 action = job.task * width + variant
                 left.pop(0)

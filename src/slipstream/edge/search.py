@@ -87,7 +87,7 @@ class _Snapshots:
         }
         self._memory = [array.data for array in self._bytes.values()]
         self._lane, self._tasks, self._streams = arrays["lanes"][0], arrays["tasks"][0], arrays["streams"][0]
-        self._queue_rows = self._bytes["queue"].reshape(*arrays["queue"].shape[1:], -1)
+        self._rings = self._bytes["queue"].reshape(*arrays["queue"].shape[1:], -1).swapaxes(0, 1)
         self._stream_rows = self._bytes["streams"].reshape(len(self._streams), -1)
         self._finish_times, self._other_times = np.split(_event_times(simulator), [len(self._streams)])
         # Where all streams are alike, it does not matter which of them runs what, or is asked.
@@ -112,7 +112,7 @@ class _Snapshots:
         heads, lengths = self._tasks["head"].tolist(), self._tasks["length"].tolist()
         queues = [
             ring.take(range(head, head + length), axis=0, mode="wrap").tobytes()
-            for ring, head, length in zip(self._queue_rows, heads, lengths, strict=True)
+            for ring, head, length in zip(self._rings, heads, lengths, strict=True)
             if length > 0
         ]
         parked = (self._streams["parked"] == self._lane["events"]).tolist()
@@ -143,7 +143,7 @@ class _Hope:
         self._decision_time = nanoseconds(self._scenario.device.decision_time_ms)
         arrays = simulator.arrays
         self._lane, self._tasks, self._streams = arrays["lanes"][0], arrays["tasks"][0], arrays["streams"][0]
-        self._waiting = arrays["queue"]["index"][0]
+        self._waiting = arrays["queue"]["index"][0].T
         self._finish_times = _event_times(simulator)[: len(self._streams)]
         self._jobs = [[job for job in jobs if job.task == task] for task in range(len(self._tasks))]
         self._to_come = [

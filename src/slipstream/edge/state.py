@@ -213,7 +213,7 @@ class EdgeStateType(types.StructRef):
 class EdgeState(structref.StructRefProxy):
     """What changes.
 
-    lanes (L), tasks (L, T), streams (L, S), courses (L, S), queue (L, T, Q), kept (L, T, Q), weights (L, T, V),
+    lanes (L), tasks (L, T), streams (L, S), courses (L, S), queue (L, Q, T), kept (L, Q, T), weights (L, T, V),
     heap (L, H), terms (L, 5), log (L, C). crew (L, S) is scratch space.
     """
 
