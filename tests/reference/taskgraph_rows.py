@@ -6,12 +6,13 @@ import math
 
 from slipstream.taskgraph.plans import plan
 from tests.reference.numbers import stream_key, uniform
-from tests.reference.taskgraph import ABSENT, ReferenceMachine, Task, Worker
+from tests.reference.taskgraph import ABSENT, ReferenceMachine, Task, Tile, Worker
 
 Row = dict[str, float]
 COLUMNS = [
     *["duration", "least", "mean", "missing", "resident", "transfer", "work_ahead", "expected_end", "best_end"],
     *["rank", "successors", "opens", "freed", "age", "place", "device", "idle", "dispatch", "wait"],
+    *["path_after", "load_ahead", "overflow", "reuse"],
     *["heft", "peft", "cpop"],
 ]
 
@@ -83,7 +84,7 @@ class ReferenceTaskgraph(ReferenceMachine):
         waiting = self.ready if self.phase < 2 else worker.queue
         values: dict[str, float] = {
             "duration": task.durations[worker.kind],
-            "least": min(task.durations[one.kind] for one in self.workers),
+            "least": self.least(task),
             "mean": self.mean(task),
             "missing": self.missing(task, worker),
             "resident": sum(
@@ -103,12 +104,19 @@ class ReferenceTaskgraph(ReferenceMachine):
             "idle": not worker.held,
             "dispatch": 1,
             "wait": 0,
+            "path_after": self.path_after(task),
+            "load_ahead": self.load_ahead(worker),
+            "overflow": self.overflow(task, worker),
+            "reuse": sum(self.other_users(tile, task) for tile in self.absent_tiles(task, worker)),
         }
         for planner in ("heft", "peft", "cpop"):
             values[planner] = self.turns(planner, task, worker)
         return {name: float(value) for name, value in values.items()}
 
     # Estimates
+
+    def least(self, task: Task) -> int:
+        return min(task.durations[one.kind] for one in self.workers)
 
     def mean(self, task: Task) -> int:
         count = len(self.workers)
@@ -158,6 +166,40 @@ class ReferenceTaskgraph(ReferenceMachine):
             ranks[one.number] = self.mean(one) + longest
         return ranks[task.number]
 
+    def path_after(self, task: Task) -> int:
+        after: dict[int, int] = {}
+        for one in reversed(task.job.tasks[task.number :]):
+            children = self.visible_children(one)
+            after[one.number] = max((self.least(child) + after[child.number] for child in children), default=0)
+        return after[task.number]
+
+    def load_ahead(self, worker: Worker) -> int:
+        time = 0
+        carried = self.devices[worker.node - 1].carries[0] if worker.node else None
+        if carried is not None:
+            time += int(carried[1]) - self.now
+        return time + sum(self.transfer(task, worker) for task in worker.held[int(worker.runs) :])
+
+    def overflow(self, task: Task, worker: Worker) -> int:
+        if not worker.node or not self.has_links:
+            return 0
+        device = self.devices[worker.node - 1]
+        new = sum(tile.size for tile in task.tiles() if tile.where[worker.node] == ABSENT)
+        return int(max(0, device.used + new - device.capacity))
+
+    def other_users(self, tile: Tile, task: Task) -> int:
+        tasks = [one for one in tile.job.tasks if one is not task and one.is_visible and one.status != "finished"]
+        return sum(tile in one.tiles() for one in tasks)
+
+    def path_left(self) -> int:
+        left = [0]
+        for worker in self.workers:
+            for place, task in enumerate(worker.held):
+                own = self.running_left(worker) if worker.runs and place == 0 else self.least(task)
+                left.append(own + self.path_after(task))
+        left += [self.least(task) + self.path_after(task) for task, _ in self.pairs()]
+        return max(left)
+
     def freed(self, task: Task, worker: Worker) -> int:
         absent = self.absent_tiles(task, worker)
         if self.phase != 0 or len(absent) != 1:
@@ -199,6 +241,8 @@ class ReferenceTaskgraph(ReferenceMachine):
             "soonest": min((self.running_left(worker) for worker in running), default=0),
             "least_ahead": min(self.work_ahead(worker) for worker in self.workers),
             "memory_used": device.used / device.capacity if device is not None and device.capacity < math.inf else 0,
+            "path_left": self.path_left(),
+            "work_left": sum(self.least(task) for task in tasks if task.is_visible and task.status != "finished"),
             "rows": self.width + 1 + len(behind) if behind else len(shown),
             "parameter": self.parameter,
             "coin": uniform(stream_key(self.key, 0), self.choices - 1),
@@ -230,7 +274,7 @@ class ReferenceTaskgraph(ReferenceMachine):
             runner = next((one for one in self.workers if one.runs and one.held[0] is task), None)
             values: dict[str, float] = {
                 "mean": self.mean(task),
-                "least": min(task.durations[one.kind] for one in self.workers),
+                "least": self.least(task),
                 "rank": self.rank(task),
                 "successors": len(self.visible_children(task)),
                 "waits_for": task.waits_for,

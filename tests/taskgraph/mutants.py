@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.mutation import Mutant
 
+BUILD = "taskgraph/build.py"
 GRAPH = "taskgraph/graph.py"
 KERNEL = "taskgraph/kernel.py"
 MEMORY = "taskgraph/memory.py"
@@ -251,6 +252,50 @@ MUTANTS = [
         OUTLOOK,
         "                    state.tiles[lane, tile].freed = 0\n",
         "                    pass\n",
+    ),
+    Mutant(
+        "paths behind hidden tasks count",
+        OUTLOOK,
+        "after = max(after, spec.tasks[child.source].least + child.path_after)",
+        "after = max(after, spec.tasks[child.source].path_after + child.path_after)",
+    ),
+    Mutant("a path has its own task in it", BUILD, '    rows["path_after"] -= rows["least"]\n', ""),
+    Mutant(
+        "what a link still carries is no load ahead",
+        OUTLOOK,
+        "        if state.links[lane, link] >= 0:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "what runs is loaded again",
+        OUTLOOK,
+        "for place in range(worker.runs, worker.held):",
+        "for place in range(worker.held - 1):",
+    ),
+    Mutant(
+        "the task that runs has all before it",
+        OUTLOOK,
+        "left = max(0, worker.expected - header.now) if place < worker.runs else",
+        "left =",
+    ),
+    Mutant(
+        "what is asked about is on no path",
+        OUTLOOK,
+        "            longest = max(longest, spec.tasks[own.source].least + own.path_after)\n    return",
+        "            longest = max(longest, own.path_after)\n    return",
+    ),
+    Mutant("a task reuses its own tiles", OUTLOOK, ".uses - 1\n", ".uses\n"),
+    Mutant(
+        "what is there overflows",
+        OBSERVATION,
+        "used + source.bytes - resident - capacity",
+        "used + source.bytes - capacity",
+    ),
+    Mutant(
+        "work that is done is left",
+        TASKS,
+        "    header.work_left -= spec.tasks[own.source].least\n",
+        "",
     ),
     Mutant(
         "the window takes one more by rank",

@@ -297,9 +297,12 @@ def _fill_tasks(rows: np.ndarray, template: Template, first_child: int, first_ac
     rows["first_access"] = first_access + template.used.first[:-1]
     rows["children"] = children.counts
     rows["first_child"] = first_child + children.first[:-1]
-    ranks = np.zeros(len(rows), np.int64)
-    rank_upward(children.first, children.values, rows["average"].copy(), ranks)
-    rows["rank"] = ranks
+    for times, target in (("average", "rank"), ("least", "path_after")):
+        ranks = np.zeros(len(rows), np.int64)
+        rank_upward(children.first, children.values, rows[times].copy(), ranks)
+        rows[target] = ranks
+    # What follows a task, without the task itself.
+    rows["path_after"] -= rows["least"]
 
 
 def _fill_tiles(rows: np.ndarray, template: Template, scenario: TaskgraphScenario, first_user: int) -> np.ndarray:

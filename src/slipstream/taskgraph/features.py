@@ -31,6 +31,10 @@ CANDIDATE = FeatureTable(
         Feature("idle", "flag", "1 if the processor holds no task", 0, 1),
         Feature("dispatch", "flag", "1 if the row gives a task to a processor", 0, 1),
         Feature("wait", "flag", "1 if the row waits", 0, 1),
+        Feature("path_after", "100 ms", "least times along the longest visible path behind it", 0, 1000, PER_MS / 100),
+        Feature("load_ahead", "10 ms", "time that the links need before they can load for it", 0, 1000, PER_MS / 10),
+        Feature("overflow", "10 MB", "bytes that have to leave the memory before the task fits", 0, 1000, PER_MB / 10),
+        Feature("reuse", "tasks / 10", "other visible tasks that use the tiles missing here", 0, 1000, 0.1),
         Feature("heft", "turns", "turns until the plan of HEFT comes to this; -1 if elsewhere", -1, 1, observed=False),
         Feature("peft", "turns", "turns until the plan of PEFT comes to this; -1 if elsewhere", -1, 1, observed=False),
         Feature("cpop", "turns", "turns until the plan of CPOP comes to this; -1 if elsewhere", -1, 1, observed=False),
@@ -58,6 +62,8 @@ GLOBAL = FeatureTable(
         Feature("soonest", "10 ms", "expected time until a running task ends", 0, 1000, PER_MS / 10),
         Feature("least_ahead", "10 ms", "expected time until some processor has nothing to do", 0, 1000, PER_MS / 10),
         Feature("memory_used", "share", "memory of the device that is asked, in use", 0, 1),
+        Feature("path_left", "100 ms", "least times along the longest path under way", 0, 1000, PER_MS / 100),
+        Feature("work_left", "100 ms", "least times of all visible tasks not finished", 0, 10000, PER_MS / 100),
         *FOR_HEURISTICS,
     )
 )
@@ -82,10 +88,11 @@ NODE = FeatureTable(
 """One node per visible task that is not finished, within a depth of those that could run."""
 
 DURATION, LEAST, MEAN, MISSING, RESIDENT, TRANSFER, WORK_AHEAD, EXPECTED_END, BEST_END, RANK = range(10)
-SUCCESSORS, OPENS, FREED, AGE, PLACE, DEVICE, IDLE, DISPATCH, WAIT, HEFT, PEFT, CPOP = range(10, 22)
+SUCCESSORS, OPENS, FREED, AGE, PLACE, DEVICE, IDLE, DISPATCH, WAIT = range(10, 19)
+PATH_AFTER, LOAD_AHEAD, OVERFLOW, REUSE, HEFT, PEFT, CPOP = range(19, 26)
 TIME, PHASE, ASKED, ASKED_DEVICE, PROCESSORS, DEVICES, FREE, RUNNING, READY, PLACED = range(10)
-ACTIVE_JOBS, VISIBLE, HIDDEN, FINISHED, MOVING, SOONEST, LEAST_AHEAD, MEMORY_USED, ROWS = range(10, 19)
-PARAMETER, COIN = range(19, 21)
+ACTIVE_JOBS, VISIBLE, HIDDEN, FINISHED, MOVING, SOONEST, LEAST_AHEAD, MEMORY_USED, PATH_LEFT, WORK_LEFT = range(10, 20)
+ROWS, PARAMETER, COIN = range(20, 23)
 """Column constants for rules and kernels; a test holds them to the tables above."""
 NODE_MEAN, NODE_LEAST, NODE_RANK, NODE_SUCCESSORS, NODE_WAITS_FOR, NODE_REMAINING = range(6)
 NODE_RUNNING, NODE_HELD, NODE_QUEUED, NODE_READY, NODE_ASKED, NODE_BYTES = range(6, 12)

@@ -86,7 +86,11 @@ def prepare_task(spec, own, source, job):
     own.job = job
     own.status = HIDDEN
     own.waits_for = spec.tasks[source].parents
-    own.rank = spec.tasks[source].rank if spec.machine[0].visibility == SEE_ALL else spec.tasks[source].average
+    own.rank = spec.tasks[source].average
+    own.path_after = 0
+    if spec.machine[0].visibility == SEE_ALL:
+        own.rank = spec.tasks[source].rank
+        own.path_after = spec.tasks[source].path_after
 
 
 @kernel
@@ -293,6 +297,7 @@ def reset(spec, state, lane, seed, namespace):
     header.done = 0
     header.finished = 0
     header.visible = 0
+    header.work_left = 0
     header.ready = 0
     header.placed = 0
     header.running = 0

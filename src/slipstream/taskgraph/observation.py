@@ -14,7 +14,7 @@ from slipstream.core.window import filled_rows
 from slipstream.taskgraph import features as f
 from slipstream.taskgraph.graph import list_nodes, write_candidate_nodes, write_graph
 from slipstream.taskgraph.kernel import advance, may_wait, reset, resume
-from slipstream.taskgraph.outlook import ahead_of, best_end, count_freed, successors, survey
+from slipstream.taskgraph.outlook import ahead_of, best_end, count_freed, path_left, successors, survey
 from slipstream.taskgraph.state import (
     CHOOSE_PROCESSOR,
     CHOOSE_QUEUED,
@@ -43,7 +43,7 @@ def write_row(spec, state, lane, task, processor, row, image):
     source = spec.tasks[own.source]
     worker = spec.processors[processor]
     duration = spec.durations[own.source, worker.kind]
-    missing, transfer, count, tile, resident = survey(spec, state, lane, task, worker.node)
+    missing, transfer, count, tile, resident, reuse = survey(spec, state, lane, task, worker.node)
     ahead = ahead_of(spec, state, lane, task, processor)
     seen, opens = successors(spec, state, lane, task)
     freed = 0
@@ -70,6 +70,12 @@ def write_row(spec, state, lane, task, processor, row, image):
     put(row, image, f.DEVICE, 1.0 if worker.node != HOST else 0.0)
     put(row, image, f.IDLE, 1.0 if state.processors[lane, processor].held == 0 else 0.0)
     put(row, image, f.DISPATCH, 1.0)
+    put(row, image, f.PATH_AFTER, own.path_after)
+    put(row, image, f.LOAD_AHEAD, state.processors[lane, processor].load_ahead if spec.machine[0].transfers else 0)
+    capacity = spec.nodes[worker.node].capacity
+    overflow = state.memories[lane, worker.node].used + source.bytes - resident - capacity
+    put(row, image, f.OVERFLOW, max(0, overflow) if worker.node != HOST else 0)
+    put(row, image, f.REUSE, reuse)
     if row.shape[0] > f.CPOP:
         for planner in range(spec.plans.shape[0]):
             put(row, image, f.HEFT + planner, turns_until(spec, state, lane, planner, task, processor))
@@ -131,6 +137,8 @@ def write_globals(spec, state, lane, sheet, slot):
     put(row, image, f.LEAST_AHEAD, least_ahead)
     limited = node != HOST and spec.nodes[node].capacity < NEVER
     put(row, image, f.MEMORY_USED, state.memories[lane, node].used / spec.nodes[node].capacity if limited else 0.0)
+    put(row, image, f.PATH_LEFT, path_left(spec, state, lane))
+    put(row, image, f.WORK_LEFT, header.work_left)
     if row.shape[0] > f.COIN:
         behind = header.candidates - header.shown
         put(row, image, f.ROWS, filled_rows(machine, header.shown, behind))

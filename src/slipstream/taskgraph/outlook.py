@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from slipstream.core.heap import pending
 from slipstream.core.jit import entry, inlined, kernel
+from slipstream.core.lanes import ASKING
 from slipstream.taskgraph.memory import tile_at
-from slipstream.taskgraph.state import ABSENT, CHOOSE_QUEUED, FINISHED, HOST, SEE_ALL, SEE_PARENTS, WRITE
+from slipstream.taskgraph.slots import link_slot
+from slipstream.taskgraph.state import (
+    ABSENT,
+    CHOOSE_PROCESSOR,
+    CHOOSE_QUEUED,
+    FINISHED,
+    HOST,
+    LINKS_PER_DEVICE,
+    SEE_ALL,
+    SEE_PARENTS,
+    TO_DEVICE,
+    WRITE,
+)
 
 
 @entry
@@ -29,11 +43,14 @@ def refresh_ranks(spec, state, lane):
             owner.oldest += 1
         for number in range(owner.submitted - 1, owner.oldest - 1, -1):
             source = spec.tasks[state.tasks[lane, first + number].source]
-            longest = 0
+            longest, after = 0, 0
             for place in range(source.first_child, source.first_child + source.children):
                 if spec.children[place] < owner.submitted:
-                    longest = max(longest, state.tasks[lane, first + spec.children[place]].rank)
+                    child = state.tasks[lane, first + spec.children[place]]
+                    longest = max(longest, child.rank)
+                    after = max(after, spec.tasks[child.source].least + child.path_after)
             state.tasks[lane, first + number].rank = source.average + longest
+            state.tasks[lane, first + number].path_after = after
 
 
 @kernel
@@ -45,6 +62,42 @@ def refresh_ahead(spec, state, lane):
         worker.ahead = worker.work
         if worker.runs:
             worker.ahead += max(0, worker.expected - header.now)
+        if spec.machine[0].transfers and (header.phase == CHOOSE_PROCESSOR or processor == header.asked):
+            worker.load_ahead = loads_before(spec, state, lane, processor)
+
+
+@kernel
+def loads_before(spec, state, lane, processor):
+    """Return how long the links need before they can load for one task more: for what a processor holds already."""
+    worker = state.processors[lane, processor]
+    node = spec.processors[processor].node
+    time = 0
+    if node != HOST:
+        link = LINKS_PER_DEVICE * (node - 1) + TO_DEVICE
+        if state.links[lane, link] >= 0:
+            time = pending(state.heap, lane, link_slot(spec, link)) - state.lanes[lane].now
+    for place in range(worker.runs, worker.held):
+        time += survey(spec, state, lane, state.holds[lane, processor, place], node)[1]
+    return time
+
+
+@kernel
+def path_left(spec, state, lane):
+    """Return the least times along the longest visible path through what is held, and what the choice is about."""
+    header = state.lanes[lane]
+    longest = 0
+    for processor in range(spec.machine[0].processors):
+        worker = state.processors[lane, processor]
+        for place in range(worker.held):
+            own = state.tasks[lane, state.holds[lane, processor, place]]
+            left = max(0, worker.expected - header.now) if place < worker.runs else spec.tasks[own.source].least
+            longest = max(longest, left + own.path_after)
+    if header.status == ASKING:
+        for position in range(1 if header.phase == CHOOSE_PROCESSOR else header.candidates):
+            task = header.asked_task if header.phase == CHOOSE_PROCESSOR else state.candidates[lane, position]
+            own = state.tasks[lane, task]
+            longest = max(longest, spec.tasks[own.source].least + own.path_after)
+    return longest
 
 
 @inlined
@@ -59,9 +112,12 @@ def ahead_of(spec, state, lane, task, processor):
 
 @kernel
 def survey(spec, state, lane, task, node):
-    """Return of a task at a node: missing bytes, time to bring them, missing tiles, the last one, and bytes there."""
+    """Return of a task at a node: missing bytes, time to bring them, missing tiles, the last, bytes there, and reuse.
+
+    That is how many other visible tasks use what is missing, each once for every tile.
+    """
     source = spec.tasks[state.tasks[lane, task].source]
-    missing, time, count, last, resident = 0, 0, 0, -1, source.bytes
+    missing, time, count, last, resident, reuse = 0, 0, 0, -1, source.bytes, 0
     if spec.machine[0].transfers:
         for access in range(source.first_access, source.first_access + source.accesses):
             tile = tile_at(spec, state, lane, task, access)
@@ -73,6 +129,7 @@ def survey(spec, state, lane, task, node):
                 missing += size.bytes
                 count += 1
                 last = tile
+                reuse += state.tiles[lane, tile].uses - 1
                 if node == HOST:
                     time += size.send_time
                 elif state.copies[lane, tile, HOST].state != ABSENT:
@@ -81,7 +138,7 @@ def survey(spec, state, lane, task, node):
                     time += size.peer_time
                 else:
                     time += size.send_time + size.load_time
-    return missing, time, count, last, resident
+    return missing, time, count, last, resident, reuse
 
 
 @kernel
@@ -133,7 +190,7 @@ def count_freed(spec, state, lane, node):
     for turn in range(2):
         for position in range(header.ready):
             task = state.ready[lane, position]
-            _, _, count, tile, _ = survey(spec, state, lane, task, node)
+            _, _, count, tile, _, _ = survey(spec, state, lane, task, node)
             if count == 1:
                 if turn == 0:
                     state.tiles[lane, tile].freed = 0

@@ -69,6 +69,7 @@ TASK = np.dtype(
         ("least", "i8"),
         ("average", "i8"),
         ("rank", "i8"),  # in the whole graph
+        ("path_after", "i8"),  # likewise
         ("bytes", "i8"),
     ],
     align=True,
@@ -97,6 +98,7 @@ LANE = np.dtype(
         ("done", "i8"),  # jobs that are
         ("finished", "i8"),  # tasks that have ended
         ("visible", "i8"),  # visible tasks not finished
+        ("work_left", "i8"),  # their least times
         ("ready", "i8"),
         ("placed", "i8"),
         ("running", "i8"),
@@ -133,6 +135,7 @@ TASK_STATE = np.dtype(
         ("parked", "i8"),  # number of events when it was told to wait
         ("ready_at", "i8"),
         ("rank", "i8"),  # of what is visible
+        ("path_after", "i8"),  # likewise
     ],
     align=True,
 )
@@ -158,6 +161,7 @@ PROCESSOR_STATE = np.dtype(
         ("expected", "i8"),  # when the task that runs is expected to end
         ("work", "i8"),  # expected time of what it holds and has queued, but for the task that runs
         ("ahead", "i8"),  # with it, at the present choice
+        ("load_ahead", "i8"),  # at the present choice, of processors that it is about
     ],
     align=True,
 )

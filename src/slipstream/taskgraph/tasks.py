@@ -45,6 +45,7 @@ def reveal(spec, state, lane, task):
     source = spec.tasks[own.source]
     own.status = WAITING
     state.lanes[lane].visible += 1
+    state.lanes[lane].work_left += source.least
     for access in range(source.first_access, source.first_access + source.accesses):
         state.tiles[lane, tile_at(spec, state, lane, task, access)].uses += 1
     if own.waits_for == 0:
@@ -210,6 +211,7 @@ def finish(spec, state, lane, processor):
     header.running -= 1
     header.finished += 1
     header.visible -= 1
+    header.work_left -= spec.tasks[own.source].least
     record(state, lane, FINISH, number_of(spec, state, lane, task), own.job, spec.processors[processor].kind, processor)
     release_tiles(spec, state, lane, task, spec.processors[processor].node)
     release_children(spec, state, lane, task)
