@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -87,36 +88,31 @@ def solve(entry: Entry, suite: Suite, known: dict[str, Any], seconds: float) -> 
 
 
 def complete(
-    entry: Entry, suite: Suite, known: dict[str, Any], again: list[str], seconds: float | None
-) -> dict[str, Any]:
-    """Return what is known of an entry, with what was missing; everything is solved again if a time is given."""
-    found: dict[str, Any] = {
-        "digest": entry.digest,
-        "best_known": None,
-        "bound": None,
-        "exact": None,
-        "rules": {},
-        "learned": {},
-    }
-    if known.get("digest") == entry.digest:
-        found |= known
+    entry: Entry, suite: Suite, found: dict[str, Any], again: list[str], seconds: float | None
+) -> Iterator[dict[str, Any]]:
+    """Yield what is known of an entry each time that something is new; with a time, everything is solved again."""
+    if found.get("digest") != entry.digest:
+        found = {"digest": entry.digest, "best_known": None, "bound": None, "exact": None, "rules": {}, "learned": {}}
     for name in names(entry.family):
         if name in again or name not in found["rules"]:
             found["rules"][name] = rewards(entry, suite, name)
+            yield found
     for name in [name for name in found["learned"] if name not in shipped(entry.family)]:
         del found["learned"][name]
     for name, folder in shipped(entry.family).items():
         sha256 = folder_hash(folder)
         if found["learned"].get(name, {}).get("sha256") != sha256:
             found["learned"][name] = {"sha256": sha256, "rewards": rewards(entry, suite, str(folder))}
+            yield found
     if found["bound"] is None or seconds is not None:
         found |= solve(entry, suite, found, SECONDS if seconds is None else seconds)
-    return found
+    yield found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--families", default="cluster,edge,taskgraph,dag,serving", help="separated by commas")
+    parser.add_argument("--scenarios", default=",".join(KINDS), help="separated by commas")
     parser.add_argument("--solve", type=float, help="solve every episode again for so many seconds")
     parser.add_argument("--rules", default="", help="rules to play again, separated by commas")
     chosen = parser.parse_args()
@@ -124,12 +120,11 @@ def main() -> None:
     for family in chosen.families.split(","):
         path = HOME / "reference" / f"{family}.json"
         reference = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        for entry in suite.of(family):
+        for entry in (one for one in suite.of(family) if one.name in chosen.scenarios.split(",")):
             began = process_time()
-            before = json.dumps(reference.get(entry.name))
-            found = complete(entry, suite, reference.get(entry.name, {}), chosen.rules.split(","), chosen.solve)
-            reference[entry.name] = found
-            if json.dumps(found) != before:
+            known = reference.get(entry.name, {})
+            for found in complete(entry, suite, known, chosen.rules.split(","), chosen.solve):
+                reference[entry.name] = found
                 write_json(path, reference)
             best = np.max([found["best_known"], *found["rules"].values()], axis=0).mean()
             floor, bound = np.mean(found["rules"][FLOOR]), np.mean(found["bound"])
