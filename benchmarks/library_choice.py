@@ -3,10 +3,12 @@
 A library is built of the trained policies that come with the package, each with the built-in that it is for, and of
 small ones trained here on task graphs. Then it chooses for held-out instances of every family: other sizes, machines,
 rates and latencies. What it chose, every model and every rule then play test episodes that the choice has not seen.
-Regret is measured against the best that any of them reached in the same episode.
+Regret is measured against the best that any of them reached in the same episode. Where no model comes with a family,
+rules race alone.
 
     python benchmarks/library_choice.py --json
-    python benchmarks/library_choice.py --library FOLDER     # keeps the library, or goes on with one
+    python benchmarks/library_choice.py --steps 0            # trains nothing: only policies that come with the package
+    python benchmarks/library_choice.py --library FOLDER     # keeps the library and what was measured, or goes on
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from slipstream.library import Library
 from slipstream.library.judging import shares_lost
 from slipstream.policies import names
 from slipstream.policies.learned import load_policy, shipped
-from slipstream.scenario import builtin_names
+from slipstream.scenario import builtin_names, digest
 
 SEED = 10_000
 GATE_EPISODES = 3
@@ -38,6 +40,9 @@ MADE_FOR = {
     "learned-robust": "edge/heavy",
     "learned-stream-50x200-tpch": "dag/stream-50x200",
     "learned-batch-50x20-compat": "dag/batch-50x20",
+    "learned-plain": "taskgraph/cholesky-8-2g2c",
+    "learned-noisy": "taskgraph/noisy",
+    "learned-unrolled": "taskgraph/unrolled",
 }
 """Built-ins for policies that were trained on a variation or on data that does not come with the package."""
 TRAINED = {
@@ -83,6 +88,8 @@ def build(library: Library, steps: int) -> float:
             own = MADE_FOR.get(name, str(load_policy(folder).card["scenario"]))
             if name not in known and own in builtin_names():
                 library.add(name, folder, [own])
+    if steps == 0:
+        return perf_counter() - began
     settings = TrainSettings(steps=steps, lanes=64, warm_start="mct", evaluation_episodes=8, evaluate_every=10)
     for kind, graph in TRAINED.items():
         for machine in MACHINES:
@@ -96,33 +103,85 @@ def build(library: Library, steps: int) -> float:
     return perf_counter() - began
 
 
-def held_out() -> list[Any]:
-    """Return workloads of every family that no model was trained on."""
+def held_out(family: str) -> list[Any]:
+    """Return workloads of a family that no model was trained on."""
+    return [slipstream.load(one) if isinstance(one, dict) else one for one in HELD_OUT[family]()]
+
+
+def edge_instances() -> list[Any]:
+    """Return every built-in twice, with other latencies, rates and interference."""
     found = []
     for name in ("edge/light", "edge/medium", "edge/heavy", "edge/overload", "edge/drone"):
         scenario = slipstream.load(name)
         for seed in (1, 2):
             varied = family_of(scenario).vary(scenario, Variation(latency=0.4, rate=0.4, interference=0.2), seed)
             found.append(varied.model_copy(update={"name": f"{varied.name}-varied-{seed}"}))
+    return found
+
+
+def dag_instances() -> list[Any]:
+    """Return streams and a batch of other jobs on other numbers of executors, and a workflow."""
+    found: list[Any] = []
     for executors, jobs, gap in ((10, 30, 60.0), (20, 40, 25.0), (30, 60, 20.0)):
         arrivals = {"kind": "poisson", "jobs": jobs, "mean_gap_s": gap}
         data = {"family": "dag", "name": f"{executors}x{jobs}", "executors": executors, "arrivals": arrivals}
-        found.append(slipstream.load({**data, "jobs": {"kind": "synthetic", "seed": 7}}))
+        found.append({**data, "jobs": {"kind": "synthetic", "seed": 7}})
     batch = {"family": "dag", "name": "batch-25x10", "executors": 25, "arrivals": {"kind": "batch", "jobs": 10}}
-    found += [slipstream.load({**batch, "jobs": {"kind": "synthetic", "seed": 8}}), slipstream.load("dag/ml-workflow")]
+    return [*found, {**batch, "jobs": {"kind": "synthetic", "seed": 8}}, slipstream.load("dag/ml-workflow")]
+
+
+def taskgraph_instances() -> list[Any]:
+    """Return two other sizes of every kind of graph, on one machine each."""
     sizes = {"cholesky": (4, 8), "lu": (4, 7), "qr": (4, 7), "gemm": (3, 5), "spgemm": (6, 10), "layered": (6, 16)}
+    found = []
     for kind, values in sizes.items():
         for value, machine in zip(values, MACHINES, strict=True):
             graph = {**TRAINED[kind], ("layers" if kind == "layered" else "n"): value}
-            found.append(slipstream.load(task_graph(graph, machine, seed=5)))
+            found.append(task_graph(graph, machine, seed=5))
     return found
+
+
+def generated(family: str, settings: tuple[dict[str, Any], ...]) -> list[Any]:
+    """Return generated scenarios, each named after its settings."""
+    generator = FAMILIES[family].generator
+    assert generator is not None
+    found = []
+    for seed, own in enumerate(settings, 11):
+        scenario = generator.generate(generator.settings(**own), seed)
+        found.append(scenario.model_copy(update={"name": "-".join(str(value) for value in own.values())}))
+    return found
+
+
+def serving_instances() -> list[Any]:
+    """Return half-minutes of three ways to arrive at two loads each, on 9 accelerators."""
+    size = {"models": 4, "accelerators": 9, "duration_s": 30.0}
+    kinds = [(kind, load) for kind in ("bursty", "poisson", "diurnal") for load in (0.6, 1.2)]
+    return generated("serving", tuple({"arrivals": kind, "load": load, **size} for kind, load in kinds))
+
+
+def cluster_instances() -> list[Any]:
+    """Return three workloads at two loads each, on 16 nodes of 4 GPUs."""
+    size = {"nodes": 16, "gpus": 4, "jobs": 2000, "episode_jobs": 128}
+    kinds = [(kind, load) for kind in ("diurnal", "heavy-tailed", "bursty") for load in (0.7, 1.0)]
+    return generated("cluster", tuple({"workload": kind, "load": load, **size} for kind, load in kinds))
+
+
+HELD_OUT = {
+    "edge": edge_instances,
+    "dag": dag_instances,
+    "taskgraph": taskgraph_instances,
+    "serving": serving_instances,
+    "cluster": cluster_instances,
+}
 
 
 def measure(library: Library, scenario: Any, episodes: int) -> dict[str, Any]:
     """Return what was chosen, in how long, and the mean regret of everything on test episodes."""
+    began = process_time()
     choice = library.choose(scenario)
+    cpu = process_time() - began
     used = {name: library.policy(name) for name, family in library.store.models().items() if family == scenario.family}
-    players = {**{f"model {name}": policy for name, policy in used.items()}}
+    players: dict[str, Any] = {f"model {name}": policy for name, policy in used.items()}
     players |= {f"rule {name}": name for name in names(scenario.family)}
     earned = {
         label: slipstream.evaluate(scenario, policy, episodes, SEED).of("reward") for label, policy in players.items()
@@ -135,9 +194,27 @@ def measure(library: Library, scenario: Any, episodes: int) -> dict[str, Any]:
         "scenario": f"{scenario.family}/{scenario.name}",
         "chosen": chosen,
         "seconds": choice.seconds,
+        "cpu seconds": cpu,
         "regret": regrets[chosen],
         "regrets": regrets,
     }
+
+
+def measure_all(library: Library, families: list[str], episodes: int, kept: Path | None) -> list[dict[str, Any]]:
+    """Return the measurements of all held-out instances; those that were kept are not made again."""
+    known = {}
+    if kept is not None and kept.is_file():
+        known = {(row["digest"], row["episodes"]): row for row in map(json.loads, kept.read_text().splitlines())}
+    rows = []
+    for scenario in (one for family in families for one in held_out(family)):
+        key = (digest(scenario), episodes)
+        if key not in known:
+            known[key] = {**measure(library, scenario, episodes), "digest": key[0], "episodes": episodes}
+            if kept is not None:
+                with kept.open("a") as file:
+                    file.write(json.dumps(known[key]) + "\n")
+        rows.append(known[key])
+    return rows
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -145,12 +222,26 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     means = {label: float(np.mean([row["regrets"][label] for row in rows])) for label in rows[0]["regrets"]}
     found: dict[str, Any] = {"instances": len(rows), "chosen": float(np.mean([row["regret"] for row in rows]))}
     for kind in ("model", "rule"):
-        best = min((label for label in means if label.startswith(kind)), key=lambda label: means[label])
-        found[f"best single {kind}"] = means[best]
-        found[f"which {kind}"] = best.partition(" ")[2]
+        of_kind = [label for label in means if label.startswith(kind)]
+        best = min(of_kind, key=lambda label: means[label], default=None)
+        found[f"best single {kind}"] = None if best is None else means[best]
+        found[f"which {kind}"] = None if best is None else best.partition(" ")[2]
     found["models chosen"] = sum(row["chosen"].startswith("model") for row in rows)
-    found["seconds to choose"] = float(np.median([row["seconds"] for row in rows]))
-    return found
+    return found | times(rows)
+
+
+def times(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the median time that a choice took, by the clock and of one core: the same where the machine is free."""
+    return {
+        "seconds to choose": float(np.median([row["seconds"] for row in rows])),
+        "cpu seconds to choose": float(np.median([row["cpu seconds"] for row in rows])),
+    }
+
+
+def overall(families: dict[str, Any], kind: str) -> float:
+    """Return the mean over all instances of families that have such a policy: the best single one of each family."""
+    having = [one for one in families.values() if one[kind] is not None]
+    return float(np.average([one[kind] for one in having], weights=[one["instances"] for one in having]))
 
 
 def main() -> None:
@@ -159,38 +250,27 @@ def main() -> None:
     parser.add_argument("--library", type=Path, help="where to keep the library")
     parser.add_argument("--steps", type=int, default=150_000, help="steps of every training")
     parser.add_argument("--episodes", type=int, default=20, help="test episodes")
-    parser.add_argument("--families", default="edge,dag,taskgraph", help="families to choose for, separated by commas")
+    parser.add_argument("--families", default=",".join(HELD_OUT), help="families to choose for, separated by commas")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         library = Library(chosen.library or Path(place) / "library", create=True, episodes=GATE_EPISODES)
         trained = build(library, chosen.steps)
-        rows = [
-            measure(library, scenario, chosen.episodes)
-            for scenario in held_out()
-            if scenario.family in chosen.families.split(",")
-        ]
+        kept = None if chosen.library is None else chosen.library / "choices.jsonl"
+        rows = measure_all(library, chosen.families.split(","), chosen.episodes, kept)
         models = len(library.store.models())
         library.store.close()
     families: dict[str, Any] = {}
     for family in dict.fromkeys(row["scenario"].partition("/")[0] for row in rows):
         families[family] = summary([row for row in rows if row["scenario"].startswith(f"{family}/")])
     kinds = ("chosen", "best single model", "best single rule")
-    overall = {
-        kind: float(
-            np.average(
-                [one[kind] for one in families.values()], weights=[one["instances"] for one in families.values()]
-            )
-        )
-        for kind in kinds
-    }
-    overall["seconds to choose"] = float(np.median([row["seconds"] for row in rows]))
-    found = {"models": models, "seconds to build": trained, "all": overall, "families": families, "instances": rows}
+    together: dict[str, Any] = {kind: overall(families, kind) for kind in kinds} | times(rows)
+    found = {"models": models, "seconds to build": trained, "all": together, "families": families, "instances": rows}
     if chosen.json:
         print(json.dumps(found, indent=2))
         return
-    for name, one in {"all": overall, **families}.items():
-        print(f"{name}: " + ", ".join(f"{kind} {one[kind]:.2%}" for kind in kinds), end="")
-        print(f", {one['seconds to choose']:.1f} s to choose")
+    for name, one in {"all": together, **families}.items():
+        told = [f"{kind} {'none' if one[kind] is None else format(one[kind], '.2%')}" for kind in kinds]
+        print(f"{name}: {', '.join(told)}, {one['cpu seconds to choose']:.1f} s of a core to choose")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ COMMANDS += [f"generate {family}" for family in ("edge", "dag", "taskgraph", "se
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log")]
 COMMANDS += ["library", *(f"library {step}" for step in ("add", "list", "show", "choose", "update", "merge", "split"))]
 COMMANDS += [f"library {step}" for step in ("rollback", "verify", "tradeoff")]
+COMMANDS += [f"bench {step}" for step in ("speed", "suite", "verify", "leaderboard")]
 
 
 def slipstream(*arguments, cwd=None):

@@ -37,6 +37,7 @@ LAYERS = [
     ("device",),
     ("learn",),
     ("library",),
+    ("suite",),
     ("report",),
     ("dashboard",),
     ("cli",),

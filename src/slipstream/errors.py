@@ -7,7 +7,8 @@ SlipstreamError
 │   ├── PolicyError     a policy name, file or object
 │   ├── ModelError      a model that a device is to run, or its inputs
 │   ├── DeviceError     a device that is not there, or cannot run what it is given
-│   └── LibraryError    a model library, a version in it, or a name that it does not know
+│   ├── LibraryError    a model library, a version in it, or a name that it does not know
+│   └── SuiteError      the benchmark suite, or results that were handed in for it
 └── LawError            an event log breaks a conservation law: a bug of ours, or a damaged log
 """
 
@@ -44,6 +45,10 @@ class DeviceError(InputError):
 
 class LibraryError(InputError):
     """A model library is not there or damaged, or does not hold what is asked for."""
+
+
+class SuiteError(InputError):
+    """The benchmark suite, or what was handed in for it, is not what it should be."""
 
 
 class LawError(SlipstreamError):

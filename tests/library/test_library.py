@@ -118,9 +118,11 @@ def test_where_no_model_wins_the_rule_is_used_and_that_is_said(library, make):
     assert "which is used" in choice.reason
 
 
-def test_a_family_without_models_is_served_by_its_best_rule(library, make):
+@pytest.mark.parametrize("scenario", ["edge/tiny", "serving/tiny"])
+def test_a_family_without_models_is_served_by_its_best_rule(library, make, scenario):
+    """That of serving is a planner in plain Python: its choices are looked at one by one."""
     library.add("wise", make("wise"), [MIXED])
-    choice = library.choose("edge/tiny", episodes=2)
+    choice = library.choose(scenario, episodes=2)
     assert choice.version is None
     assert "no model of this family" in choice.reason
 

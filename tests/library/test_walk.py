@@ -63,7 +63,13 @@ def test_the_walk_goes_as_the_page_says(slipstream, monkeypatch):
         assert text in said[found[0]][1], said[found[0]]
     chosen = [output for command, (_, output) in said.items() if command.startswith("choose")]
     assert len(chosen) >= 3
-    assert all("s to choose" in output for output in chosen)
+    for output in chosen:
+        # The evidence: every racer with its regret, models with their distance; then what follows from it.
+        assert "regret against the best of" in output
+        assert re.search(r"@v\d+ \S+ \d+\.\d\d% \d\.\d\d ", output), output
+        assert re.search(r" \d+\.\d\d% rule ", output), output
+        assert re.search(r"earns \S+ (more than the best rule|less than the rule)", output), output
+        assert "s to choose" in output
     with_models = Library("library")
     operations = {event.operation for event in with_models.store.events()}
     assert operations >= {

@@ -1,21 +1,76 @@
-"""`slipstream bench`: how fast this machine simulates."""
+"""`slipstream bench`: how good a policy is on the frozen suite, and how fast this machine simulates."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from slipstream.cli.common import JsonOption, console, errors, print_json
+from slipstream.cli.common import (
+    JsonOption,
+    all_writable,
+    console,
+    errors,
+    print_json,
+    progress_bar,
+    tell_written,
+    writable,
+    write_text,
+)
+
+FAILED = 1
+"""Exit code of a command that ran but did not reach its purpose."""
 
 SecondsOption = Annotated[float, typer.Option(help="Seconds per measurement.", min=0.1, max=600.0)]
 ScenarioOption = Annotated[str, typer.Argument(help="Name of a built-in scenario, or a JSON file.")]
+PolicyOption = Annotated[
+    list[str],
+    typer.Option(
+        "--policy",
+        help="A rule, 'learned', the folder of a trained policy, or code such as mine.py:policy; repeatable, one for a "
+        "family.",
+    ),
+]
+OtherPolicyOption = Annotated[
+    list[str] | None, typer.Option("--policy", help="Where the policies are now, if not beside the file; repeatable.")
+]
+FamilyOption = Annotated[list[str] | None, typer.Option("--family", help="Only this family; repeatable.")]
 
 
-def bench(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0, as_json: JsonOption = False) -> None:
-    """Measure the simulator on this machine: compiled episodes, vector steps, single steps.
+class _Bench(TyperGroup):
+    """A group whose command may be left out: `bench edge/heavy` is `bench speed edge/heavy`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["speed", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_Bench)
+
+
+@app.callback()
+def _about() -> None:
+    """Measure a policy on the frozen suite of scenarios, or the speed of this machine.
+
+    Without the name of a command, the speed is measured.
 
     Example: slipstream bench edge/heavy --seconds 5
+    """
+
+
+@app.command()
+def speed(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0, as_json: JsonOption = False) -> None:
+    """Measure the simulator on this machine: compiled episodes, vector steps, single steps.
+
+    Example: slipstream bench speed edge/heavy --seconds 5
     """
     from slipstream.core import speed
     from slipstream.core.family import family_of
@@ -35,3 +90,171 @@ def bench(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0,
         print_json({"scenario": scenario, "policy": policy.name, **figures})
         return
     console.print(metrics_table(f"{scenario} under {policy.name}, one thread", figures))
+
+
+@app.command()
+def suite(
+    policy: PolicyOption,
+    family: FamilyOption = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file to hand in; an unfinished run goes on there.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="PNG file for the picture.")] = None,
+    title: Annotated[str, typer.Option(help="What a leaderboard calls it; the policies' names if left out.")] = "",
+    practice: Annotated[
+        bool, typer.Option("--practice", help="Play practice episodes instead: anybody may choose a policy by them.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a policy on the frozen suite: a score per family, 0 for `random` and 100 for the best that is known.
+
+    Example: slipstream bench suite --policy learned --family edge
+    """
+    from slipstream.errors import InputError
+    from slipstream.report.suite import each_table, suite_table
+    from slipstream.suite.catalogue import load_suite
+    from slipstream.suite.players import players_of
+    from slipstream.suite.playing import measure
+    from slipstream.suite.submission import results
+
+    all_writable(out, picture)
+    if picture is not None and find_spec("PIL") is None:
+        raise InputError("the picture needs Pillow: run `pip install 'slipstream[render]'`")
+    if practice and (out is not None or picture is not None):
+        raise InputError("--practice with --out or --picture: expected one of them: practice is not handed in")
+    whole = load_suite()
+    part = whole.only(family) if family else whole
+    players, nobody = players_of(policy, part)
+    if practice:
+        _practice(part, players, as_json)
+        return
+    kept = None if out is None else out.with_name(out.name + ".unfinished")
+    if out is not None:
+        players = {name: one.seen_from(out.parent) for name, one in players.items()}
+    with progress_bar("playing scenarios") as move:
+        played = measure(part, players, progress=move, kept=kept)
+    found = results(part, players, played, title)
+    if out is not None and kept is not None:
+        write_text(out, json.dumps(found, indent=2, allow_nan=False) + "\n")
+        kept.unlink(missing_ok=True)
+    if picture is not None:
+        from slipstream.report.suite_picture import paint_suite
+
+        paint_suite(found, _baselines(list(found["families"]))).save(picture, optimize=True)
+    if as_json:
+        print_json({**found, "skipped": nobody})
+        return
+    console.print(suite_table(found))
+    if family:
+        for one in found["families"]:
+            console.print(each_table(found, one))
+    for line in nobody:
+        console.print(f"Not played: {line}.", markup=False)
+    tell_written({"Results": out, "Picture": picture})
+
+
+def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the stored scores of the package's own policies, by family."""
+    from slipstream.suite.catalogue import load_suite
+    from slipstream.suite.submission import baselines
+
+    whole = load_suite()
+    return {family: {name: one.to_dict() for name, one in baselines(whole, family).items()} for family in families}
+
+
+def _practice(part: Any, players: Any, as_json: bool) -> None:
+    from slipstream.report.suite import practice_table
+    from slipstream.suite.playing import measure, scores_elsewhere
+
+    with progress_bar("playing practice episodes") as move:
+        found = scores_elsewhere(measure(part, players, part.practice, move), part.practice)
+    if as_json:
+        print_json({"seeds": part.practice.to_dict(), "scores": {name: one.to_dict() for name, one in found.items()}})
+        return
+    console.print(practice_table({name: one.to_dict() for name, one in found.items()}))
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="A JSON file that `bench suite --out` wrote.", metavar="FILE")],
+    policy: OtherPolicyOption = None,
+    fresh: Annotated[
+        int | None, typer.Option(help="Also play episodes that nobody knew of before, from this seed on.", min=0)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Recompute results that were handed in, to the digit; policies are looked for beside the file.
+
+    Code that was handed in is executed, in a process of its own: verify only what you would run.
+
+    Example: slipstream bench verify mine.json
+    """
+    from slipstream.suite.submission import fresh_scores
+    from slipstream.suite.submission import verify as look
+
+    with progress_bar("playing again") as move:
+        findings = look(file, policy or (), move)
+    elsewhere = {}
+    if fresh is not None and not findings:
+        with progress_bar("playing fresh episodes") as move:
+            elsewhere = fresh_scores(file, fresh, policy or (), move)
+    holds = not findings and all(one["holds"] for one in elsewhere.values())
+    if as_json:
+        print_json(
+            {
+                "file": str(file),
+                "accepted": holds,
+                "findings": [vars(finding) for finding in findings],
+                "fresh": elsewhere or None,
+            }
+        )
+    else:
+        for finding in findings[:20]:
+            console.print(f"{file}: {finding}", soft_wrap=True, markup=False)
+        if len(findings) > 20:
+            console.print(f"... and {len(findings) - 20} places more.")
+        for family, one in elsewhere.items():
+            told = "holds" if one["holds"] else "does not hold"
+            claimed, found = one["claimed"], one["fresh"]
+            text = f"{claimed['mean']:.1f} was claimed, {found['mean']:.1f} [{found['low']:.1f}, {found['high']:.1f}]"
+            console.print(f"{family}: {text} on fresh episodes: it {told}.", markup=False)
+        console.print(f"{file}: {'accepted' if holds else 'rejected'}.", soft_wrap=True, markup=False)
+    if not holds:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def leaderboard(
+    folder: Annotated[Path, typer.Argument(help="Folder of files that were handed in.", metavar="FOLDER")],
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("leaderboard.html"),
+    as_json: JsonOption = False,
+) -> None:
+    """Make a page that ranks all results of a folder, beside the policies that come with the package.
+
+    Example: slipstream bench leaderboard submissions --out leaderboard.html
+    """
+    from slipstream.errors import InputError
+    from slipstream.report.leaderboard import leaderboard_page, ranking
+    from slipstream.suite.catalogue import load_suite
+    from slipstream.suite.submission import read_submission
+
+    writable(out)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder: expected one with JSON files")
+    files = sorted(folder.rglob("*.json"))
+    whole = load_suite()
+    handed_in = []
+    for file in files:
+        if (file.parent / "policy.json").is_file():
+            continue  # the folder of a trained policy
+        data = read_submission(file)
+        if data["suite"]["digest"] != whole.digest:
+            raise InputError(f"{file}: suite.digest: {data['suite']['digest']}: expected {whole.digest}")
+        handed_in.append({**data, "file": str(file.relative_to(folder))})
+    if not handed_in:
+        raise InputError(f"{folder}: holds no results: expected files that `slipstream bench suite --out` wrote")
+    command = shlex.join(["slipstream", *sys.argv[1:]])
+    stored = _baselines(whole.families)
+    write_text(out, leaderboard_page(handed_in, stored, whole.digest, command))
+    if as_json:
+        print_json({"page": str(out), "ranking": ranking(handed_in, stored)})
+        return
+    tell_written({"Leaderboard": out})

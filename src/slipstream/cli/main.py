@@ -56,8 +56,9 @@ def _options(
 
 _SIMULATED = (demo, run, compare, train, sweep, oracle)
 _REAL = (profile, execute, validate)
-for _module in (*_SIMULATED, *_REAL, report, dashboard, scenarios, policies, schema, bench, doctor):
+for _module in (*_SIMULATED, *_REAL, report, dashboard, scenarios, policies, schema, doctor):
     app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
+app.add_typer(bench.app, name="bench")
 app.add_typer(generate.app, name="generate")
 app.add_typer(importing.app, name="import")
 app.add_typer(library.app, name="library")

@@ -17,7 +17,7 @@ from slipstream.core.family import family_of
 from slipstream.core.features import FeatureTable
 from slipstream.core.lanes import LOG_FULL
 from slipstream.core.simulator import Simulator
-from slipstream.policies.base import WholeEpisodes, find
+from slipstream.policies.base import Policy, WholeEpisodes, find
 
 SIGHTS = 96
 """Choices that are looked at."""
@@ -67,7 +67,6 @@ def _look_around(scenario: Any) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the legal rows of some choices, and the globals of all of them, as an agent sees them."""
     family = family_of(scenario)
     policy = find(family.default_policy, family.name)
-    assert isinstance(policy, WholeEpisodes)
     simulator = Simulator(scenario)
     simulator.reset(PROBE_SEED, "eval", lambda _: None)
     rows: list[np.ndarray] = []
@@ -76,12 +75,22 @@ def _look_around(scenario: Any) -> tuple[list[np.ndarray], np.ndarray]:
         summary, sheet, mask = simulator.observe()
         rows.append(_shown(family.candidate_features.observed, sheet[np.flatnonzero(mask)]))
         summaries.append(_shown(family.global_features.observed, summary[None, :]))
-        if policy.run(simulator, APART) == LOG_FULL:
-            simulator.header["log_rows"] = 0
+        _go_on(simulator, policy)
     if not rows:  # an episode without any choice
         widths = [len(table.observed) for table in (family.candidate_features, family.global_features)]
         return [np.zeros((1, widths[0]))], np.zeros((1, widths[1]))
     return rows, np.concatenate(summaries)
+
+
+def _go_on(simulator: Simulator, policy: Policy) -> None:
+    """Play to the next choice that is looked at."""
+    if isinstance(policy, WholeEpisodes):
+        if policy.run(simulator, APART) == LOG_FULL:
+            simulator.header["log_rows"] = 0
+        return
+    for _ in range(APART):
+        if simulator.asking:
+            simulator.step(policy.choose(*simulator.observe()), lambda _: None)
 
 
 def _shown(table: FeatureTable, raw: np.ndarray) -> np.ndarray:

@@ -1,0 +1,172 @@
+"""What the suite is made of: scenarios known by their digests, seeds, and what was found out about every episode.
+
+All of it is data of the package: `v1/suite.json` lists the scenarios and the seeds, `v1/scenarios` holds them, and
+`v1/reference` what `random`, every other rule and the oracle reached in each test episode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.errors import SuiteError
+from slipstream.scenario import digest, load
+
+VERSION = "v1"
+FLOOR = "random"
+"""The policy whose score is 0."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is known of the test episodes of a scenario; arrays have one value per episode."""
+
+    best: np.ndarray
+    """The best reward that the oracle or a rule reached, all arrivals known."""
+    bound: np.ndarray
+    """A reward that no policy can exceed."""
+    rules: dict[str, np.ndarray]
+    """Rewards of every rule, `random` among them."""
+    learned: dict[str, tuple[str, np.ndarray]]
+    """Rewards of trained policies that come with the package, each with the hash of its files."""
+
+    @property
+    def floor(self) -> np.ndarray:
+        """Rewards of `random`."""
+        return self.rules[FLOOR]
+
+    @cached_property
+    def scale(self) -> float:
+        """What lies between a score of 0 and one of 1."""
+        return float(self.best.mean() - self.floor.mean())
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scenario of the suite."""
+
+    suite: str
+    family: str
+    name: str
+    kind: str
+    """`size`, `load` or `shift`: what it is there for."""
+    digest: str
+
+    @property
+    def id(self) -> str:
+        """What tables call it, such as 'edge/heavy'."""
+        return f"{self.family}/{self.name}"
+
+    @cached_property
+    def scenario(self) -> Any:
+        """The scenario, once it is known to be the one that was frozen."""
+        text = _home(self.suite).joinpath("scenarios", self.family, f"{self.name}.json").read_text(encoding="utf-8")
+        loaded = load(json.loads(text))
+        found = digest(loaded)
+        if found != self.digest:
+            raise SuiteError(f"suite {self.suite}: {self.id}: its digest is {found}: expected {self.digest}")
+        return loaded
+
+    @cached_property
+    def reference(self) -> Reference:
+        """What is known of its test episodes."""
+        return reference_of(_references(self.suite, self.family), self)
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Where episodes begin."""
+
+    namespace: str
+    first: int
+    episodes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the seeds as JSON-ready data."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The whole suite, or the part of it that is asked for."""
+
+    version: str
+    entries: tuple[Entry, ...]
+    test: Seeds
+    practice: Seeds
+    """Seeds to choose a policy by: those of training and these are anybody's, those of the test nobody's."""
+
+    @property
+    def families(self) -> list[str]:
+        """The families, in the order of the suite."""
+        return list(dict.fromkeys(entry.family for entry in self.entries))
+
+    def of(self, family: str) -> list[Entry]:
+        """Return the scenarios of a family."""
+        return [entry for entry in self.entries if entry.family == family]
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that decides results: the scenarios' digests, and the seeds."""
+        listed = [(entry.id, entry.digest) for entry in self.entries]
+        text = json.dumps([self.version, listed, self.test.to_dict()], separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def only(self, families: Sequence[str]) -> Suite:
+        """Return the part of some families."""
+        for family in families:
+            if family not in self.families:
+                raise SuiteError(f"unknown family '{family}': expected one of {', '.join(self.families)}")
+        kept = tuple(entry for entry in self.entries if entry.family in families)
+        return Suite(self.version, kept, self.test, self.practice)
+
+
+def load_suite(version: str = VERSION) -> Suite:
+    """Return a version of the suite."""
+    listing = _home(version).joinpath("suite.json")
+    if not listing.is_file():
+        raise SuiteError(f"suite '{version}' is not known: expected {VERSION}")
+    data = json.loads(listing.read_text(encoding="utf-8"))
+    entries = tuple(Entry(version, *(one[key] for key in ENTRY_KEYS)) for one in data["scenarios"])
+    return Suite(version, entries, *(Seeds(**data["seeds"][name]) for name in ("test", "practice")))
+
+
+ENTRY_KEYS = ("family", "name", "kind", "digest")
+
+
+def reference_of(data: dict[str, Any], entry: Entry) -> Reference:
+    """Return what a file says about the test episodes of a scenario."""
+    found = data.get(entry.name)
+    if found is None or found["digest"] != entry.digest:
+        raise SuiteError(f"suite {entry.suite}: {entry.id}: nothing is known of its episodes: expected a reference")
+    rules = {name: np.array(values) for name, values in found["rules"].items()}
+    learned = {name: (one["sha256"], np.array(one["rewards"])) for name, one in found["learned"].items()}
+    reached = np.max([found["best_known"], *rules.values()], axis=0)
+    return Reference(reached, np.array(found["bound"]), rules, learned)
+
+
+def _home(version: str) -> Any:
+    return resources.files("slipstream.suite").joinpath(version)
+
+
+def _references(version: str, family: str) -> dict[str, Any]:
+    file = _home(version).joinpath("reference", f"{family}.json")
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found
+
+
+def folder_hash(folder: Path) -> str:
+    """Return a hash of the files of a folder, names and contents."""
+    content = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file():
+            content.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return content.hexdigest()

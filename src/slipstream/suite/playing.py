@@ -1,0 +1,120 @@
+"""Playing the suite: every scenario, the same episodes for everybody; what is done is kept, so that it can go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.errors import SuiteError
+from slipstream.evaluation import evaluate
+from slipstream.policies.base import Policy
+from slipstream.suite.cage import CagedPolicy
+from slipstream.suite.catalogue import FLOOR, Entry, Seeds, Suite
+from slipstream.suite.players import Player
+from slipstream.suite.scoring import Score, normalised, score
+
+Progress = Callable[[int, int], None]
+"""Called with (scenarios done, scenarios in all)."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a policy reached in a scenario."""
+
+    entry: Entry
+    policy: str
+    rewards: np.ndarray
+    """One per episode."""
+
+
+def rewards_of(policy: Policy, scenario: Any, seeds: Seeds) -> np.ndarray:
+    """Return what a policy reaches in some episodes."""
+    if not isinstance(policy, CagedPolicy):
+        return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.namespace).of("reward")
+    found = []
+    for episode in range(seeds.episodes):
+        policy.begin()
+        found.append(evaluate(scenario, policy, 1, seeds.first + episode, seeds.namespace).of("reward")[0])
+        policy.finish()
+    return np.array(found)
+
+
+def measure(
+    suite: Suite,
+    players: Mapping[str, Player],
+    seeds: Seeds | None = None,
+    progress: Progress | None = None,
+    kept: Path | None = None,
+) -> list[Played]:
+    """Play every scenario of the families that somebody plays; the test episodes, if no others are given.
+
+    `kept` is a file that grows by a line for each scenario; what it holds already is not played again.
+    """
+    wanted = seeds or suite.test
+    entries = [entry for entry in suite.entries if entry.family in players]
+    notes = _Notes(kept, suite, players, wanted)
+    found = []
+    for done, entry in enumerate(entries):
+        if progress is not None:
+            progress(done, len(entries))
+        if entry.id not in notes.known:
+            with players[entry.family].ready(entry, suite) as policy:
+                notes.add(entry.id, policy.name, rewards_of(policy, entry.scenario, wanted))
+        who, rewards = notes.known[entry.id]
+        found.append(Played(entry, who, np.array(rewards)))
+    if progress is not None:
+        progress(len(entries), len(entries))
+    return found
+
+
+class _Notes:
+    """What was played so far, in a file if one is given."""
+
+    def __init__(self, path: Path | None, suite: Suite, players: Mapping[str, Player], seeds: Seeds) -> None:
+        from slipstream import __version__
+        from slipstream.core import jit
+
+        self._path = path
+        self.known: dict[str, tuple[str, list[float]]] = {}
+        # What other code, policies or scenarios brought says nothing here.
+        about = {
+            "suite": suite.digest,
+            "code": f"{__version__}+{jit.cache_folder().name}",
+            "players": {family: player.to_dict() for family, player in players.items()},
+            "seeds": seeds.to_dict(),
+        }
+        if path is None:
+            return
+        lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+        if lines and lines[0] == json.dumps(about):
+            for line in lines[1:-1]:  # the last is empty, or what a stopped run has not finished
+                identity, who, rewards = json.loads(line)
+                self.known[identity] = (who, rewards)
+        try:
+            with path.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(about) + "\n")
+                file.writelines(json.dumps([key, *value]) + "\n" for key, value in self.known.items())
+        except OSError as error:
+            reason = (error.strerror or "unknown reason").lower()
+            raise SuiteError(f"{path}: cannot be written ({reason}): expected a writable place") from None
+
+    def add(self, identity: str, policy: str, rewards: np.ndarray) -> None:
+        """Keep what was played."""
+        self.known[identity] = (policy, rewards.tolist())
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([identity, policy, rewards.tolist()]) + "\n")
+
+
+def scores_elsewhere(played: list[Played], seeds: Seeds) -> dict[str, Score]:
+    """Return a score per family for other episodes than those of the test; `random` plays them too."""
+    samples: dict[str, list[np.ndarray]] = {}
+    for one in played:
+        floor = evaluate(one.entry.scenario, FLOOR, seeds.episodes, seeds.first, seeds.namespace).of("reward")
+        samples.setdefault(one.entry.family, []).append(normalised(one.entry, one.rewards, floor))
+    return {family: score(own) for family, own in samples.items()}
