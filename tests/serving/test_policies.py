@@ -21,7 +21,7 @@ from slipstream.serving.solver import highs, largest_base, solve, undominated
 
 PLANNERS = [
     *("static", "random", "lfu", "load-proportional", "infaas", "clipper-ha", "clipper-ht", "sommelier"),
-    *("milp", "milp-throughput"),
+    *("milp", "milp-rehearsed", "milp-throughput"),
 ]
 
 
@@ -34,11 +34,15 @@ def fleet(**changes: Any) -> Situation:
         accuracy=np.array([80.0, 100.0]),
         peak=np.array([100.0, 40.0]),
         load=np.zeros(2),
+        latency=np.array([0.01, 0.025]),
+        batch_latency=np.array([0.01, 0.025]),
         hosted=np.zeros(2, np.int64),
         demand=np.array([100.0]),
         seen=np.array([100.0]),
         recent=np.zeros(1),
+        slo=np.array([0.2]),
         fleet=np.array([3]),
+        interval=5.0,
         headroom=1.0,
         shortage=1000.0,
         accuracy_weight=1.0,
@@ -145,10 +149,13 @@ def test_sommelier_keeps_the_accelerators_of_each_model() -> None:
         accuracy=np.array([80.0, 100.0, 90.0]),
         peak=np.array([100.0, 40.0, 50.0]),
         load=np.zeros(3),
+        latency=np.array([0.01, 0.025, 0.02]),
+        batch_latency=np.array([0.01, 0.025, 0.02]),
         hosted=np.array([0, 2, 1]),
         demand=np.array([150.0, 10.0]),
         seen=np.array([150.0, 10.0]),
         recent=np.zeros(2),
+        slo=np.array([0.2, 0.2]),
         first=False,
     )
     assert sommelier(now).tolist() == [2, 0, 1]

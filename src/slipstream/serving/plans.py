@@ -15,6 +15,8 @@ import numpy as np
 from slipstream.serving import features as f
 from slipstream.serving.state import ROWS_PER_COLUMN
 
+NANOSECONDS = 1e9
+
 LASTING = 10e9
 """Time in ns for which a plan is thought to last, at the least: what is loaded is of use beyond the next plan."""
 
@@ -35,6 +37,10 @@ class Situation:
     """Requests per second of one accelerator."""
     load: np.ndarray
     """Time to load the variant, as a share of the time for which a plan is thought to last."""
+    latency: np.ndarray
+    """Seconds of a single request."""
+    batch_latency: np.ndarray
+    """Seconds of the largest batch."""
     hosted: np.ndarray
     demand: np.ndarray
     """Requests per second that are expected, of each model."""
@@ -42,8 +48,12 @@ class Situation:
     """Requests per second in the last sample, of each model."""
     recent: np.ndarray
     """Greatest rate of each model that is still remembered: bursts come back."""
+    slo: np.ndarray
+    """Seconds from the arrival of a request to its deadline, of each model."""
     fleet: np.ndarray
     """Accelerators of each kind."""
+    interval: float
+    """Seconds until the next plan."""
     headroom: float
     shortage: float
     accuracy_weight: float
@@ -69,9 +79,10 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
     columns = rows[:-1:ROWS_PER_COLUMN]
     model, kind = columns[:, f.MODEL].astype(np.int64), columns[:, f.KIND].astype(np.int64)
     models, kinds = int(model.max()) + 1, int(kind.max()) + 1
-    demand, seen, free = np.zeros(models), np.zeros(models), np.zeros(kinds)
+    demand, seen, slo, free = np.zeros(models), np.zeros(models), np.zeros(models), np.zeros(kinds)
     demand[model] = columns[:, f.FORECAST]
     seen[model] = columns[:, f.RATE]
+    slo[model] = columns[:, f.SLO] / NANOSECONDS
     free[kind] = columns[:, f.FREE]
     hosted = columns[:, f.HOSTED].astype(np.int64)
     fleet = free + np.bincount(kind, hosted, kinds)
@@ -82,11 +93,15 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
         accuracy=columns[:, f.ACCURACY].copy(),
         peak=columns[:, f.PEAK].copy(),
         load=columns[:, f.LOAD_TIME] / LASTING,
+        latency=columns[:, f.LATENCY] / NANOSECONDS,
+        batch_latency=columns[:, f.BATCH_LATENCY] / NANOSECONDS,
         hosted=hosted,
         demand=demand,
         seen=seen,
         recent=np.maximum(demand, seen),
+        slo=slo,
         fleet=fleet.astype(np.int64),
+        interval=float(global_row[f.INTERVAL]) / NANOSECONDS,
         headroom=float(global_row[f.HEADROOM]),
         shortage=float(global_row[f.SHORTAGE]),
         accuracy_weight=float(global_row[f.ACCURACY_WEIGHT]),
