@@ -31,7 +31,7 @@ def _scenario(draw: st.DrawFn) -> Json:
         models[0]["arrivals"] = {"kind": "poisson", "rate_hz": 50.0}
     batching = draw(st.sampled_from(["deadline-aware", "accscale", "aimd", "nexus", "deadline-aware", "none"]))
     proteus = batching in ("accscale", "aimd", "nexus") and draw(st.booleans())
-    drops = ["never", "expired", "hopeless", "batch", "twice-deadline"]
+    drops = ["crowded", "hopeless", "expired", "batch", "twice-deadline", "never"]
     mode = draw(st.sampled_from(["plan", "plan", "plan", "route"]))
     initial = _initial(draw, kinds, models, mode == "route")
     return {

@@ -178,6 +178,16 @@ def test_moves_free_first_and_lead_to_the_target() -> None:
     assert now.fleet.tolist() == [1, 2]
 
 
+def test_a_plan_that_was_given_up_is_forgotten() -> None:
+    planner = find("milp", "serving")
+    scenarios: list[Any] = [load("serving/small"), load("serving/tiny")]
+    for scenario in scenarios:
+        simulator = Simulator(scenario)
+        simulator.reset(0)
+        # Only the first move of the plan is made.
+        assert simulator.observe()[2][planner.choose(*simulator.observe())]
+
+
 @pytest.mark.parametrize("name", PLANNERS)
 def test_every_planner_serves_most_requests_and_plans_the_same_twice(name: str) -> None:
     scenario: Any = load("serving/tiny")

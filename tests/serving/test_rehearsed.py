@@ -11,6 +11,7 @@ import pytest
 from slipstream.core.simulator import Simulator
 from slipstream.policies.base import find
 from slipstream.scenario import load
+from slipstream.serving.generate import Settings, generate
 from slipstream.serving.metrics import metrics
 from slipstream.serving.outlook import PEAK_TO_MEAN, Demand, Outlook
 from slipstream.serving.plans import Situation
@@ -52,14 +53,27 @@ def machine(rate: float, quick: int, accurate: int) -> Any:
     )
 
 
-@pytest.mark.parametrize(
-    ("rate", "quick", "accurate"), [(100.0, 0, 1), (150.0, 0, 1), (300.0, 0, 1), (250.0, 1, 1), (900.0, 1, 1)]
-)
+MIXTURES = [(100.0, 0, 1), (150.0, 0, 1), (300.0, 0, 1), (250.0, 1, 1), (600.0, 1, 1), (1500.0, 1, 1)]
+
+
+@pytest.mark.parametrize(("rate", "quick", "accurate"), MIXTURES)
 def test_a_rehearsal_tells_what_the_machine_does(rate: float, quick: int, accurate: int) -> None:
     scenario = machine(rate, quick, accurate)
     played = metrics(scenario, Simulator(scenario).play(find("eft", "serving"), 0))["on_time_accuracy"]
     members = np.array([QUICK] * quick + [ACCURATE] * accurate)
     assert rehearse(GAPS, 1500, rate, 0.12, members) == pytest.approx(played, abs=0.03)
+
+
+def test_a_crowd_does_not_halve_what_is_answered() -> None:
+    # In batches of eight, an accurate one answers 145 a second.
+    crowded = machine(200.0, 0, 1)
+    hopeless: Any = load(crowded.model_dump(mode="json") | {"drop": "hopeless"})
+    answered = {
+        scenario.drop: metrics(scenario, Simulator(scenario).play(find("eft", "serving"), 0))["on_time_accuracy"]
+        for scenario in (crowded, hopeless)
+    }
+    assert answered["crowded"] > 0.95 * 145.0 / 200.0
+    assert answered["hopeless"] < 0.5 * 145.0 / 200.0
 
 
 def test_nobody_answers_nothing() -> None:
@@ -116,9 +130,9 @@ def rehearsals(now: Situation, *rates: float) -> Rehearsals:
     return Rehearsals(now, Demand(listed, listed / len(rates)), GAPS)
 
 
-@pytest.mark.parametrize(("rate", "counts"), [(50.0, [0, 3]), (115.0, [1, 2]), (260.0, [3, 0])])
+@pytest.mark.parametrize(("rate", "counts"), [(100.0, [0, 3]), (150.0, [1, 2]), (260.0, [3, 0])])
 def test_steps_lead_to_the_best_hosting(rate: float, counts: list[int]) -> None:
-    # Without batches, one answers 100 or 40 a second. Just below what three accurate ones can do, queues grow too long.
+    # Without batches, one answers 100 or 40 a second.
     plays = rehearsals(fleet(), rate)
     found = improved(plays, np.zeros(2, np.int64))
     assert found.tolist() == counts
@@ -135,10 +149,10 @@ def test_no_accelerator_is_left_idle_or_used_twice() -> None:
 def test_a_switch_has_to_be_worth_its_load() -> None:
     hosted = np.array([2, 1])
     now = fleet(hosted=hosted, first=False)
-    assert improved(rehearsals(now, 50.0), hosted).tolist() == [0, 3]
-    # A load that lasts until the next plan brings nothing.
+    assert improved(rehearsals(now, 150.0), hosted).tolist() == [1, 2]
+    # A load that lasts until the next plan brings nothing, and half the capacity is needed meanwhile.
     slow = replace(now, load=np.array([0.5, 0.5]))
-    assert improved(rehearsals(slow, 50.0), hosted).tolist() == [2, 1]
+    assert improved(rehearsals(slow, 150.0), hosted).tolist() == [2, 1]
 
 
 def test_accelerators_go_to_the_model_that_needs_them() -> None:
@@ -159,16 +173,11 @@ def test_accelerators_go_to_the_model_that_needs_them() -> None:
 
 
 def test_the_default_is_ahead_of_the_program_in_bursts() -> None:
-    scenario: Any = load("serving/tiny")
-    data = scenario.model_dump(mode="json") | {"duration_s": 24.0, "planning": {"interval_s": 2.0}}
-    for model in data["models"]:
-        model["arrivals"] = {"kind": "bursty", "low_hz": 15.0, "high_hz": 90.0, "switch_s": 3.0}
-    bursty = load(data)
+    settings = Settings(models=4, accelerators=8, kinds=2, load=1.2, arrivals="bursty", duration_s=45.0, load_s=0.5)
+    data = generate(settings, 100).model_dump(mode="json")
+    bursty: Any = load(data | {"planning": {"interval_s": 5.0}})
     gained = {
-        name: sum(
-            metrics(bursty, Simulator(bursty).play(find(name, "serving"), seed, "train"))["on_time_accuracy"]
-            for seed in range(3)
-        )
+        name: metrics(bursty, Simulator(bursty).play(find(name, "serving"), 0, "train"))["on_time_accuracy"]
         for name in ("milp", "milp-rehearsed")
     }
-    assert gained["milp-rehearsed"] > gained["milp"]
+    assert gained["milp-rehearsed"] > gained["milp"] + 0.02

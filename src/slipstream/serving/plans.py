@@ -136,7 +136,8 @@ class Planner:
         self.description = description
         self._wanted = target
         self._target = np.zeros(0)
-        self._under_way = False
+        self._awaited = (-1.0, -1.0)
+        """Time and moves left at the next choice of the plan that is under way."""
         self._planned = 0.0
         self._recent = np.zeros(0)
 
@@ -145,12 +146,12 @@ class Planner:
         if rows[0, f.SEND] == 1.0:
             legal = np.flatnonzero(mask[:-1])
             return int(legal[np.argmin(rows[legal, f.FINISH])])
-        time = float(global_row[f.TIME])
-        if not self._under_way or time != self._planned:
+        time, moves = float(global_row[f.TIME]), float(global_row[f.MOVES])
+        if (time, moves) != self._awaited:
             self._target = self._wanted(self._remembering(situation(global_row, rows), time - self._planned))
             self._planned = time
         move = next_move(self._target, rows, mask)
-        self._under_way = move < len(mask) - 1 and global_row[f.MOVES] > 1.0
+        self._awaited = (time, moves - 1.0) if move < len(mask) - 1 else (-1.0, -1.0)
         return move
 
     def _remembering(self, now: Situation, passed: float) -> Situation:

@@ -1,8 +1,9 @@
 """What share of a model's requests some accelerators would answer on time, weighed by accuracy: a rehearsal, compiled.
 
 A model's accelerators know nothing of other models, so one stream of requests at a steady rate tells how a hosting
-would do. The rules are those of the default data plane: earliest finish, batches that meet the deadline, hopeless
-requests dropped. Batches between the smallest and the largest take a time in between, as planners know no more.
+would do. The rules are those of the default data plane: earliest finish, batches that meet the deadline, requests
+dropped that are hopeless or in the way. Batches between the smallest and the largest take a time in between: planners
+know no more.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from slipstream.core.jit import entry, inlined, kernel
 
 LATENCY, WHOLE, LARGEST, ACCURACY = range(4)
 """Columns of an accelerator: time of one request and of the largest batch in s, its requests, accuracy from 0 to 1."""
-ROOM = 64
+ROOM = 128
 """Most requests that wait at an accelerator."""
 WARM_UP = 4
 """One in so many requests comes before anything is counted: everybody is idle at first."""
@@ -26,6 +27,14 @@ def batch_time(members, place, size):
     if largest <= 1.0:
         return latency
     return latency + (members[place, WHOLE] - latency) * (size - 1) / (largest - 1.0)
+
+
+@inlined
+def is_given_up(now, deadline, members, place, waiting):
+    """Return whether the head of a queue is dropped: nothing helps it, or it stands in the way of a whole batch."""
+    if waiting > members[place, LARGEST]:
+        return now + members[place, WHOLE] > deadline
+    return now + members[place, LATENCY] > deadline
 
 
 @kernel
@@ -52,7 +61,7 @@ def catch_up(place, until, members, ready, head, waiting, deadlines):
     gained = 0.0
     while waiting[place] > 0 and ready[place] <= until:
         now = ready[place]
-        while waiting[place] > 0 and now + members[place, LATENCY] > deadlines[place, head[place]]:
+        while waiting[place] > 0 and is_given_up(now, deadlines[place, head[place]], members, place, waiting[place]):
             head[place] = (head[place] + 1) % room
             waiting[place] -= 1
         if waiting[place] == 0:

@@ -27,7 +27,7 @@ SPAN = 15.0
 SWITCH = 0.1
 """Requests that a switch has to bring in, besides those that it costs."""
 LEAST_GAIN = 1e-6
-MOST_WORK = 8_000_000
+MOST_WORK = 2_000_000
 """Requests times accelerators that are rehearsed for one plan: large fleets are left as the program wants them."""
 PROGRAM_GAP = 0.005
 """Gap of the program that is good enough for a beginning."""
