@@ -85,7 +85,7 @@ def highs(program: Program) -> Solution | None:
     from scipy.optimize import linprog
 
     if len(program.value) <= FEW_COLUMNS:
-        return _whole(program, program.seconds)
+        return whole(program)
     began = perf_counter()
     form = _form(program)
     relaxed = linprog(
@@ -101,10 +101,11 @@ def highs(program: Program) -> Solution | None:
     columns = len(program.value)
     order = np.lexsort((relaxed.lower.marginals[:columns], -relaxed.x[:columns]))
     kept = np.sort(order[:FEW_COLUMNS])
-    part = replace(program, **{name: getattr(program, name)[kept] for name in BY_COLUMN})
-    found = _whole(part, max(LEAST_SECONDS, program.seconds - (perf_counter() - began)))
+    seconds = max(LEAST_SECONDS, program.seconds - (perf_counter() - began))
+    part = replace(program, seconds=seconds, **{name: getattr(program, name)[kept] for name in BY_COLUMN})
+    found = whole(part)
     if found is None:
-        return _whole(program, program.seconds)
+        return whole(program)
     counts = np.zeros(columns, np.int64)
     counts[kept] = found.counts
     gap = max(0.0, -float(relaxed.fun) - found.value) / max(abs(found.value), 1e-9)
@@ -167,7 +168,7 @@ def _form(program: Program) -> _Form:
     )
 
 
-def _whole(program: Program, seconds: float) -> Solution | None:
+def whole(program: Program) -> Solution | None:
     """Solve with whole accelerators, all columns at once."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -177,7 +178,7 @@ def _whole(program: Program, seconds: float) -> Solution | None:
         integrality=np.arange(len(form.cost)) < columns,
         bounds=Bounds(0.0, form.most),
         constraints=LinearConstraint(form.rows, form.lower, form.upper),
-        options={"mip_rel_gap": program.gap, "time_limit": seconds},
+        options={"mip_rel_gap": program.gap, "time_limit": program.seconds},
     )
     if found.x is None:
         return None
