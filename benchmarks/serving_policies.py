@@ -1,4 +1,4 @@
-"""How the default (MILP, earliest finish, deadline-aware batches) does next to every baseline on the open traces.
+"""How the default (rehearsed MILP, earliest finish, deadline-aware batches) does next to every baseline on open traces.
 
 A system is a planner with a data plane. The published ones are there with their own batching and routing, the planners
 also with ours. For every trace and fleet: accuracy-weighted on-time requests per offered request, true violations, the
@@ -21,9 +21,10 @@ from slipstream.core.simulator import Simulator
 from slipstream.policies import find
 from slipstream.serving.sources import KINDS, scenario_of
 
-OURS = "milp + eft + deadline-aware"
-PLANE = {"batching": "deadline-aware", "routing": "eft", "drop": "hopeless"}
+OURS = "milp-rehearsed + eft + deadline-aware"
+PLANE = {"batching": "deadline-aware", "routing": "eft", "drop": "crowded"}
 PLANNERS = (
+    "milp",
     "milp-throughput",
     "sommelier",
     "infaas",
@@ -39,7 +40,7 @@ CLIPPER = {"batching": "aimd", "routing": "weighted", "drop": "expired"}
 HARD = {"headroom": 1.05, "shortage": 1000.0}
 """Headroom as a must, as in Proteus."""
 SYSTEMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    OURS: ("milp", PLANE, {}),
+    OURS: ("milp-rehearsed", PLANE, {}),
     "Proteus": ("milp", PROTEUS, HARD),
     "Sommelier": ("sommelier", PROTEUS, HARD),
     "Clipper-HA": ("clipper-ha", CLIPPER, {}),

@@ -483,6 +483,10 @@ class ReferenceMachine:
             return self.now > head.deadline
         if drop == "hopeless":
             return self.now + self.time_of(a, 1) > head.deadline
+        if drop == "crowded":
+            assert a.column is not None
+            size = a.column.largest if len(a.queue) > a.column.largest else 1
+            return self.now + self.time_of(a, size) > head.deadline
         if drop == "batch":
             return self.now + self.time_of(a, self.fill(a, len(a.queue))) > head.deadline
         if drop == "twice-deadline":

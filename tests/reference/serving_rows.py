@@ -9,7 +9,7 @@ Row = dict[str, float]
 COLUMNS = [
     *["accuracy", "latency", "batch_latency", "peak", "load_time", "hosted", "loading", "free", "rate", "forecast"],
     *["capacity", "queued", "offered", "violations", "finish", "slack", "host", "release", "send", "dispatch", "wait"],
-    *["model", "variant", "kind"],
+    *["model", "variant", "kind", "slo"],
 ]
 
 
@@ -51,6 +51,7 @@ class ReferenceServing(ReferenceMachine):
             "model": float(column.model),
             "variant": float(column.variant),
             "kind": float(column.kind),
+            "slo": float(model.slo),
         }
         return row
 

@@ -97,6 +97,18 @@ CASES = [
         ],
     ),
     Case(
+        "a head that is in the way of a whole batch is given up",
+        # A pair takes 14 ms, and is the largest batch. At 24 the request of 5 ms has until 35: alone it would be on
+        # time, but a pair waits behind it.
+        scenario([model("a", [0.0, 1.0, 1.0, 5.0, 12.0, 13.0], [10.0, 14.0], slo=30.0)], drop="crowded"),
+        [
+            *[(0, A, 0, 0, -1), (0, S, 0, 0, 0), (1, A, 0, 1, -1), (1, A, 0, 2, -1), (5, A, 0, 3, -1)],
+            *[(10, F, 0, 0, 0), (10, S, 0, 1, 0), (10, S, 0, 2, 0), (12, A, 0, 4, -1), (13, A, 0, 5, -1)],
+            *[(24, F, 0, 1, 0), (24, F, 0, 2, 0), (24, DROP, 0, 3, -1), (24, S, 0, 4, 0), (24, S, 0, 5, 0)],
+            *[(38, F, 0, 4, 0), (38, F, 0, 5, 0), (38, END, -1, -1, -1)],
+        ],
+    ),
+    Case(
         "a request that ends at its deadline is on time, and is not given up",
         scenario([model("a", [0.0, 10.0], SLOW, slo=20.0)], slo_share=1.0, batching="none"),
         [

@@ -75,6 +75,18 @@ MUTANTS = [
         "0 > head.deadline",
     ),
     Mutant(
+        "no head makes room for a whole batch",
+        BATCHING,
+        "size = own.largest if own.queued > own.largest else 1",
+        "size = 1",
+    ),
+    Mutant(
+        "a head makes room though all fit one batch",
+        BATCHING,
+        "if own.queued > own.largest else 1",
+        "if own.queued >= own.largest else 1",
+    ),
+    Mutant(
         "a request that just makes it is given up",
         BATCHING,
         "own.variant, 1] > head",

@@ -15,13 +15,13 @@ KINDS = ("cpu", "gpu", "npu")
 
 @st.composite
 def serving_scenarios(draw: st.DrawFn) -> ServingScenario:
-    """Draw a small valid scenario of the whole machine."""
+    """Draw a small valid scenario of the whole machine; lively choices come first, as drawing prefers the first."""
     return ServingScenario.model_validate(_scenario(draw))
 
 
 def _scenario(draw: st.DrawFn) -> Json:
     time = _time(draw)
-    sizes = draw(st.sampled_from([[1, 2, 4], [1, 2, 4, 8], [1, 3], [1]]))
+    sizes = draw(st.sampled_from([[1, 2, 4], [1, 2, 4, 8], [1, 3], [1, 2, 4], [1, 2, 4, 8], [1]]))
     kinds = [{"name": name, "count": draw(st.integers(1, 3))} for name in KINDS[: draw(st.integers(1, 3))]]
     if draw(st.integers(0, 3)) == 0:
         kinds[0]["memory_mb"] = 50.0
@@ -29,9 +29,9 @@ def _scenario(draw: st.DrawFn) -> Json:
     models = [_model(draw, time, number, names, len(sizes)) for number in range(draw(st.integers(1, 3)))]
     if all(model["arrivals"] is None for model in models):
         models[0]["arrivals"] = {"kind": "poisson", "rate_hz": 50.0}
-    batching = draw(st.sampled_from(["none", "accscale", "aimd", "nexus", "deadline-aware", "deadline-aware"]))
+    batching = draw(st.sampled_from(["deadline-aware", "accscale", "aimd", "nexus", "deadline-aware", "none"]))
     proteus = batching in ("accscale", "aimd", "nexus") and draw(st.booleans())
-    drops = ["never", "expired", "hopeless", "batch", "twice-deadline"]
+    drops = ["crowded", "hopeless", "expired", "batch", "twice-deadline", "never"]
     mode = draw(st.sampled_from(["plan", "plan", "plan", "route"]))
     initial = _initial(draw, kinds, models, mode == "route")
     return {
@@ -85,7 +85,8 @@ def _model(draw: st.DrawFn, time: Time, number: int, kinds: list[str], sizes: in
         latency: Json = {}
         for kind in kinds:
             if place == 0 or draw(st.integers(0, 3)):
-                steps = [time(1, 8) for _ in range(draw(st.integers(1, sizes)))]
+                # Profiles that say nothing of batches are there, but rare.
+                steps = [time(1, 8) for _ in range(draw(st.sampled_from([sizes, sizes, *range(1, sizes + 1)])))]
                 latency[kind] = [sum(steps[: step + 1]) for step in range(len(steps))]
         variants.append(
             {
@@ -99,7 +100,7 @@ def _model(draw: st.DrawFn, time: Time, number: int, kinds: list[str], sizes: in
     return {
         "name": f"m{number}",
         # The first variant serves on any kind, in batches more often than not.
-        "slo_ms": 2.0 * max(times[draw(st.sampled_from([0, -1, -1]))] for times in variants[0]["latency_ms"].values())
+        "slo_ms": 2.0 * max(times[draw(st.sampled_from([-1, -1, 0]))] for times in variants[0]["latency_ms"].values())
         + time(1, 30),
         "accuracy_floor": draw(st.sampled_from([0.0, 80.0, 90.0])),
         "expected_rate_hz": draw(st.sampled_from([None, None, 20.0])),
@@ -110,7 +111,7 @@ def _model(draw: st.DrawFn, time: Time, number: int, kinds: list[str], sizes: in
 
 def _arrivals(draw: st.DrawFn, time: Time) -> Json | None:
     kind = draw(st.sampled_from(["poisson", "gamma", "even", "diurnal", "bursty", "rates", "trace", "trace", None]))
-    rate = draw(st.sampled_from([5.0, 50.0, 200.0, 400.0]))
+    rate = draw(st.sampled_from([300.0, 400.0, 100.0, 5.0]))
     law = {"gaps": draw(st.sampled_from(["poisson", "gamma", "even"])), "shape": draw(st.sampled_from([0.2, 1.0, 3.0]))}
     if kind is None:
         return None
@@ -128,9 +129,11 @@ def _arrivals(draw: st.DrawFn, time: Time) -> Json | None:
 
 def _initial(draw: st.DrawFn, kinds: list[Json], models: list[Json], needed: bool) -> list[Json]:
     hosted = []
+    # What is asked for is hosted more often than what is not.
+    chosen = [*models, *(model for model in models if model["arrivals"] is not None)]
     for kind in kinds:
-        count = draw(st.integers(1 if needed else 0, kind["count"]))
+        count = draw(st.integers(1 if needed else draw(st.integers(0, 1)), kind["count"]))
         if count:
-            model = draw(st.sampled_from(models))
+            model = draw(st.sampled_from(chosen))
             hosted.append({"variant": model["variants"][0]["name"], "accelerator": kind["name"], "count": count})
     return hosted

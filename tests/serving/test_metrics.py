@@ -14,9 +14,10 @@ from slipstream.errors import LawError
 from slipstream.policies.base import find
 from slipstream.render.scene import BatchScene, scene_of
 from slipstream.scenario import load
+from slipstream.serving import FAMILY
 from slipstream.serving.cast import cast
 from slipstream.serving.laws import check
-from slipstream.serving.metrics import metrics
+from slipstream.serving.metrics import metrics, requests_of
 from slipstream.serving.oracle import bound, bracket
 from slipstream.serving.timeline import timeline
 from tests.serving.cases import CASES
@@ -102,3 +103,26 @@ def test_the_bound_is_reached_where_nothing_is_scarce() -> None:
     assert bound(scenario, events) == pytest.approx(0.9)
     found = bracket(scenario, 0)
     assert found.exact
+
+
+def test_pictures_show_capacity_demand_and_what_was_hosted() -> None:
+    scenario: Any = load("serving/tiny")
+    events = Simulator(scenario).play(find("milp", "serving"), 3)
+    capacity, hosting = FAMILY.pictures(scenario, events)
+    lines = {trace["name"]: np.array(trace["y"]) for trace in capacity.figure["data"]}
+    seconds = requests_of(scenario, events).end / 1e9
+    assert lines["demand"].mean() * seconds == pytest.approx(metrics(scenario, events)["requests"])
+    assert lines["answered on time"].mean() == pytest.approx(metrics(scenario, events)["goodput_hz"])
+    assert lines["capacity"].max() > lines["answered on time"].mean()
+    # Every accelerator hosts at most one variant at a time.
+    hosted = np.array(hosting.figure["data"][0]["z"]).sum(axis=0)
+    assert hosted.max() <= sum(kind.count for kind in scenario.accelerators) + 1e-6
+    assert hosted.max() > 0.0
+
+
+def test_figures_of_each_model_add_up() -> None:
+    scenario: Any = load("serving/tiny")
+    figures = metrics(scenario, Simulator(scenario).play(find("milp", "serving"), 3))
+    each = [figures[f"throughput_hz/{model.name}"] for model in scenario.models]
+    assert sum(each) == pytest.approx(figures["throughput_hz"])
+    assert min(figures[f"on_time_accuracy/{model.name}"] for model in scenario.models) <= figures["on_time_accuracy"]

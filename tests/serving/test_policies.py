@@ -17,11 +17,11 @@ from slipstream.serving import features as f
 from slipstream.serving.metrics import metrics, stays_of
 from slipstream.serving.plans import Situation, next_move, situation
 from slipstream.serving.policies import infaas, load_proportional, milp, sommelier
-from slipstream.serving.solver import highs, largest_base, solve, undominated
+from slipstream.serving.solver import highs, largest_base, solve, undominated, whole
 
 PLANNERS = [
     *("static", "random", "lfu", "load-proportional", "infaas", "clipper-ha", "clipper-ht", "sommelier"),
-    *("milp", "milp-throughput"),
+    *("milp", "milp-rehearsed", "milp-throughput"),
 ]
 
 
@@ -34,11 +34,15 @@ def fleet(**changes: Any) -> Situation:
         accuracy=np.array([80.0, 100.0]),
         peak=np.array([100.0, 40.0]),
         load=np.zeros(2),
+        latency=np.array([0.01, 0.025]),
+        batch_latency=np.array([0.01, 0.025]),
         hosted=np.zeros(2, np.int64),
         demand=np.array([100.0]),
         seen=np.array([100.0]),
         recent=np.zeros(1),
+        slo=np.array([0.2]),
         fleet=np.array([3]),
+        interval=5.0,
         headroom=1.0,
         shortage=1000.0,
         accuracy_weight=1.0,
@@ -145,10 +149,13 @@ def test_sommelier_keeps_the_accelerators_of_each_model() -> None:
         accuracy=np.array([80.0, 100.0, 90.0]),
         peak=np.array([100.0, 40.0, 50.0]),
         load=np.zeros(3),
+        latency=np.array([0.01, 0.025, 0.02]),
+        batch_latency=np.array([0.01, 0.025, 0.02]),
         hosted=np.array([0, 2, 1]),
         demand=np.array([150.0, 10.0]),
         seen=np.array([150.0, 10.0]),
         recent=np.zeros(2),
+        slo=np.array([0.2, 0.2]),
         first=False,
     )
     assert sommelier(now).tolist() == [2, 0, 1]
@@ -171,6 +178,16 @@ def test_moves_free_first_and_lead_to_the_target() -> None:
     assert now.fleet.tolist() == [1, 2]
 
 
+def test_a_plan_that_was_given_up_is_forgotten() -> None:
+    planner = find("milp", "serving")
+    scenarios: list[Any] = [load("serving/small"), load("serving/tiny")]
+    for scenario in scenarios:
+        simulator = Simulator(scenario)
+        simulator.reset(0)
+        # Only the first move of the plan is made.
+        assert simulator.observe()[2][planner.choose(*simulator.observe())]
+
+
 @pytest.mark.parametrize("name", PLANNERS)
 def test_every_planner_serves_most_requests_and_plans_the_same_twice(name: str) -> None:
     scenario: Any = load("serving/tiny")
@@ -189,3 +206,47 @@ def test_rules_of_mode_route_prefer_time_or_accuracy() -> None:
     assert figures["most-accurate"]["effective_accuracy"] > figures["eft"]["effective_accuracy"]
     assert figures["eft"]["p50_ms"] < figures["most-accurate"]["p50_ms"]
     assert f.SEND != f.HOST
+
+
+def large() -> Situation:
+    """Return twenty models with four variants each on four kinds of accelerators: 320 columns."""
+    rng = np.random.default_rng(5)
+    model, rung, kind = (place.ravel() for place in np.indices((20, 4, 4)))
+    peak = rng.uniform(150.0, 250.0, 20)[model] * 0.6**rung * 1.5**kind
+    return fleet(
+        model=model,
+        variant=4 * model + rung,
+        kind=kind,
+        accuracy=rng.uniform(60.0, 80.0, 20)[model] + 5.0 * rung,
+        peak=peak,
+        load=np.full(320, 0.05),
+        latency=1.0 / peak,
+        batch_latency=1.0 / peak,
+        hosted=rng.integers(0, 2, 320) * (rung == 1),
+        demand=rng.uniform(100.0, 900.0, 20),
+        seen=np.zeros(20),
+        recent=np.zeros(20),
+        slo=np.full(20, 0.2),
+        fleet=np.full(4, 30),
+        shortage=0.4,
+        gap=0.003,
+        first=False,
+    )
+
+
+def test_of_many_columns_the_best_are_enough() -> None:
+    now, programs = large(), []
+
+    def recording(program: Any) -> Any:
+        programs.append(program)
+        return highs(program)
+
+    found = solve(now, np.ones(320, bool), np.full(20, 1.5), solver=recording)
+    assert len(programs[-1].value) == 320
+    # All columns at once, and the gap that was proven without looking at them.
+    every = whole(programs[-1])
+    assert every is not None
+    assert found.value <= every.value * 1.003
+    assert every.value <= found.value * (1.0 + found.gap) + 1e-9
+    assert found.gap < 0.01
+    assert (np.bincount(now.kind, found.counts) <= now.fleet).all()

@@ -44,7 +44,7 @@ LEAST_SHARES = {
     "a load is given up": 0.05,
     "an alarm": 0.05,
     "an alarm while busy": 0.03,
-    "a batch": 0.15,
+    "a batch": 0.3,
     "a batch that is not full": 0.01,
 }
 """In what share of the scenarios each rule comes into play at the least."""

@@ -15,6 +15,7 @@ import numpy as np
 from slipstream.core.bracket import Bracket
 from slipstream.core.cast import Cast
 from slipstream.core.features import FeatureTable, GraphShape
+from slipstream.core.pictures import Picture
 from slipstream.core.timeline import Timeline
 from slipstream.errors import InputError
 
@@ -158,6 +159,10 @@ class Family(ABC):
         """Return the names and expectations that a picture of a run under way starts from."""
         found: Cast = self._room("cast").cast(scenario)
         return found
+
+    def pictures(self, scenario: Any, events: np.ndarray) -> tuple[Picture, ...]:
+        """Return what a report draws of an episode besides what it draws of every family."""
+        return ()
 
     @property
     def generator(self) -> Generator | None:

@@ -24,6 +24,8 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 PER_TASK = {
     "miss_rate": ("Share of each task's jobs that missed their deadline: lower is better", True),
     "effective_accuracy": ("Accuracy each task delivered, where a missed job counts as 0: higher is better", False),
+    "on_time_accuracy": ("Accuracy of each task's answers on time, per request offered: higher is better", False),
+    "throughput_hz": ("Answers per second of each task: higher is better", False),
 }
 
 
@@ -51,7 +53,7 @@ def page(
         _gantts(runs, labels),
     ]
     sections += [_queues(runs, labels, pictures), _responses(runs, labels, pictures), _tasks(runs, labels, pictures)]
-    sections.append(_all_metrics(runs, labels))
+    sections += [_own_pictures(runs, labels, pictures), _all_metrics(runs, labels)]
     unit = runs[0].family.nanoseconds_per_unit
     data = {
         "unit": runs[0].family.time_unit,
@@ -295,3 +297,17 @@ def _tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figur
         return ""
     return f"""<section aria-labelledby="tasks"><h2 id="tasks">How each task fared</h2>
 <div class="pair">{"".join(parts)}</div></section>"""
+
+
+def _own_pictures(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figures.Figure]) -> str:
+    """Return what only the family of the runs has, side by side for the runs."""
+    sections = []
+    for place, kind in enumerate(runs[0].pictures):
+        parts = []
+        for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
+            pictures[f"{kind.name}-{index}"] = run.pictures[place].figure
+            parts.append(_figure(f"{kind.name}-{index}", "", label))
+        sections.append(f"""<section aria-labelledby="{kind.name}"><h2 id="{kind.name}">{escape(kind.title)}</h2>
+<p>{escape(kind.caption)}</p>
+<div class="pair">{"".join(parts)}</div></section>""")
+    return "\n".join(sections)

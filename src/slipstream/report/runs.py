@@ -13,6 +13,7 @@ import numpy as np
 
 from slipstream.core.eventlog import digest, read
 from slipstream.core.family import Family, family_of
+from slipstream.core.pictures import Picture
 from slipstream.core.timeline import Timeline
 from slipstream.errors import LawError, ScenarioError, TraceError
 from slipstream.scenario import load
@@ -34,6 +35,8 @@ class Run:
     """Of the event log."""
     timeline: Timeline
     metrics: dict[str, float]
+    pictures: tuple[Picture, ...] = ()
+    """What only this family has."""
 
     @property
     def family(self) -> Family:
@@ -55,7 +58,8 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
     """Return the run that a log and its description stand for."""
     family = family_of(scenario)
     timeline = family.timeline(scenario, events)
-    return Run(about, scenario, digest(events), timeline, family.metrics(scenario, events))
+    metrics, pictures = family.metrics(scenario, events), family.pictures(scenario, events)
+    return Run(about, scenario, digest(events), timeline, metrics, pictures)
 
 
 def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:

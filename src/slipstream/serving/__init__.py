@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from slipstream.core.family import Family
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from slipstream.core.generator import Generator
+    from slipstream.core.pictures import Picture
+    from slipstream.serving.scenario import ServingScenario
 
 
 class ServingFamily(Family):
@@ -19,8 +23,13 @@ class ServingFamily(Family):
     time_unit = "s"
     nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("accuracy", "violations", "switches")
-    default_policy = "milp"
+    default_policy = "milp-rehearsed"
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
+
+    def pictures(self, scenario: ServingScenario, events: np.ndarray) -> tuple[Picture, ...]:
+        from slipstream.serving.pictures import pictures
+
+        return pictures(scenario, events)
 
     @property
     def generator(self) -> Generator:

@@ -10,6 +10,7 @@ from slipstream.serving.state import (
     ACCSCALE,
     AIMD,
     BATCH,
+    CROWDED,
     DEADLINE_AWARE,
     EXPIRED,
     HOPELESS,
@@ -30,6 +31,10 @@ def drop_from_head(spec, state, lane, accelerator):
         head = waiting_request(state, lane, accelerator, 0)
         if rule == HOPELESS:
             given_up = now + spec.service[own.kind, own.variant, 1] > head.deadline
+        elif rule == CROWDED:
+            # Small batches for the sake of the head would leave ever more behind: it goes, if others fill a whole one.
+            size = own.largest if own.queued > own.largest else 1
+            given_up = now + spec.service[own.kind, own.variant, size] > head.deadline
         elif rule == EXPIRED:
             given_up = now > head.deadline
         elif rule == BATCH:

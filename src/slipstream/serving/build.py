@@ -48,6 +48,7 @@ DROPPING = {
     "hopeless": k.HOPELESS,
     "batch": k.BATCH,
     "twice-deadline": k.TWICE_DEADLINE,
+    "crowded": k.CROWDED,
 }
 
 

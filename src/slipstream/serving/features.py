@@ -37,6 +37,7 @@ CANDIDATE = FeatureTable(
         Feature("model", "number", "which model it is", 0, 1, observed=False),
         Feature("variant", "number", "which variant it is", 0, 1, observed=False),
         Feature("kind", "number", "which kind of accelerator it is", 0, 1, observed=False),
+        Feature("slo", "ns", "time of the model's requests, from arrival to deadline", 0, 1, observed=False),
     )
 )
 """Two rows per variant and kind of accelerator, or one per accelerator of the model; the last row waits."""
@@ -70,7 +71,7 @@ GLOBAL = FeatureTable(
 
 ACCURACY, LATENCY, BATCH_LATENCY, PEAK, LOAD_TIME, HOSTED, LOADING, FREE, RATE, FORECAST = range(10)
 CAPACITY, QUEUED, OFFERED, VIOLATIONS, FINISH, SLACK, HOST, RELEASE, SEND, DISPATCH = range(10, 20)
-WAIT, MODEL, VARIANT, KIND = range(20, 24)
+WAIT, MODEL, VARIANT, KIND, SLO = range(20, 25)
 TIME, MOVES, INTERVAL, ACCELERATORS, IDLE, ALL_RATE, ALL_FORECAST, ALL_CAPACITY, ALL_QUEUED, ALL_OFFERED = range(10)
 ALL_VIOLATIONS, ASKED_MODEL, ASKED_SLACK, HEADROOM, SHORTAGE, ACCURACY_WEIGHT, SERVED_SHARE, GAP, SECONDS = range(
     10, 19

@@ -148,7 +148,7 @@ def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
     gone = int(dropped.sum() + rejected.sum())
     busy = (requests.finish - requests.start)[done] / np.maximum(1, _batch_sizes(requests)[done])
     capacity = seconds * sum(kind.count for kind in scenario.accelerators)
-    return {
+    figures = {
         "reward": weights.accuracy * gained - weights.violations * violations - weights.switches * stays.switches,
         "on_time_accuracy": gained / offered,
         "violation_ratio": violations / offered,
@@ -169,6 +169,12 @@ def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
         "requests": float(len(requests.model)),
         "proteus_violation_ratio": float(slow.sum() + gone) / max(1, int(done.sum()) + gone),
     }
+    for place, model in enumerate(built(scenario).models):
+        own = requests.model == place
+        worth = float(accuracy[requests.variant[on_time & own]].sum() / 100.0)
+        figures[f"on_time_accuracy/{model.name}"] = worth / max(1, int(own.sum()))
+        figures[f"throughput_hz/{model.name}"] = float((done & own).sum()) / seconds
+    return figures
 
 
 def _batch_keys(requests: Requests) -> tuple[np.ndarray, np.ndarray]:

@@ -25,10 +25,11 @@ def write_column(spec, column, row, image):
     put(row, image, f.PEAK, source.peak)
     put(row, image, f.LOAD_TIME, variant.load)
     put(row, image, f.DISPATCH, 1.0)
-    if row.shape[0] > f.KIND:
+    if row.shape[0] > f.SLO:
         put(row, image, f.MODEL, source.model)
         put(row, image, f.VARIANT, source.variant)
         put(row, image, f.KIND, source.kind)
+        put(row, image, f.SLO, spec.models[source.model].slo)
 
 
 @kernel

@@ -15,6 +15,8 @@ import numpy as np
 from slipstream.serving import features as f
 from slipstream.serving.state import ROWS_PER_COLUMN
 
+NANOSECONDS = 1e9
+
 LASTING = 10e9
 """Time in ns for which a plan is thought to last, at the least: what is loaded is of use beyond the next plan."""
 
@@ -35,6 +37,10 @@ class Situation:
     """Requests per second of one accelerator."""
     load: np.ndarray
     """Time to load the variant, as a share of the time for which a plan is thought to last."""
+    latency: np.ndarray
+    """Seconds of a single request."""
+    batch_latency: np.ndarray
+    """Seconds of the largest batch."""
     hosted: np.ndarray
     demand: np.ndarray
     """Requests per second that are expected, of each model."""
@@ -42,8 +48,12 @@ class Situation:
     """Requests per second in the last sample, of each model."""
     recent: np.ndarray
     """Greatest rate of each model that is still remembered: bursts come back."""
+    slo: np.ndarray
+    """Seconds from the arrival of a request to its deadline, of each model."""
     fleet: np.ndarray
     """Accelerators of each kind."""
+    interval: float
+    """Seconds until the next plan."""
     headroom: float
     shortage: float
     accuracy_weight: float
@@ -69,9 +79,10 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
     columns = rows[:-1:ROWS_PER_COLUMN]
     model, kind = columns[:, f.MODEL].astype(np.int64), columns[:, f.KIND].astype(np.int64)
     models, kinds = int(model.max()) + 1, int(kind.max()) + 1
-    demand, seen, free = np.zeros(models), np.zeros(models), np.zeros(kinds)
+    demand, seen, slo, free = np.zeros(models), np.zeros(models), np.zeros(models), np.zeros(kinds)
     demand[model] = columns[:, f.FORECAST]
     seen[model] = columns[:, f.RATE]
+    slo[model] = columns[:, f.SLO] / NANOSECONDS
     free[kind] = columns[:, f.FREE]
     hosted = columns[:, f.HOSTED].astype(np.int64)
     fleet = free + np.bincount(kind, hosted, kinds)
@@ -82,11 +93,15 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
         accuracy=columns[:, f.ACCURACY].copy(),
         peak=columns[:, f.PEAK].copy(),
         load=columns[:, f.LOAD_TIME] / LASTING,
+        latency=columns[:, f.LATENCY] / NANOSECONDS,
+        batch_latency=columns[:, f.BATCH_LATENCY] / NANOSECONDS,
         hosted=hosted,
         demand=demand,
         seen=seen,
         recent=np.maximum(demand, seen),
+        slo=slo,
         fleet=fleet.astype(np.int64),
+        interval=float(global_row[f.INTERVAL]) / NANOSECONDS,
         headroom=float(global_row[f.HEADROOM]),
         shortage=float(global_row[f.SHORTAGE]),
         accuracy_weight=float(global_row[f.ACCURACY_WEIGHT]),
@@ -121,7 +136,8 @@ class Planner:
         self.description = description
         self._wanted = target
         self._target = np.zeros(0)
-        self._under_way = False
+        self._awaited = (-1.0, -1.0)
+        """Time and moves left at the next choice of the plan that is under way."""
         self._planned = 0.0
         self._recent = np.zeros(0)
 
@@ -130,12 +146,12 @@ class Planner:
         if rows[0, f.SEND] == 1.0:
             legal = np.flatnonzero(mask[:-1])
             return int(legal[np.argmin(rows[legal, f.FINISH])])
-        time = float(global_row[f.TIME])
-        if not self._under_way or time != self._planned:
+        time, moves = float(global_row[f.TIME]), float(global_row[f.MOVES])
+        if (time, moves) != self._awaited:
             self._target = self._wanted(self._remembering(situation(global_row, rows), time - self._planned))
             self._planned = time
         move = next_move(self._target, rows, mask)
-        self._under_way = move < len(mask) - 1 and global_row[f.MOVES] > 1.0
+        self._awaited = (time, moves - 1.0) if move < len(mask) - 1 else (-1.0, -1.0)
         return move
 
     def _remembering(self, now: Situation, passed: float) -> Situation:

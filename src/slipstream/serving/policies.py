@@ -16,6 +16,7 @@ import numpy as np
 from slipstream.policies.base import choice, enlist
 from slipstream.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.serving.plans import Planner, Situation, Target
+from slipstream.serving.rehearsed import Rehearsed
 from slipstream.serving.solver import Solution, largest_base, solve, undominated
 
 LOG = logging.getLogger(__name__)
@@ -265,6 +266,14 @@ def milp(now: Situation) -> np.ndarray:
         if kept.base >= free.base and free.value < kept.value + WORTH_MOVING:
             return _use_the_rest(settled, kept.counts, usable)
     return _use_the_rest(now, free.counts, usable)
+
+
+def program_plan(now: Situation) -> np.ndarray:
+    """Return the program's plan for some demand, wherever accelerators are now."""
+    return _solved(now, np.ones(len(now.model), bool))
+
+
+enlist(Rehearsed("milp-rehearsed", "The program's plans, rehearsed in what may come, and improved.", program_plan))
 
 
 @planner

@@ -289,7 +289,7 @@ class ServingScenario(Part):
     """When an accelerator starts how many of the requests that wait."""
     routing: Literal["random", "round-robin", "eft", "lft", "infaas", "weighted"] = "eft"
     """To which of a model's accelerators a request goes, in mode plan."""
-    drop: Literal["never", "expired", "hopeless", "batch", "twice-deadline"] = "hopeless"
+    drop: Literal["never", "expired", "hopeless", "crowded", "batch", "twice-deadline"] = "crowded"
     """Which requests are given up before a batch."""
     compat: Literal["strict", "proteus"] = "strict"
     """Whether batching follows our rules or those of Proteus's simulator."""

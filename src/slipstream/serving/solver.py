@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,9 @@ from slipstream.serving.plans import Situation
 SMALLEST_BASE = 0.05
 STEP = 0.9
 """By which the base is multiplied when whole accelerators cannot do what fractions of them can."""
+FEW_COLUMNS = 240
+"""Columns that are solved for all at once."""
+LEAST_SECONDS = 0.05
 DEAR_SHARE, EASY_PRICE = 1 / 3, 1 / 4
 """Share of the headroom that has the whole price, and the share of the price that the rest has."""
 
@@ -51,6 +56,9 @@ class Program:
     seconds: float
 
 
+BY_COLUMN = ("value", "switching", "peak", "model", "kind", "hosted")
+
+
 @dataclass(frozen=True)
 class Solution:
     """A plan, and how good it is known to be."""
@@ -69,37 +77,107 @@ Solver = Callable[[Program], Solution | None]
 
 
 def highs(program: Program) -> Solution | None:
-    """Solve with the HiGHS that comes with SciPy."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    """Solve with the HiGHS that comes with SciPy.
+
+    Of many columns only those are looked at that are worth most in the relaxed program, in which accelerators can be
+    split; its value bounds what the others could add.
+    """
+    from scipy.optimize import linprog
+
+    if len(program.value) <= FEW_COLUMNS:
+        return whole(program)
+    began = perf_counter()
+    form = _form(program)
+    relaxed = linprog(
+        form.cost,
+        A_ub=form.rows[: form.equal],
+        b_ub=form.upper[: form.equal],
+        A_eq=form.rows[form.equal :],
+        b_eq=form.upper[form.equal :],
+        bounds=np.stack((np.zeros(len(form.most)), form.most), axis=1),
+    )
+    if relaxed.x is None:
+        return None
+    columns = len(program.value)
+    order = np.lexsort((relaxed.lower.marginals[:columns], -relaxed.x[:columns]))
+    kept = np.sort(order[:FEW_COLUMNS])
+    seconds = max(LEAST_SECONDS, program.seconds - (perf_counter() - began))
+    part = replace(program, seconds=seconds, **{name: getattr(program, name)[kept] for name in BY_COLUMN})
+    found = whole(part)
+    if found is None:
+        return whole(program)
+    counts = np.zeros(columns, np.int64)
+    counts[kept] = found.counts
+    gap = max(0.0, -float(relaxed.fun) - found.value) / max(abs(found.value), 1e-9)
+    return replace(found, counts=counts, gap=gap)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The program as a solver takes it: least cost, rows of which the last ones are equations, bounds from 0 up."""
+
+    cost: np.ndarray
+    rows: Any
+    lower: np.ndarray
+    upper: np.ndarray
+    equal: int
+    """Where the equations begin."""
+    most: np.ndarray
+
+
+def _form(program: Program) -> _Form:
+    """Return the form; unknowns are n and c of each column, u of those that are hosted, s and t of each model."""
     from scipy.sparse import block_array, coo_array, diags_array
 
     columns, models, kinds = len(program.value), len(program.demand), len(program.fleet)
     each = np.arange(columns)
+    # What is not hosted is loaded on every accelerator that it gets, so u is n there.
+    hosted = np.flatnonzero(program.hosted > 0)
     one = diags_array(np.ones(columns))
     by_kind = coo_array((np.ones(columns), (program.kind, each)), shape=(kinds, columns))
     by_model = coo_array((np.ones(columns), (program.model, each)), shape=(models, columns))
     missing = diags_array(program.demand)
-    # Unknowns: n, c, u of each column, s, t of each model.
+    less = coo_array((np.ones(len(hosted)), (np.arange(len(hosted)), hosted)), shape=(len(hosted), columns))
     rows = block_array(
         [
             [-diags_array(program.peak), one, None, None, None],
             [by_kind, None, None, None, None],
-            [one, None, -one, None, None],
-            [None, by_model, None, missing, missing],
-        ]
+            [less, None, -diags_array(np.ones(len(hosted))), None, None],
+            [None, by_model, coo_array((models, len(hosted))), missing, missing],
+        ],
+        format="csr",
     )
     wanted = program.headroom * program.demand
-    widths = np.concatenate((program.scarce - program.base, program.headroom - program.scarce))
     credited = np.concatenate((program.credit * program.demand, program.more * program.demand))
-    found = milp(
-        np.concatenate((np.zeros(columns), -program.value, program.switching, -credited)),
-        integrality=np.concatenate((np.ones(columns), np.zeros(2 * columns + 2 * models))),
-        bounds=Bounds(0.0, np.concatenate((program.fleet[program.kind], np.full(2 * columns, np.inf), widths))),
-        constraints=LinearConstraint(
-            rows,
-            np.concatenate((np.full(2 * columns + kinds, -np.inf), wanted)),
-            np.concatenate((np.zeros(columns), program.fleet, program.hosted, wanted)),
+    widths = np.concatenate((program.scarce - program.base, program.headroom - program.scarce))
+    equal = columns + kinds + len(hosted)
+    return _Form(
+        cost=np.concatenate(
+            (
+                np.where(program.hosted > 0, 0.0, program.switching),
+                -program.value,
+                program.switching[hosted],
+                -credited,
+            )
         ),
+        rows=rows,
+        lower=np.concatenate((np.full(equal, -np.inf), wanted)),
+        upper=np.concatenate((np.zeros(columns), program.fleet, program.hosted[hosted], wanted)),
+        equal=equal,
+        most=np.concatenate((program.fleet[program.kind], np.full(columns + len(hosted), np.inf), widths)),
+    )
+
+
+def whole(program: Program) -> Solution | None:
+    """Solve with whole accelerators, all columns at once."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    columns, form = len(program.value), _form(program)
+    found = milp(
+        form.cost,
+        integrality=np.arange(len(form.cost)) < columns,
+        bounds=Bounds(0.0, form.most),
+        constraints=LinearConstraint(form.rows, form.lower, form.upper),
         options={"mip_rel_gap": program.gap, "time_limit": program.seconds},
     )
     if found.x is None:

@@ -12,7 +12,7 @@ from slipstream.core.structs import struct
 
 NONE, ACCSCALE, AIMD, NEXUS, DEADLINE_AWARE = range(5)
 RANDOM, ROUND_ROBIN, EFT, LFT, INFAAS, WEIGHTED = range(6)
-NEVER_DROP, EXPIRED, HOPELESS, BATCH, TWICE_DEADLINE = range(5)
+NEVER_DROP, EXPIRED, HOPELESS, BATCH, TWICE_DEADLINE, CROWDED = range(6)
 SILENT, EXPONENTIAL, GAMMA, EVEN, TRACE = range(5)
 """Laws of the gaps between a model's requests; a trace lists them, and some models have none."""
 FIXED, EXPONENTIAL_SERVICE, LOGNORMAL = range(3)

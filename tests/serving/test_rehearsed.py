@@ -1,0 +1,183 @@
+"""The default planner: its rehearsals tell what the machine would do, and its plans are the better for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slipstream.core.simulator import Simulator
+from slipstream.policies.base import find
+from slipstream.scenario import load
+from slipstream.serving.generate import Settings, generate
+from slipstream.serving.metrics import metrics
+from slipstream.serving.outlook import PEAK_TO_MEAN, Demand, Outlook
+from slipstream.serving.plans import Situation
+from slipstream.serving.rehearsal import rehearse
+from slipstream.serving.rehearsed import Rehearsals, even_gaps, improved
+from tests.serving.test_policies import fleet
+
+GAPS = even_gaps()
+QUICK, ACCURATE = [0.004, 0.011, 8.0, 0.8], [0.02, 0.055, 8.0, 1.0]
+"""Accelerators as a rehearsal sees them."""
+
+
+def machine(rate: float, quick: int, accurate: int) -> Any:
+    """Return the scenario of such accelerators, under the default rules."""
+    latency = {"quick": [4.0, 5.0, 7.0, 11.0], "accurate": [20.0, 25.0, 35.0, 55.0]}
+    return load(
+        {
+            "family": "serving",
+            "accelerators": [{"name": "gpu", "count": quick + accurate}],
+            "models": [
+                {
+                    "name": "m",
+                    "slo_ms": 120.0,
+                    "variants": [
+                        {"name": "quick", "accuracy": 80.0, "latency_ms": {"gpu": latency["quick"]}},
+                        {"name": "accurate", "accuracy": 100.0, "latency_ms": {"gpu": latency["accurate"]}},
+                    ],
+                    "arrivals": {"kind": "poisson", "rate_hz": rate},
+                }
+            ],
+            "initial": [
+                {"variant": name, "accelerator": "gpu", "count": count}
+                for name, count in (("quick", quick), ("accurate", accurate))
+                if count
+            ],
+            "duration_s": 30.0,
+            "planning": {"interval_s": 1e6},
+        }
+    )
+
+
+MIXTURES = [(100.0, 0, 1), (150.0, 0, 1), (300.0, 0, 1), (250.0, 1, 1), (600.0, 1, 1), (1500.0, 1, 1)]
+
+
+@pytest.mark.parametrize(("rate", "quick", "accurate"), MIXTURES)
+def test_a_rehearsal_tells_what_the_machine_does(rate: float, quick: int, accurate: int) -> None:
+    scenario = machine(rate, quick, accurate)
+    played = metrics(scenario, Simulator(scenario).play(find("eft", "serving"), 0))["on_time_accuracy"]
+    members = np.array([QUICK] * quick + [ACCURATE] * accurate)
+    assert rehearse(GAPS, 1500, rate, 0.12, members) == pytest.approx(played, abs=0.03)
+
+
+def test_a_crowd_does_not_halve_what_is_answered() -> None:
+    # In batches of eight, an accurate one answers 145 a second.
+    crowded = machine(200.0, 0, 1)
+    hopeless: Any = load(crowded.model_dump(mode="json") | {"drop": "hopeless"})
+    answered = {
+        scenario.drop: metrics(scenario, Simulator(scenario).play(find("eft", "serving"), 0))["on_time_accuracy"]
+        for scenario in (crowded, hopeless)
+    }
+    assert answered["crowded"] > 0.95 * 145.0 / 200.0
+    assert answered["hopeless"] < 0.5 * 145.0 / 200.0
+
+
+def test_nobody_answers_nothing() -> None:
+    assert rehearse(GAPS, 100, 10.0, 0.1, np.zeros((0, 4))) == 0.0
+
+
+def test_a_single_request_at_a_time_is_always_on_time() -> None:
+    assert rehearse(np.ones(1), 100, 1.0, 0.12, np.array([ACCURATE])) == 1.0
+    assert rehearse(np.ones(1), 100, 1.0, 0.019, np.array([ACCURATE])) == 0.0
+
+
+# What may come
+
+
+def test_before_anything_was_seen_a_peak_of_twice_the_mean_may_come() -> None:
+    demand = Outlook().look(fleet())
+    assert demand.rates[:, 0].tolist() == [100.0, 120.0, 100.0 * PEAK_TO_MEAN]
+    assert (demand.weights / demand.rates).sum() == pytest.approx(1.0)
+
+
+def test_bursts_that_were_seen_are_expected_again() -> None:
+    outlook = Outlook()
+    outlook.look(fleet())
+    likely = []
+    for rate in (10.0, 10.0, 400.0, 10.0):
+        demand = outlook.look(fleet(demand=np.array([rate]), seen=np.array([rate]), first=False))
+        likely.append(float(demand.weights[2, 0] / demand.rates[2, 0]))
+    assert likely[3] > likely[1]
+    assert 350.0 < demand.rates[2, 0] < 400.0
+    assert demand.level.tolist() == [10.0]
+
+
+def test_a_sample_that_no_forecast_explains_is_believed() -> None:
+    outlook = Outlook()
+    assert outlook.look(fleet(seen=np.array([300.0]))).level.tolist() == [300.0]
+    assert outlook.look(fleet(seen=np.array([120.0]))).level.tolist() == [100.0]
+
+
+def test_a_new_episode_begins_without_memories() -> None:
+    outlook = Outlook()
+    first = outlook.look(fleet())
+    outlook.look(fleet(demand=np.array([900.0]), first=False))
+    again = outlook.look(fleet())
+    assert first.rates.tolist() == again.rates.tolist()
+    assert first.weights.tolist() == again.weights.tolist()
+
+
+# Plans
+
+
+def rehearsals(now: Situation, *rates: float) -> Rehearsals:
+    """Return rehearsals of one model at certain rates, each as likely."""
+    listed = np.array(rates)[:, None]
+    return Rehearsals(now, Demand(listed, listed / len(rates)), GAPS)
+
+
+@pytest.mark.parametrize(("rate", "counts"), [(100.0, [0, 3]), (150.0, [1, 2]), (260.0, [3, 0])])
+def test_steps_lead_to_the_best_hosting(rate: float, counts: list[int]) -> None:
+    # Without batches, one answers 100 or 40 a second.
+    plays = rehearsals(fleet(), rate)
+    found = improved(plays, np.zeros(2, np.int64))
+    assert found.tolist() == counts
+    every = [np.array([quick, 3 - quick]) for quick in range(4)]
+    assert plays.total(found) == max(plays.total(one) for one in every)
+
+
+def test_no_accelerator_is_left_idle_or_used_twice() -> None:
+    found = improved(rehearsals(fleet(fleet=np.array([5])), 10.0), np.zeros(2, np.int64))
+    assert found.sum() <= 5
+    assert improved(rehearsals(fleet(), 250.0), np.zeros(2, np.int64)).sum() == 3
+
+
+def test_a_switch_has_to_be_worth_its_load() -> None:
+    hosted = np.array([2, 1])
+    now = fleet(hosted=hosted, first=False)
+    assert improved(rehearsals(now, 150.0), hosted).tolist() == [1, 2]
+    # A load that lasts until the next plan brings nothing, and half the capacity is needed meanwhile.
+    slow = replace(now, load=np.array([0.5, 0.5]))
+    assert improved(rehearsals(slow, 150.0), hosted).tolist() == [2, 1]
+
+
+def test_accelerators_go_to_the_model_that_needs_them() -> None:
+    now = fleet(
+        model=np.array([0, 1]),
+        accuracy=np.array([90.0, 90.0]),
+        peak=np.array([100.0, 100.0]),
+        batch_latency=np.array([0.01, 0.01]),
+        latency=np.array([0.01, 0.01]),
+        demand=np.array([220.0, 20.0]),
+        slo=np.array([0.1, 0.1]),
+        hosted=np.array([1, 2]),
+        first=False,
+    )
+    rates = np.array([[180.0, 20.0]])
+    found = improved(Rehearsals(now, Demand(rates, rates), GAPS), now.hosted)
+    assert found.tolist() == [2, 1]
+
+
+def test_the_default_is_ahead_of_the_program_in_bursts() -> None:
+    settings = Settings(models=4, accelerators=8, kinds=2, load=1.2, arrivals="bursty", duration_s=45.0, load_s=0.5)
+    data = generate(settings, 100).model_dump(mode="json")
+    bursty: Any = load(data | {"planning": {"interval_s": 5.0}})
+    gained = {
+        name: metrics(bursty, Simulator(bursty).play(find(name, "serving"), 0, "train"))["on_time_accuracy"]
+        for name in ("milp", "milp-rehearsed")
+    }
+    assert gained["milp-rehearsed"] > gained["milp"] + 0.02
