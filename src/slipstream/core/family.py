@@ -14,6 +14,7 @@ import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.cast import Cast
+from slipstream.core.charts import Chart
 from slipstream.core.features import FeatureTable, GraphShape
 from slipstream.core.timeline import Timeline
 from slipstream.errors import InputError
@@ -153,6 +154,19 @@ class Family(ABC):
         """Return the jobs of one episode and where they ran, from its event log, for pictures."""
         found: Timeline = self._room("timeline").timeline(scenario, events)
         return found
+
+    def charts(self, scenario: Any, events: np.ndarray) -> list[Chart]:
+        """Return what else this field looks at, from the event log of one episode, for pictures."""
+        return []
+
+    def row_name(self, scenario: Any, timeline: Timeline, row: np.ndarray) -> str:
+        """Return what taking a raw row would do, in words; nothing where the events that follow tell."""
+        return ""
+
+    @property
+    def tradeoffs(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of metrics between which policies trade."""
+        return ()
 
     def cast(self, scenario: Any) -> Cast:
         """Return the names and expectations that a picture of a run under way starts from."""

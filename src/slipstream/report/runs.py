@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.charts import Chart
 from slipstream.core.eventlog import digest, read
 from slipstream.core.family import Family, family_of
 from slipstream.core.timeline import Timeline
@@ -34,6 +35,8 @@ class Run:
     """Of the event log."""
     timeline: Timeline
     metrics: dict[str, float]
+    charts: list[Chart]
+    """Those of the family, beside the ones that all families have."""
 
     @property
     def family(self) -> Family:
@@ -55,7 +58,8 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
     """Return the run that a log and its description stand for."""
     family = family_of(scenario)
     timeline = family.timeline(scenario, events)
-    return Run(about, scenario, digest(events), timeline, family.metrics(scenario, events))
+    figures, charts = family.metrics(scenario, events), family.charts(scenario, events)
+    return Run(about, scenario, digest(events), timeline, figures, charts)
 
 
 def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
