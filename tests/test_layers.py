@@ -18,6 +18,7 @@ LAYERS = [
         "core.parts",
         "core.bracket",
         "core.cast",
+        "core.charts",
         "core.features",
         "core.built",
         "core.timeline",

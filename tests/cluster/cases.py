@@ -37,7 +37,7 @@ def scenario(
 ) -> Json:
     """Return a cluster with jobs (submit, GPUs, run, requested)."""
     listed: list[Json] = [
-        {"submit_s": job[0], "gpus": int(job[1]), "run_s": job[2], "requested_s": job[3] if len(job) > 3 else job[2]}
+        {"submit_s": job[0], "gpus": job[1], "run_s": job[2], "requested_s": job[3] if len(job) > 3 else job[2]}
         for job in jobs
     ]
     for job, user in zip(listed, users, strict=False):
@@ -123,6 +123,85 @@ CASES = [
         ),
         [(0, 0), (0, 1), (10, 2), (10, 3)],
         places=[(0, 0, 2), (1, 1, 3), (2, 0, 3), (3, 1, 4), (3, 0, 1)],
+    ),
+    Case(
+        "fragmentation decides where a job goes",
+        # The GPU that the first job leaves on its node is useless to the two jobs that want three. Taken, it is not.
+        scenario(
+            [(0.0, 3, 10.0), (1.0, 1, 10.0), (2.0, 3, 10.0)],
+            nodes=2,
+            placement="fgd",
+        ),
+        [(0, 0), (1, 1), (2, 2)],
+        places=[(0, 0, 3), (1, 0, 1), (2, 1, 3)],
+    ),
+    Case(
+        "fragmentation lets a tight node alone that others can use",
+        # Three of five jobs want two GPUs, and one alone is useless to them. So the first goes where two stay free,
+        # though the other node is tighter; the next takes the odd one of three; the third makes one useless anyway.
+        scenario(
+            [(0.0, 2, 50.0), (1.0, 1, 50.0), (2.0, 1, 50.0), (3.0, 2, 50.0), (3.0, 2, 50.0)],
+            [{"name": "small", "count": 1, "gpus": 4}, {"name": "large", "count": 1, "gpus": 3}],
+            placement="fgd",
+        ),
+        [(0, 0), (1, 1), (2, 2), (3, 3), (50, 4)],
+        places=[(0, 0, 2), (1, 1, 1), (2, 0, 1), (3, 1, 2), (4, 0, 2)],
+    ),
+    Case(
+        "jobs share a GPU",
+        # Half a GPU and a quarter go together; the next half needs another GPU, and what wants a whole one waits.
+        scenario(
+            [(0.0, 0.5, 10.0), (1.0, 0.25, 10.0), (2.0, 0.5, 10.0), (3.0, 1, 10.0)],
+            [{"name": "node", "count": 1, "gpus": 2, "slices": 4}],
+            placement="consolidate",
+        ),
+        [(0, 0), (1, 1), (2, 2), (11, 3)],
+        places=[(0, 0, 2), (1, 0, 1), (2, 1, 2), (3, 0, 4)],
+    ),
+    Case(
+        "a job on two GPUs of one node is not spread, one on two nodes is",
+        scenario(
+            [(0.0, 2, 10.0), (20.0, 1, 10.0), (20.0, 2, 10.0)],
+            [{"name": "node", "count": 2, "gpus": 2, "slices": 2}],
+            placement="consolidate",
+            locality={"nodes": 1.5},
+        ),
+        [(0, 0), (20, 1), (20, 2)],
+        [(10, 0), (30, 1), (35, 2)],
+    ),
+    Case(
+        "a job wakes a node that sleeps",
+        # The second job comes when its node has been idle for 5 s; the third when it has been for 4 s.
+        scenario(
+            [(0.0, 4, 10.0), (15.0, 4, 10.0), (32.0, 4, 10.0)],
+            placement="first-fit",
+            sleep={"after_s": 5.0, "wake_s": 3.0},
+        ),
+        [(0, 0), (15, 1), (32, 2)],
+        [(10, 0), (28, 1), (42, 2)],
+    ),
+    Case(
+        "a job on a node that is at work does not wait for others to wake",
+        scenario(
+            [(0.0, 1, 30.0), (10.0, 1, 5.0), (10.0, 4, 5.0)],
+            nodes=2,
+            placement="best-fit",
+            sleep={"after_s": 5.0, "wake_s": 3.0},
+        ),
+        [(0, 0), (10, 1), (10, 2)],
+        [(15, 1), (18, 2), (30, 0)],
+    ),
+    Case(
+        "who wakes a node may be too late to pass",
+        # The large job is reserved for 16 s. The last one would take 5 s on the second node, but 8 s with waking.
+        scenario(
+            [(0.0, 2, 16.0), (9.0, 4, 10.0), (10.0, 1, 5.0)],
+            nodes=2,
+            gpus=2,
+            placement="first-fit",
+            sleep={"after_s": 5.0, "wake_s": 3.0},
+        ),
+        [(0, 0), (16, 1), (29, 2)],
     ),
     Case(
         "a job on two racks takes twice as long",

@@ -18,8 +18,8 @@ WINDOW = "cluster/window.py"
 
 MUTANTS = [
     # Places
-    Mutant("the loosest node is taken", PLACES, "here < free[lane, best]", "here > free[lane, best]", True),
-    Mutant("the last of equal nodes is taken", PLACES, "here < free[lane, best]", "here <= free[lane, best]"),
+    Mutant("the loosest node is taken", PLACES, "best < 0 or cost < least", "best < 0 or cost > least", True),
+    Mutant("the last of equal nodes is taken", PLACES, "best < 0 or cost < least", "best < 0 or cost <= least"),
     Mutant("the emptiest nodes come last", PLACES, "here > free[lane, best]", "here < free[lane, best]"),
     Mutant(
         "nodes that are not free are whole", PLACES, "if free[lane, node] == size and size <= gpus:", "if size <= gpus:"
@@ -34,17 +34,69 @@ MUTANTS = [
     Mutant("one node is spread", PLACES, "if nodes > 1 else factor", "if nodes > 0 else factor"),
     Mutant("the fastest GPUs set the pace", PLACES, "factor = max(factor, spec", "factor = min(factor, spec"),
     Mutant("work takes a nanosecond less", PLACES, "int(math.ceil(work * factor))", "int(math.floor(work * factor))"),
+    Mutant(
+        "gradients are taken uphill",
+        PLACES,
+        "spec.wasted[here - gpus] - spec.wasted[here]",
+        "spec.wasted[here] - spec.wasted[here - gpus]",
+    ),
+    Mutant(
+        "the gradient forgets what was useless",
+        PLACES,
+        "spec.wasted[here - gpus] - spec.wasted[here]",
+        "spec.wasted[here - gpus]",
+    ),
+    Mutant(
+        "gradients keep no job together", PLACES, "placement in (CONSOLIDATE, FGD) and", "placement == CONSOLIDATE and"
+    ),
+    Mutant(
+        "nodes sleep a nanosecond late",
+        PLACES,
+        "now - since >= spec.machine[0].sleep_after",
+        "now - since > spec.machine[0].sleep_after",
+    ),
+    Mutant("nodes that are at work sleep", PLACES, "    return since >= 0 and", "    return"),
+    Mutant(
+        "only the first node wakes",
+        PLACES,
+        "        for place in range(nodes):\n            if sleeps",
+        "        for place in range(1):\n            if sleeps",
+    ),
+    Mutant(
+        "waking costs nothing",
+        PLACES,
+        "                return setup + machine.wake\n",
+        "                return setup\n",
+    ),
+    Mutant(
+        "nodes are idle although others work there",
+        PLACES,
+        "        if state.free[lane, piece.node] == spec.nodes[piece.node].gpus:\n",
+        "        if True:\n",
+    ),
     # Courses
+    Mutant(
+        "nodes that sleep draw what others do",
+        COURSES,
+        "            save_asleep(spec, state, lane, time)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "nodes sleep before their time",
+        COURSES,
+        "since = max(state.lanes[lane].now, state.idle[lane, node] + spec.machine[0].sleep_after)",
+        "since = state.lanes[lane].now",
+    ),
     Mutant("the clock does not count waiting jobs", COURSES, "+= header.waiting * hours", "+= 0 * hours"),
     Mutant("Jain counts users who hold GPUs", COURSES, "float(header.active_users) *", "float(max(1, header.held)) *"),
     Mutant("the rate of slowdowns stays", COURSES, "    header.rate -= 1.0 / own.bound\n", "", True),
     Mutant(
         "an interrupted job pays nothing",
-        COURSES,
-        "machine[0].cost if own.interrupted > 0 else 0",
-        "machine[0].cost * 0",
+        PLACES,
+        "setup = machine.cost if own.interrupted > 0 else 0",
+        "setup = machine.cost * 0",
     ),
-    Mutant("every start pays", COURSES, "if own.interrupted > 0 else 0", "if own.interrupted >= 0 else 0"),
+    Mutant("every start pays", PLACES, "if own.interrupted > 0 else 0", "if own.interrupted >= 0 else 0"),
     Mutant(
         "a job ends when it said",
         COURSES,
@@ -153,6 +205,23 @@ MUTANTS = [
         "machine.window // 2, machine.window // 2",
     ),
     # Rows
+    Mutant("logarithms are never new", OBSERVATION, "    if own.log_of != expected:\n", "    if own.log_of == -1:\n"),
+    Mutant(
+        "who sleeps is shown to draw",
+        OBSERVATION,
+        "                saved += spec.nodes[node].saved\n",
+        "                saved += 0\n",
+    ),
+    Mutant(
+        "simple rows list the reserved job", KERNEL, "if row.gpus > free or row.job == reserved:", "if row.gpus > free:"
+    ),
+    Mutant(
+        "simple rows must end before the shadow",
+        KERNEL,
+        "stretched(row.expected, factor) > in_time",
+        "stretched(row.expected, factor) >= in_time",
+    ),
+    Mutant("simple rows know no extra GPUs", KERNEL, "if row.gpus > extra and stretched", "if stretched"),
     Mutant("ranks begin at one", OBSERVATION, "            rank = waiting\n", "            rank = waiting + 1\n"),
     Mutant(
         "rows forget what was done since the start",

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 WEIGHTS = (1.0, 0.0, 0.5, 3.0)
 TERMS = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
 USERS = ("ann", "bob", "cid")
-PLACEMENTS = ("flat", "flat", "first-fit", "best-fit", "consolidate")
+PLACEMENTS = ("flat", "flat", "flat", "first-fit", "best-fit", "consolidate", "fgd")
 ANY_RULE = ("easy", "easy", "easy", "easy", "strict", "greedy")
 FLAT_RULES = (*ANY_RULE, "conservative", "conservative")
 
@@ -32,12 +32,13 @@ def _scenario(draw: Random) -> ClusterScenario:
     unit = draw.choice([1.0, 1.0, 1.0, 7.0, 0.1, 1e-9, 1.37])
     compat = draw.random() < 1 / 6
     placement = "flat" if compat else draw.choice(PLACEMENTS)
+    slices = 1 if placement == "flat" else draw.choice([1, 1, 1, 2, 4])
     scenario: Json = {
         "family": "cluster",
         "name": "random",
         "placement": placement,
-        "nodes": _nodes(draw, placement, compat),
-        "jobs": _jobs(draw, unit),
+        "nodes": _nodes(draw, placement, compat, slices),
+        "jobs": _jobs(draw, unit, slices),
         "reward": {term: draw.choice(WEIGHTS) for term in TERMS},
         "window": {"jobs": draw.choice([2, 3, 4, 32]), "running": draw.choice([1, 2, 16])},
     }
@@ -62,14 +63,15 @@ def _with_a_job(scenario: Json) -> ClusterScenario:
     return made
 
 
-def _nodes(draw: Random, placement: str, compat: bool) -> list[Json]:
+def _nodes(draw: Random, placement: str, compat: bool, slices: int) -> list[Json]:
     kinds = 1 if placement == "flat" else draw.randint(1, 3)
     levels = 0 if compat else draw.choice([0, 0, 1, 2])
     return [
         {
             "name": f"kind-{index}",
             "count": draw.randint(1, 3 if kinds == 1 else 2),
-            "gpus": draw.randint(1, 4),
+            "gpus": draw.randint(1, 4 if slices == 1 else 2),
+            "slices": slices,
             "speed": draw.choice([1.0, 1.0, 2.0, 0.7]),
             "rack_size": draw.choice([None, 1, 2]),
             "idle_w": draw.choice([0.0, 50.0]),
@@ -84,14 +86,14 @@ def _nodes(draw: Random, placement: str, compat: bool) -> list[Json]:
     ]
 
 
-def _jobs(draw: Random, unit: float) -> Json:
+def _jobs(draw: Random, unit: float, slices: int) -> Json:
     latest = draw.choice([4, 10, 20])
     listed = []
     for _ in range(draw.choice([1, 3, 6, 8, 10, 12, 14])):
         run = unit * draw.randint(1, 12)
         job: Json = {
             "submit_s": unit * draw.randint(0, latest),
-            "gpus": draw.choice([1, 1, 1, 2, 2, 3, 4, 5, 8]),
+            "gpus": draw.choice([1, 1, 1, 2, 2, 3, 4, 5, 8] if slices == 1 else [0.25, 0.3, 0.5, 0.5, 1, 2, 3]),
             "run_s": run,
             "user": draw.choice(USERS),
         }
@@ -109,10 +111,14 @@ def _add_rules(draw: Random, scenario: Json, unit: float) -> None:
     scenario["hold"] = draw.random() < 0.5
     if draw.random() < 1 / 3:
         scenario["quotas"] = {user: draw.randint(1, 5) for user in draw.sample(USERS, 2)}
+    wake = 0.0
+    if not flat and scenario["nodes"][0]["slices"] == 1 and draw.random() < 0.4:
+        after, wake = unit * draw.choice([0, 1, 2]), unit * draw.choice([0, 1, 3])
+        scenario["sleep"] = {"after_s": after, "wake_s": wake, "watts": draw.choice([0.0, 5.5, 60.0])}
     if scenario["backfill"] in ("easy", "strict") and draw.random() < 0.4:
         cost = unit * draw.choice([0, 1, 3])
         # Who has paid gets somewhere before it is interrupted again, so that every episode comes to an end.
-        least = cost + unit if cost else unit * draw.choice([0, 0, 2])
+        least = cost + wake + unit if cost + wake else unit * draw.choice([0, 0, 2])
         scenario["preemption"] = {"cost_s": cost, "least_run_s": least, "round_s": draw.choice([None, unit, 5 * unit])}
     if scenario["backfill"] != "conservative" and draw.random() < 0.4:
         kinds = scenario["nodes"]

@@ -22,9 +22,14 @@ HOUR = 3_600 * 10**9
 WEIGHTS = '{"slowdown":1.0,"waiting":0.5,"throughput":2.0,"utilisation":3.0,"energy":0.25,"unfairness":7.0}'
 
 
-@pytest.mark.parametrize("policy", ["srsf", "random", "power-aware"])
-def test_the_reward_of_all_terms_is_that_of_the_steps(policy: str) -> None:
-    scenario = changed(load(EVERYTHING), f"reward={WEIGHTS}")
+SLEEPY = '{"after_s":40.0,"watts":30.0,"wake_s":5.0}'
+
+
+@pytest.mark.parametrize(
+    ("policy", "sleep"), [("srsf", "null"), ("random", SLEEPY), ("power-aware", "null"), ("saf", SLEEPY)]
+)
+def test_the_reward_of_all_terms_is_that_of_the_steps(policy: str, sleep: str) -> None:
+    scenario = changed(changed(load(EVERYTHING), f"reward={WEIGHTS}"), f"sleep={sleep}")
     simulator, player, total = Simulator(scenario), find(policy, "cluster"), 0.0
     simulator.reset(3)
     simulator.header["parameter"] = getattr(player, "parameter", None) or 0.0
@@ -44,6 +49,23 @@ def test_figures_of_the_smallest_episode() -> None:
     assert figures["energy_kwh"] == pytest.approx(figures["cost"] / 0.2)
     assert figures["co2_kg"] == pytest.approx(figures["energy_kwh"] * 0.4)
     assert figures["power_peak_w"] == 1000.0
+
+
+def test_a_node_that_sleeps_saves_all_but_what_sleep_draws() -> None:
+    nodes = [{"name": "node", "count": 2, "gpus": 2, "idle_w": 50.0, "busy_w": 250.0, "node_w": 100.0}]
+    jobs = [{"submit_s": 0.0, "gpus": 1, "run_s": 3600.0}, {"submit_s": 7200.0, "gpus": 1, "run_s": 1800.0}]
+    sleep = {"after_s": 1800.0, "watts": 20.0, "wake_s": 1800.0}
+    source = {"family": "cluster", "nodes": nodes, "placement": "first-fit", "jobs": {"kind": "list", "jobs": jobs}}
+    figures = []
+    for more in ({}, {"sleep": sleep}):
+        scenario = load({**source, **more})
+        figures.append(metrics(scenario, Simulator(scenario).play(find("fifo", "cluster"), 0)))
+    assert (figures[0]["makespan_s"], figures[1]["makespan_s"]) == (9000.0, 10800.0)
+    # The second node sleeps from half an hour on, for 2.5 hours; the first from 1.5 to 2 hours. Each saves 180 W, and
+    # the second job, which wakes a node for half an hour, keeps all awake and a GPU at work for so much longer.
+    awake = figures[0]["energy_kwh"] + 0.5 * (0.4 + 0.2)
+    assert figures[1]["energy_kwh"] == pytest.approx(awake - 0.18 * (2.5 + 0.5))
+    assert figures[1]["power_peak_w"] == 600.0
 
 
 def test_prices_go_by_the_hour() -> None:

@@ -14,6 +14,7 @@ import pytest
 from slipstream.cluster.arrivals import workload_of
 from slipstream.cluster.caps import MEASURED
 from slipstream.cluster.scenario import ClusterScenario
+from slipstream.cluster.sources.synthetic import arrival_rates
 from slipstream.errors import InputError
 
 HEADER = "; Version: 2\n; MaxNodes: 4\n"
@@ -106,6 +107,13 @@ def test_pods_that_share_gpus_or_never_ran_are_left_out(tmp_path: Path) -> None:
         "that were never scheduled": 1,
         "without GPUs": 1,
     }
+    nodes = [{"name": "node", "count": 1, "gpus": 8, "slices": 4}]
+    jobs = {"kind": "openb", "path": str(path)}
+    shared = {"family": "cluster", "nodes": nodes, "placement": "fgd", "jobs": jobs}
+    found = workload_of(ClusterScenario.model_validate(shared))
+    # 0.46 of a GPU are two slices of four; a whole GPU is four.
+    assert found.gpus.tolist() == [2, 4]
+    assert found.dropped == {"that were never scheduled": 1, "without GPUs": 1}
 
 
 def test_a_workload_without_jobs_says_why(tmp_path: Path) -> None:
@@ -153,6 +161,26 @@ def test_lublin_jobs_have_the_load_that_is_asked_for() -> None:
     load = float((found.run * found.gpus).sum()) / 8 / float(found.submit[-1])
     assert load == pytest.approx(0.7, rel=0.02)
     assert 0.2 < float((found.gpus == 1).mean()) < 0.5
+
+
+def test_lublin_jobs_are_drawn_as_its_authors_do() -> None:
+    jobs = {"kind": "lublin", "jobs": 40_000, "seed": 1, "largest": 128, "load": 0.7, "as_published": True}
+    nodes = [{"name": "node", "count": 16, "gpus": 8}]
+    made = ClusterScenario.model_validate({"family": "cluster", "nodes": nodes, "jobs": jobs})
+    found = workload_of(made)
+    serial, power_of_two = found.gpus == 1, np.log2(found.gpus) % 1.0 == 0.0
+    # Of all jobs 0.244 are serial and 0.576 are drawn as powers of two; of the rest a quarter or so is one by rounding.
+    assert float(serial.mean()) == pytest.approx(0.244, abs=0.01)
+    assert 0.61 < float((power_of_two & ~serial).mean()) < 0.64
+    assert found.run.max() <= np.exp(12.0) * 1e9
+    assert float(found.run.astype(float) @ found.gpus) / 128 / float(found.submit[-1]) == pytest.approx(0.7, rel=0.02)
+    # Half-hours of the day: the busiest is early in the afternoon, the quietest in the morning before six.
+    rates = arrival_rates()
+    assert rates.mean() == pytest.approx(1.0)
+    assert 24 <= int(rates.argmax()) <= 30
+    assert 8 <= int(rates.argmin()) <= 11
+    counts = np.bincount(((found.submitted_s // 1800) % 48).astype(int), minlength=48)
+    assert np.corrcoef(counts, rates)[0, 1] > 0.97
 
 
 def test_days_are_busier_than_nights_and_bursts_than_lulls() -> None:

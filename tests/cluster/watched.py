@@ -20,6 +20,9 @@ class Watched(ReferenceCluster):
         self.seen["a cap"] += level > 0
         self.seen["several nodes"] += len(place) > 1
         self.seen["a job goes on"] += job.interrupted > 0
+        self.seen["a node wakes"] += any(self.sleeps(node) for node, _ in place) and not self.flat
+        self.seen["a GPU is shared"] += self.slices > 1 and job.gpus % self.slices > 0
+        self.seen["the gradient decides"] += self.scenario.placement == "fgd"
         super().start(job, level, place)
 
     def is_safe(self, job, level, place):  # type: ignore[no-untyped-def]
@@ -58,6 +61,9 @@ LEAST_SHARES = {
     "a cap": 0.15,
     "several nodes": 0.1,
     "a job goes on": 0.04,
+    "a node wakes": 0.03,
+    "a GPU is shared": 0.05,
+    "the gradient decides": 0.05,
     "safe": 0.04,
     "not safe": 0.03,
     "not allowed by quota or budget": 0.05,

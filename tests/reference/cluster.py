@@ -86,6 +86,7 @@ class ReferenceMachine:
         self.rate = self.busy_hours = 0.0
         self.starts = 0
         self.due = self.opened = False
+        self.known_shadow: tuple[tuple[int | None, ...], tuple[int, list[Job]]] | None = None
         self.go_on()
 
     # What there is
@@ -96,29 +97,41 @@ class ReferenceMachine:
         self.size_of: list[int] = []
         racks = 0
         for number, kind in enumerate(self.scenario.nodes):
-            size = kind.rack_size or kind.count
-            for node in range(kind.count):
+            # A GPU in slices is a node of its own, and its node a rack.
+            sliced = kind.slices > 1
+            count = kind.count * kind.gpus if sliced else kind.count
+            size = kind.gpus if sliced else kind.rack_size or kind.count
+            for node in range(count):
                 self.kind_of.append(number)
                 self.rack_of.append(racks + node // size)
-                self.size_of.append(kind.gpus)
-            racks += math.ceil(kind.count / size)
+                self.size_of.append(kind.slices if sliced else kind.gpus)
+            racks += math.ceil(count / size)
+        self.slices = self.scenario.nodes[0].slices
         self.total = sum(self.size_of)
+        self.idle_since: list[int | None] = [0] * len(self.size_of)
         self.factors = [[t / k.speed for t in (1.0, *(c.time for c in caps_of(k)))] for k in self.scenario.nodes]
         self.added = [
-            [round(k.busy_w * share * 1000) - round(k.idle_w * 1000) for share in (1.0, *(c.power for c in caps_of(k)))]
+            [
+                round(k.busy_w / k.slices * share * 1000) - round(k.idle_w / k.slices * 1000)
+                for share in (1.0, *(c.power for c in caps_of(k)))
+            ]
             for k in self.scenario.nodes
         ]
-        self.idle = sum(
-            k.count * (k.gpus * round(k.idle_w * 1000) + round(k.node_w * 1000)) for k in self.scenario.nodes
-        )
+        self.idle = sum(self.idle_of(node) for node in range(len(self.size_of)))
         budget = self.scenario.power.budget_w
         self.budget = None if budget is None else math.floor(budget * 1000)
         self.levels = len(self.factors[0])
         self.flat = self.scenario.placement == "flat"
         self.compat = self.scenario.compat is not None
 
+    def idle_of(self, node: int) -> int:
+        kind = self.scenario.nodes[self.kind_of[node]]
+        rest = kind.node_w / kind.gpus if self.slices > 1 else kind.node_w
+        return self.size_of[node] * round(kind.idle_w / kind.slices * 1000) + round(rest * 1000)
+
     def read_jobs(self, namespace: int) -> None:
         found = workload_of(self.scenario)
+        self.wanted = found.gpus.tolist()
         count, first = len(found), 0
         episode = self.scenario.episode
         if episode is not None and episode.jobs < count:
@@ -165,7 +178,7 @@ class ReferenceMachine:
             return self.fill(free, list(nodes), gpus)
         enough = [node for node in nodes if free[node] >= gpus]
         if enough:
-            return [(min(enough, key=lambda node: (free[node], node)), gpus)]
+            return [(min(enough, key=lambda node: (self.tightness(free[node], gpus), node)), gpus)]
         if self.scenario.placement == "best-fit":
             return self.fill(free, sorted(nodes, key=lambda node: (-free[node], node)), gpus)
         if gpus <= max(self.size_of):
@@ -179,7 +192,15 @@ class ReferenceMachine:
             return place
         taken_nodes = {node for node, _ in place}
         rest = [node for node in nodes if node not in taken_nodes and free[node] >= gpus]
-        return [*place, (min(rest, key=lambda node: (free[node], node)), gpus)] if rest else None
+        best = min(rest, key=lambda node: (self.tightness(free[node], gpus), node), default=None)
+        return None if best is None else [*place, (best, gpus)]
+
+    def tightness(self, free: int, gpus: int) -> int:
+        return self.useless(free - gpus) - self.useless(free) if self.scenario.placement == "fgd" else free
+
+    def useless(self, free: int) -> int:
+        """Return how many of so many free GPUs of a node are useless, summed over the jobs of the workload."""
+        return free * sum(min(gpus, max(self.size_of)) > free for gpus in self.wanted)
 
     @staticmethod
     def fill(free: list[int], order: list[int], gpus: int) -> Place | None:
@@ -196,7 +217,9 @@ class ReferenceMachine:
             return self.factors[0][level]
         factor = max(self.factors[self.kind_of[node]][level] for node, _ in place)
         if len({self.rack_of[node] for node, _ in place}) > 1:
-            return factor * self.scenario.locality.racks
+            return factor * (self.scenario.locality.nodes if self.slices > 1 else self.scenario.locality.racks)
+        if self.slices > 1:
+            return factor
         return factor * self.scenario.locality.nodes if len(place) > 1 else factor
 
     def power_at(self, place: Place, level: int) -> int:
@@ -254,9 +277,41 @@ class ReferenceMachine:
             self.terms["waiting"] += len(self.waiting) * hours
             self.terms["utilisation"] += busy * hours
             self.terms["energy"] += self.power() * 1e-6 * hours
+            self.save_asleep(time)
             self.terms["unfairness"] += (1.0 - self.jain()) * hours
             self.busy_hours += busy * hours
             self.now = time
+
+    # Sleep
+
+    def saved(self, node: int) -> int:
+        assert self.scenario.sleep is not None
+        return self.idle_of(node) - round(self.scenario.sleep.watts * 1000)
+
+    def falls_asleep(self, node: int) -> int | None:
+        """Return when a node without jobs falls asleep, or fell."""
+        since = self.idle_since[node]
+        if self.scenario.sleep is None or since is None:
+            return None
+        return since + round(self.scenario.sleep.after_s * 1e9)
+
+    def sleeps(self, node: int) -> bool:
+        time = self.falls_asleep(node)
+        return time is not None and time <= self.now
+
+    def save_asleep(self, until: int) -> None:
+        for node in range(len(self.size_of)):
+            time = self.falls_asleep(node)
+            if time is not None and max(time, self.now) < until:
+                hours = float(until - max(time, self.now)) * (1.0 / 3.6e12)
+                self.terms["energy"] -= self.saved(node) * 1e-6 * hours
+
+    def setup_for(self, job: Job, place: Place) -> int:
+        preemption = self.scenario.preemption
+        setup = round(preemption.cost_s * 1e9) if preemption is not None and job.interrupted else 0
+        if self.scenario.sleep is not None and any(self.sleeps(node) for node, _ in place):
+            setup += round(self.scenario.sleep.wake_s * 1e9)
+        return setup
 
     def write(self, kind: int, task: int, job: int, variant: int, resource: int) -> None:
         self.log.append((self.now, kind, task, job, variant, resource))
@@ -287,8 +342,9 @@ class ReferenceMachine:
         job.waited += self.now - job.queued
         job.factor, job.power = self.factor_at(place, level), self.power_at(place, level)
         job.place = [] if self.flat else place
-        preemption = self.scenario.preemption
-        job.setup = round(preemption.cost_s * 1e9) if preemption is not None and job.interrupted else 0
+        job.setup = self.setup_for(job, place)
+        for node, _ in job.place:
+            self.idle_since[node] = None
         job.end = self.now + job.setup + takes(job.left, job.factor)
         job.expected_end = self.now + job.setup + takes(job.expected_left, job.factor)
         job.turn = self.starts if self.compat else job.number
@@ -303,8 +359,15 @@ class ReferenceMachine:
     def node_of(self, job: Job) -> int:
         return job.place[0][0] if job.place else -1
 
-    def finish(self, job: Job) -> None:
+    def leave(self, job: Job) -> None:
         self.running.remove(job)
+        free = self.free_by_node(self.running)
+        for node, _ in job.place:
+            if free[node] == self.size_of[node]:
+                self.idle_since[node] = self.now
+
+    def finish(self, job: Job) -> None:
+        self.leave(job)
         job.status = "ended"
         spent = (self.now - job.submit) * 1e-9
         self.terms["slowdown"] += max(1.0, spent / job.bound) - job.waited * 1e-9 / job.bound
@@ -312,7 +375,7 @@ class ReferenceMachine:
         self.write(FINISH, job.gpus, job.number, job.level, self.node_of(job))
 
     def interrupt(self, job: Job) -> None:
-        self.running.remove(job)
+        self.leave(job)
         job.left -= job.done_at(self.now)
         job.attained += self.now - job.start
         job.interrupted += 1
@@ -345,8 +408,18 @@ class ReferenceMachine:
     def by_expected_end(self) -> list[Job]:
         return sorted(self.running, key=lambda job: (job.expected_end, job.number))
 
+    def moment(self) -> tuple[int | None, ...]:
+        """Return what tells this state from all others of the episode: nothing changes unless one of these does."""
+        reserved = None if self.reserved is None else self.reserved.number
+        return self.now, len(self.log), len(self.coming), len(self.slots), reserved, self.reserved_level
+
     def shadow(self) -> tuple[int, list[Job]]:
-        """Return when the reserved job fits, and who still runs then."""
+        """Return when the reserved job fits, and who still runs then; worked out once."""
+        if self.known_shadow is None or self.known_shadow[0] != self.moment():
+            self.known_shadow = self.moment(), self.find_shadow()
+        return self.known_shadow[1]
+
+    def find_shadow(self) -> tuple[int, list[Job]]:
         job = self.reserved
         assert job is not None
         left = self.by_expected_end()
@@ -363,9 +436,7 @@ class ReferenceMachine:
     def is_safe(self, job: Job, level: int, place: Place) -> bool:
         assert self.reserved is not None
         end, left = self.shadow()
-        cost = self.scenario.preemption
-        setup = round(cost.cost_s * 1e9) if cost is not None and job.interrupted else 0
-        if self.now + setup + takes(job.expected_left, self.factor_at(place, level)) <= end:
+        if self.now + self.setup_for(job, place) + takes(job.expected_left, self.factor_at(place, level)) <= end:
             return True
         if self.budget is not None:
             more = self.reserved.gpus * self.most_power(self.reserved_level)
@@ -378,7 +449,7 @@ class ReferenceMachine:
         return self.free_gpus(self.shadow()[1]) - self.reserved.gpus
 
     def may_be_chosen(self, job: Job, level: int) -> bool:
-        quota = self.scenario.quotas.get(self.users[job.user], self.total)
+        quota = self.scenario.quotas.get(self.users[job.user], self.total) * self.slices
         held = self.held(job.user) + job.gpus
         if self.reserved is not None and self.reserved.user == job.user:
             held += self.reserved.gpus

@@ -42,8 +42,15 @@ class ReferenceCluster(ReferenceMachine):
     def all_rows(self) -> int:
         return self.width + 1 + len(self.jobs) * self.levels + self.most_running + 1
 
+    known_rows: tuple[tuple[int | None, ...], tuple[list[Choice], list[Choice]]] | None = None
+
     def rows_of_choice(self) -> tuple[list[Choice], list[Choice]]:
-        """Return what is shown, and what is listed behind."""
+        """Return what is shown, and what is listed behind; worked out once."""
+        if self.known_rows is None or self.known_rows[0] != self.moment():
+            self.known_rows = self.moment(), self.find_rows()
+        return self.known_rows[1]
+
+    def find_rows(self) -> tuple[list[Choice], list[Choice]]:
         starts, stops = self.start_rows(), self.stop_rows()
         jobs = sorted({job.number for job, _ in starts})
         shown = set(jobs)
@@ -137,7 +144,7 @@ class ReferenceCluster(ReferenceMachine):
             "shadow_in": float(self.shadow()[0] - self.now) if shadowed else 0.0,
             "extra_share": self.extra() / self.total if shadowed else 0.0,
             "to_come": len(self.coming) / len(self.jobs),
-            "power": float(self.power()),
+            "power": float(self.power() - sum(self.saved(n) for n in range(len(self.size_of)) if self.sleeps(n))),
             "power_left": 1.0 - self.power() / self.budget if self.budget is not None else 1.0,
             "users": float(len(users)),
             "jain": self.jain(),

@@ -108,7 +108,7 @@ def test_the_bound_is_reached_where_nothing_is_scarce() -> None:
 def test_pictures_show_capacity_demand_and_what_was_hosted() -> None:
     scenario: Any = load("serving/tiny")
     events = Simulator(scenario).play(find("milp", "serving"), 3)
-    capacity, hosting = FAMILY.pictures(scenario, events)
+    capacity, hosting = FAMILY.charts(scenario, events)
     lines = {trace["name"]: np.array(trace["y"]) for trace in capacity.figure["data"]}
     seconds = requests_of(scenario, events).end / 1e9
     assert lines["demand"].mean() * seconds == pytest.approx(metrics(scenario, events)["requests"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,10 +18,21 @@ OutOption = Annotated[Path | None, typer.Option(help="Write the page here; repor
 PerfettoOption = Annotated[
     Path | None, typer.Option(help="Write a trace for ui.perfetto.dev or chrome://tracing here.")
 ]
+TrainingOption = Annotated[
+    list[Path] | None, typer.Option(help="Show the curve of a training, by its folder; may be repeated.")
+]
+WhyOption = Annotated[
+    int, typer.Option(help="Show so many choices of each run: scores, mask and alternatives.", min=0, max=50)
+]
 
 
 def report(
-    runs: RunsArgument, out: OutOption = None, perfetto: PerfettoOption = None, as_json: JsonOption = False
+    runs: RunsArgument,
+    out: OutOption = None,
+    perfetto: PerfettoOption = None,
+    training: TrainingOption = None,
+    why: WhyOption = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Write recorded runs into one HTML page that opens offline; several runs are compared.
 
@@ -29,7 +40,7 @@ def report(
     """
     from slipstream.report.page import page
     from slipstream.report.perfetto import trace
-    from slipstream.report.runs import read_run
+    from slipstream.report.runs import labels_of, read_run
 
     target = Path("report.html") if out is None and perfetto is None else out
     words = ["slipstream", "report", *map(str, runs)]
@@ -37,11 +48,16 @@ def report(
         if path is not None:
             writable(path)
             words += [option, str(path)]
+    for folder in training or []:
+        words += ["--training", str(folder)]
+    words += ["--why", str(why)] if why else []
+    histories = {str(folder): _history(folder) for folder in training or []}
     with errors.status("drawing"):
         loaded = [read_run(path) for path in runs]
         texts = {}
         if target is not None:
-            texts[target] = page(loaded, shlex.join(words))
+            closing = _reasons(runs, labels_of(loaded), why) if why else ""
+            texts[target] = page(loaded, shlex.join(words), trainings=histories, closing=closing)
         if perfetto is not None:
             texts[perfetto] = json.dumps(trace(loaded), separators=(",", ":"), allow_nan=False)
     for path, text in texts.items():
@@ -53,3 +69,25 @@ def report(
         return
     for path, text in texts.items():
         console.print(f"Written: {path} ({len(text.encode()) / 1e6:.1f} MB)", soft_wrap=True)
+
+
+def _reasons(runs: list[Path], labels: list[str], why: int) -> str:
+    from slipstream.dashboard.reasons import reasons
+
+    return reasons(runs, labels, why)
+
+
+def _history(folder: Path) -> list[dict[str, Any]]:
+    """Return the evaluations of a training."""
+    from slipstream.errors import InputError
+
+    path = folder / "history.jsonl"
+    try:
+        lines = [json.loads(text) for text in path.read_text().splitlines()]
+        wanted = ("steps", "reward", "heuristic_reward")
+        found = [{name: float(line[name]) for name in wanted} for line in lines]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{folder}: has no readable history.jsonl: expected the folder of a training") from None
+    if not found:
+        raise InputError(f"{folder}: was not evaluated yet: expected a training with at least one evaluation")
+    return found

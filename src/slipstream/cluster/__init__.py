@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slipstream.core.family import Family
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from slipstream.core.charts import Chart, Picture
     from slipstream.core.generator import Generator
+    from slipstream.core.timeline import Timeline
 
 
 class ClusterFamily(Family):
@@ -21,6 +25,18 @@ class ClusterFamily(Family):
     reward_terms = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
     default_policy = "saf"
     headline = ("slowdown_mean", "slowdown_p99", "wait_max_s", "jct_mean_s", "allocation", "energy_kwh", "jain_users")
+
+    tradeoffs = (("slowdown_mean", "energy_kwh"), ("slowdown_mean", "jain_users"))
+
+    def charts(self, scenario: Any, events: np.ndarray) -> list[Chart | Picture]:
+        """Return demand, allocation, power, distributions and shares of users."""
+        found: list[Chart] = self._room("charts").charts(scenario, events)
+        return found
+
+    def row_name(self, scenario: Any, timeline: Timeline, row: np.ndarray) -> str:
+        """Return which job a raw row starts, reserves for or interrupts."""
+        name: str = self._room("timeline").row_name(scenario, timeline, row)
+        return name
 
     @property
     def generator(self) -> Generator:

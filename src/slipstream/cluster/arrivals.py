@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class RawJobs:
     requested: np.ndarray
     """Not a number where nothing was said."""
     gpus: np.ndarray
+    """Whole numbers, or parts of one."""
     user: Sequence[str]
     dropped: dict[str, int] = field(default_factory=dict)
     """What the reader had to leave out, by reason."""
@@ -78,11 +79,14 @@ def cleaned(raw: RawJobs, scenario: ClusterScenario) -> Workload:
     drop(~((raw.submit >= -LONGEST_S * 10) & (raw.submit <= LONGEST_S * 10)), "without a submit time")
     drop(~(raw.run > 0.0), "without a run time")
     drop(raw.run > LONGEST_S, f"that run longer than {LONGEST_S:g} s")
-    drop(~(raw.gpus >= 1), "without GPUs")
+    drop(~(raw.gpus > 0), "without GPUs")
     drop(_doubles(raw.key), "that come twice")
+    if scenario.slices == 1:
+        drop(raw.gpus != np.floor(raw.gpus), "that share a GPU with others")
+    raw = replace(raw, gpus=_units(raw.gpus, scenario.slices))
     drop(raw.gpus > _largest(scenario), f"that want more than the {_largest(scenario)} GPUs they can get at once")
     if scenario.quotas:
-        limits = np.array([scenario.quotas.get(name, scenario.gpus) for name in raw.user])
+        limits = np.array([scenario.limits.get(name, scenario.gpus) for name in raw.user])
         drop(raw.gpus > limits, "that want more than their user's quota")
     budget = scenario.power.budget_w
     if budget is not None:
@@ -118,6 +122,11 @@ def _columns(raw: RawJobs, chosen: np.ndarray, dropped: dict[str, int]) -> Workl
     )
 
 
+def _units(gpus: np.ndarray, slices: int) -> np.ndarray:
+    """Return GPUs in slices, parts rounded up; a part that was meant to be whole slices is."""
+    return np.asarray(np.ceil(np.round(gpus * slices, 6)), np.int64)
+
+
 def _nanoseconds(seconds: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(1, np.rint(seconds * NANOSECONDS_PER_S)), np.int64)
 
@@ -135,7 +144,7 @@ def _doubles(keys: Sequence[Any]) -> np.ndarray:
 
 def _largest(scenario: ClusterScenario) -> int:
     """Return the GPUs of the largest job that fits an empty cluster."""
-    if scenario.placement != "consolidate":
+    if scenario.placement not in ("consolidate", "fgd"):
         return scenario.gpus
     from slipstream.cluster.build import largest_consolidated
 

@@ -10,6 +10,7 @@ from slipstream.cluster.places import (
     factor_of,
     find_place,
     power_of,
+    setup_of,
     stretched,
 )
 from slipstream.cluster.state import FLAT
@@ -71,7 +72,7 @@ def safe_place(spec, state, lane, job, level):
     if nodes == 0:
         return 0
     own = state.jobs[lane, job]
-    setup = machine.cost if own.interrupted > 0 else 0
+    setup = setup_of(spec, state, lane, own, nodes)
     end = header.now + setup + stretched(expected_left(own), factor_of(spec, state, lane, nodes, level))
     if end <= header.shadow:
         return nodes

@@ -10,13 +10,19 @@ import numpy as np
 from slipstream.cluster import state as k
 from slipstream.cluster.arrivals import Workload, workload_of
 from slipstream.cluster.caps import caps_of
-from slipstream.cluster.scenario import ClusterScenario
+from slipstream.cluster.scenario import ClusterScenario, NodeKind
 from slipstream.core.built import keep_last
 from slipstream.core.eventlog import EVENT
 from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds_of
 
-PLACEMENTS = {"flat": k.FLAT, "first-fit": k.FIRST_FIT, "best-fit": k.BEST_FIT, "consolidate": k.CONSOLIDATE}
+PLACEMENTS = {
+    "flat": k.FLAT,
+    "first-fit": k.FIRST_FIT,
+    "best-fit": k.BEST_FIT,
+    "consolidate": k.CONSOLIDATE,
+    "fgd": k.FGD,
+}
 BACKFILLS = {"strict": k.STRICT, "greedy": k.GREEDY, "easy": k.EASY, "conservative": k.CONSERVATIVE}
 
 
@@ -71,7 +77,7 @@ def _sizes(scenario: ClusterScenario, workload: Workload) -> Sizes:
     jobs = len(workload) if scenario.episode is None else min(scenario.episode.jobs, len(workload))
     running = min(jobs, scenario.gpus)
     window_running = min(scenario.window.running, running) if scenario.preemption is not None else 0
-    levels = 1 + len(caps_of(scenario.nodes[0]))
+    levels = 1 + len(caps_of(scenario.kinds[0]))
     return Sizes(jobs, running, levels, min(scenario.window.jobs, jobs), window_running)
 
 
@@ -92,7 +98,7 @@ def log_margin(scenario: ClusterScenario) -> int:
     """
     if scenario.compat is not None:
         return LOG_MARGIN + 2 * scenario.gpus
-    nodes = 0 if scenario.placement == "flat" else sum(kind.count for kind in scenario.nodes)
+    nodes = 0 if scenario.placement == "flat" else sum(kind.count for kind in scenario.kinds)
     return LOG_MARGIN + 2 * nodes
 
 
@@ -122,6 +128,7 @@ def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[s
         "running": np.zeros((lanes, sizes.running), np.int32),
         "ends": np.zeros((lanes, sizes.running), np.int32),
         "free": np.zeros((lanes, nodes), np.int64),
+        "idle": np.zeros((lanes, nodes), np.int64),
         "later": np.zeros((lanes, nodes), np.int64),
         "plan": np.zeros((lanes, 2, nodes), k.PIECE),
         "pieces": np.zeros((lanes, pieces), k.PIECE),
@@ -144,21 +151,28 @@ def milliwatts(watts: float) -> int:
 
 def idle_milliwatts(scenario: ClusterScenario) -> int:
     """Return what the cluster draws without jobs."""
-    return sum(kind.count * (kind.gpus * milliwatts(kind.idle_w) + milliwatts(kind.node_w)) for kind in scenario.nodes)
+    return sum(kind.count * (kind.gpus * milliwatts(kind.idle_w) + milliwatts(kind.node_w)) for kind in scenario.kinds)
 
 
 def level_milliwatts(scenario: ClusterScenario) -> np.ndarray:
     """Return what a GPU at work adds, by kind of node and level."""
     rows = []
-    for kind in scenario.nodes:
+    for kind in scenario.kinds:
         shares = [1.0, *(cap.power for cap in caps_of(kind))]
         rows.append([milliwatts(kind.busy_w * share) - milliwatts(kind.idle_w) for share in shares])
     return np.array(rows, np.int64)
 
 
+def saved_milliwatts(scenario: ClusterScenario, kind: NodeKind) -> int:
+    """Return what a node of a kind draws less while it sleeps; 0 if none does."""
+    if scenario.sleep is None:
+        return 0
+    return kind.gpus * milliwatts(kind.idle_w) + milliwatts(kind.node_w) - milliwatts(scenario.sleep.watts)
+
+
 def largest_consolidated(scenario: ClusterScenario) -> int:
     """Return the GPUs of the largest job that consolidated places have room for, with all smaller ones."""
-    sizes = [kind.gpus for kind in scenario.nodes for _ in range(kind.count)]
+    sizes = [kind.gpus for kind in scenario.kinds for _ in range(kind.count)]
     if len(set(sizes)) == 1:
         return sum(sizes)
     # With nodes of different sizes what is left over may find no node: count up while all fit.
@@ -186,7 +200,7 @@ def _spec_arrays(scenario: ClusterScenario, workload: Workload, sizes: Sizes) ->
     for column in ("submit", "run", "requested", "gpus", "user", "submitted_s"):
         jobs[column] = getattr(workload, column)
     users = np.zeros(len(workload.users), k.USER)
-    users["quota"] = [scenario.quotas.get(name, scenario.gpus) for name in workload.users]
+    users["quota"] = [scenario.limits.get(name, scenario.gpus) for name in workload.users]
     return {
         "machine": _machine(scenario, sizes),
         "nodes": _nodes(scenario),
@@ -194,15 +208,16 @@ def _spec_arrays(scenario: ClusterScenario, workload: Workload, sizes: Sizes) ->
         "jobs": jobs,
         "parts": _parts(scenario, len(workload), sizes.jobs),
         "users": users,
+        "wasted": _wasted(workload, max(kind.gpus for kind in scenario.kinds)),
     }
 
 
 def _machine(scenario: ClusterScenario, sizes: Sizes) -> np.ndarray:
     record = np.zeros(1, k.MACHINE)
     row = record[0]
-    row["gpus"], row["nodes"] = scenario.gpus, sum(kind.count for kind in scenario.nodes)
+    row["gpus"], row["nodes"] = scenario.gpus, sum(kind.count for kind in scenario.kinds)
     row["levels"] = sizes.levels
-    row["largest_node"] = max(kind.gpus for kind in scenario.nodes)
+    row["largest_node"] = max(kind.gpus for kind in scenario.kinds)
     row["jobs"] = sizes.jobs
     row["placement"], row["backfill"] = PLACEMENTS[scenario.placement], BACKFILLS[scenario.backfill]
     row["hold"], row["compat"] = scenario.hold, scenario.compat is not None
@@ -213,10 +228,15 @@ def _machine(scenario: ClusterScenario, sizes: Sizes) -> np.ndarray:
         if scenario.preemption.round_s is not None:
             row["round_length"] = nanoseconds_of(scenario.preemption.round_s)
     row["has_quotas"] = bool(scenario.quotas)
+    row["simple"] = _is_simple(scenario)
     if scenario.power.budget_w is not None:
         row["has_budget"], row["budget"] = 1, math.floor(scenario.power.budget_w * 1000.0)
     row["idle_power"] = idle_milliwatts(scenario)
-    row["node_factor"], row["rack_factor"] = scenario.locality.nodes, scenario.locality.racks
+    if scenario.sleep is not None:
+        row["has_sleep"] = 1
+        row["sleep_after"] = nanoseconds_of(scenario.sleep.after_s)
+        row["wake"] = nanoseconds_of(scenario.sleep.wake_s)
+    row["node_factor"], row["rack_factor"] = scenario.spread.nodes, scenario.spread.racks
     row["window"], row["window_running"] = sizes.window, sizes.window_running
     row["rows"], row["all_rows"] = sizes.rows - 1, sizes.all_rows
     row["log_margin"] = log_margin(scenario)
@@ -225,22 +245,41 @@ def _machine(scenario: ClusterScenario, sizes: Sizes) -> np.ndarray:
     return record
 
 
+def _is_simple(scenario: ClusterScenario) -> bool:
+    """Return whether only numbers of GPUs and times decide who may be chosen."""
+    free_of_rules = not scenario.quotas and scenario.power.budget_w is None and scenario.preemption is None
+    usual = scenario.compat is None and scenario.backfill in ("strict", "easy")
+    return scenario.placement == "flat" and free_of_rules and usual
+
+
 def _nodes(scenario: ClusterScenario) -> np.ndarray:
     rows = []
     racks = 0
-    for number, kind in enumerate(scenario.nodes):
+    for number, kind in enumerate(scenario.kinds):
         size = kind.rack_size or kind.count
-        rows += [(number, racks + node // size, kind.gpus) for node in range(kind.count)]
+        saved = saved_milliwatts(scenario, kind)
+        rows += [(number, racks + node // size, kind.gpus, saved) for node in range(kind.count)]
         racks += -(-kind.count // size)
     return np.array(rows, k.NODE)
 
 
 def _levels(scenario: ClusterScenario) -> np.ndarray:
-    levels = np.zeros((len(scenario.nodes), 1 + len(caps_of(scenario.nodes[0]))), k.LEVEL)
+    levels = np.zeros((len(scenario.kinds), 1 + len(caps_of(scenario.kinds[0]))), k.LEVEL)
     levels["power"] = level_milliwatts(scenario)
-    for row, kind in zip(levels, scenario.nodes, strict=True):
+    for row, kind in zip(levels, scenario.kinds, strict=True):
         row["factor"] = [time / kind.speed for time in (1.0, *(cap.time for cap in caps_of(kind)))]
     return levels
+
+
+def _wasted(workload: Workload, largest: int) -> np.ndarray:
+    """Return, by the number of free GPUs of a node, how many of them are useless, summed over the workload's jobs.
+
+    All are to a job that wants more than there are; jobs that want more than any node has want whole nodes. After the
+    fragmentation of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023).
+    """
+    sizes = np.bincount(np.minimum(workload.gpus, largest), minlength=largest + 1)
+    free = np.arange(largest + 1)
+    return np.asarray(free * (len(workload) - np.cumsum(sizes)), np.int64)
 
 
 def _parts(scenario: ClusterScenario, total: int, jobs: int) -> np.ndarray:

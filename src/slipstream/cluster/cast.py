@@ -13,7 +13,7 @@ def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
     """Return the names of all GPUs, by node."""
     names = []
     node = 0
-    for kind in scenario.nodes:
+    for kind in scenario.kinds:
         for _ in range(kind.count):
             names += [f"{kind.name} {node}:{gpu}" for gpu in range(kind.gpus)]
             node += 1
@@ -22,7 +22,7 @@ def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
 
 def level_names(scenario: ClusterScenario) -> tuple[str, ...]:
     """Return the names of the levels."""
-    return ("no cap", *(f"{cap.watts:g} W" for cap in caps_of(scenario.nodes[0])))
+    return ("no cap", *(f"{cap.watts:g} W" for cap in caps_of(scenario.kinds[0])))
 
 
 def cast(scenario: ClusterScenario) -> Cast:

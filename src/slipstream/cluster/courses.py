@@ -12,6 +12,7 @@ from slipstream.cluster.places import (
     give_place_back,
     log_place,
     power_of,
+    setup_of,
     stretched,
     take_place,
 )
@@ -50,9 +51,21 @@ def pass_time(spec, state, lane, time):
         terms[lane, WAIT_HOURS] += header.waiting * hours
         terms[lane, UTILISATION] += busy * hours
         terms[lane, ENERGY] += header.power * 1e-6 * hours
+        if spec.machine[0].has_sleep:
+            save_asleep(spec, state, lane, time)
         terms[lane, UNFAIRNESS] += (1.0 - jain(header)) * hours
         header.busy_hours += busy * hours
         header.now = time
+
+
+@kernel
+def save_asleep(spec, state, lane, time):
+    """Take what sleeping nodes do not draw from the energy until a time."""
+    for node in range(spec.machine[0].nodes):
+        if state.idle[lane, node] >= 0:
+            since = max(state.lanes[lane].now, state.idle[lane, node] + spec.machine[0].sleep_after)
+            if time > since:
+                state.terms[lane, ENERGY] -= spec.nodes[node].saved * 1e-6 * (float(time - since) * PER_HOUR)
 
 
 @inlined
@@ -109,6 +122,7 @@ def submit(spec, state, lane):
     own.attained = 0
     own.interrupted = 0
     own.slot = -1
+    own.log_of = -1
     own.start = -1
     own.piece = -1
     own.node = -1
@@ -152,6 +166,7 @@ def start(spec, state, lane, place, level, nodes):
     own = state.jobs[lane, job]
     own.factor = factor_of(spec, state, lane, nodes, level)
     own.power = power_of(spec, state, lane, own.gpus, nodes, level)
+    own.setup = setup_of(spec, state, lane, own, nodes)
     if spec.machine[0].placement != FLAT:
         take_place(state, lane, job, nodes)
     dequeue(state, lane, place)
@@ -161,7 +176,6 @@ def start(spec, state, lane, place, level, nodes):
     own.start = header.now
     own.turn = header.turns if spec.machine[0].compat else job
     header.turns += 1
-    own.setup = spec.machine[0].cost if own.interrupted > 0 else 0
     own.end = header.now + own.setup + stretched(own.left, own.factor)
     own.expected_end = header.now + own.setup + stretched(expected_left(own), own.factor)
     header.rate -= 1.0 / own.bound
@@ -184,7 +198,7 @@ def release(spec, state, lane, job):
     own = state.jobs[lane, job]
     leave_running(state, lane, job)
     if spec.machine[0].placement != FLAT:
-        give_place_back(state, lane, job)
+        give_place_back(spec, state, lane, job)
     header.free += own.gpus
     header.power -= own.power
     hold_gpus(state, lane, own.user, -own.gpus)

@@ -173,6 +173,27 @@ def can_be_interrupted(spec, state, lane, job):
 
 
 @kernel
+def list_simple_rows(spec, state, lane, first):
+    """List the rows that start a job where only numbers of GPUs and times count; return where the list ends."""
+    header = state.lanes[lane]
+    queue, candidates = state.queue[lane], state.candidates[lane]
+    reserved, free, extra = header.reserved, header.free, header.extra
+    in_time = header.shadow - header.now
+    factor = spec.levels[0, 0].factor
+    count = first
+    for place in range(header.waiting):
+        row = queue[place]
+        if reserved >= 0:
+            if row.gpus > free or row.job == reserved:
+                continue
+            if row.gpus > extra and stretched(row.expected, factor) > in_time:
+                continue
+        candidates[count] = row.job
+        count += 1
+    return count
+
+
+@kernel
 def list_rows(spec, state, lane):
     """List the rows of a choice in the second half of the list, in their order."""
     machine = spec.machine[0]
@@ -180,15 +201,19 @@ def list_rows(spec, state, lane):
     first = state.candidates.shape[1] // 2
     count, jobs = first, 0
     if header.free > 0 or (header.reserved < 0 and (machine.hold or machine.preemption)):
-        for place in range(header.waiting):
-            job = state.queue[lane, place].job
-            before = count
-            for level in range(machine.levels):
-                if is_start_row(spec, state, lane, job, level):
-                    state.candidates[lane, count] = job * machine.levels + level
-                    count += 1
-            if count > before:
-                jobs += 1
+        if machine.simple and machine.levels == 1 and (header.reserved < 0 or machine.backfill == EASY):
+            count = list_simple_rows(spec, state, lane, first)
+            jobs = count - first
+        else:
+            for place in range(header.waiting):
+                job = state.queue[lane, place].job
+                before = count
+                for level in range(machine.levels):
+                    if is_start_row(spec, state, lane, job, level):
+                        state.candidates[lane, count] = job * machine.levels + level
+                        count += 1
+                if count > before:
+                    jobs += 1
     header.start_jobs = jobs
     header.starts = count - first
     if machine.preemption:
@@ -435,6 +460,7 @@ def clear(spec, state, lane):
     """Let all nodes be free, and no user hold anything."""
     for node in range(state.free.shape[1]):
         state.free[lane, node] = spec.nodes[node].gpus
+        state.idle[lane, node] = 0
     for piece in range(state.pieces.shape[1]):
         state.pieces[lane, piece].next = piece + 1
     for user in range(state.users.shape[1]):

@@ -77,7 +77,7 @@ class _Books(Books):
         most = self.scenario.gpus if self.flat else self.sizes[node]
         self.demand(gpus > 0 and self.taken[node] <= most, f"{self.taken[node]} GPUs of {most} are taken")
         name = self.workload.users[self.workload.user[self.place[job]]]
-        quota = self.scenario.quotas.get(name, self.scenario.gpus)
+        quota = self.scenario.limits.get(name, self.scenario.gpus)
         held = self.held[int(self.workload.user[self.place[job]])]
         self.demand(held <= quota, f"user '{name}' holds {held} GPUs: expected at most {quota}")
         budget = self.scenario.power.budget_w

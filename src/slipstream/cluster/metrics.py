@@ -10,6 +10,7 @@ from slipstream.cluster.build import built, idle_milliwatts, level_milliwatts
 from slipstream.cluster.scenario import ClusterScenario
 from slipstream.cluster.state import BOUND_S
 from slipstream.core.eventlog import ARRIVAL, FINISH, PREEMPT, START, TAKE
+from slipstream.core.parts import nanoseconds_of
 
 HOUR_NS = 3.6e12
 GAINS = ("throughput", "utilisation")
@@ -102,8 +103,38 @@ def busy_gpus(spans: Spans) -> tuple[np.ndarray, np.ndarray]:
 def power_w(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
     """Return when the power of the cluster changed, and what it was from then on, in watts."""
     more = _added_milliwatts(scenario, events, spans) / 1e3
-    times = np.concatenate(([0], spans.start, spans.end))
-    return steps_of(times, np.concatenate(([idle_milliwatts(scenario) / 1e3], more, -more)))
+    asleep, woken, saved = sleeps_of(scenario, events, spans)
+    times = np.concatenate(([0], spans.start, spans.end, asleep, woken))
+    return steps_of(times, np.concatenate(([idle_milliwatts(scenario) / 1e3], more, -more, -saved, saved)))
+
+
+def sleeps_of(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return when nodes fell asleep, when they woke, and the watts that each saved meanwhile."""
+    if scenario.sleep is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    nodes, after, end = built(scenario).spec["nodes"], nanoseconds_of(scenario.sleep.after_s), end_of(events)
+    pieces, begin, stop = pieces_of(events, spans)
+    found = []
+    for node, saved in enumerate((nodes["saved"] / 1e3).tolist()):
+        here = pieces["resource"] == node
+        since = 0
+        # By start; a node is at work from the first start to the latest end of those that overlap.
+        for start, finish in sorted(zip(begin[here].tolist(), stop[here].tolist(), strict=True)):
+            if start > since + after:
+                found.append((since + after, start, saved))
+            since = max(since, finish)
+        if end > since + after:
+            found.append((since + after, end, saved))
+    columns = np.array(found).reshape(-1, 3)
+    return columns[:, 0].astype(np.int64), columns[:, 1].astype(np.int64), columns[:, 2]
+
+
+def pieces_of(events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what jobs had of each node, and from when to when."""
+    takes = events["kind"] == TAKE
+    # The pieces of a place follow its start.
+    owner = np.cumsum(events["kind"] == START)[takes] - 1
+    return events[takes], spans.start[owner], spans.end[owner]
 
 
 def _added_milliwatts(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> np.ndarray:
@@ -160,9 +191,7 @@ def fragmentation(scenario: ClusterScenario, events: np.ndarray, spans: Spans, e
     if scenario.placement == "flat" or not end:
         return 0.0
     sizes = built(scenario).spec["nodes"]["gpus"].astype(np.int64)
-    pieces = events[events["kind"] == TAKE]
-    owner = np.cumsum(events["kind"] == START)[events["kind"] == TAKE] - 1
-    begin, stop = spans.start[owner], spans.end[owner]
+    pieces, begin, stop = pieces_of(events, spans)
     broken = 0.0
     for node in np.unique(pieces["resource"]).tolist():
         here = pieces["resource"] == node

@@ -11,7 +11,7 @@ from slipstream.cluster import features as f
 from slipstream.cluster.backfill import most_power
 from slipstream.cluster.courses import done_since_start, fits, jain
 from slipstream.cluster.kernel import advance, may_wait, reset, resume
-from slipstream.cluster.places import stretched
+from slipstream.cluster.places import sleeps, stretched
 from slipstream.cluster.state import (
     BOUND_S,
     EASY,
@@ -61,11 +61,17 @@ def write_row(spec, state, lane, code, rank, row, image):
     in_time = header.reserved >= 0 and machine.backfill == EASY and header.now + expected <= header.shadow
     put(row, image, f.GPUS_SHARE, gpus / machine.gpus)
     put(row, image, f.EXPECTED, expected)
-    put(row, image, f.LOG_EXPECTED, math.log10(seconds))
-    put(row, image, f.LOG_AREA, math.log10(seconds * gpus))
+    if own.log_of != expected:
+        # Logarithms take most of the time that a row takes, and these hardly ever change.
+        own.log_of = expected
+        own.log_expected = math.log10(seconds)
+        own.log_area = math.log10(seconds * gpus)
+    put(row, image, f.LOG_EXPECTED, own.log_expected)
+    put(row, image, f.LOG_AREA, own.log_area)
     put(row, image, f.WAITED, header.now - own.submit)
-    put(row, image, f.LOG_WAITED, math.log10(waited + 1.0))
-    put(row, image, f.LOG_SLOWDOWN, math.log10(max(1.0, (waited + seconds) / bound)))
+    put(row, image, f.LOG_WAITED, math.log10(waited + 1.0) if waited > 0.0 else 0.0)
+    slowdown = (waited + seconds) / bound
+    put(row, image, f.LOG_SLOWDOWN, math.log10(slowdown) if slowdown > 1.0 else 0.0)
     put(row, image, f.FITS, 1.0 if can_start else 0.0)
     put(row, image, f.LEAVES_SHARE, (header.free - gpus) / machine.gpus if can_start else 0.0)
     put(row, image, f.BEFORE_SHADOW, 1.0 if in_time else 0.0)
@@ -106,7 +112,7 @@ def summarise(spec, state, lane, sheet, slot):
     put(row, image, f.SHADOW_IN, header.shadow - header.now if shadowed else 0)
     put(row, image, f.EXTRA_SHARE, header.extra / machine.gpus if shadowed else 0.0)
     put(row, image, f.TO_COME, (machine.jobs - header.arrived) / machine.jobs)
-    put(row, image, f.POWER, header.power)
+    put(row, image, f.POWER, header.power - asleep_power(spec, state, lane))
     put(row, image, f.POWER_LEFT, 1.0 - header.power / machine.budget if machine.has_budget else 1.0)
     put(row, image, f.USERS, header.active_users)
     put(row, image, f.JAIN, jain(header))
@@ -121,6 +127,17 @@ def summarise(spec, state, lane, sheet, slot):
         put(row, image, f.ACTIVE_USERS, header.active_users)
         put(row, image, f.PARAMETER, header.parameter)
         put(row, image, f.COIN, core.toss_coin(header))
+
+
+@kernel
+def asleep_power(spec, state, lane):
+    """Return what nodes that sleep now do not draw."""
+    saved = 0
+    if spec.machine[0].has_sleep:
+        for node in range(spec.machine[0].nodes):
+            if sleeps(spec, state, lane, node):
+                saved += spec.nodes[node].saved
+    return saved
 
 
 @kernel

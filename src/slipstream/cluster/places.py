@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slipstream.cluster.state import BEST_FIT, CONSOLIDATE, FIRST_FIT, FLAT
+from slipstream.cluster.state import BEST_FIT, CONSOLIDATE, FGD, FIRST_FIT, FLAT
 from slipstream.core.eventlog import TAKE
 from slipstream.core.jit import inlined, kernel
 from slipstream.core.lanes import record
@@ -27,19 +27,25 @@ def find_place(spec, state, lane, free, gpus, which):
         return 1
     if placement == BEST_FIT:
         return fill_from_emptiest(spec, state, lane, free, gpus, which)
-    if placement == CONSOLIDATE and gpus > spec.machine[0].largest_node:
+    if placement in (CONSOLIDATE, FGD) and gpus > spec.machine[0].largest_node:
         return fill_whole_nodes(spec, state, lane, free, gpus, which)
     return 0
 
 
 @kernel
 def tightest_node(spec, plan, lane, free, gpus, which, taken):
-    """Return the node with the fewest free GPUs that has enough and is none of those taken, -1 if there is none."""
-    best = -1
+    """Return the node with the fewest free GPUs that has enough and is none of those taken, -1 if there is none.
+
+    Under `fgd` it is the one on which the fewest become useless.
+    """
+    best, least = -1, 0
+    gradient = spec.machine[0].placement == FGD
     for node in range(spec.machine[0].nodes):
         here = free[lane, node]
-        if here >= gpus and (best < 0 or here < free[lane, best]) and not is_taken(plan, lane, which, taken, node):
-            best = node
+        if here >= gpus:
+            cost = spec.wasted[here - gpus] - spec.wasted[here] if gradient else here
+            if (best < 0 or cost < least) and not is_taken(plan, lane, which, taken, node):
+                best, least = node, cost
     return best
 
 
@@ -165,6 +171,7 @@ def take_place(state, lane, job, nodes):
         piece.next = own.piece
         own.piece = number
         state.free[lane, found.node] -= found.gpus
+        state.idle[lane, found.node] = -1
     own.node = state.plan[lane, NOW, 0].node
 
 
@@ -179,8 +186,27 @@ def log_place(state, lane, job):
         number = piece.next
 
 
+@inlined
+def sleeps(spec, state, lane, node):
+    """Return whether a node sleeps now."""
+    since = state.idle[lane, node]
+    return since >= 0 and state.lanes[lane].now - since >= spec.machine[0].sleep_after
+
+
 @kernel
-def give_place_back(state, lane, job):
+def setup_of(spec, state, lane, own, nodes):
+    """Return how long a job gets no further after a start at the place of so many nodes that was found."""
+    machine = spec.machine[0]
+    setup = machine.cost if own.interrupted > 0 else 0
+    if machine.has_sleep:
+        for place in range(nodes):
+            if sleeps(spec, state, lane, state.plan[lane, NOW, place].node):
+                return setup + machine.wake
+    return setup
+
+
+@kernel
+def give_place_back(spec, state, lane, job):
     """Let the GPUs of a job be free."""
     header = state.lanes[lane]
     number = state.jobs[lane, job].piece
@@ -188,6 +214,8 @@ def give_place_back(state, lane, job):
         piece = state.pieces[lane, number]
         following = piece.next
         state.free[lane, piece.node] += piece.gpus
+        if state.free[lane, piece.node] == spec.nodes[piece.node].gpus:
+            state.idle[lane, piece.node] = header.now
         piece.next = header.free_piece
         header.free_piece = number
         number = following

@@ -69,6 +69,11 @@ class Ordered(Heuristic):
 
     order: int = orders.FIFO
 
+    def scores(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> dict[int, float]:
+        """Return the score of every row that starts a job, the greatest first in the order."""
+        starts = [row for row in np.flatnonzero(mask).tolist() if rows[row, START] == 1.0]
+        return {row: -float(score_of_row(global_row, rows[row], self.order)) for row in starts}
+
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
         from slipstream.cluster.sweep import run_in_order

@@ -20,6 +20,7 @@ Seconds = Annotated[float, Field(ge=0.0, le=LONGEST_S)]
 PositiveTime = Annotated[float, Field(ge=1e-9, le=LONGEST_S)]
 Watts = Annotated[float, Field(ge=0.0, le=1e6)]
 Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
+PartOfGpu = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
 # Where jobs come from
@@ -59,7 +60,10 @@ class Helios(Cut):
 
 
 class Openb(Cut):
-    """Pods of Alibaba's 2023 GPU cluster (openb) as CSV; the class of service is the user."""
+    """Pods of Alibaba's 2023 GPU cluster (openb) as CSV; the class of service is the user.
+
+    Those that share a GPU need nodes with `slices`.
+    """
 
     kind: Literal["openb"]
     path: Name
@@ -71,8 +75,8 @@ class ListedJob(Part):
 
     submit_s: Seconds
     """When it comes."""
-    gpus: Gpus = 1
-    """How many it wants, all at once."""
+    gpus: Gpus | PartOfGpu = 1
+    """How many it wants, all at once, or what part of one; parts need nodes with `slices`."""
     run_s: PositiveTime
     """What it takes at speed 1."""
     requested_s: PositiveTime | None = None
@@ -110,6 +114,8 @@ class Lublin(Generated):
     """GPUs of the largest job."""
     load: float = Field(default=0.8, ge=0.01, le=10.0)
     """Work that comes per second, as a share of `largest` GPUs; stretches the gaps."""
+    as_published: bool = False
+    """Whether sizes, long run times and the hours of the day are drawn as the authors' program draws them."""
 
 
 class SyntheticJobs(Generated):
@@ -166,6 +172,8 @@ class NodeKind(Part):
     """How many."""
     gpus: Gpus = 8
     """GPUs of each."""
+    slices: int = Field(default=1, ge=1, le=1000)
+    """Parts that each GPU can be shared out in; the same for all kinds."""
     speed: float = Field(default=1.0, ge=0.001, le=1000.0)
     """Work per second; run times are those at speed 1."""
     rack_size: int | None = Field(default=None, ge=1, le=MOST_NODES)
@@ -178,6 +186,8 @@ class NodeKind(Part):
     """Power of the rest of a node, always."""
     caps: Annotated[list[Cap], Field(max_length=15)] | Literal["v100", "a40", "rtx6000", "p100"] = Field(default=[])
     """Power caps to choose from beside none, in the order of the rows, or the measured ones of a GPU by its name."""
+
+    newer_keys: ClassVar[tuple[str, ...]] = ("slices",)
 
 
 class Locality(Part):
@@ -213,6 +223,17 @@ class Power(Part):
         Field(default=[400.0])
     )
     """Likewise."""
+
+
+class Sleep(Part):
+    """Nodes without jobs go to sleep."""
+
+    after_s: Seconds = 300.0
+    """For how long a node has no job before it does."""
+    watts: Watts = 10.0
+    """Power of a node that sleeps, with all its GPUs."""
+    wake_s: Seconds = 60.0
+    """Time that a job on such a node spends before it gets any further."""
 
 
 class Episode(Part):
@@ -261,8 +282,9 @@ class ClusterScenario(Part):
     description: str = ""
     nodes: Annotated[list[NodeKind], Field(min_length=1, max_length=64)]
     """The cluster, in the order of the nodes' numbers."""
-    placement: Literal["flat", "first-fit", "best-fit", "consolidate"] = "flat"
-    """Where a job's GPUs are: nowhere in particular, on the lowest nodes, on the fullest, or together or not at all."""
+    placement: Literal["flat", "first-fit", "best-fit", "consolidate", "fgd"] = "flat"
+    """Where a job's GPUs are: nowhere in particular, on the lowest nodes, on the fullest, together or not at all, or,
+    together too, where least becomes useless to the jobs of this workload (fragmentation gradient descent)."""
     locality: Locality = Locality()
     """What spreading costs; nothing if flat."""
     backfill: Backfill = "easy"
@@ -275,6 +297,8 @@ class ClusterScenario(Part):
     """None if absent."""
     power: Power = Power()
     """Budget, price and CO2."""
+    sleep: Sleep | None = None
+    """Nodes never sleep if absent."""
     jobs: JobSource
     """What comes."""
     episode: Episode | None = None
@@ -284,30 +308,56 @@ class ClusterScenario(Part):
     reward: ClusterReward = ClusterReward()
     window: ClusterWindow = ClusterWindow()
 
-    newer_keys: ClassVar[tuple[str, ...]] = ()
+    newer_keys: ClassVar[tuple[str, ...]] = ("sleep",)
 
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @property
+    def slices(self) -> int:
+        """Parts that each GPU can be shared out in."""
+        return self.nodes[0].slices
+
+    @property
+    def kinds(self) -> list[NodeKind]:
+        """The nodes as the machine has them: where GPUs are shared out in slices, each is a node, its slices GPUs."""
+        return self.nodes if self.slices == 1 else [_sliced(kind) for kind in self.nodes]
+
+    @property
     def gpus(self) -> int:
-        """GPUs of the cluster."""
-        return sum(kind.count * kind.gpus for kind in self.nodes)
+        """GPUs of the cluster, or slices of them."""
+        return sum(kind.count * kind.gpus * kind.slices for kind in self.nodes)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Quotas, in GPUs or slices of them."""
+        return {user: quota * self.slices for user, quota in self.quotas.items()}
+
+    @property
+    def spread(self) -> Locality:
+        """What spreading costs on the nodes as the machine has them: slices of one real node are one rack."""
+        return self.locality if self.slices == 1 else Locality(racks=self.locality.nodes)
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults and caps filled in, and jobs by the digest of what they are."""
         from slipstream.cluster.arrivals import digest_of_jobs
         from slipstream.cluster.caps import caps_of
 
-        data = self.model_dump(mode="json")
-        for written, kind in zip(data["nodes"], self.nodes, strict=True):
-            written["caps"] = [cap.model_dump(mode="json") for cap in caps_of(kind)]
+        data = self.lasting()
+        caps = [[cap.model_dump(mode="json") for cap in caps_of(kind)] for kind in self.nodes]
+        data["nodes"] = [{**kind.lasting(), "caps": own} for kind, own in zip(self.nodes, caps, strict=True)]
         data["jobs"] = digest_of_jobs(self)
         return data
 
     @model_validator(mode="after")
     def _parts_agree(self) -> ClusterScenario:
-        if self.gpus > MOST_GPUS or sum(kind.count for kind in self.nodes) > MOST_NODES:
+        if len({kind.slices for kind in self.nodes}) > 1:
+            _refuse("nodes have GPUs in different numbers of slices: expected the same for each kind")
+        if self.gpus > MOST_GPUS or sum(kind.count for kind in self.kinds) > MOST_NODES:
             _refuse("nodes: {found} GPUs: expected at most {most}", found=self.gpus, most=MOST_GPUS)
+        if self.placement == "flat" and (self.slices > 1 or self.sleep is not None):
+            _refuse("placement 'flat' with slices or sleep: expected one that knows nodes")
+        if self.slices > 1 and self.sleep is not None:
+            _refuse("sleep with slices: expected one of them")
         if self.placement == "flat" and len(self.nodes) > 1:
             _refuse("placement 'flat' with {found} kinds of nodes: expected one kind", found=len(self.nodes))
         if len({_levels(kind) for kind in self.nodes}) > 1:
@@ -326,6 +376,13 @@ class ClusterScenario(Part):
             _refuse("compat: expected placement 'flat', no preemption, no power budget, no quotas and no caps")
         if self.backfill not in ("strict", "easy") or not self.hold:
             _refuse("compat: expected backfill 'strict' or 'easy', and hold")
+
+
+def _sliced(kind: NodeKind) -> NodeKind:
+    """Return nodes of one GPU each, its slices in place of GPUs; real nodes are racks."""
+    watts = {name: getattr(kind, name) / kind.slices for name in ("idle_w", "busy_w")}
+    sizes = {"count": kind.count * kind.gpus, "gpus": kind.slices, "rack_size": kind.gpus, "slices": 1}
+    return kind.model_copy(update={**sizes, **watts, "node_w": kind.node_w / kind.gpus})
 
 
 def _levels(kind: NodeKind) -> int:

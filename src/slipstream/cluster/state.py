@@ -11,7 +11,7 @@ from slipstream.core.lanes import LANE_FIELDS
 from slipstream.core.structs import struct
 from slipstream.core.window import LIST_FIELDS, ROW_FIELDS
 
-FLAT, FIRST_FIT, BEST_FIT, CONSOLIDATE = range(4)
+FLAT, FIRST_FIT, BEST_FIT, CONSOLIDATE, FGD = range(5)
 STRICT, GREEDY, EASY, CONSERVATIVE = range(4)
 WAITING, RUNNING, ENDED = range(3)
 SLOWDOWN, WAIT_HOURS, THROUGHPUT, UTILISATION, ENERGY, UNFAIRNESS = range(6)
@@ -32,13 +32,17 @@ MACHINE = np.dtype(
         ("hold", "i8"),
         ("compat", "i8"),
         ("preemption", "i8"),
+        ("simple", "i8"),  # 1 if only numbers of GPUs and times count, under strict or EASY rules
         ("cost", "i8"),
         ("least_run", "i8"),
         ("round_length", "i8"),  # 0 if there are none
         ("has_quotas", "i8"),
         ("has_budget", "i8"),
         ("budget", "i8"),
-        ("idle_power", "i8"),  # of the whole cluster
+        ("idle_power", "i8"),  # of the whole cluster, all nodes awake
+        ("has_sleep", "i8"),
+        ("sleep_after", "i8"),
+        ("wake", "i8"),
         ("node_factor", "f8"),
         ("rack_factor", "f8"),
         ("window", "i8"),  # waiting jobs that an observation has room for
@@ -54,7 +58,8 @@ MACHINE = np.dtype(
     ],
     align=True,
 )
-NODE = np.dtype([("kind", "i4"), ("rack", "i4"), ("gpus", "i4")], align=True)
+NODE = np.dtype([("kind", "i4"), ("rack", "i4"), ("gpus", "i4"), ("saved", "i8")], align=True)
+"""saved: what it draws less while it sleeps."""
 LEVEL = np.dtype([("factor", "f8"), ("power", "i8")], align=True)
 """factor: time over speed; power: what a GPU at work adds."""
 JOB = np.dtype(
@@ -125,6 +130,9 @@ JOB_STATE = np.dtype(
         ("power", "i8"),
         ("factor", "f8"),
         ("bound", "f8"),  # max(run, 10 s), in seconds
+        ("log_of", "i8"),  # expected time whose logarithms are known
+        ("log_expected", "f8"),
+        ("log_area", "f8"),
         ("turn", "i8"),  # among jobs that end at the same time
         ("slot", "i8"),  # point at which it got its slot
         ("gpus", "i4"),
@@ -155,7 +163,8 @@ class ClusterSpecType(types.StructRef):
 class ClusterSpec(structref.StructRefProxy):
     """What does not change.
 
-    machine (1), nodes (N), levels (K, C) by kind of node, jobs (T) of the workload, parts (3), users (U).
+    machine (1), nodes (N), levels (K, C) by kind of node, jobs (T) of the workload, parts (3), users (U),
+    wasted (G + 1) by the free GPUs of a node.
     """
 
 
@@ -167,12 +176,13 @@ class ClusterState(structref.StructRefProxy):
     """What changes.
 
     lanes (L), jobs (L, J), queue (L, J) in order, running (L, R) by expected end, ends (L, R) a heap, free (L, N),
-    later (L, N) at the shadow time, plan (L, 2, N) two places, pieces (L, P) of places, profile (L, S), users (L, U),
-    candidates (L, 2 (J * C + R)) in order and as they were found, small (L, W), terms (L, 6), log (L, rows).
+    idle (L, N) since when, -1 if at work, later (L, N) at the shadow time, plan (L, 2, N) two places, pieces (L, P) of
+    places, profile (L, S), users (L, U), candidates (L, 2 (J * C + R)) in order and as they were found, small (L, W),
+    terms (L, 6), log (L, rows).
     """
 
 
-SPEC_FIELDS = ["machine", "nodes", "levels", "jobs", "parts", "users"]
+SPEC_FIELDS = ["machine", "nodes", "levels", "jobs", "parts", "users", "wasted"]
 STATE_FIELDS = [
     "lanes",
     "jobs",
@@ -180,6 +190,7 @@ STATE_FIELDS = [
     "running",
     "ends",
     "free",
+    "idle",
     "later",
     "plan",
     "pieces",
@@ -195,14 +206,29 @@ struct(ClusterStateType, ClusterState, STATE_FIELDS)
 
 
 @entry
-def make_spec(machine, nodes, levels, jobs, parts, users):
-    return ClusterSpec(machine, nodes, levels, jobs, parts, users)
+def make_spec(machine, nodes, levels, jobs, parts, users, wasted):
+    return ClusterSpec(machine, nodes, levels, jobs, parts, users, wasted)
 
 
 @entry
 def make_state(
-    lanes, jobs, queue, running, ends, free, later, plan, pieces, profile, users, candidates, small, terms, log
+    lanes, jobs, queue, running, ends, free, idle, later, plan, pieces, profile, users, candidates, small, terms, log
 ):
     return ClusterState(
-        lanes, jobs, queue, running, ends, free, later, plan, pieces, profile, users, candidates, small, terms, log
+        lanes,
+        jobs,
+        queue,
+        running,
+        ends,
+        free,
+        idle,
+        later,
+        plan,
+        pieces,
+        profile,
+        users,
+        candidates,
+        small,
+        terms,
+        log,
     )

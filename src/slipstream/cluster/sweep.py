@@ -24,7 +24,7 @@ from slipstream.cluster.kernel import (
 from slipstream.cluster.orders import FIRST_THAT_MOVES, score_of_job
 from slipstream.cluster.places import stretched
 from slipstream.cluster.queues import sort_queue
-from slipstream.cluster.state import CONSERVATIVE, EASY, FLAT, GREEDY
+from slipstream.cluster.state import CONSERVATIVE, EASY, GREEDY
 from slipstream.core.jit import entry, kernel
 from slipstream.core.lanes import ASKING, LOG_FULL, log_is_full
 
@@ -113,7 +113,6 @@ def pass_reserved(spec, state, lane, place):
     machine = spec.machine[0]
     header = state.lanes[lane]
     queue = state.queue[lane]
-    simple = machine.placement == FLAT and not machine.has_budget and not machine.has_quotas and not machine.preemption
     factor = spec.levels[0, 0].factor
     while place < header.waiting and header.free > 0:
         row = queue[place]
@@ -125,7 +124,7 @@ def pass_reserved(spec, state, lane, place):
             find_shadow(spec, state, lane)
         job = row.job
         nodes = 0
-        if simple:
+        if machine.simple:
             if row.gpus <= header.extra or header.now + stretched(row.expected, factor) <= header.shadow:
                 nodes = 1
         elif may_be_chosen(spec, state, lane, job, 0):

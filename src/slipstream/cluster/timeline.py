@@ -6,8 +6,9 @@ import heapq
 
 import numpy as np
 
+from slipstream.cluster import features as f
 from slipstream.cluster.build import built
-from slipstream.cluster.cast import cast
+from slipstream.cluster.cast import cast, level_names
 from slipstream.cluster.laws import check
 from slipstream.cluster.metrics import end_of, jobs_of, spans_of
 from slipstream.cluster.scenario import ClusterScenario
@@ -47,7 +48,19 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
         slice_variant=spans.level[span],
         slice_start=spans.start[span],
         slice_end=spans.end[span],
+        by_task=True,
     )
+
+
+def row_name(scenario: ClusterScenario, line: Timeline, row: np.ndarray) -> str:
+    """Return which job a raw row starts, reserves for or interrupts; nothing for the row that waits."""
+    if row[f.DISPATCH] != 1.0:
+        return ""
+    job, gpus, level = int(row[f.JOB]), int(row[f.GPUS]), int(row[f.LEVEL])
+    verb = "interrupt" if row[f.INTERRUPT] == 1.0 else "start" if row[f.FITS] == 1.0 else "reserve for"
+    unit = "GPU" if scenario.slices == 1 else "slice"
+    cap = f", {level_names(scenario)[level]}" if level else ""
+    return f"{verb} job {job} of {line.tasks[int(line.task[job])]}, {gpus} {unit}{'' if gpus == 1 else 's'}{cap}"
 
 
 def _waits(

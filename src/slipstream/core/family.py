@@ -14,8 +14,8 @@ import numpy as np
 
 from slipstream.core.bracket import Bracket
 from slipstream.core.cast import Cast
+from slipstream.core.charts import Chart, Picture
 from slipstream.core.features import FeatureTable, GraphShape
-from slipstream.core.pictures import Picture
 from slipstream.core.timeline import Timeline
 from slipstream.errors import InputError
 
@@ -155,14 +155,23 @@ class Family(ABC):
         found: Timeline = self._room("timeline").timeline(scenario, events)
         return found
 
+    def charts(self, scenario: Any, events: np.ndarray) -> list[Chart | Picture]:
+        """Return what else this field looks at, from the event log of one episode, for pictures."""
+        return []
+
+    def row_name(self, scenario: Any, timeline: Timeline, row: np.ndarray) -> str:
+        """Return what taking a raw row would do, in words; nothing where the events that follow tell."""
+        return ""
+
+    @property
+    def tradeoffs(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of metrics between which policies trade."""
+        return ()
+
     def cast(self, scenario: Any) -> Cast:
         """Return the names and expectations that a picture of a run under way starts from."""
         found: Cast = self._room("cast").cast(scenario)
         return found
-
-    def pictures(self, scenario: Any, events: np.ndarray) -> tuple[Picture, ...]:
-        """Return what a report draws of an episode besides what it draws of every family."""
-        return ()
 
     @property
     def generator(self) -> Generator | None:

@@ -39,6 +39,9 @@ class Timeline:
     slice_start: np.ndarray  # (slices) ascending
     slice_end: np.ndarray  # (slices)
 
+    by_task: bool = False
+    """Whether bars have the colour of their task, as where jobs have no deadlines and tasks are their owners."""
+
     def waiting(self, jobs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return when the number of waiting jobs among `jobs` changed, and what it was from then on."""
         chosen = np.isin(self.wait_job, jobs)

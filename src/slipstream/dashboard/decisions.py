@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,14 @@ MOST_CANDIDATES = 64
 """Candidates of one choice that are shown."""
 EFFECTS = (START, DROP, PREEMPT, TAKE, MOVE)
 """Kinds of events that a choice brings about at once."""
+
+
+@runtime_checkable
+class Scoring(Protocol):
+    """A policy that can tell its scores although it is no rule."""
+
+    def scores(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> dict[int, float]:
+        """Return the score of every row that it gives one."""
 
 
 class Decisions:
@@ -132,7 +140,8 @@ class Decisions:
             effects = self._effects(before, row)
             if row == chosen and len(effects):
                 agrees = bool(np.isin(effects[:1], self._recorded(int(effects["time"][0]))).all())
-            name = self._name(effects) or ("wait" if row == wait else f"candidate {row}")
+            told_by_row = family.row_name(self._recording.scenario, self._recording.timeline, rows[row])
+            name = told_by_row or self._name(effects) or ("wait" if row == wait else f"candidate {row}")
             values = [_readable(family.candidate_features.features[n], rows[row, n])[0] for n in columns]
             told = {"row": row, "name": name, "score": scores.get(row), "chosen": row == chosen, "values": values}
             candidates.append(told)
@@ -158,7 +167,9 @@ class Decisions:
             return self._logits(policy)
         chosen = int(policy.choose(global_row, rows, mask))
         scores: dict[int, float] = {}
-        if isinstance(policy, Heuristic) and policy.is_rule:
+        if isinstance(policy, Scoring):
+            scores = policy.scores(global_row, rows, mask)
+        elif isinstance(policy, Heuristic) and policy.is_rule:
             dispatch = self._recording.family.candidate_features.index("dispatch")
             for row in map(int, np.flatnonzero(mask)):
                 if policy.scores_all_rows or rows[row, dispatch] == 1.0:

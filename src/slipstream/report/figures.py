@@ -35,6 +35,7 @@ def gantt(run: Run) -> dict[str, Any]:
         "tasks": line.tasks,
         "variants": line.variants,
         "never": len(idle) > 0,
+        "by_task": line.by_task,
         "ran": slice_columns(line, unit, np.arange(len(line.slice_job))),
         "idle": idle_columns(line, unit, idle),
     }
@@ -115,7 +116,7 @@ def queues(run: Run) -> Figure:
         "colorbar": {"title": {"text": "jobs"}, "thickness": 12},
         "hovertemplate": "%{y}: up to %{z} waiting around %{x}<extra></extra>",
     }
-    layout = {"xaxis": _axis(f"time ({_unit([run])})"), "yaxis": _categories()}
+    layout = {"xaxis": axis(f"time ({_unit([run])})"), "yaxis": categories()}
     return {"data": [trace], "layout": {**layout, "height": 130 + 22 * len(rows)}}
 
 
@@ -132,15 +133,17 @@ def responses(run: Run) -> Figure:
         picks = np.unique(np.linspace(0, len(times) - 1, min(len(times), CURVE_POINTS)).round().astype(np.int64))
         share = (picks + 1) / own.sum()
         x = run.times(times[picks])
-        curves.append(_line([0, x[0], *x], [0, 0, *share.round(5).tolist()], name, task, line={"shape": "hv"}))
+        curves.append(line_of([0, x[0], *x], [0, 0, *share.round(5).tolist()], name, task, line={"shape": "hv"}))
+        if line.by_task:
+            continue
         allowed = np.median(line.deadline[own] - line.release[own])
         met = float((times <= allowed).sum() / own.sum())
         mark = {"size": 9, "symbol": "diamond"}
         more = {"mode": "markers", "marker": mark, "showlegend": False}
-        marks.append(_line(run.times(np.array([allowed])), [round(met, 5)], f"{name}: deadline", task, **more))
-    axis = _axis(f"time from release to finish ({_unit([run])})", rangemode="tozero")
-    share_axis = _axis("share of the task's jobs", range=[0, 1.03], tickformat=".0%")
-    return {"data": curves + marks, "layout": {"xaxis": axis, "yaxis": share_axis, "showlegend": True}}
+        marks.append(line_of(run.times(np.array([allowed])), [round(met, 5)], f"{name}: deadline", task, **more))
+    times_axis = axis(f"time from release to finish ({_unit([run])})", rangemode="tozero")
+    share_axis = axis("share of the task's jobs", range=[0, 1.03], tickformat=".0%")
+    return {"data": curves + marks, "layout": {"xaxis": times_axis, "yaxis": share_axis, "showlegend": True}}
 
 
 def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: bool) -> Figure:
@@ -160,12 +163,13 @@ def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: b
                 "hovertemplate": "%{y}: %{x" + (":.1%" if percent else ":.3f") + "}",
             }
         )
-    axis = _axis(metric.replace("_", " "), rangemode="tozero", tickformat=".0%" if percent else "")
-    layout = {"xaxis": axis, "yaxis": _categories(), "barmode": "group", "showlegend": len(runs) > 1}
+    across = axis(metric.replace("_", " "), rangemode="tozero", tickformat=".0%" if percent else "")
+    layout = {"xaxis": across, "yaxis": categories(), "barmode": "group", "showlegend": len(runs) > 1}
     return {"data": traces, "layout": {**layout, "height": 110 + len(names) * (10 + 14 * len(runs))}}
 
 
-def _line(x: list[float], y: list[Any], name: str, colour: int, **more: Any) -> Figure:
+def line_of(x: list[float], y: list[Any], name: str, colour: int, **more: Any) -> Figure:
+    """Return a line, or what else `more` makes of it, in a colour of the palette."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -177,11 +181,13 @@ def _line(x: list[float], y: list[Any], name: str, colour: int, **more: Any) -> 
     }
 
 
-def _axis(title: str, **more: Any) -> Figure:
+def axis(title: str, **more: Any) -> Figure:
+    """Return an axis with a title."""
     return {"title": {"text": title}, **more}
 
 
-def _categories() -> Figure:
+def categories() -> Figure:
+    """Return an axis of names, the first on top."""
     return {"type": "category", "autorange": "reversed", "fixedrange": True}
 
 

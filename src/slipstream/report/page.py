@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
-from slipstream.core.timeline import FATES
+from slipstream.core.charts import Chart, Picture
+from slipstream.core.timeline import FATES, Timeline
 from slipstream.errors import InputError
 from slipstream.evaluation import Evaluation
-from slipstream.report import figures
+from slipstream.report import charts, figures
 from slipstream.report.runs import Run, labels_of
 from slipstream.report.tables import decimals, figure, lower_is_better
 
@@ -35,11 +36,14 @@ def page(
     title: str | None = None,
     opening: str = "",
     marks: Sequence[dict[str, Any]] = (),
+    trainings: Mapping[str, Sequence[dict[str, Any]]] | None = None,
+    closing: str = "",
 ) -> str:
     """Return the report of one or more runs as HTML; `command` is the one that makes this page.
 
-    `opening`, which is HTML already, stands before the figures of the runs. `marks` are shown on the Gantt charts: each
-    has a time in the family's unit, a label, and a text to read where one points at it.
+    `opening` and `closing`, which are HTML already, stand before and behind the figures of the runs. `trainings` are
+    histories of trainings by name. `marks` are shown on the Gantt charts: each has a time in the family's unit, a
+    label, and a text to read where one points at it.
     """
     if len({run.scenario.family for run in runs}) > 1:
         raise InputError("the runs are of different families: expected runs of one family, which share their metrics")
@@ -53,7 +57,8 @@ def page(
         _gantts(runs, labels),
     ]
     sections += [_queues(runs, labels, pictures), _responses(runs, labels, pictures), _tasks(runs, labels, pictures)]
-    sections += [_own_pictures(runs, labels, pictures), _all_metrics(runs, labels)]
+    sections += [_charts(runs, labels, pictures), _tradeoffs(runs, pictures)]
+    sections += [_trainings(trainings or {}, pictures), closing, _all_metrics(runs, labels)]
     unit = runs[0].family.nanoseconds_per_unit
     data = {
         "unit": runs[0].family.time_unit,
@@ -227,24 +232,54 @@ def _figure(name: str, caption: str, label: str) -> str:
     return f'<figure>{heading}{text}<div class="plot" id="{name}" role="img" aria-label="{spoken}"></div></figure>'
 
 
+FATES_KEY = """<li><i style="background:var(--on-time)"></i>finished on time</li>
+<li><i style="background:var(--missed)"></i>missed its deadline</li>
+<li><i style="background:var(--open)"></i>still running at the end, deadline ahead</li>
+<li><i class="sign">▾</i>deadline of a job that ran here, red if missed</li>
+<li><i class="sign" style="color:var(--missed)">✕</i>left the queue without running</li>"""
+PAUSE_KEY = '\n<li><i class="sign">❙❙</i>interrupted, goes on later: point at it to see all its parts</li>'
+OWNERS = ("#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478")
+"""Colours of tasks on bars, as in charts.js; they repeat."""
+MOST_OWNERS = 16
+"""Tasks that the key of a chart names."""
+
+
+def _how_to_read(line: Timeline) -> str:
+    resource = escape(line.resources[0].split()[0])
+    if line.by_task:
+        return f"Each row is a {resource}; a bar is a job that had it, in the colour of whose it is."
+    return f"Each row is a {resource}; a bar is one job; red bars missed their deadline."
+
+
+def _owners(line: Timeline) -> str:
+    names = [
+        f'<li><i style="background:{OWNERS[place % len(OWNERS)]}"></i>{escape(name)}</li>'
+        for place, name in enumerate(line.tasks[:MOST_OWNERS])
+    ]
+    more = len(line.tasks) - len(names)
+    return "\n".join([*names, *([f"<li>and {more} more</li>"] if more else [])])
+
+
+def _pauses(run: Run) -> bool:
+    """Return whether a job went on later: parts that begin together are one job on several resources."""
+    line = run.timeline
+    last = np.zeros(len(line.task), np.int64)
+    np.maximum.at(last, line.slice_job, line.slice_start)
+    return bool((last[line.slice_job] >= line.slice_end).any())
+
+
 def _gantts(runs: Sequence[Run], labels: Sequence[str]) -> str:
     charts = "\n".join(
         _figure(f"gantt-{index}", "", label if len(runs) > 1 else "Streams over time")
         for index, label in enumerate(labels)
     )
     caption = "The line counts the jobs that were released and wait for their start, at the times shown above."
-    pause = ""
-    if any(len(np.unique(run.timeline.slice_job)) < len(run.timeline.slice_job) for run in runs):
-        pause = '\n<li><i class="sign">❙❙</i>interrupted, goes on later: point at it to see all its parts</li>'
+    line = runs[0].timeline
     return f"""<section aria-labelledby="gantt"><h2 id="gantt">Who ran when</h2>
-<p>Each row is a {escape(runs[0].timeline.resources[0].split()[0])}; a bar is one job; red bars missed their deadline.
+<p>{_how_to_read(line)}
 Drag a chart sideways or use the slider to move through the run; point at a bar to read about its job.</p>
 <ul class="key">
-<li><i style="background:var(--on-time)"></i>finished on time</li>
-<li><i style="background:var(--missed)"></i>missed its deadline</li>
-<li><i style="background:var(--open)"></i>still running at the end, deadline ahead</li>
-<li><i class="sign">▾</i>deadline of a job that ran here, red if missed</li>
-<li><i class="sign" style="color:var(--missed)">✕</i>left the queue without running</li>{pause}
+{_owners(line) if line.by_task else FATES_KEY}{PAUSE_KEY if any(map(_pauses, runs)) else ""}
 </ul>
 <div class="controls"><label for="position">Move</label>
 <input id="position" type="range" min="0" max="1000" value="0" step="any">
@@ -281,10 +316,63 @@ def _responses(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, f
     )
     for index in range(len(runs)):
         pictures[f"responses-{index}"]["layout"]["xaxis"]["range"] = [0, longest * 1.03]
+    diamond = "" if runs[0].timeline.by_task else " The diamond is the task's deadline."
     return f"""<section aria-labelledby="responses"><h2 id="responses">How long jobs took</h2>
-<p>A curve says which share of a task's jobs had finished so long after their release; further left is faster. The
-diamond is the task's deadline. A curve that ends below 100% belongs to a task with jobs that never finished.</p>
+<p>A curve says which share of a task's jobs had finished so long after their release; further left is faster.{diamond}
+A curve that ends below 100% belongs to a task with jobs that never finished.</p>
 <div class="pair">{"".join(parts)}</div></section>"""
+
+
+def _charts(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figures.Figure]) -> str:
+    """Return what the family adds, section by section; runs share a chart of lines, and have a picture each."""
+    parts: dict[str, list[str]] = defaultdict(list)
+    leads: dict[str, str] = {}
+    for place, first in enumerate(runs[0].charts):
+        group = [run.charts[place] for run in runs if place < len(run.charts)]
+        if isinstance(first, Picture):
+            leads[first.section] = escape(first.caption)
+            for index, (one, label) in enumerate(zip(group, labels, strict=True)):
+                assert isinstance(one, Picture)
+                pictures[f"chart-{place}-{index}"] = one.figure
+                parts[first.section].append(_figure(f"chart-{place}-{index}", "", label))
+        elif len(group) == len(runs):
+            lines = [one for one in group if isinstance(one, Chart)]
+            scale = [1.0 / run.family.nanoseconds_per_unit if first.over_time else 1.0 for run in runs]
+            pictures[f"chart-{place}"] = charts.figure_of(lines, runs, labels, scale)
+            parts[first.section].append(_figure(f"chart-{place}", first.caption, first.title))
+    return "\n".join(
+        _section(f"section-{number}", title, found, leads.get(title, ""))
+        for number, (title, found) in enumerate(parts.items())
+    )
+
+
+def _section(name: str, title: str, parts: Sequence[str], lead: str = "") -> str:
+    text = f"<p>{lead}</p>" if lead else ""
+    return f"""<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>{text}
+<div class="pair">{"".join(parts)}</div></section>"""
+
+
+def _tradeoffs(runs: Sequence[Run], pictures: dict[str, figures.Figure]) -> str:
+    """Return policies by two metrics at a time, where there are several."""
+    pairs = runs[0].family.tradeoffs
+    if not pairs or len(charts.points_of(runs, pairs[0])) < 2:
+        return ""
+    parts = []
+    for number, pair in enumerate(pairs):
+        pictures[f"tradeoff-{number}"] = charts.tradeoff(runs, pair)
+        parts.append(_figure(f"tradeoff-{number}", "", " and ".join(one.replace("_", " ") for one in pair)))
+    lead = "A point is a policy, its mean over the seeds; the dotted line joins those that none beats in both figures."
+    return _section("tradeoffs", "What is traded for what", parts, lead)
+
+
+def _trainings(trainings: Mapping[str, Sequence[dict[str, Any]]], pictures: dict[str, figures.Figure]) -> str:
+    """Return the curves of trainings."""
+    parts = []
+    for number, (name, history) in enumerate(trainings.items()):
+        pictures[f"training-{number}"] = charts.training(history)
+        parts.append(_figure(f"training-{number}", "", name))
+    lead = "Mean reward of held-out episodes while a policy was trained, next to the best heuristic on the same ones."
+    return _section("trainings", "How policies were trained", parts, lead) if parts else ""
 
 
 def _tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figures.Figure]) -> str:
@@ -297,17 +385,3 @@ def _tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figur
         return ""
     return f"""<section aria-labelledby="tasks"><h2 id="tasks">How each task fared</h2>
 <div class="pair">{"".join(parts)}</div></section>"""
-
-
-def _own_pictures(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, figures.Figure]) -> str:
-    """Return what only the family of the runs has, side by side for the runs."""
-    sections = []
-    for place, kind in enumerate(runs[0].pictures):
-        parts = []
-        for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
-            pictures[f"{kind.name}-{index}"] = run.pictures[place].figure
-            parts.append(_figure(f"{kind.name}-{index}", "", label))
-        sections.append(f"""<section aria-labelledby="{kind.name}"><h2 id="{kind.name}">{escape(kind.title)}</h2>
-<p>{escape(kind.caption)}</p>
-<div class="pair">{"".join(parts)}</div></section>""")
-    return "\n".join(sections)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.charts import Chart, Picture
 from slipstream.core.eventlog import digest, read
 from slipstream.core.family import Family, family_of
-from slipstream.core.pictures import Picture
 from slipstream.core.timeline import Timeline
 from slipstream.errors import LawError, ScenarioError, TraceError
 from slipstream.scenario import load
@@ -35,8 +35,8 @@ class Run:
     """Of the event log."""
     timeline: Timeline
     metrics: dict[str, float]
-    pictures: tuple[Picture, ...] = ()
-    """What only this family has."""
+    charts: list[Chart | Picture]
+    """Those of the family, beside the ones that all families have."""
 
     @property
     def family(self) -> Family:
@@ -58,8 +58,8 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
     """Return the run that a log and its description stand for."""
     family = family_of(scenario)
     timeline = family.timeline(scenario, events)
-    metrics, pictures = family.metrics(scenario, events), family.pictures(scenario, events)
-    return Run(about, scenario, digest(events), timeline, metrics, pictures)
+    figures, charts = family.metrics(scenario, events), family.charts(scenario, events)
+    return Run(about, scenario, digest(events), timeline, figures, charts)
 
 
 def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:

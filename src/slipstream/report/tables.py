@@ -22,6 +22,16 @@ LOWER_IS_BETTER = (
     "moving",
     "job_seconds",
     "jobs_in_system",
+    "slowdown",
+    "wait",
+    "fragmentation",
+    "rho_",
+    "unfair",
+    "interruptions",
+    "energy",
+    "cost",
+    "co2",
+    "power_peak",
 )
 
 

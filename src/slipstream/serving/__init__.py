@@ -9,8 +9,8 @@ from slipstream.core.family import Family
 if TYPE_CHECKING:
     import numpy as np
 
+    from slipstream.core.charts import Chart, Picture
     from slipstream.core.generator import Generator
-    from slipstream.core.pictures import Picture
     from slipstream.serving.scenario import ServingScenario
 
 
@@ -26,10 +26,10 @@ class ServingFamily(Family):
     default_policy = "milp-rehearsed"
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
 
-    def pictures(self, scenario: ServingScenario, events: np.ndarray) -> tuple[Picture, ...]:
-        from slipstream.serving.pictures import pictures
+    def charts(self, scenario: ServingScenario, events: np.ndarray) -> list[Chart | Picture]:
+        from slipstream.serving.charts import charts
 
-        return pictures(scenario, events)
+        return charts(scenario, events)
 
     @property
     def generator(self) -> Generator:

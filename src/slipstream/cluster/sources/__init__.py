@@ -35,6 +35,6 @@ def listed(source: Listed) -> RawJobs:
         submit=np.array([job.submit_s for job in source.jobs]),
         run=np.array([job.run_s for job in source.jobs]),
         requested=np.array([np.nan if job.requested_s is None else job.requested_s for job in source.jobs]),
-        gpus=np.array([job.gpus for job in source.jobs], np.int64),
+        gpus=np.array([job.gpus for job in source.jobs], np.float64),
         user=[job.user for job in source.jobs],
     )

@@ -33,20 +33,17 @@ def helios(path: Path) -> RawJobs:
 
 
 def openb(path: Path) -> RawJobs:
-    """Return the pods with whole GPUs; a pod runs from when it was scheduled to when it was deleted."""
+    """Return the pods with GPUs, or parts of one; a pod runs from when it was scheduled to when it was deleted."""
     names = ["name", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time", "scheduled_time"]
     table = read_table(path, names)
-    shares = (_whole(table, "num_gpu") == 1) & (_whole(table, "gpu_milli") < WHOLE_GPU)
     scheduled = np.array([cell not in ("", None) for cell in table.columns["scheduled_time"]])
-    dropped = {"that share a GPU with others": int(shares.sum())} if shares.any() else {}
-    never = int((~shares & ~scheduled).sum())
-    if never:
-        dropped["that were never scheduled"] = never
-    table = table.chosen(~shares & scheduled)
+    dropped = {} if scheduled.all() else {"that were never scheduled": int((~scheduled).sum())}
+    table = table.chosen(scheduled)
     run = _numbers(table, "deletion_time") - _numbers(table, "scheduled_time")
     users = ["none" if cell in ("", None) else str(cell) for cell in table.columns["qos"]]
     nothing = np.full(len(table), np.nan)
-    submit, gpus = _numbers(table, "creation_time"), _whole(table, "num_gpu")
+    submit, whole, part = _numbers(table, "creation_time"), _whole(table, "num_gpu"), _whole(table, "gpu_milli")
+    gpus = np.where((whole == 1) & (part < WHOLE_GPU), part / WHOLE_GPU, whole)
     return RawJobs(table.texts("name"), submit, run, nothing, gpus, users, dropped)
 
 

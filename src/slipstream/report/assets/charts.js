@@ -5,7 +5,10 @@
 const charts = (() => {
   const [OPEN, ON_TIME] = [0, 1];
   const KINDS = ["missed", "on-time", "open"]; // from the bottom up, where they are drawn as shares
-  const ROW = 48, BAR = 28, ABOVE = 16, AXIS = 40, RIGHT = 16;
+  const AXIS = 40, RIGHT = 16;
+  const ROOMY = { row: 48, bar: 28, above: 16 }, TIGHT = { row: 18, bar: 14, above: 2 };
+  const MOST_ROOMY = 24; // rows above which they are drawn tight
+  const OWNERS = ["#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478"];
   const FEWEST_PIXELS = 4; // mean pixels per job below which jobs are drawn as shares
   const COLUMN = 5; // pixels over which shares and means are taken
   const ON_BAR = "#10141c";
@@ -98,6 +101,7 @@ const charts = (() => {
 
   function gantt(holder, run, page) {
     const rows = rowsOf(run);
+    const { row: ROW, bar: BAR, above: ABOVE } = rows.length > MOST_ROOMY ? TIGHT : ROOMY;
     let jobs, idle, lanes, lost, parts, coarse;
     let plot = null, detailed = true, sight = [], marked = null;
 
@@ -142,9 +146,10 @@ const charts = (() => {
       pen.textAlign = "center"; pen.textBaseline = "middle";
       for (let n = begin; n < end; n++) {
         const i = lane[n], x = plot.x(jobs.start[i]), width = plot.x(jobs.end[i]) - x;
-        pen.fillStyle = look[kindOf(jobs.fate[i])];
+        pen.fillStyle = run.by_task ? OWNERS[jobs.task[i] % OWNERS.length] : look[kindOf(jobs.fate[i])];
         pen.fillRect(x, top, width > 3 ? width - 1 : width, BAR); // a gap tells neighbours apart
-        const paused = partsOf(i).at(-1) !== i && width > 9;
+        // Parts that begin together are one job on several resources.
+        const paused = jobs.start[partsOf(i).at(-1)] >= jobs.end[i] && width > 9;
         if (paused) drawPause(x + width - 8, top, look);
         const seen = Math.max(x, plot.left), name = run.tasks[jobs.task[i]];
         const room = Math.min(x + width - (paused ? 8 : 0), plot.right) - seen - 6;

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.pictures import Picture
+from slipstream.core.charts import Chart, Picture
 from slipstream.serving.build import built
 from slipstream.serving.metrics import Stays, requests_of, stays_of
 from slipstream.serving.scenario import ServingScenario
@@ -16,8 +16,8 @@ BINS = 120
 """Columns of a picture over time."""
 
 
-def pictures(scenario: ServingScenario, events: np.ndarray) -> tuple[Picture, ...]:
-    """Return the pictures of an episode."""
+def charts(scenario: ServingScenario, events: np.ndarray) -> list[Chart | Picture]:
+    """Return the charts of an episode."""
     requests, stays = requests_of(scenario, events), stays_of(events)
     edges = np.linspace(0.0, max(1.0, float(requests.end)), BINS + 1)
     spec = built(scenario).spec
@@ -28,7 +28,7 @@ def pictures(scenario: ServingScenario, events: np.ndarray) -> tuple[Picture, ..
         "demand": _rate(requests.arrival, edges),
         "answered on time": _rate(requests.finish[requests.on_time], edges),
     }
-    return (_over_time(lines, edges), _hosting(scenario, stays, edges))
+    return [_over_time(lines, edges), _hosting(scenario, stays, edges)]
 
 
 def hosted_share(stays: Stays, edges: np.ndarray) -> np.ndarray:
@@ -61,7 +61,7 @@ def _over_time(lines: dict[str, np.ndarray], edges: np.ndarray) -> Picture:
     ]
     axes = {"xaxis": {"title": {"text": "time (s)"}}, "yaxis": {"title": {"text": "requests/s"}, "rangemode": "tozero"}}
     caption = "Capacity is the sum of the peaks of what is hosted, loads included; what is asked for beyond it is lost."
-    return Picture("capacity", "Capacity and demand", caption, {"data": traces, "layout": {**axes, "showlegend": True}})
+    return Picture("Capacity and demand", caption, {"data": traces, "layout": {**axes, "showlegend": True}})
 
 
 def _hosting(scenario: ServingScenario, stays: Stays, edges: np.ndarray) -> Picture:
@@ -81,4 +81,4 @@ def _hosting(scenario: ServingScenario, stays: Stays, edges: np.ndarray) -> Pict
     categories = {"type": "category", "autorange": "reversed", "fixedrange": True}
     layout = {"xaxis": {"title": {"text": "time (s)"}}, "yaxis": categories, "height": 130 + 22 * max(1, len(rows))}
     caption = "Each row is a variant; the stronger the colour, the more accelerators hosted it."
-    return Picture("hosting", "What was hosted", caption, {"data": [trace], "layout": layout})
+    return Picture("What was hosted", caption, {"data": [trace], "layout": layout})
