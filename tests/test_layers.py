@@ -39,6 +39,7 @@ LAYERS = [
     ("library",),
     ("report",),
     ("dashboard",),
+    ("service",),
     ("cli",),
     ("interop",),
 ]
