@@ -34,15 +34,6 @@ def slipstream(*arguments, cwd=None):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_demo_prints_a_row_for_every_policy_and_ends_with_the_report(tmp_path):
-    code, output, _ = slipstream("demo", cwd=tmp_path)
-    assert code == 0
-    for name in names("edge"):
-        assert name in output
-    assert output.strip().splitlines()[-1].endswith(str(tmp_path / "slipstream-demo.html"))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["slipstream-demo.html"]
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_every_command_has_an_example(command):
     code, output, _ = slipstream(*command.split(), "--help")

@@ -41,6 +41,7 @@ LAYERS = [
     ("suite",),
     ("report",),
     ("dashboard",),
+    ("service",),
     ("cli",),
     ("interop",),
 ]

@@ -323,7 +323,8 @@ def test_another_object_is_refused() -> None:
         (removed("tasks.0.arrival.kind"), "tasks[0].arrival.kind: this key is required"),
         (
             edited("tasks.0.arrival.kind", 5),
-            "tasks[0].arrival.kind: unknown kind 5: expected one of 'periodic', 'poisson', 'bursty', 'trace', 'closed'",
+            "tasks[0].arrival.kind: unknown kind 5: "
+            "expected one of 'periodic', 'poisson', 'bursty', 'trace', 'closed', 'external'",
         ),
         (edited("tasks.0.arrival", "often"), "tasks[0].arrival: expected an object, got 'often'"),
         (

@@ -14,6 +14,14 @@ SlipstreamError
 
 from __future__ import annotations
 
+import os
+
+
+def unwritable(error: OSError) -> str:
+    """Return why a file could not be written, in the system's own words."""
+    told = os.strerror(error.errno) if error.errno else str(error) or "unknown reason"
+    return told.lower()
+
 
 class SlipstreamError(Exception):
     """Base of every error this package raises on purpose."""

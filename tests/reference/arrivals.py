@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from slipstream.edge.scenario import Arrival, Bursty, Periodic, Poisson, Trace
+from slipstream.edge.scenario import Arrival, Bursty, External, Periodic, Poisson, Trace
 from tests.reference.numbers import Draws
 
 
@@ -22,7 +22,7 @@ def periodic_releases(arrival: Periodic, draws: Draws) -> Iterator[int]:
         yield phase + k * period + delay
 
 
-def poisson_releases(arrival: Poisson, draws: Draws) -> Iterator[int]:
+def poisson_releases(arrival: Poisson | External, draws: Draws) -> Iterator[int]:
     """Yield releases with independent exponential gaps."""
     time = 0
     while True:
@@ -54,7 +54,7 @@ def releases_of(arrival: Arrival, draws: Draws, trace: list[int], horizon: int) 
     """Return the releases of a task that do not depend on what becomes of its jobs."""
     if isinstance(arrival, Periodic):
         return periodic_releases(arrival, draws)
-    if isinstance(arrival, Poisson):
+    if isinstance(arrival, Poisson | External):
         return poisson_releases(arrival, draws)
     if isinstance(arrival, Bursty):
         return bursty_releases(arrival, draws, horizon)
@@ -67,7 +67,7 @@ def mean_gap(arrival: Arrival, fastest: int, trace: list[int], horizon: int) -> 
     """Return the mean time between releases as a policy may know it."""
     if isinstance(arrival, Periodic):
         return ns(arrival.period_ms)
-    if isinstance(arrival, Poisson):
+    if isinstance(arrival, Poisson | External):
         return ns(arrival.mean_gap_ms)
     if isinstance(arrival, Bursty):
         calm, burst = float(ns(arrival.calm_ms)), float(ns(arrival.burst_ms))

@@ -1,73 +1,170 @@
-"""`slipstream demo`: the main job in one command."""
+"""`slipstream demo`: a tour through the main commands, each run as it is shown."""
 
 from __future__ import annotations
 
+import io
+import os
+import shlex
+import sys
+import webbrowser
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Annotated, Any
 
-from slipstream.cli.common import (
-    JsonOption,
-    SeedOption,
-    console,
-    describe_run,
-    print_json,
-    progress_bar,
-    writable,
-    write_text,
-)
+import typer
+from rich.markup import escape
 
-SCENARIO, EPISODES, BASELINE = "edge/heavy", 20, "edf"
-PAGE = Path("slipstream-demo.html")
+from slipstream.cli.common import JsonOption, SeedOption, console, print_json
+
+SCENARIO, EPISODES = "edge/cpu-mini", 20
+HEURISTIC, BASELINE = "lookahead", "edf-fit"
+WHOLE_S = 115.0
+"""What the whole tour may take, with compiling."""
+AFTERWARDS_S = 30.0
+"""Of that, what running for real and the report take."""
+LEAST_TRAINING_S, MOST_TRAINING_S = 12.0, 60.0
+
+OpenOption = Annotated[
+    bool, typer.Option("--open/--no-open", help="Open the report in the browser, where there is a screen.")
+]
+TrainingOption = Annotated[
+    float | None, typer.Option(help="Seconds of training; if absent, as many as the tour has time for.", min=1.0)
+]
+OutOption = Annotated[Path, typer.Option(help="New folder for what the tour writes; numbered if there is one already.")]
 
 
-def demo(seed: SeedOption = 10_000, as_json: JsonOption = False) -> None:
-    """Compare every policy on a heavily loaded edge device; print the table and draw the best one beside `edf`.
+def demo(
+    seed: SeedOption = 10_000,
+    out: OutOption = Path("slipstream-demo"),
+    training_seconds: TrainingOption = None,
+    open_it: OpenOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Take the tour: simulate, compare every policy, train one, run it for real on this machine, open the report.
 
-    The picture is slipstream-demo.html, in the folder where the command runs; with --json there is none.
+    Every step says what it does, and which command did it. It takes less than two minutes, and writes one folder.
 
     Example: slipstream demo
     """
-    from slipstream.core.family import family_of
-    from slipstream.core.jit import cache_folder
-    from slipstream.evaluation import compare
-    from slipstream.report.tables import comparison_table
-    from slipstream.scenario import load
-
-    scenario = load(SCENARIO)
-    if not as_json:
-        writable(PAGE)
-        console.print(f"Scenario [bold]{SCENARIO}[/bold]: {scenario.description}")
-        if not any(cache_folder().iterdir()):
-            console.print("Compiling the simulator; this happens once on a machine and takes less than a minute.")
-    with progress_bar("playing episodes") as progress:
-        comparison = compare(SCENARIO, "all", EPISODES, seed, progress=progress)
+    tour = Tour(_new_folder(out), seed, as_json)
+    tour.go(training_seconds)
+    report = tour.folder / "report.html"
     if as_json:
-        print_json(comparison.to_dict())
+        print_json({"scenario": SCENARIO, "steps": tour.steps, "report": str(report.resolve())})
         return
-    console.print(comparison_table(comparison, family_of(scenario).headline))
-    best = max(comparison.evaluations, key=lambda evaluation: evaluation.mean("reward"))
     console.print(
-        f"Every policy saw the same arrivals. [bold]{best.policy}[/bold] earns the most reward: jobs that meet their "
-        "deadline pay their variant's accuracy, late and dropped ones cost."
-    )
-    console.print(f"The same table: [bold]slipstream compare {SCENARIO} --episodes {EPISODES} --seed {seed}[/bold]")
-    write_text(PAGE, _picture(scenario, [best.policy, BASELINE], seed))
-    console.print(
-        f"The first episode of {best.policy} beside {BASELINE}, to look at: [bold]{PAGE.resolve()}[/bold]",
+        f"\nNext: [bold]slipstream dashboard {tour.folder}[/bold] replays these runs choice by choice; "
+        f"[bold]slipstream scenarios {SCENARIO} > mine.json[/bold] begins a scenario of your own.",
         soft_wrap=True,
     )
+    if open_it and sys.stdout.isatty() and _has_screen():
+        webbrowser.open(report.resolve().as_uri())
+    console.print(f"The report, to look at: [bold]{report.resolve()}[/bold]", soft_wrap=True)
 
 
-def _picture(scenario: Any, policies: list[str], seed: int) -> str:
-    """Return the report of one episode under each policy."""
-    from slipstream.core.simulator import Simulator
-    from slipstream.policies import find
-    from slipstream.report.page import page
-    from slipstream.report.runs import run_of
+class Tour:
+    """The steps, in order; what one leaves out for want of an extra, the next ones do without."""
 
-    simulator = Simulator(scenario)
-    runs = []
-    for policy in dict.fromkeys(policies):
-        events = simulator.play(find(policy, scenario.family), seed)
-        runs.append(run_of(events, describe_run(SCENARIO, scenario, policy, seed), scenario))
-    return page(runs, f"slipstream demo --seed {seed}")
+    def __init__(self, folder: Path, seed: int, quiet: bool) -> None:
+        self.folder = folder
+        self.seed = seed
+        self.steps: list[dict[str, Any]] = []
+        self._quiet = quiet
+        self._began = perf_counter()
+
+    def go(self, training_seconds: float | None) -> None:
+        """Take all steps."""
+        seed, folder = str(self.seed), self.folder
+        logs = [folder / f"{BASELINE}.parquet", folder / f"{HEURISTIC}.parquet"]
+        self._step(
+            f"Simulate. Four small networks share two streams of a device; every job has a deadline. Ten simulated "
+            f"seconds under the rule {BASELINE}:",
+            ["run", SCENARIO, "--policy", BASELINE, "--seed", seed, "--log", str(logs[0])],
+        )
+        self._step(
+            f"Compare. Every policy on the same {EPISODES} episodes. A job in time earns the accuracy of the variant "
+            "that ran; a late one costs:",
+            ["compare", SCENARIO, "--episodes", str(EPISODES), "--seed", seed],
+        )
+        self._step(
+            f"Simulate again, under the rule {HEURISTIC}, to see the two side by side:",
+            ["run", SCENARIO, "--policy", HEURISTIC, "--seed", seed, "--log", str(logs[1])],
+            tell=False,
+        )
+        chosen, training = HEURISTIC, folder / "trained"
+        left = WHOLE_S - AFTERWARDS_S - (perf_counter() - self._began)
+        minutes = (training_seconds or min(max(left, LEAST_TRAINING_S), MOST_TRAINING_S)) / 60.0
+        words = ["train", SCENARIO, "--warm-start", HEURISTIC, "--minutes", f"{minutes:.2f}", "--out", str(training)]
+        if self._step(
+            f"Train. A network first imitates {HEURISTIC}, then learns by itself, in hundreds of simulated devices:",
+            words,
+            optional=True,
+        ):
+            chosen = str(training / "best")
+        logs.append(folder / "device.parquet")
+        words = ["execute", SCENARIO, "--policy", chosen, "--seed", seed, "--log", str(logs[-1])]
+        if not self._step(
+            "Run it for real. The same scenario, the same policy, but the networks run on two streams of this "
+            "machine's processor, for ten seconds of its own clock:",
+            [*words, "--out", str(folder / "device.html")],
+            optional=True,
+        ):
+            logs.pop()
+        self._step(
+            "Report. Who ran when, side by side, in one page:",
+            ["report", *map(str, logs), "--out", str(folder / "report.html")],
+        )
+
+    def _step(self, text: str, words: Sequence[str], optional: bool = False, tell: bool = True) -> bool:
+        """Run a command as a user would; return whether it ran. An optional one may lack an extra."""
+        from slipstream.cli.main import app
+        from slipstream.errors import InputError
+
+        command = shlex.join(["slipstream", *words])
+        self._say(f"\n[bold]{len(self.steps) + 1}. {text}[/bold]\n[cyan]$ {escape(command)}[/cyan]")
+        began, skipped, output = perf_counter(), "", io.StringIO()
+        arguments, sys.argv = sys.argv, ["slipstream", *words]
+        try:
+            if self._quiet or not tell:
+                with redirect_stdout(output):
+                    app(list(words), standalone_mode=False)
+            else:
+                app(list(words), standalone_mode=False)
+        except InputError as error:
+            if not (optional and "pip install" in str(error)):
+                raise
+            skipped = str(error)
+            self._say(f"Left out: {escape(skipped)}. The tour goes on without it.")
+        finally:
+            sys.argv = arguments
+        seconds = perf_counter() - began
+        self.steps.append({"command": command, "seconds": round(seconds, 1), "left_out": skipped or None})
+        if not skipped:
+            self._say(f"[dim]({seconds:.1f} s)[/dim]")
+        return not skipped
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            console.print(text, soft_wrap=True, highlight=False)
+
+
+def _new_folder(wanted: Path) -> Path:
+    """Make a folder of this name, or of the next that is free."""
+    from slipstream.errors import InputError, unwritable
+
+    for number in range(1, 1000):
+        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made ({unwritable(error)}): expected a writable place") from None
+        return folder
+    raise InputError(f"{wanted}: is there a thousand times: expected a new name, by --out")
+
+
+def _has_screen() -> bool:
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

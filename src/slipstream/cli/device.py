@@ -6,13 +6,14 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from slipstream.cli.common import errors
+from slipstream.errors import unwritable
 
 DeviceOption = Annotated[
     Literal["cpu", "cuda", "onnxruntime"],
@@ -113,10 +114,12 @@ class LiveFile:
         self._streams = scenario.device.streams
         self._next = 0
         self._file = path.open("w", encoding="utf-8")
+        self.problem = ""
+        """Why nothing more was written: a run does not end for want of a spectator."""
 
     def __call__(self, time: int, lane: Any) -> None:
         """Write a line, if it is time to."""
-        if time < self._next:
+        if time < self._next or self.problem:
             return
         self._next = time + 10**9 // FRAMES_PER_SECOND
         header, rows = lane.header, lane.arrays["tasks"][0]
@@ -132,8 +135,11 @@ class LiveFile:
             "latency_ms": self._latency(lane),
             "tasks": tasks,
         }
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+        except OSError as error:
+            self.problem = unwritable(error)
 
     def _latency(self, lane: Any) -> float | None:
         """Return the mean time from release to finish of jobs that finished lately, in ms."""
@@ -151,7 +157,8 @@ class LiveFile:
 
     def close(self) -> None:
         """Write no more."""
-        self._file.close()
+        with suppress(OSError):  # what could not be written is tried once more
+            self._file.close()
 
 
 _COUNTS = ("released", "running", "finished")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from slipstream.cli.addresses import TokenOption, listen, parse_address, token_for, url_of
 from slipstream.cli.common import (
     JsonOption,
     ScenarioArgument,
@@ -15,6 +19,7 @@ from slipstream.cli.common import (
     all_writable,
     console,
     describe_run,
+    errors,
     print_json,
     tell_written,
     write_text,
@@ -42,6 +47,15 @@ LiveOption = Annotated[
     Path | None,
     typer.Option(help="Write what goes on to this file, NAME.live.jsonl, for `slipstream dashboard` to show."),
 ]
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--listen", help="HOST:PORT at which requests for tasks of arrival 'external' are taken.", metavar="ADDRESS"
+    ),
+]
+SecondsOption = Annotated[
+    float | None, typer.Option(help="With --listen: end after so long; if absent, at Ctrl-C.", min=0.001, max=8.64e6)
+]
 
 
 def execute(
@@ -56,22 +70,25 @@ def execute(
     log: LogOption = None,
     out: OutOption = None,
     live: LiveOption = None,
+    listen_at: ListenOption = None,
+    seconds: SecondsOption = None,
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a scenario's models for real, in real time, under a policy; print the metrics, write log and report.
 
-    The first Ctrl-C starts nothing more, lets running jobs end, and still writes everything.
+    The first Ctrl-C starts nothing more, lets running jobs end, and still writes everything. With --listen, tasks of
+    arrival 'external' are fed by POST /v1/tasks/NAME, and the run goes on until Ctrl-C, whatever the horizon.
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
     from slipstream.core.eventlog import LogWriter, digest
     from slipstream.core.family import family_of
-    from slipstream.device.runtime import Runtime
     from slipstream.policies import find
     from slipstream.report.page import page
     from slipstream.report.runs import run_of
 
-    loaded = device_scenario(scenario, profile)
+    loaded = _for_ever(device_scenario(scenario, profile), listen_at, seconds)
     player = find(policy or family_of(loaded).default_policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
@@ -85,12 +102,17 @@ def execute(
         for watcher in watchers:
             watcher(time, lane)
 
-    with device_streams(device, loaded, workload) as streams:
-        name = streams.device
-        runtime = Runtime(loaded, workload, streams, watchdog_ms, watch if watchers else None)
+    opened = (
+        _alone(device, loaded, workload, watchdog_ms, watch)
+        if listen_at is None
+        else _listening(device, loaded, workload, watchdog_ms, watch, listen_at, token, as_json)
+    )
+    with opened as (runtime, name):
         execution = runtime.play(player, seed)
     if file is not None:
         file.close()
+        if file.problem:
+            errors.print(f"{live}: not written to its end ({file.problem})", soft_wrap=True, markup=False)
     about = _about(scenario, loaded, player.name, seed, device, profile, name)
     if log is not None:
         writer = LogWriter(log, about)
@@ -105,6 +127,71 @@ def execute(
         return
     _tell(scenario, loaded, player.name, seed, name, figures, execution)
     tell_written({"Report": target, "Event log": log})
+
+
+def _for_ever(scenario: Any, listen_at: str | None, seconds: float | None) -> Any:
+    """Return the scenario; with requests to be taken, one that lasts as long as it is to."""
+    from slipstream.edge.scenario import LONGEST_MS
+    from slipstream.errors import InputError
+
+    if listen_at is None:
+        if seconds is not None:
+            raise InputError("--seconds: is for --listen only: expected both, or neither")
+        return scenario
+    return scenario.model_copy(update={"horizon_ms": LONGEST_MS if seconds is None else seconds * 1e3})
+
+
+@contextmanager
+def _alone(device: str, scenario: Any, workload: Any, watchdog_ms: float | None, watch: Any) -> Iterator[Any]:
+    """Give the runtime of a scenario that needs nobody else, and the name of its device."""
+    from slipstream.device.runtime import Runtime
+
+    with device_streams(device, scenario, workload) as streams:
+        yield Runtime(scenario, workload, streams, watchdog_ms, watch), streams.device
+
+
+@contextmanager
+def _listening(
+    device: str,
+    scenario: Any,
+    workload: Any,
+    watchdog_ms: float | None,
+    watch: Any,
+    address: str,
+    token: str | None,
+    as_json: bool,
+) -> Iterator[Any]:
+    """Give the runtime of a scenario that takes requests, and the name of its device; take them meanwhile."""
+    from slipstream.errors import InputError
+
+    try:
+        from slipstream.device.intake import Intake
+        from slipstream.device.listening import ListeningRuntime
+        from slipstream.service.app import create_app, serving
+    except ImportError as error:
+        raise InputError(f"--listen needs {error.name}: run `pip install 'slipstream[device,dashboard]'`") from None
+
+    host, port = parse_address(address)
+    token = token_for(host, token)
+    intake = Intake(scenario, workload)
+    listening = listen(host, port, "port")
+    url = url_of(host, listening)
+    with device_streams(device, scenario, intake.workload) as streams:
+        runtime = ListeningRuntime(scenario, intake, streams, watchdog_ms, watch)
+        before = signal.signal(signal.SIGTERM, lambda *_: runtime.stop())
+        try:
+            with serving(create_app(scenario, intake, token), listening):
+                if as_json:
+                    print_json({"url": url, "tasks": list(intake.tasks), "token": token})
+                else:
+                    console.print(f"Listening: POST {url}v1/tasks/NAME for {', '.join(intake.tasks)}", soft_wrap=True)
+                    if token is not None:
+                        console.print(f"Token: {token}", soft_wrap=True, highlight=False)
+                    console.print("Ctrl-C ends it.")
+                yield runtime, streams.device
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            intake.hang_up()
 
 
 def _about(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slipstream.errors import InputError
+from slipstream.errors import InputError, unwritable
 
 
 def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
@@ -31,6 +31,9 @@ def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
             for folder in reversed([one for one in (path.parent, *path.parent.parents) if not one.exists()]):
                 folder.mkdir()
                 made.append(folder)
+            if path.exists() and not path.is_file():
+                path.write_bytes(content)  # a pipe or a device, which has a reader: nothing to put in its place
+                continue
             partial = path.with_name(path.name + ".partial")
             partials[path] = partial
             partial.write_bytes(content)
@@ -39,8 +42,7 @@ def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
     except BaseException as problem:
         _remove(partials.values(), made)
         if isinstance(problem, OSError):
-            reason = (problem.strerror or "unknown reason").lower()
-            raise InputError(f"{path}: cannot be written ({reason}): expected a writable place") from None
+            raise InputError(f"{path}: cannot be written ({unwritable(problem)}): expected a writable place") from None
         raise
 
 

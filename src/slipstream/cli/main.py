@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -30,7 +33,8 @@ from slipstream.cli import (
     validate,
 )
 from slipstream.cli.common import BAD_INPUT, errors
-from slipstream.errors import InputError
+from slipstream.cli.compiling import compiles_told
+from slipstream.errors import InputError, unwritable
 
 app = typer.Typer(
     name="slipstream",
@@ -39,6 +43,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+REFUSALS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")}
+"""What the system says where nothing can be written: no room, no leave, or no disk any more."""
 
 
 def _version(wanted: bool) -> None:
@@ -64,17 +72,36 @@ app.add_typer(importing.app, name="import")
 app.add_typer(library.app, name="library")
 
 
+def _tell_unwritable(error: OSError) -> None:
+    """Say where the system refused; what could not go to standard output is given up, at the end too."""
+    place = error.filename or "standard output"
+    if not error.filename:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    errors.print(
+        f"error: {place}: cannot be written ({unwritable(error)}): expected a writable place",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
 def main() -> None:
     """Run the command line; bad input ends with one line on standard error and exit code 2."""
     try:
-        app()
+        with compiles_told(errors):
+            app()
     except InputError as error:
         errors.print(f"error: {error}", soft_wrap=True, markup=False)
         sys.exit(BAD_INPUT)
-    except BrokenPipeError:
-        # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
+            sys.stderr.close()
+            sys.exit(0)
+        if error.errno not in REFUSALS:
+            raise
+        _tell_unwritable(error)
+        sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(130)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slipstream.errors import TraceError
+from slipstream.errors import TraceError, unwritable
 
 ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, MOVE, FAIL, DONE, TAKE = range(14)
 KINDS = (
@@ -63,28 +64,50 @@ def from_arrow(table: pa.Table | pa.RecordBatch) -> np.ndarray:
 
 
 class LogWriter:
-    """Writes a log to Parquet chunk by chunk; the file appears under its name only when it is complete."""
+    """Writes a log to Parquet chunk by chunk; the file appears under its name only when it is complete.
+
+    Where it cannot be written, that is a TraceError, and nothing is left behind.
+    """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path = path
         self._partial = path.with_name(path.name + ".partial")
         schema = pa.schema([(name, pa.from_numpy_dtype(EVENT[name])) for name in COLUMNS])
         self._schema = schema.with_metadata({b"slipstream": json.dumps(about, sort_keys=True).encode()})
-        self._writer = pq.ParquetWriter(self._partial, self._schema, compression="zstd")
+        self._writer: Any = None
+        with self._whole_or_not():
+            self._writer = pq.ParquetWriter(self._partial, self._schema, compression="zstd")
 
     def write(self, events: np.ndarray) -> None:
         """Append rows."""
-        self._writer.write_batch(to_arrow(events).replace_schema_metadata(self._schema.metadata))
+        with self._whole_or_not():
+            self._writer.write_batch(to_arrow(events).replace_schema_metadata(self._schema.metadata))
 
     def close(self) -> None:
         """Finish the file and put it in its place."""
-        self._writer.close()
-        self._partial.replace(self.path)
+        with self._whole_or_not():
+            self._writer.close()
+            self._partial.replace(self.path)
 
     def abandon(self) -> None:
         """Give up: leave nothing behind."""
-        self._writer.close()
-        self._partial.unlink(missing_ok=True)
+        with suppress(OSError):  # what is not written any more needs no end
+            if self._writer is not None:
+                self._writer.close()
+        with suppress(OSError):
+            self._partial.unlink(missing_ok=True)
+
+    @contextmanager
+    def _whole_or_not(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.abandon()
+            reason = unwritable(error)
+            raise TraceError(f"{self.path}: cannot be written ({reason}): expected a writable place") from None
+        except BaseException:
+            self.abandon()
+            raise
 
 
 def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:

@@ -36,8 +36,10 @@ Next = Callable[[Request], Awaitable[Response]]
 class Guard:
     """Stands before every answer: checks the token, the host and the origin, and adds the headers."""
 
-    def __init__(self, token: str | None) -> None:
+    def __init__(self, token: str | None, command: str = "dashboard", largest_body: int = LARGEST_BODY) -> None:
         self._token = token
+        self._command = command
+        self._largest_body = largest_body
 
     async def __call__(self, request: Request, answer: Next) -> Response:
         """Answer a request, or refuse it."""
@@ -60,14 +62,14 @@ class Guard:
             if urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
                 return _refusal(403, "this address is for this machine only")
         elif not self._has_token(request):
-            return _refusal(401, "expected the token that `slipstream dashboard` printed: open the address it gave")
+            return _refusal(401, f"expected the token that `slipstream {self._command}` printed")
         if request.method not in ("GET", "HEAD"):
             origin = request.headers.get("origin")
             if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
                 return _refusal(403, "this request comes from another site")
             length = request.headers.get("content-length", "")
-            if request.method == "POST" and not (length.isdigit() and int(length) <= LARGEST_BODY):
-                return _refusal(413, f"expected at most {LARGEST_BODY >> 20} MB, with their length given")
+            if request.method == "POST" and not (length.isdigit() and int(length) <= self._largest_body):
+                return _refusal(413, f"expected at most {self._largest_body:,} bytes, with their length given")
         return None
 
     def _has_token(self, request: Request) -> bool:

@@ -66,14 +66,16 @@ class CpuStreams(Streams):
         self._lengths = [0] * count
         self._ready = [False] * count
         self._early_deaths = [0] * count
+        self._alarms: list[int] = []
         shapes = [(samples.inputs.shape, str(samples.inputs.dtype)) for samples in workload.sets]
         places, size = lay_out([*shapes, *[((OUTPUT_NUMBERS,), "float32")] * count])
         sets, outputs = places[: len(shapes)], places[len(shapes) :]
         memory_file = shared_file(size)
         self._memory = mmap.mmap(memory_file, size)
         self._outputs = [place.view(self._memory) for place in outputs]
-        for place, samples in zip(sets, workload.sets, strict=True):
-            place.view(self._memory).reshape(-1).view(np.uint8)[:] = bytes_of(samples)
+        self._samples = [place.view(self._memory) for place in sets]
+        for view, samples in zip(self._samples, workload.sets, strict=True):
+            view.reshape(-1).view(np.uint8)[:] = bytes_of(samples)
         self._control, other = socket.socketpair()
         try:
             self._process = self._start_nursery(other)
@@ -187,7 +189,8 @@ class CpuStreams(Streams):
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up."""
         limit = None if seconds is None else max(0.0, seconds)
-        answering, _, _ = select.select(list(self._workers.values()), [], [], limit)
+        heard: list[socket.socket | int] = [*self._workers.values(), *self._alarms]
+        answering, _, _ = select.select(heard, [], [], limit)
         ended = [self._hear(stream) for stream, worker in list(self._workers.items()) if worker in answering]
         return [completion for completion in ended if completion is not None]
 
@@ -225,6 +228,14 @@ class CpuStreams(Streams):
             return self._since[stream]
         return None
 
+    def wake_by(self, descriptor: int) -> None:
+        """Let `wait` return for it too."""
+        self._alarms.append(descriptor)
+
+    def put(self, samples: int, sample: int, values: np.ndarray) -> None:
+        """Replace a sample, in the memory that the workers read."""
+        self._samples[samples][sample] = values
+
     def output(self, stream: int) -> np.ndarray:
         """Return what the last run of the stream gave."""
         return self._outputs[stream][: self._lengths[stream]]
@@ -255,7 +266,7 @@ class CpuStreams(Streams):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._outputs = []
+        self._outputs, self._samples = [], []
         with suppress(BufferError):  # somebody still looks at an output: the memory goes with the last look
             self._memory.close()
 

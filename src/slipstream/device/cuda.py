@@ -78,6 +78,7 @@ class CudaStreams(Streams):
         self._reader, self._writer = os.pipe()
         self._running = [False] * count
         self._completions: dict[int, Completion] = {}
+        self._alarms: list[int] = []
         self._meter = _EnergyMeter()
         try:
             models = [self._on_device(index) for index in range(len(workload.models))]
@@ -179,8 +180,9 @@ class CudaStreams(Streams):
 
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up."""
-        ready, _, _ = select.select([self._reader], [], [], None if seconds is None else max(0.0, seconds))
-        if not ready:
+        limit = None if seconds is None else max(0.0, seconds)
+        ready, _, _ = select.select([self._reader, *self._alarms], [], [], limit)
+        if self._reader not in ready:
             return []
         ended = [self._completions.pop(index) for index in os.read(self._reader, 4096)]
         for completion in ended:
@@ -190,6 +192,14 @@ class CudaStreams(Streams):
     def since(self, stream: int) -> int | None:
         """Return since when the stream works on its run."""
         return self._lanes[stream].since
+
+    def wake_by(self, descriptor: int) -> None:
+        """Let `wait` return for it too."""
+        self._alarms.append(descriptor)
+
+    def put(self, samples: int, sample: int, values: np.ndarray) -> None:
+        """Replace a sample, in the memory that graphs copy theirs from."""
+        self._inputs[samples][sample] = torch.from_numpy(values)
 
     def output(self, stream: int) -> np.ndarray:
         """Return what the last run of the stream gave."""

@@ -89,7 +89,7 @@ def _from_folder(kind: DatasetType, folder: Path, count: int) -> Samples:
     if not folder.is_dir():
         raise ModelError(f"{folder}: no such folder: expected samples of {kind.name}")
     if (folder / "inputs.npy").is_file():
-        inputs = _checked(kind, folder / "inputs.npy", _array(folder / "inputs.npy"))[:count]
+        inputs = checked(kind, folder / "inputs.npy", _array(folder / "inputs.npy"))[:count]
         labels = _labels(kind, folder / "labels.npy", len(inputs)) if (folder / "labels.npy").is_file() else None
         return Samples(inputs, labels)
     if kind.is_text:
@@ -104,7 +104,7 @@ def _array(path: Path) -> np.ndarray:
         raise ModelError(f"{path}: cannot be read ({error}): expected an array written by numpy.save") from None
 
 
-def _checked(kind: DatasetType, path: Path, found: np.ndarray) -> np.ndarray:
+def checked(kind: DatasetType, path: Path | str, found: np.ndarray) -> np.ndarray:
     """Return an array of samples as a model takes them: bytes are pictures that are not normalised yet."""
     if found.ndim != len(kind.shape) + 1 or found.shape[1:] != kind.shape or not len(found):
         expected = " x ".join(str(side) for side in kind.shape)

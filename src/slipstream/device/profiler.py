@@ -21,6 +21,7 @@ from slipstream.device.streams import Order, Streams, now
 from slipstream.device.workload import Workload
 from slipstream.edge.measured import MeasuredProfile, MeasuredVariant
 from slipstream.errors import DeviceError
+from slipstream.policies.learned import replace_file
 
 Progress = Callable[[int, int], None]
 
@@ -79,9 +80,7 @@ class Cells:
         """Note a cell."""
         self.found[name] = value
         if self._path is not None:
-            partial = self._path.with_name(self._path.name + ".new")
-            partial.write_text(json.dumps({"key": self._key, "cells": self.found}))
-            partial.replace(self._path)
+            replace_file(self._path, json.dumps({"key": self._key, "cells": self.found}).encode())
 
     def forget(self) -> None:
         """Remove the file: everything is in the profile now."""

@@ -74,6 +74,8 @@ def watchdog_ms(scenario: Any) -> float:
 class Runtime:
     """One run of a scenario under a policy, on streams that are ready."""
 
+    lane_type: type[DeviceLane] = DeviceLane
+
     def __init__(
         self,
         scenario: Any,
@@ -103,13 +105,13 @@ class Runtime:
 
     def play(self, policy: Policy, seed: int, namespace: str = "test") -> Execution:
         """Play one episode in real time."""
-        lane = DeviceLane(self._scenario)
+        lane = self.lane_type(self._scenario)
         _rehearse(lane, policy)
         found = Execution(np.empty(0))
         restarts = self._streams.restarts
         self._stopping = False
         self._zero = now()
-        lane.begin(seed, namespace)
+        self._begin(lane, seed, namespace)
         with _interruptible(self.stop), _urgent():
             while not lane.over:
                 if lane.asking and not self._stopping:
@@ -123,6 +125,18 @@ class Runtime:
         found.restarts = self._streams.restarts - restarts
         return found
 
+    def _begin(self, lane: DeviceLane, seed: int, namespace: str) -> None:
+        """Let the episode begin."""
+        lane.begin(seed, namespace)
+
+    def _order(self, task: int, job: int, variant: int) -> Order:
+        """Return the run that a job is."""
+        return Order(self._workload.model_of[task][variant], self._workload.set_of[task], self._sample(task, job))
+
+    def _sample(self, task: int, job: int) -> int:
+        """Return the input of a job, among those of its task."""
+        return self._workload.sample(task, job)
+
     def _dispatch(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
         """Have a choice made, and begin the run that it starts, if it starts one."""
         began = now()
@@ -130,10 +144,7 @@ class Runtime:
         for stream in range(self._streams.count):
             job = lane.running(stream)
             if job is not None and self._jobs.get(stream) != job:
-                task, number, variant = job
-                models = self._workload.model_of[task]
-                order = Order(models[variant], self._workload.set_of[task], self._workload.sample(task, number))
-                self._streams.submit(stream, order)
+                self._streams.submit(stream, self._order(*job))
                 self._jobs[stream] = job
                 found.dispatch_ns.append(now() - began)
 

@@ -66,6 +66,12 @@ class Streams(Protocol):
     def since(self, stream: int) -> int | None:
         """Return since when the stream works on its run; None while it is still being replaced, and not to blame."""
 
+    def wake_by(self, descriptor: int) -> None:
+        """Let `wait` return also when there is something to read from a descriptor; whoever asks reads it."""
+
+    def put(self, samples: int, sample: int, values: np.ndarray) -> None:
+        """Replace a sample that no run works on, for the next one that does."""
+
     def output(self, stream: int) -> np.ndarray:
         """Return what the last run of the stream gave, flat; overwritten by its next."""
 

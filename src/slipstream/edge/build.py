@@ -20,6 +20,7 @@ from slipstream.edge.scenario import (
     Closed,
     EdgeScenario,
     ExponentialLatency,
+    External,
     LognormalLatency,
     Matrix,
     Periodic,
@@ -203,7 +204,7 @@ def _fill_task(row: Any, task: Task, scenario: EdgeScenario, traces: list[np.nda
         row["period"] = nanoseconds(arrival.period_ms)
         row["phase"] = nanoseconds(arrival.phase_ms)
         row["jitter"] = nanoseconds(arrival.jitter_ms)
-    elif isinstance(arrival, Poisson):
+    elif isinstance(arrival, Poisson | External):
         row["arrival"] = k.POISSON
         row["period"] = row["calm_gap"] = nanoseconds(arrival.mean_gap_ms)
     elif isinstance(arrival, Bursty):

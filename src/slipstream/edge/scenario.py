@@ -87,7 +87,19 @@ class Closed(Part):
     """Least time to the next release after a job was dropped, so that dropping cannot stop the clock."""
 
 
-Arrival = Annotated[Periodic | Poisson | Bursty | Trace | Closed, Field(discriminator="kind")]
+class External(Part):
+    """Releases when somebody asks: `slipstream execute --listen` takes the requests.
+
+    Everywhere else nobody asks, and jobs come as in a Poisson process of this gap: so the task can be simulated,
+    compared on and trained for before it is run.
+    """
+
+    kind: Literal["external"]
+    mean_gap_ms: PositiveMs
+    """Mean time between requests, as far as it is known."""
+
+
+Arrival = Annotated[Periodic | Poisson | Bursty | Trace | Closed | External, Field(discriminator="kind")]
 
 
 class NoInterference(Part):
@@ -383,6 +395,7 @@ __all__ = [
     "Device",
     "EdgeScenario",
     "ExponentialLatency",
+    "External",
     "FixedLatency",
     "LognormalLatency",
     "Matrix",

@@ -9,12 +9,24 @@ import numpy as np
 from slipstream.core.parts import LONGEST_MS
 from slipstream.core.simulator import check_seed
 from slipstream.core.variation import WIDTHS, Variation
-from slipstream.edge.scenario import Bursty, Closed, EdgeScenario, Matrix, Periodic, Poisson, Roofline, Share, Task
+from slipstream.edge.scenario import (
+    Bursty,
+    Closed,
+    EdgeScenario,
+    External,
+    Matrix,
+    Periodic,
+    Poisson,
+    Roofline,
+    Share,
+    Task,
+)
 
 _LEAST_MS = 1e-6
 _STRETCHED: dict[type, tuple[str, ...]] = {
     Periodic: ("period_ms", "phase_ms", "jitter_ms"),
     Poisson: ("mean_gap_ms",),
+    External: ("mean_gap_ms",),
     Bursty: ("calm_gap_ms", "burst_gap_ms"),
     Closed: ("think_ms",),
 }

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slipstream.errors import InputError
+from slipstream.errors import InputError, unwritable
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.learned import load_tensors, read_card, replace_file, save_policy, save_tensors, write_card
 
@@ -41,8 +41,9 @@ class RunFolder:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.rewrite(about)
         except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
-            raise InputError(f"{self.folder}: cannot be written ({reason}): expected a writable place") from None
+            raise InputError(
+                f"{self.folder}: cannot be written ({unwritable(error)}): expected a writable place"
+            ) from None
 
     def rewrite(self, about: dict[str, Any]) -> None:
         """Replace what was asked for."""

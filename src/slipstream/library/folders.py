@@ -69,11 +69,17 @@ def put_in_place(files: Mapping[str, bytes], incoming: Path, home: Path) -> tupl
     if place.exists() and fault(place, sha256) is None:
         return sha256, place
     aside = Path(tempfile.mkdtemp(prefix="writing-", dir=incoming))
-    for name, content in files.items():
-        with (aside / name).open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+    try:
+        for name, content in files.items():
+            with (aside / name).open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+    except BaseException as problem:
+        shutil.rmtree(aside, ignore_errors=True)
+        if isinstance(problem, OSError):
+            problem.filename = str(home)
+        raise
     sync_folder(aside)
     if place.exists() and fault(place, sha256) is not None:
         # The same content heals a folder that was damaged after it had been published.

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,18 @@ FORMAT = 1
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, also if the machine stops in the middle."""
     partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException as problem:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(problem, OSError):
+            problem.filename = str(path)  # a disk that fills up does not say for whom
+        raise
 
 
 def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -90,7 +98,7 @@ def read_card(path: Path) -> dict[str, Any]:
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise PolicyError(f"{path}: cannot be read ({reason}): expected the folder of a trained policy") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PolicyError(f"{path}: expected JSON: {error}") from None
     if not isinstance(card, dict):
         raise PolicyError(f"{path}: expected a JSON object, got {type(card).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from slipstream.policies.learned import replace_file
 from slipstream.report.figures import Figure
 from slipstream.report.page import cells, document, table_of
 from slipstream.report.tables import figure
@@ -67,13 +69,15 @@ def sweep_page(result: dict[str, Any]) -> str:
 def write_pictures(result: dict[str, Any], folder: Path) -> list[Path]:
     """Write `sweep.html` and, where Pillow is there to draw it, `sweep.png`; return what was written."""
     page = folder / "sweep.html"
-    page.write_text(sweep_page(result), encoding="utf-8")
+    replace_file(page, sweep_page(result).encode())
     if find_spec("PIL") is None:
         return [page]
     from slipstream.report.panels import paint
 
     picture = folder / "sweep.png"
-    paint(result).save(picture, optimize=True)
+    content = io.BytesIO()
+    paint(result).save(content, "PNG", optimize=True)
+    replace_file(picture, content.getvalue())
     return [page, picture]
 
 

@@ -14,6 +14,8 @@ from slipstream.core.tables import table_error
 FIELDS = 18
 NUMBER, SUBMIT, RUN, ALLOCATED, ASKED, REQUESTED, USER = 0, 1, 3, 4, 7, 8, 11
 """Columns that are read; -1 stands for nothing in each of them."""
+MOST = 2**53
+"""Up to which numbers are whole ones for sure."""
 FEWEST_FIELDS = USER + 1
 """Some logs leave out what comes behind the user."""
 
@@ -63,7 +65,7 @@ def _numbers(path: Path, rows: list[list[str]], numbers: list[int]) -> np.ndarra
         table = np.array([cells[:FEWEST_FIELDS] for cells in rows], np.float64).reshape(-1, FEWEST_FIELDS)
     except ValueError:
         table = None
-    if table is None or not np.isfinite(table).all():
+    if table is None or not (np.abs(table) <= MOST).all():
         for cells, number in zip(rows, numbers, strict=True):
             for place, cell in enumerate(cells[:FEWEST_FIELDS], start=1):
                 if not _is_finite(cell):
@@ -74,6 +76,6 @@ def _numbers(path: Path, rows: list[list[str]], numbers: list[int]) -> np.ndarra
 
 def _is_finite(cell: str) -> bool:
     try:
-        return bool(np.isfinite(float(cell)))
+        return abs(float(cell)) <= MOST
     except ValueError:
         return False

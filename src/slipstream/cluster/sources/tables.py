@@ -10,6 +10,8 @@ import numpy as np
 from slipstream.cluster.arrivals import RawJobs
 from slipstream.core.tables import Table, read_table
 
+MOST = 2**53
+"""Up to which a table's numbers are whole ones for sure."""
 WHOLE_GPU = 1000
 """Thousandths of a GPU."""
 
@@ -57,8 +59,9 @@ def _numbers(table: Table, column: str) -> np.ndarray:
 
 def _whole(table: Table, column: str) -> np.ndarray:
     values = _numbers(table, column)
-    if (values != np.floor(values)).any():
-        index = int((values != np.floor(values)).argmax())
+    wrong = (values != np.floor(values)) | (np.abs(values) > MOST)
+    if wrong.any():
+        index = int(wrong.argmax())
         raise table.error(index, f"{column}: expected a whole number, got {values[index]:g}")
     return values.astype(np.int64)
 
@@ -67,9 +70,13 @@ def _times(table: Table, column: str) -> np.ndarray:
     """Return a column of seconds, or of dates as seconds since 1970."""
     cells = table.columns[column]
     try:
-        return np.array([float(cell) for cell in cells])
+        seconds = np.array([float(cell) for cell in cells])
     except (TypeError, ValueError):
         return np.array([_seconds(table, column, index, cell) for index, cell in enumerate(cells)])
+    if not np.isfinite(seconds).all():
+        index = int((~np.isfinite(seconds)).argmax())
+        raise table.error(index, f"{column}: expected seconds or a date, got {seconds[index]}")
+    return seconds
 
 
 def _seconds(table: Table, column: str, index: int, cell: str) -> float:

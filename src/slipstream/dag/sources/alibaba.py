@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from slipstream.core.tables import table_error
 from slipstream.dag.scenario import Alibaba
 from slipstream.dag.sources.inline import ANY_NUMBER
 from slipstream.dag.templates import JobTemplate, Library, StageTemplate, Waves
+from slipstream.errors import TraceError
 
 COLUMNS = ("stage_ptr", "edge_ptr", "edges", "num_tasks", "duration")
 
@@ -37,14 +37,16 @@ def library(source: Alibaba, folder: Path) -> Library:
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
         # Without pickles a file can hold nothing but numbers.
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             missing = [column for column in COLUMNS if column not in file.files]
             if missing:
                 raise table_error(path, f"array '{missing[0]}' is missing: expected {', '.join(COLUMNS)}")
             data = {column: np.asarray(file[column]) for column in COLUMNS}
     except FileNotFoundError as error:
         raise table_error(path, "no such file: expected an .npz file of packed jobs") from error
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except TraceError:
+        raise
+    except Exception as error:  # whatever a damaged archive makes of its readers
         raise table_error(path, "cannot be read: expected an .npz file of packed jobs, numbers only") from error
     _check(path, data)
     return data
@@ -52,9 +54,13 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 def _check(path: Path, data: dict[str, np.ndarray]) -> None:
     """Refuse pointers that lead out of the arrays."""
+    for column in COLUMNS:
+        array, numbers = data[column], "iuf" if column == "duration" else "iu"
+        if array.dtype.kind not in numbers or array.ndim != (2 if column == "edges" else 1):
+            raise table_error(path, f"{column}: expected a list of numbers, of edges pairs of them")
     stages = len(data["num_tasks"])
     edges = data["edges"]
-    if len(data["duration"]) != stages or edges.ndim != 2 or edges.shape[1] != 2:
+    if len(data["duration"]) != stages or edges.shape[1] != 2:
         raise table_error(path, "num_tasks, duration and edges do not fit: expected a number per stage, pairs of edges")
     for column, length in (("stage_ptr", stages), ("edge_ptr", len(edges))):
         pointer = data[column]

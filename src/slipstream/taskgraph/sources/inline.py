@@ -35,6 +35,6 @@ def template_of_file(path: Path) -> Template:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise table_error(path, f"{place}: {first['msg']}" if place else first["msg"]) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise table_error(path, f"not JSON: {error}") from error
     return template(graph, path.stem)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slipstream.core.parts import LONGEST_MS
 from slipstream.core.tables import table_error
 from slipstream.taskgraph.scenario import Stg
 from slipstream.taskgraph.templates import GraphBuilder, Template
@@ -21,6 +22,8 @@ def template(graph: Stg, path: Path) -> Template:
         for parent in parents:
             if parent >= task:
                 raise table_error(path, f"row {line}: task {task} waits for {parent}: expected an earlier one")
+        if units * graph.unit_ms > LONGEST_MS:
+            raise table_error(path, f"row {line}: {units} units: expected at most {LONGEST_MS / graph.unit_ms:g}")
         if units > 0:
             tiles = [(f"out {parent}", "r") for parent in parents if parent in numbers]
             own = (f"out {task}", "w")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from slipstream.core.parts import LONGEST_MS
 from slipstream.core.tables import table_error
 from slipstream.taskgraph.scenario import WfCommons
 from slipstream.taskgraph.templates import GraphBuilder, Template
@@ -23,7 +24,7 @@ def template(graph: WfCommons, path: Path) -> Template:
         return _template(graph, path, tasks, sizes, times)
     except OSError as error:
         raise table_error(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise table_error(path, f"{error!r}: expected a workflow in the format 1.5 of WfCommons") from error
 
 
@@ -39,6 +40,8 @@ def _template(
             builder.tile(file, max(1, int(sizes.get(file, 1))))
         accesses = [*((file, "r") for file in read), *((file, "w") for file in written)]
         base = max(LEAST_MS, times[name] * 1000.0 * graph.scale)
+        if not base <= LONGEST_MS:
+            raise table_error(path, f"task '{name}' takes {times[name]:g} s: expected at most {LONGEST_MS / 1e3:g}")
         after = [numbers[parent] for parent in task.get("parents", [])]
         numbers[name] = builder.task(name, name.rpartition("_")[0] or name, accesses, after, base)
     return builder.template(path.stem)

@@ -1,0 +1,81 @@
+"""The first use of a family compiles it: here that is told, and how far it is, to whoever sits before the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PATIENCE_S = 1.5
+"""Of compiling in all, before anything is said: a rule of one's own compiles in less, every time."""
+AGAIN_S = 10.0
+
+
+class CompileTeller:
+    """Listens to the compiler; says once what goes on, and now and then how much is done."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._deep = self._count = 0
+        self._began = self._spent = self._told = 0.0
+
+    def on_start(self, event: Any) -> None:
+        """Hear that a function is being compiled; those it calls are compiled meanwhile."""
+        if self._deep == 0:
+            self._began = perf_counter()
+        self._deep += 1
+        self._tell()
+
+    def on_end(self, event: Any) -> None:
+        """Hear that it is done."""
+        self._deep -= 1
+        self._count += 1
+        self._tell()
+        if self._deep == 0:
+            self._spent += perf_counter() - self._began
+
+    def _tell(self) -> None:
+        spent = self._spent + perf_counter() - self._began
+        if spent < PATIENCE_S or (self._told and spent < self._told + AGAIN_S):
+            return
+        if not self._told:
+            self._console.print("Compiling the simulator: this happens once on a machine, and takes about a minute.")
+        else:
+            self._console.print(f"Compiling: {self._count} functions in {spent:.0f} s so far.")
+        self._told = spent
+
+
+class _WhenCompilerComes(MetaPathFinder):
+    """Begins to listen when compiled code is imported, and not before: the compiler takes time to import."""
+
+    def __init__(self, teller: CompileTeller) -> None:
+        self._teller = teller
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Find nothing; only look what is imported."""
+        if fullname == "slipstream.core.jit":
+            from numba.core import event
+
+            event.register("numba:compile", self._teller)
+        return None
+
+
+@contextmanager
+def compiles_told(console: Console) -> Iterator[None]:
+    """Tell of compiling that takes long, on a terminal."""
+    if not console.is_terminal or "slipstream.core.jit" in sys.modules:
+        yield
+        return
+    finder = _WhenCompilerComes(CompileTeller(console))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
