@@ -34,6 +34,7 @@ LAYERS = [
     ("scenario",),
     ("render",),
     ("core.spaces", "core.env", "core.vector", "core.speed"),
+    ("scale",),
     ("evaluation",),
     ("device",),
     ("learn",),

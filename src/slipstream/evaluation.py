@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from slipstream.core.simulator import Simulator, check_seed
 from slipstream.errors import InputError
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
+from slipstream.scale.farm import Farm, InProcess, in_pieces
 from slipstream.scenario import changed, digest, load
 
 RESAMPLES = 2000
@@ -118,6 +120,75 @@ def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
+@dataclass(frozen=True)
+class _Episodes:
+    """The work of playing episodes: of a policy and a stretch of seeds, it makes a row of metrics each."""
+
+    scenario: Any
+    namespace: str
+
+    @cached_property
+    def _simulator(self) -> Simulator:
+        return Simulator(self.scenario)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"scenario": self.scenario, "namespace": self.namespace}
+
+    def __call__(self, piece: tuple[str | Policy, range]) -> list[dict[str, float]]:
+        policy, seeds = piece
+        family = family_of(self.scenario)
+        player = find(policy, family.name)
+        return [family.metrics(self.scenario, self._simulator.play(player, seed, self.namespace)) for seed in seeds]
+
+
+@dataclass(frozen=True)
+class _Brackets:
+    """The work of bracketing the best reward of the episode of a seed."""
+
+    scenario: Any
+    namespace: str
+    seconds: float
+
+    def __call__(self, seed: int) -> Bracket:
+        return family_of(self.scenario).oracle(self.scenario, seed, self.namespace, self.seconds)
+
+
+def _sent(policy: Policy, family: str) -> str | Policy:
+    """Return what another process finds a policy by: its name if it comes with the package, else the policy itself."""
+    comes_along = getattr(policy, "function", type(policy)).__module__.startswith("slipstream.")
+    known = policy.name.partition("(")[0] in names(family)
+    return policy.name if comes_along and known and find(policy.name, family) == policy else policy
+
+
+def _play(
+    scenario: Any,
+    policies: Sequence[Policy],
+    seeds: range,
+    namespace: str,
+    farm: Farm,
+    progress: Progress | None,
+) -> list[Evaluation]:
+    """Return the metrics of every policy on the same episodes."""
+    if len(seeds) < 1:
+        raise InputError(f"episodes {len(seeds)}: expected at least 1")
+    check_seed(seeds.stop)
+    stretches = [seeds[piece.start : piece.stop] for piece in in_pieces(len(seeds), farm)]
+    here = isinstance(farm, InProcess)
+    players = [policy if here else _sent(policy, scenario.family) for policy in policies]
+    pieces = [(player, stretch) for player in players for stretch in stretches]
+    rows: list[dict[str, float]] = []
+    for found in farm.map(_Episodes(scenario, namespace), pieces):
+        rows += found
+        if progress is not None:
+            progress(len(rows), len(seeds) * len(policies))
+    return [
+        Evaluation(policy.name, {metric: np.array([row[metric] for row in own]) for metric in own[0]})
+        for policy, own in (
+            (policy, rows[index * len(seeds) : (index + 1) * len(seeds)]) for index, policy in enumerate(policies)
+        )
+    ]
+
+
 def evaluate(
     scenario: str | Path | dict[str, Any] | Any,
     policy: str | Policy,
@@ -125,21 +196,12 @@ def evaluate(
     seed: int = 0,
     namespace: str = "test",
     progress: Progress | None = None,
+    farm: Farm | None = None,
 ) -> Evaluation:
-    """Play a policy for a number of episodes, with seeds `seed`, `seed + 1`, ..."""
-    if episodes < 1:
-        raise InputError(f"episodes {episodes}: expected at least 1")
-    check_seed(seed + episodes)
+    """Play a policy for a number of episodes, with seeds `seed`, `seed + 1`, ...; in this process, or on a farm."""
     loaded: Any = load(scenario)
-    family = family_of(loaded)
-    player = find(policy, family.name)
-    simulator = Simulator(loaded)
-    rows = []
-    for episode in range(episodes):
-        rows.append(family.metrics(loaded, simulator.play(player, seed + episode, namespace)))
-        if progress is not None:
-            progress(episode + 1, episodes)
-    return Evaluation(player.name, {metric: np.array([row[metric] for row in rows]) for metric in rows[0]})
+    player = find(policy, family_of(loaded).name)
+    return _play(loaded, [player], range(seed, seed + episodes), namespace, farm or InProcess(), progress)[0]
 
 
 def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]:
@@ -162,32 +224,26 @@ def compare(
     namespace: str = "test",
     progress: Progress | None = None,
     oracle_seconds: float | None = None,
+    farm: Farm | None = None,
 ) -> Comparison:
     """Play several policies on the same arrivals: objects, or names, also in one string separated by commas.
 
     "all" stands for every heuristic of the family, "learned" for the trained policies that come with it; what is named
     twice is played once. With `oracle_seconds`, the best possible reward of every episode is bracketed too, solving
-    each for about so long.
+    each for about so long. Episodes are played in this process, or on a farm, with the same result.
     """
     loaded: Any = load(scenario)
-    family = family_of(loaded).name
-    chosen = _chosen(policies, family)
-    total = episodes * len(chosen)
-    evaluations = []
-    for index, policy in enumerate(chosen):
-
-        def tick(done: int, _: int, before: int = index * episodes) -> None:
-            if progress is not None:
-                progress(before + done, total)
-
-        evaluations.append(evaluate(loaded, policy, episodes, seed, namespace, tick))
+    chosen = _chosen(policies, loaded.family)
+    farm = farm or InProcess()
+    seeds, total = range(seed, seed + episodes), episodes * len(chosen)
+    evaluations = _play(loaded, chosen, seeds, namespace, farm, progress)
     label = scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}"
-    brackets = []
+    brackets: list[Bracket] = []
     if oracle_seconds is not None:
-        for episode in range(episodes):
-            brackets.append(family_of(loaded).oracle(loaded, seed + episode, namespace, oracle_seconds))
+        for bracket in farm.map(_Brackets(loaded, namespace, oracle_seconds), seeds):
+            brackets.append(bracket)
             if progress is not None:
-                progress(total + episode + 1, total + episodes)
+                progress(total + len(brackets), total + episodes)
     parts = (tuple(evaluations), tuple(brackets), f"{loaded.family}/{loaded.name}", digest(loaded))
     return Comparison(str(label), episodes, seed, *parts)
 
@@ -200,6 +256,7 @@ def what_if(
     seed: int = 0,
     namespace: str = "test",
     progress: Progress | None = None,
+    farm: Farm | None = None,
 ) -> Comparison:
     """Play policies on a scenario as it is and with each of some changes (`scenario.changed`), in one table.
 
@@ -214,7 +271,7 @@ def what_if(
                 progress(before * total + done, (1 + len(changes)) * total)
 
         other = changed(loaded, change) if change else loaded
-        parts.append(compare(other, policies, episodes, seed, namespace, tick))
+        parts.append(compare(other, policies, episodes, seed, namespace, tick, farm=farm))
     named = [
         Evaluation(f"{one.policy} @ {change}" if change else one.policy, one.values)
         for part, change in zip(parts, ["", *changes], strict=True)

@@ -23,6 +23,14 @@ ScenarioArgument = Annotated[
     str, typer.Argument(help="Name of a built-in scenario, or a JSON file.", metavar="SCENARIO")
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the first episode; episode k uses seed + k.", min=0)]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Share the work on a Ray cluster: 'auto', HOST:PORT, or 'local' for one on this machine.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 
 

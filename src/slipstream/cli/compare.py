@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, print_json, progress_bar
+from slipstream.cli.common import JsonOption, RayOption, ScenarioArgument, SeedOption, console, print_json, progress_bar
 
 PoliciesOption = Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")]
 EpisodesOption = Annotated[int, typer.Option(help="Episodes per policy.", min=1)]
@@ -29,6 +29,7 @@ def compare(
     metrics: MetricsOption = None,
     oracle: OracleOption = None,
     what_if: WhatIfOption = None,
+    ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Play several policies on the same arrivals and print their metrics with 95% intervals.
@@ -40,15 +41,16 @@ def compare(
     from slipstream.evaluation import compare as play
     from slipstream.evaluation import what_if as play_changes
     from slipstream.report.tables import comparison_table
+    from slipstream.scale.farm import farm_at
     from slipstream.scenario import load
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
-    with progress_bar("playing episodes") as progress:
+    with progress_bar("playing episodes") as progress, farm_at(ray) as farm:
         if what_if:
-            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress)
+            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, farm=farm)
         else:
-            comparison = play(scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle)
+            comparison = play(scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle, farm=farm)
     if as_json:
         print_json(comparison.to_dict())
         return

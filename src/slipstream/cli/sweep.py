@@ -6,11 +6,12 @@ import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, console, errors, print_json
+from slipstream.cli.common import JsonOption, RayOption, console, errors, print_json
 from slipstream.cli.train import WarmStartOption, parse_settings
 
 if TYPE_CHECKING:
@@ -35,13 +36,20 @@ KnobOption = Annotated[
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of all trainings, such as lanes=64; repeatable.")
 ]
+ScenariosArgument = Annotated[
+    list[str], typer.Argument(help="Names of built-in scenarios, or JSON files.", metavar="SCENARIO...")
+]
+SchedulerOption = Annotated[
+    str,
+    typer.Option(help="Who of Ray Tune stops hopeless trainings early, with --ray: asha, hyperband, median, or none."),
+]
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Go on with the sweep in --out; it may get more knobs, values and seeds.")
 ]
 
 
 def sweep(
-    scenario: ScenarioArgument,
+    scenarios: ScenariosArgument,
     out: OutOption,
     steps: StepsOption = 1_000_000,
     seeds: SeedsOption = 3,
@@ -52,9 +60,13 @@ def sweep(
     seed: SeedOption = 0,
     episodes: EpisodesOption = 100,
     resume: ResumeOption = False,
+    ray: RayOption = None,
+    scheduler: SchedulerOption = "none",
     as_json: JsonOption = False,
 ) -> None:
     """Train with one setting changed at a time, and show which of them matter, in a table and a picture.
+
+    Of several scenarios, each gets a folder of its own in OUT.
 
     Example: slipstream sweep edge/heavy --out runs/sweep --knobs ppo.clip,rollout --knob ppo.trace=0.8,0.9,1.0
     """
@@ -67,6 +79,7 @@ def sweep(
     except ImportError as error:
         raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
     from slipstream.report.sweep import sweep_table, write_pictures
+    from slipstream.scale.farm import farm_at
 
     start = None if warm_start == "none" else warm_start
     changes = {"steps": steps, "seed": seed, "warm_start": start, **parse_settings("--set", settings)}
@@ -74,18 +87,25 @@ def sweep(
     grids = {name: values.split(",") for name, values in parse_settings("--knob", knob).items()}
     chosen = choose_knobs(base, None if knobs is None else knobs.split(","), grids)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
-        bar = progress.add_task("playing the heuristics", total=None)
+    homes = [out] if len(scenarios) == 1 else [out / quote(name, safe="") for name in scenarios]
+    command = shlex.join(["slipstream", *sys.argv[1:]])
+    results = []
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
+        for scenario, home in zip(scenarios, homes, strict=True):
+            bar = progress.add_task("playing the heuristics", total=None)
 
-        def show(now: Standing) -> None:
-            text = f"training {now.number} of {now.trainings}: {now.training}"
-            progress.update(bar, description=text, completed=now.steps, total=now.planned_steps)
+            def show(now: Standing, bar: TaskID = bar) -> None:
+                text = f"training {now.number} of {now.trainings}: {now.training}"
+                progress.update(bar, description=text, completed=now.steps, total=now.planned_steps)
 
-        command = shlex.join(["slipstream", *sys.argv[1:]])
-        result = study(scenario, out, chosen, base, seeds, episodes, resume, command, show)
-    pictures = write_pictures(result, out)
+            # What was not begun when a sweep of several was interrupted is begun now.
+            go_on = resume and (len(scenarios) == 1 or home.exists())
+            options = (seeds, episodes, go_on, command, show, farm, scheduler)
+            results.append(study(scenario, home, chosen, base, *options))
+    pictures = [write_pictures(result, home) for result, home in zip(results, homes, strict=True)]
     if as_json:
-        print_json(result)
+        print_json(results[0] if len(results) == 1 else results)
         return
-    console.print(sweep_table(result))
-    console.print(f"Written: {', '.join(str(path) for path in (out / 'sweep.json', *pictures))}", soft_wrap=True)
+    for result, home, drawn in zip(results, homes, pictures, strict=True):
+        console.print(sweep_table(result))
+        console.print(f"Written: {', '.join(str(path) for path in (home / 'sweep.json', *drawn))}", soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, console, errors, print_json
+from slipstream.cli.common import JsonOption, RayOption, ScenarioArgument, console, errors, print_json
 
 if TYPE_CHECKING:
     from slipstream.learn.training import Report
@@ -41,6 +41,7 @@ def train(
     seed: SeedOption = 0,
     settings: SetOption = None,
     resume: ResumeOption = False,
+    ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a policy, evaluated on held-out seeds next to the best heuristic; every command takes OUT/best as a policy.
@@ -48,6 +49,7 @@ def train(
     Example: slipstream train edge/heavy --warm-start lookahead --minutes 5 --out runs/heavy
     """
     from slipstream.errors import InputError
+    from slipstream.scale.farm import farm_at
 
     try:
         from slipstream.learn.settings import TrainSettings
@@ -63,14 +65,14 @@ def train(
     changes["warm_start"] = None if warm_start == "none" else warm_start
     chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings)})
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress:
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
         bar = progress.add_task("compiling", total=None)
 
         def show(report: Report) -> None:
             progress.update(bar, description=_line(report), completed=report.steps, total=report.planned_steps)
 
         command = shlex.join(["slipstream", *sys.argv[1:]])
-        result = learn(scenario, chosen, out, minutes, resume, command, show)
+        result = learn(scenario, chosen, out, minutes, resume, command, show, farm)
     if as_json:
         print_json(
             {

@@ -103,6 +103,45 @@ class Group:
         return self._copies
 
 
+@dataclass(frozen=True)
+class Play:
+    """How the groups of a rollout play."""
+
+    layout: Layout
+    weights: np.ndarray
+    steps: int
+    draws: int
+    """The key of everything that is drawn."""
+    candidates: int
+    """Most candidates of a choice, of all groups."""
+    graph: GraphRoom
+    expert: Heuristic | None
+    loyalty: float
+    until_end: bool
+
+    def room(self, lane_count: int) -> dict[str, np.ndarray]:
+        """Return room for what so many lanes bring home."""
+        return rollout_arrays(lane_count, self.steps, self.candidates, self.layout.widths[:2], self.graph)
+
+    def stretch(self, group: Group) -> tuple[int, int, int]:
+        """Return where the rows, nodes and edges of a group begin in arrays that all groups share."""
+        before = group.first_lane * self.steps
+        return before * self.candidates, before * self.graph.nodes, before * self.graph.edges
+
+    def into(self, group: Group, own: dict[str, np.ndarray], stretch: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Let a group play into its arrays, packed from `stretch` on; return where what it packed ends."""
+        form, address = (NO_EXPERT, 0) if self.expert is None else (self.expert.form, self.expert.address)
+        own["free"], own["graph_free"] = np.array(stretch[:1]), np.array(stretch[1:])
+        if self.expert is not None:
+            group.take_number(self.expert)
+            self.expert.prepare_for(group.scenario)
+        network = make_network(self.layout, self.weights)
+        structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
+        draws = np.uint64(self.draws)
+        collect(*structs, form, address, self.loyalty, group.outlook, draws, group.first_lane, self.until_end)
+        return int(own["free"][0]), int(own["graph_free"][0]), int(own["graph_free"][1])
+
+
 class LanePool:
     """Groups of lanes, one per scenario given, that share the work of a rollout among threads."""
 
@@ -153,23 +192,18 @@ class LanePool:
 
         `key` is the seed and the number of the update: together they decide all draws.
         """
-        arrays = self._arrays(layout, steps)
-        draws = np.uint64(rollout_key(*key))
-        form, address = (NO_EXPERT, 0) if expert is None else (expert.form, expert.address)
+        play = Play(layout, weights, steps, rollout_key(*key), self.candidates, self.graph, expert, loyalty, until_end)
+        return self.play(play)
+
+    def play(self, play: Play) -> Rollout:
+        """Let every group play its part of a rollout."""
+        arrays = self._arrays(play)
 
         def run(group: Group) -> None:
             part = slice(group.first_lane, group.first_lane + group.count)
             own = {name: array if name in PACKED else array[part] for name, array in arrays.items()}
             # Every group packs into a stretch of its own; what no group reaches never takes memory.
-            before = group.first_lane * steps
-            own["free"] = np.array([before * self.candidates])
-            own["graph_free"] = np.array([before * self.graph.nodes, before * self.graph.edges])
-            if expert is not None:
-                group.take_number(expert)
-                expert.prepare_for(group.scenario)
-            network = make_network(layout, weights)
-            structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
-            collect(*structs, form, address, loyalty, group.outlook, draws, group.first_lane, until_end)
+            play.into(group, own, play.stretch(group))
 
         self.map(run)
         return Rollout(arrays)
@@ -178,8 +212,7 @@ class LanePool:
         """Return what a function gives for every group; the threads share the groups."""
         return [future.result() for future in [self._pool.submit(function, group) for group in self.groups]]
 
-    def _arrays(self, layout: Layout, steps: int) -> dict[str, np.ndarray]:
-        if steps not in self._room:
-            widths = layout.widths[:2]
-            self._room = {steps: rollout_arrays(self.lane_count, steps, self.candidates, widths, self.graph)}
-        return self._room[steps]
+    def _arrays(self, play: Play) -> dict[str, np.ndarray]:
+        if play.steps not in self._room:
+            self._room = {play.steps: play.room(self.lane_count)}
+        return self._room[play.steps]

@@ -15,6 +15,7 @@ from slipstream.learn.learner import Learner
 from slipstream.learn.rollout import Group, LanePool, Rollout
 from slipstream.policies.base import Heuristic
 from slipstream.policies.inference import make_network
+from slipstream.policies.operations import Layout
 
 COPIES = 256
 """Copies of lanes that are tried at a time: enough to share the work, few enough for the memory of large machines."""
@@ -74,16 +75,35 @@ class Branching:
 
     def look_around(self, pool: LanePool, round_number: int) -> Situations:
         """Return the present situations of all lanes."""
-        by_network = round_number >= self.based_rounds
-        parts = pool.map(lambda group: self._of_group(group, by_network))
-        return Situations.joined([part for part in parts if part is not None])
+        look = Look(
+            self.learner.layout,
+            self.learner.weights,
+            self.base,
+            self.window,
+            self.candidates,
+            round_number >= self.based_rounds,
+        )
+        return Situations.joined([part for part in pool.map(look) if part is not None])
 
-    def _of_group(self, group: Group, by_network: bool) -> Situations | None:
-        layout = self.learner.layout
-        rollout = Rollout.empty(group.count, 1, group.candidates, layout.widths[:2], group.graph)
+
+@dataclass(frozen=True)
+class Look:
+    """The look at the present situations of a group's lanes."""
+
+    layout: Layout
+    weights: np.ndarray
+    base: Heuristic
+    window: float
+    candidates: int
+    by_network: bool
+    """Whether the copies go on under the network, not under the base policy."""
+
+    def __call__(self, group: Group) -> Situations | None:
+        """Return the choices of a group that have several candidates, and what each of these would earn."""
+        rollout = Rollout.empty(group.count, 1, group.candidates, self.layout.widths[:2], group.graph)
         actions = np.zeros((group.count, group.candidates), np.int64)
         logits = np.full(actions.shape, -np.inf)
-        network = make_network(layout, self.learner.weights)
+        network = make_network(self.layout, self.weights)
         see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions, logits)
         # A choice with one candidate teaches nothing.
         rollout.length[rollout.count[:, 0] < 2] = 0
@@ -96,13 +116,13 @@ class Branching:
         rank = np.argsort(np.argsort(-logits[asked], axis=1), axis=1)
         tried = rank[np.repeat(np.arange(len(asked)), counts), offsets] < self.candidates
         earned = np.full(len(source), np.nan)
-        earned[tried] = self._try(group, source[tried], actions[source, offsets][tried], by_network)
+        earned[tried] = self._try(group, source[tried], actions[source, offsets][tried])
         return Situations.of(rollout.choices().picked(np.arange(len(asked))), earned)
 
-    def _try(self, group: Group, source: np.ndarray, actions: np.ndarray, by_network: bool) -> np.ndarray:
+    def _try(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Return what copies of lanes earn that take these actions, a few copies at a time."""
         copies = group.copies(min(len(source), COPIES))
-        network = make_network(self.learner.layout, self.learner.weights)
+        network = make_network(self.layout, self.weights)
         earned = np.zeros(len(source))
         self.base.prepare_for(group.scenario)
         for first in range(0, len(source), copies.count):
@@ -111,7 +131,7 @@ class Branching:
                 copies.arrays[name][: len(source[part])] = array[source[part]]
             copies.take_number(self.base)
             end = (actions[part], self.window, earned[part])
-            if by_network:
+            if self.by_network:
                 branch_by_network(copies.spec, copies.state, copies.sheet, network, *end)
             else:
                 branch(copies.spec, copies.state, copies.raw, self.base.form, self.base.address, *end)

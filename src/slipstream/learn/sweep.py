@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -27,8 +28,9 @@ from slipstream.learn.knobs import Knob, choose_knobs, told
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import Report, train
-from slipstream.policies.base import find
+from slipstream.policies.base import Policy, find
 from slipstream.policies.learned import replace_file
+from slipstream.scale.farm import Farm, InProcess
 from slipstream.scenario import digest, load
 
 SCORE_SEED = 1_000_000
@@ -52,7 +54,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class _Training:
+class Training:
     """One training of the sweep."""
 
     knob: str | None
@@ -65,6 +67,15 @@ class _Training:
         """How tables and folders call it, but for the seed."""
         return "default" if self.knob is None else f"{self.knob}={told(self.value)}"
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """What no other training of the sweep shares."""
+        return self.name, self.seed
+
+
+Tell = Callable[[int, Training, int], None]
+"""Called with a training's number, the training, and its steps so far."""
+
 
 def sweep(
     scenario: Any,
@@ -76,6 +87,8 @@ def sweep(
     resume: bool = False,
     command: str = "",
     report: Callable[[Standing], None] | None = None,
+    farm: Farm | None = None,
+    scheduler: str = "none",
 ) -> dict[str, Any]:
     """Train with one setting changed at a time, several seeds each; return what `sweep.json` then holds.
 
@@ -88,7 +101,10 @@ def sweep(
         episodes: Held-out episodes that score a training.
         resume: Go on with the sweep in `out`: finished trainings are read back, the one under way goes on.
         command: What to note as the command that made this.
-        report: Called after every update.
+        report: Called after every update; of trainings on a farm, after each of them.
+        farm: Where whole trainings run; by default here, one after the other. What comes out is the same.
+        scheduler: Who stops hopeless trainings early (`early.SCHEDULERS`), on a Ray cluster. Who is stopped depends on
+            who was quick; only scores are kept then.
     """
     base = settings or TrainSettings()
     knobs = choose_knobs(base, None, {}) if knobs is None else knobs
@@ -104,17 +120,23 @@ def sweep(
         raise InputError(f"{home}: {problem}{', or --resume' if not resume else ''}")
     played = compare(loaded, "all", episodes, SCORE_SEED, "eval").evaluations
     heuristic = max(played, key=lambda evaluation: evaluation.mean("reward"))
-    scores: dict[tuple[str, int], float] = {}
-    for number, training in enumerate(trainings):
+    study = Study(loaded, home / TRAININGS, episodes, command)
 
-        def tell(steps: int, number: int = number, training: _Training = training) -> None:
-            if report is not None:
-                done = number * base.steps + min(steps, base.steps)
-                name = f"{training.name}, seed {training.seed}"
-                report(Standing(name, number + 1, len(trainings), done, len(trainings) * base.steps))
+    def tell(number: int, training: Training, steps: int) -> None:
+        if report is not None:
+            done = number * base.steps + min(steps, base.steps)
+            name = f"{training.name}, seed {training.seed}"
+            report(Standing(name, number + 1, len(trainings), done, len(trainings) * base.steps))
 
-        folder = home / TRAININGS / quote(training.name, safe="=") / f"seed-{training.seed}"
-        scores[training.name, training.seed] = _score(loaded, training, folder, episodes, command, tell)
+    stopped: dict[tuple[str, int], int] = {}
+    if scheduler != "none":
+        from slipstream.learn.early import scored_early
+
+        scores, stopped = scored_early(study, trainings, scheduler, farm, base.steps)
+    elif farm is None or isinstance(farm, InProcess):
+        scores = study.scored_here(trainings, tell)
+    else:
+        scores = study.scored_on(farm, trainings, tell)
     result = {
         "scenario": scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}",
         "scenario_digest": digest(loaded),
@@ -125,17 +147,19 @@ def sweep(
         "heuristic": {"policy": heuristic.policy, "reward": heuristic.mean("reward")},
         "settings": base.to_dict(),
         "knobs": [_results(knob, trainings, scores, heuristic.mean("reward")) for knob in knobs],
+        "scheduler": scheduler,
+        "stopped": [{"training": name, "seed": seed, "steps": at} for (name, seed), at in stopped.items()],
     }
     replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
     return result
 
 
-def _plan(base: TrainSettings, knobs: Sequence[Knob], seeds: int) -> list[_Training]:
+def _plan(base: TrainSettings, knobs: Sequence[Knob], seeds: int) -> list[Training]:
     """Return all trainings; that of the defaults is shared by the knobs."""
     turned: list[tuple[str | None, Any]] = [(None, None)]
     turned += [(knob.name, value) for knob in knobs for value in knob.values if value != knob.default]
     return [
-        _Training(knob, value, base.seed + index, _settings_of(base, knob, value, base.seed + index))
+        Training(knob, value, base.seed + index, _settings_of(base, knob, value, base.seed + index))
         for knob, value in turned
         for index in range(seeds)
     ]
@@ -150,36 +174,108 @@ def _settings_of(base: TrainSettings, knob: str | None, value: Any, seed: int) -
     return changed.with_changes({"evaluate_every": max(1, round(choices / (changed.lanes * changed.rollout)))})
 
 
-def _score(
-    scenario: Any, training: _Training, folder: Path, episodes: int, command: str, tell: Callable[[int], None]
-) -> float:
-    """Return the mean held-out reward of a training's best policy; train as far as that was not done before."""
-    run = RunFolder(folder)
-    begun = run.exists
-    if begun:
+@dataclass(frozen=True)
+class Study:
+    """What all trainings of a sweep share."""
+
+    scenario: Any
+    folder: Path
+    episodes: int
+    command: str
+
+    def folder_of(self, training: Training) -> Path:
+        """Return where a training is kept."""
+        return self.folder / quote(training.name, safe="=") / f"seed-{training.seed}"
+
+    def scored_here(self, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
+        """Train one after the other, in this process; each goes on where it was."""
+        scores = {}
+        for number, training in enumerate(trainings):
+            folder = self.folder_of(training)
+            score = self.known_score(training)
+            if score is None:
+                tell(number, training, 0)
+                begun = RunFolder(folder).exists
+
+                def follow(now: Report, number: int = number, training: Training = training) -> None:
+                    tell(number, training, now.steps)
+
+                score = self.train(training, folder, begun, follow)
+                _write_score(folder, score)
+            else:
+                tell(number, training, training.settings.steps)
+            scores[training.key] = float(score["reward"])
+        return scores
+
+    def scored_on(self, farm: Farm, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
+        """Train on a farm, side by side; what comes back is written here."""
+        known = {training.key: self.known_score(training) for training in trainings}
+        scores = {key: float(score["reward"]) for key, score in known.items() if score is not None}
+        due = [training for training in trainings if training.key not in scores]
+        for training, (score, files) in zip(due, farm.map(_Elsewhere(self), due), strict=True):
+            folder = self.folder_of(training)
+            for name, content in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                replace_file(folder / name, content)
+            _write_score(folder, score)
+            scores[training.key] = float(score["reward"])
+            tell(len(scores) - 1, training, training.settings.steps)
+        return scores
+
+    def known_score(self, training: Training) -> dict[str, Any] | None:
+        """Return the score of a training that is finished; refuse a folder that holds another one."""
+        folder = self.folder_of(training)
+        run = RunFolder(folder)
+        if not run.exists:
+            return None
         about = run.about()
         same = TrainSettings.from_dict(about["settings"]) == training.settings
-        if not same or about["scenario_digest"] != digest(scenario):
+        if not same or about["scenario_digest"] != digest(self.scenario):
             raise InputError(f"{folder}: was trained on another scenario or with other settings: expected the same")
-        if (folder / SCORE).exists():
-            score = json.loads((folder / SCORE).read_text())
-            if score["episodes"] == episodes:
-                tell(training.settings.steps)
-                return float(score["reward"])
+        if not (folder / SCORE).exists():
+            return None
+        score: dict[str, Any] = json.loads((folder / SCORE).read_text())
+        return score if score["episodes"] == self.episodes else None
 
-    def follow(report: Report) -> None:
-        tell(report.steps)
+    def train(
+        self, training: Training, folder: Path, resume: bool, follow: Callable[[Report], None] | None = None
+    ) -> dict[str, Any]:
+        """Train, and return how the best policy did on held-out episodes."""
+        result = train(
+            self.scenario, training.settings, folder, resume=resume, command=self.command, report=follow or _nobody
+        )
+        found = {"reward": self.reward(result.policy), "episodes": self.episodes}
+        return {**found, "steps": result.steps, "seconds": result.seconds}
 
-    tell(0)
-    result = train(scenario, training.settings, folder, resume=begun, command=command, report=follow)
-    reward = evaluate(scenario, result.policy, episodes, SCORE_SEED, "eval").mean("reward")
-    score = {"reward": reward, "episodes": episodes, "steps": result.steps, "seconds": result.seconds}
+    def reward(self, policy: Policy) -> float:
+        """Return the mean reward of a policy on the episodes that score trainings."""
+        return evaluate(self.scenario, policy, self.episodes, SCORE_SEED, "eval").mean("reward")
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """The work of one training in a worker: its score and its files come back."""
+
+    study: Study
+
+    def __call__(self, training: Training) -> tuple[dict[str, Any], dict[str, bytes]]:
+        with TemporaryDirectory() as place:
+            folder = Path(place) / "training"
+            score = self.study.train(training, folder, resume=False)
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            return score, {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def _nobody(_: Report) -> None:
+    """Tell nobody."""
+
+
+def _write_score(folder: Path, score: dict[str, Any]) -> None:
     replace_file(folder / SCORE, (json.dumps(score, indent=2) + "\n").encode())
-    return reward
 
 
 def _results(
-    knob: Knob, trainings: Sequence[_Training], scores: dict[tuple[str, int], float], heuristic: float
+    knob: Knob, trainings: Sequence[Training], scores: dict[tuple[str, int], float], heuristic: float
 ) -> dict[str, Any]:
     """Return what came of a knob: for each value the reward of every seed, and how it compares."""
 

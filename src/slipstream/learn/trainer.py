@@ -15,6 +15,7 @@ import torch
 from slipstream.core.family import Family, family_of
 from slipstream.errors import InputError
 from slipstream.learn.advantages import discounts, returns_to_go
+from slipstream.learn.farmed import FarmedPool
 from slipstream.learn.hindsight import Hindsight
 from slipstream.learn.imitation import Imitation
 from slipstream.learn.learner import Learner
@@ -29,6 +30,7 @@ from slipstream.learn.situations import Branching, Lookout, Situations
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
+from slipstream.scale.farm import Farm, InProcess
 
 PHASE = "phase"
 """The global of families that ask for choices of two kinds in turn; says which."""
@@ -37,8 +39,9 @@ PHASE = "phase"
 class Trainer:
     """A network in training on one scenario and its variations."""
 
-    def __init__(self, scenario: Any, settings: TrainSettings) -> None:
-        self.scenario, self.settings = scenario, settings
+    def __init__(self, scenario: Any, settings: TrainSettings, farm: Farm | None = None) -> None:
+        """Lanes play in this process, or on a farm."""
+        self.scenario, self.settings, self.farm = scenario, settings, farm or InProcess()
         self.family = family_of(scenario)
         self.expert = self._find_expert()
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
@@ -112,7 +115,12 @@ class Trainer:
             variation = replace(settings.variation, **now)
             draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=settings.groups)
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
-        pool = LanePool(scenarios, settings.lanes, settings.threads, self.network.reads_graph, self.judges)
+        reads, judges = self.network.reads_graph, self.judges
+        pool: LanePool
+        if isinstance(self.farm, InProcess):
+            pool = LanePool(scenarios, settings.lanes, settings.threads, reads, judges)
+        else:
+            pool = FarmedPool(self.farm, scenarios, settings.lanes, reads, judges)
         pool.start(self._seeds(round_number))
         return pool
 

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from slipstream.errors import InputError
-from slipstream.evaluation import evaluate
+from slipstream.evaluation import compare, evaluate
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
-from slipstream.policies.base import names
 from slipstream.policies.compiled import CompiledPolicy
+from slipstream.scale.farm import Farm
 from slipstream.scenario import digest, dump, load
 
 HELD_OUT_SEED = 0
@@ -59,11 +59,11 @@ class Training:
     folder: Path | None
 
 
-def best_heuristic(scenario: Any, family: str, episodes: int) -> tuple[str, float]:
+def best_heuristic(scenario: Any, episodes: int, farm: Farm | None = None) -> tuple[str, float]:
     """Return the family's heuristic with the highest mean reward on the held-out seeds, and that reward."""
-    rewards = {name: evaluate(scenario, name, episodes, HELD_OUT_SEED, "eval").mean("reward") for name in names(family)}
-    best = max(rewards, key=lambda name: rewards[name])
-    return best, rewards[best]
+    played = compare(scenario, "all", episodes, HELD_OUT_SEED, "eval", farm=farm).evaluations
+    best = max(played, key=lambda evaluation: evaluation.mean("reward"))
+    return best.policy, best.mean("reward")
 
 
 def train(
@@ -74,6 +74,7 @@ def train(
     resume: bool = False,
     command: str = "",
     report: Callable[[Report], None] | None = None,
+    farm: Farm | None = None,
 ) -> Training:
     """Train a policy.
 
@@ -85,8 +86,9 @@ def train(
         resume: Go on where the training in `out` was when it last wrote its state.
         command: What to note as the command that made the policy.
         report: Called after every update.
+        farm: Where lanes play; by default in this process. The policy is the same.
     """
-    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command)
+    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, farm)
     return run.go(report)
 
 
@@ -101,11 +103,12 @@ class _Run:
         minutes: float | None,
         resume: bool,
         command: str,
+        farm: Farm | None,
     ) -> None:
         if resume and out is None:
             raise InputError("resume without a folder: expected the one of the training to go on with")
         self.folder = RunFolder(Path(out)) if out is not None else None
-        self.minutes = minutes
+        self.minutes, self.farm = minutes, farm
         self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
         if resume and self.folder is not None:
             self.about = self.folder.about()
@@ -113,7 +116,7 @@ class _Run:
             settings = TrainSettings.from_dict(self.about["settings"])
         self.scenario: Any = load(scenario)
         torch.set_num_threads(1)  # The work is shared out above torch.
-        self.trainer = Trainer(self.scenario, settings)
+        self.trainer = Trainer(self.scenario, settings, farm)
         if resume and self.folder is not None:
             self.notes = {**self.notes, **self.folder.restore(self.trainer)}
         else:
@@ -139,7 +142,7 @@ class _Run:
     def go(self, report: Callable[[Report], None] | None) -> Training:
         trainer = self.trainer
         episodes = trainer.settings.evaluation_episodes
-        heuristic, heuristic_reward = best_heuristic(self.scenario, trainer.family.name, episodes)
+        heuristic, heuristic_reward = best_heuristic(self.scenario, episodes, self.farm)
         writer = _scalars(self.folder.folder / "tensorboard") if self.folder is not None else None
         speed_from: tuple[float, int] | None = None
         while trainer.progress < 1.0 and not self._out_of_time():
@@ -192,7 +195,8 @@ class _Run:
         """Play the held-out seeds, and write the checkpoints."""
         trainer = self.trainer
         policy = trainer.policy()
-        found = evaluate(self.scenario, policy, trainer.settings.evaluation_episodes, HELD_OUT_SEED, "eval")
+        episodes = trainer.settings.evaluation_episodes
+        found = evaluate(self.scenario, policy, episodes, HELD_OUT_SEED, "eval", farm=self.farm)
         reward = self.last_reward = found.mean("reward")
         line = {
             "update": trainer.update_number,

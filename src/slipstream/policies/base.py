@@ -59,6 +59,10 @@ class Heuristic:
     prepare: Callable[[Any], None] | None = None
     """Works out of a scenario, before an episode, what the rows are to show for this policy, such as a plan."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        # An address of machine code means nothing in another process.
+        return {key: value for key, value in vars(self).items() if key != "_compiled"}
+
     def given(self, parameter: float) -> Heuristic:
         """Return the same policy with another number; its function is compiled once for all."""
         return replace(self, name=f"{self.name.partition('(')[0]}({parameter:g})", parameter=parameter)

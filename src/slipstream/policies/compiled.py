@@ -77,6 +77,10 @@ class CompiledPolicy:
         self._networks: dict[tuple[int, int, int], Any] = {}
         self.layout(1, 1, 1)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process builds its own structs.
+        return {**vars(self), "_networks": {}}
+
     def layout(self, capacity: int, nodes: int = 0, edges: int = 0) -> Layout:
         """Return the network's plan for up to so many candidates, nodes and edges."""
         shapes = {name: tensor.shape for name, tensor in self.tensors.items()}

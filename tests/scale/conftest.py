@@ -1,0 +1,36 @@
+"""A real Ray cluster of two nodes on this machine."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Return a cluster of two nodes with two CPUs each; the first one stays for all tests."""
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    own = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    own.add_node(num_cpus=2)
+    own.wait_for_nodes()
+    yield own
+    ray.shutdown()
+    own.shutdown()
+
+
+@pytest.fixture
+def farm(cluster):
+    """Return the farm on that cluster, with both nodes alive."""
+    from slipstream.scale.ray_farm import RayFarm
+
+    while len(cluster.worker_nodes) < 1:
+        cluster.add_node(num_cpus=2)
+        cluster.wait_for_nodes()
+    found = RayFarm(cluster.address)
+    yield found
+    found.close()

@@ -1,0 +1,196 @@
+"""Work that is shared comes back as if it had been done here, whoever does it and whoever dies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import slipstream
+from slipstream.cli.main import main
+from slipstream.errors import InputError
+from slipstream.learn.knobs import choose_knobs
+from slipstream.learn.settings import TrainSettings
+from slipstream.learn.sweep import sweep
+from slipstream.learn.training import train
+from slipstream.scale.farm import InProcess, farm_at, in_pieces
+
+POLICIES = "edf,lookahead,weigher,learned-heavy"
+SMALL = {
+    "steps": 6_000,
+    "lanes": 8,
+    "groups": 4,
+    "rollout": 64,
+    "threads": 1,
+    "evaluate_every": 3,
+    "evaluation_episodes": 3,
+    "warm_start": "edf",
+    "imitation.rollouts": 2,
+    "hindsight.rounds": 2,
+    "variation.rate": 0.2,
+    "redraw": 4,
+}
+
+
+@slipstream.rule("edge")
+def weigher(row):
+    """A rule of the test's own, which workers cannot import by name."""
+    return -row[0]
+
+
+class Count:
+    """Work that squares, and notes in a folder which items were begun."""
+
+    def __init__(self, folder: Path, seconds: float = 0.0) -> None:
+        self.folder, self.seconds = folder, seconds
+
+    def __call__(self, item: int) -> int:
+        (self.folder / f"{item}-{os.getpid()}-{time.monotonic_ns()}").touch()
+        time.sleep(self.seconds)
+        if item == 13:
+            raise InputError("item 13: expected another number")
+        return item * item
+
+
+def same(training, other):
+    """Assert that two trainings went the same way and gave the same network."""
+    lines = [
+        [{key: line[key] for key in line if key != "seconds"} for line in one.history] for one in (training, other)
+    ]
+    assert lines[0] == lines[1]
+    assert set(training.policy.tensors) == set(other.policy.tensors)
+    for name, tensor in training.policy.tensors.items():
+        np.testing.assert_array_equal(tensor, other.policy.tensors[name])
+
+
+def test_pieces_cover_everything_once(tmp_path):
+    class Many(InProcess):
+        workers = 3
+
+    assert [list(piece) for piece in in_pieces(3, InProcess())] == [[0], [1], [2]]
+    for count in (1, 7, 12, 100):
+        pieces = in_pieces(count, Many())
+        assert [index for piece in pieces for index in piece] == list(range(count))
+
+
+def test_results_come_in_the_order_of_the_items(farm, tmp_path):
+    assert farm.workers == 4
+    assert list(farm.map(Count(tmp_path), range(12))) == [item * item for item in range(12)]
+
+
+def test_an_error_of_a_piece_is_the_error_here(farm, tmp_path):
+    with pytest.raises(InputError, match=r"^item 13: expected another number$"):
+        list(farm.map(Count(tmp_path), range(10, 20)))
+
+
+def test_a_comparison_on_a_cluster_is_the_one_made_here(farm):
+    here = slipstream.compare("edge/light", POLICIES, episodes=9, seed=5, oracle_seconds=None)
+    there = slipstream.compare("edge/light", POLICIES, episodes=9, seed=5, farm=farm)
+    assert there.to_dict() == here.to_dict()
+
+
+def test_a_training_on_a_cluster_gives_the_network_that_training_here_gives(farm):
+    settings = TrainSettings().with_changes(SMALL)
+    same(train("edge/tiny", settings), train("edge/tiny", settings, farm=farm))
+
+
+@pytest.mark.slow
+def test_graphs_and_judges_play_on_a_cluster_as_here(farm):
+    own = {"network.kind": "decima", "judges": "fair", "steps": 400, "rollout": 16, "lanes": 4, "groups": 2}
+    settings = TrainSettings().with_changes({**own, "threads": 1, "evaluation_episodes": 1, "evaluate_every": 2})
+    same(train("dag/tiny", settings), train("dag/tiny", settings, farm=farm))
+
+
+def test_killed_workers_lose_nothing_and_count_nothing_twice(farm, tmp_path):
+    """Kill whoever works, several times, while episodes are played."""
+    here = slipstream.compare("edge/light", "edf,lookahead", episodes=40, seed=3)
+    killed: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        mine = [one for one in psutil.process_iter(["cmdline"]) if "ray::_do" in " ".join(one.info["cmdline"] or [])]
+        if len(killed) < 3 and mine:
+            killed.append(mine[0].pid)
+            os.kill(mine[0].pid, signal.SIGKILL)
+
+    there = slipstream.compare("edge/light", "edf,lookahead", episodes=40, seed=3, progress=kill, farm=farm)
+    assert len(killed) == 3
+    assert there.to_dict() == here.to_dict()
+
+
+def test_a_node_that_dies_in_the_middle_changes_nothing(cluster, farm):
+    settings = TrainSettings().with_changes(SMALL)
+    here = train("edge/tiny", settings)
+    gone = []
+
+    def unplug(report) -> None:
+        if not gone:
+            gone.append(cluster.worker_nodes.copy().pop())
+            cluster.remove_node(gone[0], allow_graceful=False)
+
+    same(here, train("edge/tiny", settings, report=unplug, farm=farm))
+    assert gone
+
+
+def test_a_sweep_on_a_cluster_finds_and_keeps_what_one_here_does(farm, tmp_path):
+    small = {**SMALL, "steps": 512, "warm_start": None, "hindsight.rounds": 0}
+    base = TrainSettings().with_changes(small)
+    knobs = choose_knobs(base, None, {"ppo.clip": ["0.1"]})
+    here = sweep("edge/tiny", tmp_path / "here", knobs, base, seeds=2, episodes=2)
+    there = sweep("edge/tiny", tmp_path / "there", knobs, base, seeds=2, episodes=2, farm=farm)
+    assert there == here
+    kept = [{str(path.relative_to(home)) for path in home.rglob("policy.json")} for home in tmp_path.iterdir()]
+    assert kept[0] == kept[1]
+    again = sweep("edge/tiny", tmp_path / "there", knobs, base, seeds=2, episodes=2, resume=True)
+    assert again == here
+
+
+@pytest.mark.slow
+def test_ray_tune_stops_trainings_that_fall_behind(farm, tmp_path):
+    small = {
+        **SMALL,
+        "steps": 4096,
+        "evaluate_every": 1,
+        "warm_start": None,
+        "hindsight.rounds": 0,
+        "variation.rate": 0,
+    }
+    base = TrainSettings().with_changes(small)
+    knobs = choose_knobs(base, None, {"ppo.learning_rate": ["1e-9", "1e-8", "1e-7"]})
+    result = sweep("edge/tiny", tmp_path / "out", knobs, base, seeds=1, episodes=4, farm=farm, scheduler="asha")
+    assert result["scheduler"] == "asha"
+    assert result["stopped"]
+    assert all(0 < one["steps"] < 4096 for one in result["stopped"])
+    values = result["knobs"][0]["values"]
+    assert all(len(one["rewards"]) == 1 for one in values)
+
+
+def test_a_scheduler_needs_a_cluster(tmp_path):
+    base = TrainSettings().with_changes({**SMALL, "steps": 64})
+    with pytest.raises(InputError, match="expected --ray"):
+        sweep("edge/tiny", tmp_path / "out", choose_knobs(base, None, {"ppo.clip": ["0.1"]}), base, scheduler="asha")
+
+
+def test_the_command_line_plays_on_a_cluster(cluster, capsys, monkeypatch):
+    arguments = ["slipstream", "compare", "edge/tiny", "--policies", "edf,stf", "--episodes", "3", "--json"]
+    told = []
+    for own in ([], ["--ray", cluster.address]):
+        monkeypatch.setattr(sys, "argv", [*arguments, *own])
+        with contextlib.suppress(SystemExit):
+            main()
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0] == told[1]
+
+
+def test_an_address_where_nobody_answers_is_told_in_one_line():
+    with pytest.raises(InputError) as refusal, farm_at("nonsense"):
+        pass
+    assert "\n" not in str(refusal.value)
+    assert "expected 'local', 'auto' or HOST:PORT" in str(refusal.value)
