@@ -30,7 +30,7 @@ class ClusterFamily(Family):
 
     def charts(self, scenario: Any, events: np.ndarray) -> list[Chart | Picture]:
         """Return demand, allocation, power, distributions and shares of users."""
-        found: list[Chart] = self._room("charts").charts(scenario, events)
+        found: list[Chart | Picture] = self._room("charts").charts(scenario, events)
         return found
 
     def row_name(self, scenario: Any, timeline: Timeline, row: np.ndarray) -> str:
