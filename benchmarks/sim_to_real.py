@@ -3,7 +3,8 @@
 Keys: response_p50_error (|simulated − measured| / measured), miss_rate_error_points, run_to_run (standard deviation of
 the measured median response over the runs, as a share), tolerance (max(10%, twice that)), noise, quiet (whether the
 machine passed the noise gate that `slipstream.device.noise` fixes), and passes. The device is measured anew each time;
-on a machine that is not quiet the errors are printed all the same, and say little.
+on a machine that is not quiet the errors are printed all the same, and say little. `machine_spread` under noise is the
+spread of a fixed piece of arithmetic, timed in between: what of the spread is the machine's own, and nobody can mend.
 
     python benchmarks/sim_to_real.py --json
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from slipstream.device.backends import open_streams
@@ -25,13 +27,17 @@ from slipstream.scenario import load
 LARGEST_ERROR, MOST_POINTS = 0.10, 3.0
 
 
-def measure(scenario: str, policy: str, device: str, runs: int, seed: int, effort: Effort) -> dict[str, Any]:
+def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     """Return every figure."""
-    loaded: Any = load(scenario)
+    loaded: Any = load(chosen.scenario)
+    effort = Effort(chosen.solo_runs, chosen.pair_seconds, 60 * chosen.patience_minutes)
     workload = workload_of(loaded)
-    with open_streams(device, workload, loaded.device.streams) as streams:
-        profile = Profiler(loaded, workload, streams, device, effort).measure()
-        trial = hold_trial(loaded, profile, workload, streams, find(policy, loaded.family), seed, runs)
+    policy = find(chosen.policy, loaded.family)
+    with open_streams(chosen.device, workload, loaded.device.streams) as streams:
+        profile = Profiler(loaded, workload, streams, chosen.device, effort).measure()
+        trial = hold_trial(loaded, profile, workload, streams, policy, chosen.seed, chosen.runs)
+    if chosen.profile_out:
+        Path(chosen.profile_out).write_text(profile.model_dump_json(indent=2) + "\n")
     response, missed = trial.result["metrics"]["response_p50_ms"], trial.result["metrics"]["miss_rate"]
     error = abs(response["simulated"] - response["measured"]) / response["measured"]
     points = 100 * abs(missed["simulated"] - missed["measured"])
@@ -50,8 +56,8 @@ def measure(scenario: str, policy: str, device: str, runs: int, seed: int, effor
         "response_p50_ms": response,
         "miss_rate": missed,
         "causes": trial.result["causes"],
-        "policy": policy,
-        "runs": runs,
+        "policy": policy.name,
+        "runs": chosen.runs,
         "device": trial.result["device"],
     }
 
@@ -66,9 +72,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
     parser.add_argument("--solo-runs", type=int, default=60, help="runs of each variant alone, for the profile")
     parser.add_argument("--pair-seconds", type=float, default=0.4, help="seconds per pair, for the profile")
-    chosen = parser.parse_args()
-    effort = Effort(chosen.solo_runs, chosen.pair_seconds)
-    figures = measure(chosen.scenario, chosen.policy, chosen.device, chosen.runs, chosen.seed, effort)
+    parser.add_argument("--patience-minutes", type=float, default=0.0, help="to wait for a quiet moment to profile in")
+    parser.add_argument("--profile-out", default="", help="file for the profile that was measured")
+    figures = measure(chosen := parser.parse_args())
     if chosen.json:
         print(json.dumps(figures, indent=2))
     else:

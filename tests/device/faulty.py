@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import resource
 import signal
 import time
 
@@ -35,3 +37,30 @@ def make(kind, variant):
 
 def make_broken(kind, variant):
     raise RuntimeError("no model today")
+
+
+HUNGRY_PAGES = 2560
+
+
+def make_hungry(kind, variant):
+    """Return a model that takes ten megabytes in pieces, gives them back, and says how many pages were new to it."""
+
+    def model(batch):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        pieces = [torch.ones(HUNGRY_PAGES * 4096 // 40) for _ in range(10)]
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        del pieces
+        return torch.tensor([float(faults)])
+
+    return model
+
+
+def make_shaky(kind, variant):
+    """Return a model that takes now shorter, now longer."""
+    turns = itertools.cycle((0.001, 0.003))
+
+    def model(batch):
+        time.sleep(next(turns))
+        return torch.zeros(2)
+
+    return model

@@ -145,6 +145,31 @@ def test_workers_are_pinned_to_their_own_cores(start_faulty):
     assert sorted(found) == sorted(cores_for(2))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux pins processes")
+def test_who_waits_for_a_run_wakes_up_where_it_ended(start_faulty):
+    before = os.sched_getaffinity(0)
+    with start_faulty([faulty.FINE, faulty.RAISES]) as streams:
+        with streams.attended():
+            for stream in (0, 1, 0):
+                streams.submit(stream, Order(0, 0, 0))
+                assert completion(streams).error == ""
+                assert os.sched_getaffinity(0) == set(cores_for(2)[stream])
+        assert os.sched_getaffinity(0) == before
+        streams.submit(1, Order(0, 0, 0))
+        assert completion(streams).error == ""
+        assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other allocators have other habits")
+def test_a_run_finds_the_memory_that_the_last_one_gave_back():
+    hungry = task("hungry", "python:tests.device.faulty:make_hungry", faulty.DATASET)
+    with CpuStreams(workload_of(scenario_of([hungry]), allow_code=True)) as streams:
+        for _ in range(4):
+            streams.submit(0, Order(0, 0, 0))
+            assert completion(streams).error == ""
+        assert streams.output(0)[0] < faulty.HUNGRY_PAGES / 4
+
+
 def test_workers_loop_by_themselves_to_be_compared_with(start_faulty):
     with start_faulty([faulty.FINE]) as streams:
         runs = streams.loop(Order(0, 0, 0), 0.1)

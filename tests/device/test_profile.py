@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import psutil
 import pytest
 
 from slipstream.core.simulator import Simulator
 from slipstream.device.cpu import CpuStreams
 from slipstream.device.fitting import fit
-from slipstream.device.noise import MOST_OTHERS, MOST_SPREAD, noise_of, others_share
+from slipstream.device.noise import MOST_OTHERS, MOST_SPREAD, noise_of, others_share, spread_of, yardstick
 from slipstream.device.overlap import runs_of
 from slipstream.device.profiler import Effort, Profiler
 from slipstream.device.validation import causes
@@ -84,7 +85,7 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped(tmp_path):
         profiler.measure(kept, lambda *step: steps.append((step, json.loads(kept.read_text())["cells"])))
         assert not kept.exists()
         for name, value in before.items():
-            if name != "others":
+            if name not in ("others", "yardstick"):
                 assert steps[-1][1][name] == value
         kept.write_text(json.dumps({"key": "of something else", "cells": before}))
         other = profiler.measure(kept)
@@ -110,11 +111,46 @@ def test_accuracy_is_measured_where_labels_are_known_and_a_fault_stops_the_measu
 
 def test_a_machine_is_quiet_only_if_others_and_spread_are_small():
     steady, shaky = np.full(50, 2.0), np.linspace(1, 3, 50)
-    assert noise_of([0.0, 2 * MOST_OTHERS], [steady]).quiet
-    assert not noise_of([MOST_OTHERS, 2 * MOST_OTHERS], [steady]).quiet
-    assert not noise_of([0.0], [shaky]).quiet
-    assert noise_of([0.0], [shaky]).spread > MOST_SPREAD
+    assert noise_of([0.0, 2 * MOST_OTHERS], [steady], []).quiet
+    assert not noise_of([MOST_OTHERS, 2 * MOST_OTHERS], [steady], []).quiet
+    assert not noise_of([0.0], [shaky], []).quiet
+    assert noise_of([0.0], [shaky], []).spread == spread_of(shaky) > MOST_SPREAD
     assert 0 <= others_share() <= 1
+
+
+def test_the_machine_s_own_spread_is_told_beside_that_of_the_models_and_excuses_nothing():
+    steady, shaky = [2.0] * 50, np.linspace(1, 3, 50).tolist()
+    looks = [[steady[:25], shaky[:25]], [steady[25:], shaky[25:]]]  # two looks at two cores
+    found = noise_of([0.0], [np.array(shaky)], looks)
+    assert found.machine_spread == pytest.approx((0 + spread_of(np.array(shaky))) / 2)
+    assert not found.quiet
+    assert noise_of([0.0], [np.array(steady)], looks).quiet
+    assert noise_of([0.0], [np.array(steady)], []).machine_spread is None
+
+
+def test_the_yardstick_is_laid_on_every_core_and_the_thread_goes_back_to_all_of_them():
+    before = psutil.Process().cpu_affinity()
+    times = yardstick(before)
+    assert [len(one) for one in times] == [10] * len(before)
+    assert all(time > 0 for one in times for time in one)
+    assert psutil.Process().cpu_affinity() == before
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize(("patience_s", "least", "most"), [(0.0, 1, 1), (0.3, 2, 1000)])
+def test_runs_alone_are_measured_again_until_they_are_quiet_or_patience_ends(patience_s, least, most):
+    scenario = scenario_of([task("shaky", "python:tests.device.faulty:make_shaky", faulty.DATASET)])
+    workload = workload_of(scenario, allow_code=True)
+    with CpuStreams(workload) as streams:
+        profiler = Profiler(scenario, workload, streams, "cpu", Effort(8, 0.01, patience_s))
+        measured, solo = [], profiler._solo
+        profiler._solo = lambda: measured.append(solo()) or measured[-1]
+        profile = profiler.measure()
+    assert least <= len(measured) <= most
+    assert profile.variants[0].runs == 8
+    assert profile.variants[0].p50_ms == np.percentile(measured[-1][0], 50)
+    assert not profile.noise.quiet
+    assert profile.noise.machine_spread > 0
 
 
 # Using

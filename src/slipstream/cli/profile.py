@@ -22,6 +22,9 @@ from slipstream.cli.device import CodeOption, DataOption, DeviceOption, device_s
 OutOption = Annotated[Path, typer.Option(help="The profile to write.")]
 RunsOption = Annotated[int, typer.Option(help="Runs of each variant alone.", min=3)]
 SecondsOption = Annotated[float, typer.Option(help="Seconds for which each pair runs side by side.", min=0.01)]
+PatienceOption = Annotated[
+    float, typer.Option(help="Minutes for which runs alone are measured again until the machine is quiet.", min=0.0)
+]
 AfreshOption = Annotated[bool, typer.Option("--afresh", help="Forget what an interrupted measurement has measured.")]
 
 
@@ -31,6 +34,7 @@ def profile(
     out: OutOption = Path("profile.json"),
     runs: RunsOption = 60,
     pair_seconds: SecondsOption = 0.4,
+    patience_minutes: PatienceOption = 0.0,
     data: DataOption = None,
     allow_code: CodeOption = False,
     afresh: AfreshOption = False,
@@ -54,7 +58,7 @@ def profile(
     with errors.status("loading models"):
         streams = open_streams(device, workload, max(2, loaded.device.streams), loaded.device.stream_priorities)
     with streams, progress_bar("measuring") as progress:
-        profiler = Profiler(loaded, workload, streams, device, Effort(runs, pair_seconds))
+        profiler = Profiler(loaded, workload, streams, device, Effort(runs, pair_seconds, 60 * patience_minutes))
         found = profiler.measure(kept_in, progress)
     write_text(out, found.model_dump_json(indent=2) + "\n")
     if as_json:
@@ -87,6 +91,8 @@ def tell_noise(noise: Any) -> None:
 
     figures = f"others took {noise.others:.1%} of it (worst moment {noise.others_worst:.1%}), latencies spread by "
     figures += f"{noise.spread:.1%} of their median"
+    if noise.machine_spread is not None:
+        figures += f" (a fixed piece of arithmetic by {noise.machine_spread:.1%}: that is the machine itself)"
     if noise.quiet:
         console.print(f"The machine was quiet: {figures}.")
     else:

@@ -13,7 +13,9 @@ import select
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -67,6 +69,8 @@ class CpuStreams(Streams):
         self._ready = [False] * count
         self._early_deaths = [0] * count
         self._alarms: list[int] = []
+        self._asker = 0
+        """The thread that workers may move to their own cores when they have an answer for it; 0: none."""
         shapes = [(samples.inputs.shape, str(samples.inputs.dtype)) for samples in workload.sets]
         places, size = lay_out([*shapes, *[((OUTPUT_NUMBERS,), "float32")] * count])
         sets, outputs = places[: len(shapes)], places[len(shapes) :]
@@ -151,6 +155,8 @@ class CpuStreams(Streams):
         finally:
             theirs.close()
         self._workers[stream], self._ready[stream], self._running[stream] = ours, False, False
+        self._stream_at = {worker.fileno(): stream for stream, worker in self._workers.items()}
+        self._listening = [*self._stream_at, *self._alarms]
         self._since[stream] = now()
 
     def _await_ready(self) -> None:
@@ -184,33 +190,50 @@ class CpuStreams(Streams):
         if self._ready[stream]:
             self._since[stream] = now()
         with suppress(BrokenPipeError, ConnectionResetError):  # a worker that died is found out by `wait`
-            self._workers[stream].sendall(ORDER.pack(order.model, order.samples, order.sample, loop_ns))
+            self._workers[stream].sendall(ORDER.pack(*order, self._asker, loop_ns))
 
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up."""
         limit = None if seconds is None else max(0.0, seconds)
-        heard: list[socket.socket | int] = [*self._workers.values(), *self._alarms]
-        answering, _, _ = select.select(heard, [], [], limit)
-        ended = [self._hear(stream) for stream, worker in list(self._workers.items()) if worker in answering]
-        return [completion for completion in ended if completion is not None]
+        answering, _, _ = select.select(self._listening, (), (), limit)
+        # Now, since hearing may replace a worker; an alarm only wakes.
+        streams = [self._stream_at[descriptor] for descriptor in answering if descriptor in self._stream_at]
+        return [completion for stream in streams if (completion := self._hear(stream)) is not None]
 
     def _hear(self, stream: int) -> Completion | None:
         message = receive_exactly(self._workers[stream], REPLY.size)
         if message is None:
             return self._bury(stream)
-        status, length, began, ended, text = REPLY.unpack(message)
+        status, length, began, ended = REPLY.unpack(message)
+        if status == DONE:
+            self._running[stream] = False
+            self._lengths[stream] = length
+            return Completion(stream, ended, "", ended - began)
         if status == READY:
             self._ready[stream], self._early_deaths[stream] = True, 0
             self._since[stream] = ended
             return None
-        self._running[stream] = False
-        self._lengths[stream] = length
-        if status == DONE:
-            return Completion(stream, ended, "", ended - began)
-        told = text.rstrip(b"\0").decode(errors="replace")
+        text = receive_exactly(self._workers[stream], length)
+        if text is None:
+            return self._bury(stream)
+        told = text.decode(errors="replace")
         if status == BROKEN:
             raise DeviceError(f"stream {stream}: the worker cannot run the models: {told}")
-        return Completion(stream, ended, told or "failed", ended - began)
+        self._running[stream], self._lengths[stream] = False, 0
+        return Completion(stream, ended, told, ended - began)
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """Let workers that have an answer for this thread move it to their own cores, idle by then."""
+        if sys.platform != "linux":
+            yield
+            return
+        before, self._asker = os.sched_getaffinity(0), threading.get_native_id()
+        try:
+            yield
+        finally:
+            self._asker = 0
+            os.sched_setaffinity(0, before)
 
     def _bury(self, stream: int) -> Completion | None:
         """Replace a worker that died; its run, if it had one, has failed."""
@@ -231,6 +254,7 @@ class CpuStreams(Streams):
     def wake_by(self, descriptor: int) -> None:
         """Let `wait` return for it too."""
         self._alarms.append(descriptor)
+        self._listening.append(descriptor)
 
     def put(self, samples: int, sample: int, values: np.ndarray) -> None:
         """Replace a sample, in the memory that the workers read."""

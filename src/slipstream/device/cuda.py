@@ -238,7 +238,9 @@ class _EnergyMeter:
             import pynvml  # type: ignore[import-not-found, unused-ignore]
 
             pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByIndex(torch.cuda.current_device())
+            # NVML counts boards in another order than CUDA, and hides none of them: the name is the same in both.
+            board = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(board)
             self._read = pynvml.nvmlDeviceGetTotalEnergyConsumption
 
     def joules(self) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.core import lanes
-from slipstream.core.heap import NEVER, next_time
+from slipstream.core.heap import BLOCK, NEVER
 from slipstream.core.simulator import Simulator, check_seed, namespace_code
 from slipstream.policies.base import Policy, WholeEpisodes
 
@@ -33,6 +33,9 @@ class DeviceLane(Simulator):
         """Streams whose runs have ended since the last `follow`."""
         self._kept: list[np.ndarray] = []
         self._streams = self.arrays["streams"][0]
+        # Views of what is asked for at every turn: a record or a reduction of numpy takes longer than all the rest.
+        self._status, self._asked = self.arrays["lanes"]["status"], self.arrays["lanes"]["asked"]
+        self._timers = self.arrays["heap"][0, : self.arrays["heap"].shape[1] // (1 + BLOCK)]
 
     def begin(self, seed: int, namespace: str) -> None:
         """Start an episode at the first tick of its clock."""
@@ -70,19 +73,29 @@ class DeviceLane(Simulator):
         self._settle()
 
     def _settle(self) -> None:
-        while self.header["status"] == lanes.LOG_FULL:
+        while self._status.item() == lanes.LOG_FULL:
             self._flush(self._kept.append)
             lanes.resume_lane(self.spec, self.state, 0)
 
     @property
+    def asking(self) -> bool:
+        """Whether a choice is due."""
+        return bool(self._status.item() == lanes.ASKING)
+
+    @property
     def over(self) -> bool:
         """Whether the episode has ended."""
-        return bool(self.header["status"] in (lanes.TERMINATED, lanes.TRUNCATED))
+        return self._status.item() in (lanes.TERMINATED, lanes.TRUNCATED)
+
+    @property
+    def asked(self) -> int:
+        """The stream for which a choice is due."""
+        return int(self._asked.item())
 
     @property
     def next_timer(self) -> int:
         """When the next arrival, expiry or the horizon is due."""
-        return next_time(self.arrays["heap"][0])
+        return int(min(self._timers.tolist()))
 
     def running(self, stream: int) -> tuple[int, int, int] | None:
         """Return task, job and variant of what the stream is to run, None if it is idle."""

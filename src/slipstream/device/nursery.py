@@ -74,7 +74,7 @@ class Nursery:
             except Exception as error:
                 worker.break_down(orders, error)
                 return
-            worker.serve(orders, desk)
+            worker.serve(orders, desk, self._setup["cores"][stream])
 
     def end(self, stream: int) -> None:
         """Kill the worker of a stream; it is still ours to reap, so its number cannot be somebody else's."""

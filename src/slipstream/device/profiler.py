@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.device.noise import noise_of, others_share
+from slipstream.device.cpu import cores_for
+from slipstream.device.noise import noise_of, others_share, yardstick
 from slipstream.device.streams import Order, Streams, now
 from slipstream.device.workload import Workload
 from slipstream.edge.measured import MeasuredProfile, MeasuredVariant
@@ -40,6 +41,8 @@ class Effort:
     """Runs of every variant alone."""
     pair_seconds: float = 0.4
     """For how long each pair runs side by side, and each variant in a row alone."""
+    patience_s: float = 0.0
+    """For how long runs alone are measured again, at most, until the machine is quiet."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class Profiler:
         self._effort = effort or Effort()
         self.subjects = subjects_of(scenario, workload)
         self._rng = np.random.default_rng(0)
+        self._cores = [core for share in cores_for(streams.count) for core in share]
 
     def key(self) -> str:
         """Return what tells this measurement from others."""
@@ -114,9 +118,11 @@ class Profiler:
         plan = self._plan()
         for done, (name, measure) in enumerate(plan.items()):
             if name not in cells.found:
-                value = measure()
-                rests = [*cells.found.get("others", []), *([others_share()] if done % REST_EVERY == 0 else [])]
-                cells.found["others"] = rests or [others_share()]
+                with self._streams.attended():
+                    value = measure()
+                if done % REST_EVERY == 0 or "yardstick" not in cells.found:
+                    cells.found.setdefault("others", []).append(others_share())
+                    cells.found.setdefault("yardstick", []).append(yardstick(self._cores))
                 cells.keep(name, value)
             if progress is not None:
                 progress(done + 1, len(plan))
@@ -127,7 +133,7 @@ class Profiler:
     def _plan(self) -> dict[str, Callable[[], Any]]:
         """Return all cells, by name."""
         count = len(self.subjects)
-        plan: dict[str, Callable[[], Any]] = {"idle": self._idle, "solo": self._solo}
+        plan: dict[str, Callable[[], Any]] = {"idle": self._idle, "solo": self._solo_in_quiet}
         plan |= {f"row {index}": partial(self._in_a_row, index) for index in range(count)}
         for one in range(count):
             plan |= {f"pair {one} {other}": partial(self._side_by_side, one, other) for other in range(one, count)}
@@ -161,6 +167,14 @@ class Profiler:
     def _order(self, subject: Subject, turn: int) -> Order:
         count = len(self._workload.sets[subject.order.samples].inputs)
         return Order(subject.order.model, subject.order.samples, turn % count)
+
+    def _solo_in_quiet(self) -> list[list[float]]:
+        """Return the times of every variant alone, from the first quiet moment found, or else the last one."""
+        until = now() + int(self._effort.patience_s * 1e9)
+        while True:
+            times = self._solo()
+            if now() >= until or noise_of([others_share()], [np.array(one) for one in times], []).quiet:
+                return times
 
     def _solo(self) -> list[list[float]]:
         """Return the times of every variant alone.
@@ -241,7 +255,7 @@ class Profiler:
             device=self._streams.device,
             backend=self._backend,
             streams=self._streams.count,
-            noise=noise_of(cells["others"], solo),
+            noise=noise_of(cells["others"], solo, cells["yardstick"]),
             idle_w=cells["idle"],
             variants=[
                 self._variant(subject, times, _added(row["watts"], cells["idle"]), accuracy)

@@ -6,12 +6,12 @@ what a policy sees, earns and leaves in the log is the same too; only time and l
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -96,8 +96,11 @@ class Runtime:
         self._stopping = False
         self._jobs: dict[int, tuple[int, int, int]] = {}
         """By stream: task, job and variant that run there."""
+        self._labelled = any(samples.labels is not None for samples in workload.sets)
         self._zero = 0
         """When the episode began, on the clock of `now()`."""
+        self._next_look = 0
+        """When some run may have taken too long, at the earliest."""
 
     def stop(self) -> None:
         """Start nothing more; let what runs end, then end the episode."""
@@ -110,9 +113,9 @@ class Runtime:
         found = Execution(np.empty(0))
         restarts = self._streams.restarts
         self._stopping = False
-        self._zero = now()
+        self._zero = self._next_look = now()
         self._begin(lane, seed, namespace)
-        with _interruptible(self.stop), _urgent():
+        with _interruptible(self.stop), _urgent(), _little_garbage(), self._streams.attended():
             while not lane.over:
                 if lane.asking and not self._stopping:
                     self._dispatch(lane, policy, found)
@@ -140,13 +143,13 @@ class Runtime:
     def _dispatch(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
         """Have a choice made, and begin the run that it starts, if it starts one."""
         began = now()
+        stream = lane.asked
         lane.decide(policy)
-        for stream in range(self._streams.count):
-            job = lane.running(stream)
-            if job is not None and self._jobs.get(stream) != job:
-                self._streams.submit(stream, self._order(*job))
-                self._jobs[stream] = job
-                found.dispatch_ns.append(now() - began)
+        job = lane.running(stream)
+        if job is not None:
+            self._streams.submit(stream, self._order(*job))
+            self._jobs[stream] = job
+            found.dispatch_ns.append(now() - began)
 
     def _catch_up(self, lane: DeviceLane, found: Execution) -> None:
         """Wait for what comes next, and tell the lane."""
@@ -154,27 +157,36 @@ class Runtime:
         last = self._stopping and not self._jobs
         ended = [] if last else self._wait_until(timer)
         moment = now()
-        for completion in chain(ended, self._given_up(moment)):
-            self._note(lane, completion, found)
         if timer <= moment and not ended:
             found.wake_ns.append(moment - timer)
+        for completion in ended:
+            self._note(lane, completion, found)
         lane.follow(moment - self._zero, last)
         if self._watcher is not None:
             self._watcher(moment - self._zero, lane)
 
     def _wait_until(self, timer: int) -> list[Completion]:
-        """Block until a run ends, a timer is due, or a run has to be given up."""
+        """Block until a run ends, a timer is due, or a run has to be given up; return the runs that are over."""
         moment = now()
-        limits = [since + self._patience for since in map(self._streams.since, self._jobs) if since is not None]
-        return self._streams.wait((min([timer, moment + LONGEST_SLEEP_NS, *limits]) - moment) / 1e9)
+        ended = self._streams.wait((min(timer, self._next_look, moment + LONGEST_SLEEP_NS) - moment) / 1e9)
+        if now() >= self._next_look:
+            over = {completion.stream for completion in ended}
+            ended += self._given_up([stream for stream in self._jobs if stream not in over])
+        return ended
 
-    def _given_up(self, moment: int) -> Iterator[Completion]:
+    def _given_up(self, running: list[int]) -> Iterator[Completion]:
         """Replace the streams whose runs have taken too long; yield those runs as failed."""
-        for stream in list(self._jobs):
+        moment = now()
+        self._next_look = moment + self._patience  # nothing that begins from now on can be too late before
+        for stream in running:
             since = self._streams.since(stream)
-            if since is not None and since + self._patience <= moment:
+            if since is None:
+                continue
+            if since + self._patience <= moment:
                 self._streams.replace(stream)
                 yield Completion(stream, moment, f"gave no answer within {self._patience / 1e6:g} ms")
+            else:
+                self._next_look = min(self._next_look, since + self._patience)
 
     def _note(self, lane: DeviceLane, completion: Completion, found: Execution) -> None:
         """Write down how a run ended."""
@@ -187,7 +199,7 @@ class Runtime:
             found.faults.append((task, job, completion.error))
             return
         found.service_ns.append((task, variant, completion.device_ns))
-        label = self._workload.label(task, job)
+        label = self._workload.label(task, job) if self._labelled else None
         if label is not None:
             tally = found.accuracy.setdefault((task, variant), Tally())
             tally.judged += 1
@@ -196,8 +208,7 @@ class Runtime:
     def _drain(self) -> None:
         """Wait for runs that outlive the episode, so that the next one finds the streams idle."""
         while self._jobs:
-            ended = self._wait_until(now() + LONGEST_SLEEP_NS)
-            for completion in chain(ended, self._given_up(now())):
+            for completion in self._wait_until(now() + LONGEST_SLEEP_NS):
                 del self._jobs[completion.stream]
 
 
@@ -233,6 +244,16 @@ def _interruptible(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _little_garbage() -> Iterator[None]:
+    """Spare the collector what is there already: going through all of it would hold up a choice by milliseconds."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager

@@ -6,16 +6,15 @@ stream that no longer answers replaced. How that happens on processes or on a GP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from time import monotonic_ns
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """A run that is to be made."""
 
     model: int
@@ -25,8 +24,7 @@ class Order:
     sample: int
 
 
-@dataclass(frozen=True)
-class Completion:
+class Completion(NamedTuple):
     """A run that has ended."""
 
     stream: int
@@ -62,6 +60,10 @@ class Streams(Protocol):
 
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up (None: for ever); return all that have ended."""
+
+    def attended(self) -> AbstractContextManager[None]:
+        """Return a context in which this thread only submits and waits: it may be moved to where that costs least."""
+        return nullcontext()
 
     def since(self, stream: int) -> int | None:
         """Return since when the stream works on its run; None while it is still being replaced, and not to blame."""

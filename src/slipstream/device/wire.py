@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-ORDER = struct.Struct("<iiiq")
-"""model, set of samples, sample, and for how many ns the worker loops by itself: 0 is one run."""
-REPLY = struct.Struct("<iiqq400s")
-"""status, length of the output (of a loop: runs), began, ended, text of an error."""
+ORDER = struct.Struct("<iiiiq")
+"""model, set of samples, sample, the thread that waits for the answer (0: it stays where it is), and for how many ns
+the worker loops by itself: 0 is one run."""
+REPLY = struct.Struct("<iiqq")
+"""status, length of the output (of a loop: runs; of a failure: bytes of its text, which follows), began, ended."""
+LONGEST_TEXT = 400
 READY, DONE, FAILED, BROKEN = range(4)
 """What a reply says: the worker is ready, a run gave an output, a run failed, the worker cannot work."""
 
@@ -83,13 +85,13 @@ def receive(source: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 def receive_exactly(source: socket.socket, size: int) -> bytes | None:
     """Return so many bytes, None where nobody will send them any more."""
-    parts = bytearray()
-    while len(parts) < size:
+    content = b""
+    while len(content) < size:
         try:
-            part = source.recv(size - len(parts))
+            part = source.recv(size - len(content))
         except ConnectionResetError:
             return None
         if not part:
             return None
-        parts += part
-    return bytes(parts)
+        content = content + part if content else part
+    return content

@@ -18,12 +18,26 @@ import numpy as np
 import torch
 
 from slipstream.device.models import Model
-from slipstream.device.wire import BROKEN, DONE, FAILED, ORDER, OUTPUT_NUMBERS, READY, REPLY, Place, receive_exactly
+from slipstream.device.wire import (
+    BROKEN,
+    DONE,
+    FAILED,
+    LONGEST_TEXT,
+    ORDER,
+    OUTPUT_NUMBERS,
+    READY,
+    REPLY,
+    Place,
+    receive_exactly,
+)
 
 WARM_RUNS = 3
-LINGER_NS = 500_000
-"""For which a worker looks out for its next order before it sleeps: a core that sleeps takes long to wake up."""
 PR_SET_PDEATHSIG = 1
+GONE_OR_FOREIGN = suppress(OSError)
+"""Made once: it is entered after every run."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+LARGEST_KEPT_BYTES = 32 << 20
+"""The largest piece of memory that the C library lets a process keep for its next use; above it, the system has it."""
 
 
 @dataclass(frozen=True)
@@ -77,35 +91,41 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {told}"[:300] if told else type(error).__name__
 
 
-def serve(orders: socket.socket, desk: Desk) -> None:
+def serve(orders: socket.socket, desk: Desk, cores: Sequence[int]) -> None:
     """Work until nobody orders any more."""
-    reply(orders, READY)
-    while True:
-        linger(orders)
-        message = receive_exactly(orders, ORDER.size)
-        if message is None:
-            return
+    reply(orders, READY, 0, 0, monotonic_ns())
+    while (message := receive_exactly(orders, ORDER.size)) is not None:
         began = monotonic_ns()
+        model, samples, sample, asker, loop_ns = ORDER.unpack(message)
         try:
-            model, samples, sample, loop_ns = ORDER.unpack(message)
             length = loop(desk, model, samples, loop_ns) if loop_ns else run(desk, model, samples, sample)
-            reply(orders, DONE, length, began)
         except Exception as error:  # whatever a model may raise: its job has failed, and that is all
-            reply(orders, FAILED, 0, began, one_line(error))
+            complain(orders, FAILED, error, began)
+            continue
+        ended = monotonic_ns()
+        if asker:
+            bring_here(asker, cores)
+        reply(orders, DONE, length, began, ended)
 
 
-def linger(orders: socket.socket) -> None:
-    """Return as soon as there is something to read, or after a short while."""
-    until = monotonic_ns() + LINGER_NS
-    while monotonic_ns() < until:
-        with suppress(BlockingIOError):
-            orders.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            return
+def bring_here(thread: int, cores: Sequence[int]) -> None:
+    """Let the thread that waits for the answer wake up on these cores, which have just become idle.
+
+    Elsewhere it would hold up the run of another stream, or have to wake up a core that sleeps.
+    """
+    with GONE_OR_FOREIGN:
+        os.sched_setaffinity(thread, cores)
 
 
-def reply(to: socket.socket, status: int, length: int = 0, began: int = 0, text: str = "") -> None:
-    """Answer; the time of the answer is the time at which the run ended."""
-    to.sendall(REPLY.pack(status, length, began, monotonic_ns(), text.encode()[:400]))
+def reply(to: socket.socket, status: int, length: int, began: int, ended: int) -> None:
+    """Answer."""
+    to.sendall(REPLY.pack(status, length, began, ended))
+
+
+def complain(to: socket.socket, status: int, error: BaseException, began: int = 0) -> None:
+    """Answer that something went wrong, and what."""
+    ended, text = monotonic_ns(), one_line(error).encode()[:LONGEST_TEXT]
+    to.sendall(REPLY.pack(status, len(text), began, ended) + text)
 
 
 def settle(cores: Sequence[int], threads: int) -> None:
@@ -116,9 +136,22 @@ def settle(cores: Sequence[int], threads: int) -> None:
         os.sched_setaffinity(0, cores)
         # A model that crashes is replaced and told; a dump of all weights would only hold that up.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        keep_memory()
     torch.set_num_threads(threads)
+
+
+def keep_memory() -> None:
+    """Keep what a run gives back for the next one.
+
+    Otherwise large outputs of layers are new pages in every run, and the system clears each of them when it is touched:
+    hundreds of faults, a tenth of the time of a large network, and more of its spread.
+    """
+    with suppress(AttributeError):  # a C library that knows no such settings
+        allocator = ctypes.CDLL(None)
+        allocator.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
+        allocator.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def break_down(orders: socket.socket, error: BaseException) -> None:
     """Say that this worker cannot work."""
-    reply(orders, BROKEN, text=one_line(error))
+    complain(orders, BROKEN, error)

@@ -32,6 +32,8 @@ class Noise(Part):
     """The same, in the worst of the moments looked at."""
     spread: float = Field(ge=0.0)
     """Median over the variants of (90th less 10th percentile) / median of their latencies."""
+    machine_spread: float | None = Field(default=None, ge=0.0)
+    """The same of a fixed piece of arithmetic, timed in between on every core: the part that is the machine's own."""
     quiet: bool
     """Whether all of this is below the limits fixed beforehand."""
 

@@ -98,15 +98,20 @@ class Heuristic:
         if self.prepare is not None:
             self.prepare(scenario)
 
-    def run(self, simulator: Simulator, choices: int) -> int:
-        """Play on in the simulator's lane; return why it stopped."""
+    @cached_property
+    def _how(self) -> tuple[Any, int, int]:
+        """The compiled loop that plays it, its form and its address: looked up once, since a device asks every time."""
         from slipstream.core import lanes
 
+        return lanes.run, self.form, self.address
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane; return why it stopped."""
         self.prepare_for(simulator.scenario)
         if self.parameter is not None:
             simulator.header["parameter"] = self.parameter
-        structs = (simulator.spec, simulator.state, 0, simulator.sheet)
-        return int(lanes.run(*structs, self.form, self.address, choices))
+        play, form, address = self._how
+        return int(play(simulator.spec, simulator.state, 0, simulator.sheet, form, address, choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take, in plain Python."""
