@@ -42,13 +42,15 @@ class Timeline:
     by_task: bool = False
     """Whether bars have the colour of their task, as where jobs have no deadlines and tasks are their owners."""
 
-    def waiting(self, jobs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return when the number of waiting jobs among `jobs` changed, and what it was from then on."""
-        chosen = np.isin(self.wait_job, jobs)
-        begins, ends = self.wait_start[chosen], self.wait_end[chosen]
-        times = np.concatenate(([0], begins, ends))
-        steps = np.concatenate(([0], np.ones(begins.size, np.int64), -np.ones(ends.size, np.int64)))
-        moments, place = np.unique(times, return_inverse=True)
-        counts = np.cumsum(np.bincount(place, weights=steps)).astype(np.int64)
+    def waiting(self, jobs: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return when the number of waiting jobs, of all or of some, changed, and what it was from then on."""
+        begins, ends = self.wait_start, self.wait_end
+        if jobs is not None:
+            chosen = np.isin(self.wait_job, jobs)
+            begins, ends = begins[chosen], ends[chosen]
+        begins, ends = np.sort(begins), np.sort(ends)
+        times = np.sort(np.concatenate(([0], begins, ends)))
+        moments = times[np.concatenate(([True], times[1:] != times[:-1]))]
+        counts = np.searchsorted(begins, moments, side="right") - np.searchsorted(ends, moments, side="right")
         changed = np.concatenate(([True], counts[1:] != counts[:-1]))
         return moments[changed], counts[changed]

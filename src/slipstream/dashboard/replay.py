@@ -80,7 +80,7 @@ class Recording:
         left = when_left(line, idle)
         order = np.argsort(left, kind="stable")
         self._idle, self._left = idle[order], left[order]
-        self._waiting = line.waiting(np.arange(len(line.task)))
+        self._waiting = line.waiting()
         self.lock = threading.Lock()
 
     @cached_property

@@ -74,7 +74,7 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     def place(rows: np.ndarray) -> np.ndarray:
         return np.asarray(first[rows["task"]] + rows["job"])
 
-    slices = _slices(events, place, end)
+    slices = _slices(events, place, end, count)
     start, finish, variant = (np.full(count, -1, np.int64) for _ in range(3))
     fate = np.where(deadline <= end, OVERDUE, UNKNOWN)
     # Of several values for one place the last stays: so the first start, and the last variant.
@@ -88,7 +88,9 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     return Jobs(task, arrivals["time"], deadline, start, finish, variant, fate, end, slices)
 
 
-def _slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: int) -> Slices:
+def _slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: int, count: int) -> Slices:
+    if not (events["kind"] == PREEMPT).any():
+        return _whole_slices(events, place, end, count)
     rows = events[np.isin(events["kind"], (START, FINISH, FAIL, PREEMPT))]
     job = place(rows)
     order = np.argsort(job, kind="stable")
@@ -106,6 +108,21 @@ def _slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: 
         taken["resource"].astype(np.int64),
         taken["time"].astype(np.int64),
         stop.astype(np.int64),
+    )
+
+
+def _whole_slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: int, count: int) -> Slices:
+    """Return the slices where nobody is interrupted: every job has at most one, and nothing need be sorted."""
+    starts, leaves = events[events["kind"] == START], events[np.isin(events["kind"], (FINISH, FAIL))]
+    left = np.full(count, end, np.int64)
+    left[place(leaves)] = leaves["time"]
+    job = place(starts)
+    return Slices(
+        job,
+        starts["variant"].astype(np.int64),
+        starts["resource"].astype(np.int64),
+        starts["time"].astype(np.int64),
+        left[job],
     )
 
 
