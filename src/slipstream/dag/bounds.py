@@ -38,7 +38,8 @@ def shortest_work_first(scenario: DagScenario, jobs: list[Job]) -> list[float]:
     """
     speed = scenario.executors
     waiting: list[tuple[float, int]] = []
-    now, ends = 0.0, []
+    ends: list[float] = []
+    now = 0.0
     arrivals = sorted((job.arrival, index) for index, job in enumerate(jobs))
     place = 0
     while waiting or place < len(arrivals):
