@@ -24,7 +24,7 @@ FEWEST, MOST = 300, 1500
 """Requests of a rehearsal, at the least and at the most."""
 SPAN = 15.0
 """How long it lasts in between, as a multiple of the SLO."""
-SWITCH = 0.1
+SWITCH = 1.0
 """Requests that a switch has to bring in, besides those that it costs."""
 LEAST_GAIN = 1e-6
 MOST_WORK = 2_000_000
