@@ -136,7 +136,8 @@ def evaluate(
     simulator = Simulator(loaded)
     rows = []
     for episode in range(episodes):
-        rows.append(family.metrics(loaded, simulator.play(player, seed + episode, namespace)))
+        events = simulator.play(player, seed + episode, namespace)
+        rows.append(family.metrics(loaded, events, seed + episode, namespace))
         if progress is not None:
             progress(episode + 1, episodes)
     return Evaluation(player.name, {metric: np.array([row[metric] for row in rows]) for metric in rows[0]})
