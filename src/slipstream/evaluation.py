@@ -138,7 +138,10 @@ class _Episodes:
         policy, seeds = piece
         family = family_of(self.scenario)
         player = find(policy, family.name)
-        return [family.metrics(self.scenario, self._simulator.play(player, seed, self.namespace)) for seed in seeds]
+        return [
+            family.metrics(self.scenario, self._simulator.play(player, seed, self.namespace), seed, self.namespace)
+            for seed in seeds
+        ]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import numpy as np
 
 from slipstream.learn.advantages import discounts, generalised_advantages, returns_to_go
 from slipstream.learn.collect import CUT_OFF, ENDED
-from slipstream.learn.reinforce import mean_at_same_time
+from slipstream.learn.reinforce import Reinforce, ReinforceSettings, at_the_end, mean_at_same_time
+from tests.learn.toys import Corridor, make_learner, play
 
 
 def advantages(reward, value, after, ended, discount, trace, length=None):
@@ -54,3 +55,22 @@ def test_the_baseline_is_the_mean_of_what_the_lanes_had_to_come_at_the_same_time
     mean = mean_at_same_time(returns, time, np.array([2, 3]), horizon=10.0)
     np.testing.assert_allclose(mean[0, :2], [(6 + 4) / 2, (2 + 1 * math.exp(-1.0)) / 2])
     np.testing.assert_allclose(mean[1], [(4 + 6) / 2, (3 + 2 * math.exp(-0.5)) / 2, (1 + 0) / 2])
+
+
+def test_a_terminal_reward_is_all_that_a_lane_got_at_its_last_choice():
+    reward = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 100.0], [7.0, 7.0, 7.0]])
+    moved = at_the_end(reward, np.array([3, 2, 0]))
+    assert moved.tolist() == [[0.0, 0.0, 7.0], [0.0, 8.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_what_came_before_a_choice_is_its_merit_only_with_a_terminal_reward():
+    toy, rng = Corridor(), np.random.default_rng(0)
+    learner = make_learner(toy)
+    rollout = play(toy, learner, 16, 16, rng)
+    rollout.arrays["reward"][:] = 0.0
+    rollout.arrays["reward"][0, 0] = 1.0
+    found = [
+        Reinforce(learner, ReinforceSettings(same_arrivals=16, terminal=terminal), 1e9).advantages(rollout)[0, 1]
+        for terminal in (False, True)
+    ]
+    assert found[0] <= 0.0 < found[1]

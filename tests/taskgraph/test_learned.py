@@ -8,8 +8,12 @@ import pytest
 import slipstream
 from slipstream.core.eventlog import START
 from slipstream.core.simulator import Simulator
+from slipstream.errors import InputError
+from slipstream.learn.settings import TrainSettings
+from slipstream.learn.trainer import Trainer
 from slipstream.policies import find
 from slipstream.policies.learned import shipped
+from slipstream.taskgraph import features
 from slipstream.taskgraph.generate import Settings, generate
 
 SEED = 10_000
@@ -52,3 +56,26 @@ def test_it_waits_for_a_gpu_rather_than_starting_a_long_task_on_a_cpu() -> None:
     trsm = starts[np.isin(starts["task"], (1, 2, 3))]
     assert (trsm["variant"] == 0).all()
     assert trsm["time"].max() > trsm["time"].min()
+
+
+def test_a_training_goes_on_from_it_and_opens_columns_that_never_varied_before() -> None:
+    scenario = slipstream.load("taskgraph/wait-for-reuse")
+    folder = shipped("taskgraph")["learned-plain"]
+    common = {"start_from": str(folder), "lanes": 4, "groups": 1, "rollout": 8, "threads": 1}
+    trainer = Trainer(scenario, TrainSettings().with_changes({**common, "open_columns": True}))
+    before = {name: array.copy() for name, array in trainer.network.arrays().items()}
+    played = slipstream.evaluate(scenario, trainer.policy(), 1, SEED).mean("makespan_ms")
+    # It was trained without links, so it never saw a tile that was missing.
+    assert before["row_scale"][features.MISSING] == 0.0
+    trainer._open_columns()
+    after = trainer.network.arrays()
+    assert after["row_scale"][features.MISSING] > 0.0
+    assert (after["row.weight"][:, features.MISSING] == 0.0).all()
+    assert after["row_scale"][features.DURATION] == before["row_scale"][features.DURATION]
+    assert (after["row.weight"][:, features.DURATION] == before["row.weight"][:, features.DURATION]).all()
+    assert slipstream.evaluate(scenario, trainer.policy(), 1, SEED).mean("makespan_ms") == played
+
+
+def test_columns_are_opened_only_where_a_training_goes_on() -> None:
+    with pytest.raises(InputError, match="open_columns is true: expected start_from"):
+        TrainSettings(open_columns=True)

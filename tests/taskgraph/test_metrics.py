@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import slipstream
 from slipstream.core.eventlog import EVICT, FINISH, MOVE, READY, TAKE
 from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
@@ -13,7 +14,8 @@ from slipstream.scenario import load
 from slipstream.taskgraph import FAMILY
 from slipstream.taskgraph.laws import check
 from slipstream.taskgraph.metrics import metrics
-from tests.taskgraph.cases import CASES
+from tests.taskgraph.cases import CASES, task
+from tests.taskgraph.cases import scenario as scenario_of
 
 BY_NAME = {case.name: case for case in CASES}
 
@@ -54,6 +56,27 @@ def test_waiting_is_idle_time():
     figures = metrics(scenario, events)
     assert figures["makespan_ms"] == 4.0
     assert figures["idle_share"] == pytest.approx(0.5)
+
+
+def test_the_bound_of_a_noisy_episode_knows_its_luck():
+    noise = {"kind": "lognormal", "cv": 0.4}
+    chain = {"a": task({"cpu": 2.0}), "b": task({"cpu": 3.0}, "a")}
+    scenario = load(scenario_of(chain, [{"name": "cpu", "count": 1}], noise=noise))
+    for seed in range(5):
+        events = Simulator(scenario).play(find("fifo", "taskgraph"), seed)
+        # One processor: nothing could have ended sooner, whatever the luck.
+        assert FAMILY.metrics(scenario, events, seed)["ratio_to_bound"] == pytest.approx(1.0, abs=1e-6)
+        # Without the seed only the least that luck allows is certain, a nanosecond a task.
+        assert FAMILY.metrics(scenario, events)["bound_ms"] == 2e-6
+
+
+@pytest.mark.parametrize("name", ["taskgraph/noisy", "taskgraph/unrolled"])
+def test_nobody_beats_the_bound_that_knows_the_luck(name):
+    scenario = load(name)
+    for policy in ("mct", "peft"):
+        found = slipstream.evaluate(scenario, policy, 5, 40)
+        assert (found.of("ratio_to_bound") >= 1.0).all()
+        assert (found.of("ratio_to_bound") < 3.0).all()
 
 
 def test_a_timeline_shows_processors_and_links():

@@ -82,6 +82,16 @@ def test_areas_of_jobs_do_not_add_up():
     assert area(one, [1, 1]) + area(other, [1, 1]) > 1.5 * both
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_the_area_of_two_kinds_is_that_of_three_of_which_two_are_alike(seed):
+    # Two kinds are worked out by moving tasks, three by a linear program.
+    rng = np.random.default_rng(seed)
+    durations = rng.integers(1_000, 1_000_000, (int(rng.integers(1, 12)), 2))
+    one, other, third = rng.integers(1, 4, 3).tolist()
+    three = area(durations[:, [0, 1, 1]], [one, other, third])
+    assert three == pytest.approx(area(durations, [one, other + third]), rel=1e-6)
+
+
 def test_what_has_to_be_loaded_is_a_bound():
     task = {"name": "a", "duration_ms": 1.0, "accesses": {"s": "r", "t": "rw", "u": "w"}}
     processors = [{"name": "gpu", "count": 1, "device": True}]

@@ -87,7 +87,7 @@ def run(
     if writer is not None:
         writer.close()
     events = np.concatenate(pieces)
-    figures = family.metrics(loaded, events)
+    figures = family.metrics(loaded, events, seed)
     if gif is not None:
         _write_animation(gif, family.cast(loaded), events)
     if as_json:

@@ -127,9 +127,17 @@ class Family(ABC):
         """Import the family's policies."""
         self._room("policies")
 
-    def metrics(self, scenario: Any, events: np.ndarray) -> dict[str, float]:
-        """Return the figures this field reports, from the event log of one episode."""
-        figures: dict[str, float] = self._room("metrics").metrics(scenario, events)
+    def metrics(
+        self, scenario: Any, events: np.ndarray, seed: int | None = None, namespace: str = "test"
+    ) -> dict[str, float]:
+        """Return the figures this field reports, from the event log of one episode.
+
+        Some families can say more where it is known which episode that was: what was drawn belongs to its seed.
+        """
+        room = self._room("metrics")
+        figures: dict[str, float] = room.metrics(scenario, events)
+        if seed is not None and hasattr(room, "in_hindsight"):
+            figures |= room.in_hindsight(scenario, events, seed, namespace)
         return figures
 
     def oracle(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Bracket:

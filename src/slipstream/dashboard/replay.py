@@ -20,7 +20,7 @@ from slipstream.core.family import Family, family_of
 from slipstream.core.timeline import FATES, ON_TIME, OPEN, Timeline
 from slipstream.errors import LawError, TraceError
 from slipstream.report.figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
-from slipstream.report.runs import read_recording
+from slipstream.report.runs import episode_of, read_recording
 
 KINDS = 3
 """Missed, on time, still open: the order from the bottom up in which the charts stack them."""
@@ -86,7 +86,7 @@ class Recording:
     @cached_property
     def metrics(self) -> dict[str, float]:
         """The figures of the run."""
-        return self.family.metrics(self.scenario, self.events)
+        return self.family.metrics(self.scenario, self.events, *episode_of(self.about))
 
     def about_page(self) -> dict[str, Any]:
         """Return what the page needs before the first window."""

@@ -39,6 +39,8 @@ class ReinforceSettings:
     """With several steps: how far the probability of a choice may move in one update before it stops counting."""
     target_kl: float = 0.03
     """With several epochs: an update ends early when the policy has moved so far; 0 never does."""
+    terminal: bool = False
+    """Whether all that an episode brings comes at its end, as if it were not known before what a choice cost."""
 
 
 def mean_at_same_time(returns: np.ndarray, time: np.ndarray, length: np.ndarray, horizon: float) -> np.ndarray:
@@ -59,6 +61,15 @@ def mean_at_same_time(returns: np.ndarray, time: np.ndarray, length: np.ndarray,
     return total / lanes
 
 
+def at_the_end(reward: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Return rewards of lanes as if each lane got all of it at its last choice."""
+    moved = np.zeros_like(reward)
+    for lane, last in enumerate(length.tolist()):
+        if last:
+            moved[lane, last - 1] = reward[lane, :last].sum()
+    return moved
+
+
 class Reinforce:
     """Improves a network from whole episodes that it played."""
 
@@ -72,7 +83,8 @@ class Reinforce:
         discount = discounts(rollout.elapsed, self.horizon)
         # Episodes are whole, and what comes after them is no choice's merit.
         nothing = np.zeros_like(rollout.reward)
-        returns = returns_to_go(rollout.reward, nothing, rollout.ended, discount, rollout.length)
+        reward = at_the_end(rollout.reward, rollout.length) if self.settings.terminal else rollout.reward
+        returns = returns_to_go(reward, nothing, rollout.ended, discount, rollout.length)
         advantage = np.zeros_like(returns)
         for first in range(0, len(returns), self.settings.same_arrivals):
             group = slice(first, first + self.settings.same_arrivals)

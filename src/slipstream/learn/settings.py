@@ -49,6 +49,9 @@ class TrainSettings:
     the best that one of them would make of the rest of the episode. None: the scenario's own reward."""
     start_from: str | None = None
     """Folder of a trained policy of the same family whose weights are those to begin with; none: random ones."""
+    open_columns: bool = False
+    """With `start_from`: whether columns that never varied where that policy was trained are measured and used from now
+    on; they begin with weights of zero."""
     variation: Variation = field(default_factory=Variation)
     """How far the scenarios of training are varied from the one given (domain randomisation)."""
     start_load: float = 1.0
@@ -95,6 +98,8 @@ class TrainSettings:
             raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
         if self.hindsight.rounds and self.warm_start is None:
             raise InputError("training: hindsight goes on from a warm start: expected one, or hindsight.rounds=0")
+        if self.open_columns and (self.start_from is None or self.network.kind != "rows"):
+            raise InputError("training: open_columns is true: expected start_from, and a network of kind 'rows'")
         if self.groups > self.lanes:
             raise InputError(f"training: {self.groups} groups of {self.lanes} lanes: expected at least a lane in each")
         if self.algo == "reinforce" and self.lanes % (self.groups * self.reinforce.same_arrivals):

@@ -34,6 +34,8 @@ from slipstream.scale.farm import Farm, InProcess
 
 PHASE = "phase"
 """The global of families that ask for choices of two kinds in turn; says which."""
+SEEN_BY = {"row": ("row",), "global": ("row_globals", "context_globals")}
+"""The layers of a network of kind `rows` that read its inputs."""
 
 
 class Trainer:
@@ -158,6 +160,8 @@ class Trainer:
             self.pool = self._draw_pool()
         if self.update_number == 0 and settings.start_from is None:
             self._measure_scales()
+        elif self.update_number == 0 and settings.open_columns:
+            self._open_columns()
         rollout = self.collect()
         rng = np.random.default_rng([settings.seed, 2, self.update_number])
         done = self.update_number - settings.imitation_rollouts
@@ -196,6 +200,24 @@ class Trainer:
         rate = rollout.reward[rollout.made].sum() / max(1.0, float(rollout.elapsed[rollout.made].sum()))
         network.value_scale[:] = max(float(returns.std()), 1e-3)
         network.value_shift[:] = float(rate * self.horizon)
+
+    def _open_columns(self) -> None:
+        """Scale by what is met now the inputs that were hidden before; their weights are zero, so nothing else changes.
+
+        What was open keeps its scale: the weights were learned for that.
+        """
+        network = self.network
+        before = {name: buffer.clone() for name, buffer in network.named_buffers()}
+        self._measure_scales()
+        with torch.no_grad():
+            for name, layers in SEEN_BY.items():
+                known = before[f"{name}_scale"] != 0.0
+                for part in ("scale", "shift"):
+                    buffer = network.get_buffer(f"{name}_{part}")
+                    buffer[known] = before[f"{name}_{part}"][known]
+                for layer in layers:
+                    network.get_parameter(f"{layer}.weight")[:, ~known] = 0.0
+        network.value_scale[:], network.value_shift[:] = before["value_scale"], before["value_shift"]
 
     def policy(self, name: str = "learned") -> CompiledPolicy:
         """Return the network as it is now, as a policy."""

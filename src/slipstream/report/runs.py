@@ -58,8 +58,14 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
     """Return the run that a log and its description stand for."""
     family = family_of(scenario)
     timeline = family.timeline(scenario, events)
-    figures, charts = family.metrics(scenario, events), family.charts(scenario, events)
+    figures, charts = family.metrics(scenario, events, *episode_of(about)), family.charts(scenario, events)
     return Run(about, scenario, digest(events), timeline, figures, charts)
+
+
+def episode_of(about: dict[str, Any]) -> tuple[int | None, str]:
+    """Return seed and namespace of a run as its log says them; no seed where it says none that could be."""
+    seed = str(about.get("seed"))
+    return int(seed) if seed.isascii() and seed.isdigit() else None, str(about.get("namespace", "test"))
 
 
 def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import diags_array, eye_array, hstack
+from scipy.sparse import kron as kron_array
 
 from slipstream.taskgraph.build import built
 from slipstream.taskgraph.scenario import Additive, Lognormal, TaskgraphScenario
@@ -61,19 +63,31 @@ def area(durations: np.ndarray, counts: list[int]) -> int:
     tasks, width = kinds.shape
     if width == 1:
         return -(-int((kinds[:, 0] * rows).sum()) // counts[0])
+    if width == 2:
+        return int(_area_of_two(kinds * rows[:, None], counts) * MARGIN)
     # Variables: how many tasks of each sort go to each kind, in shares, and the time.
     scale = float(kinds.max())
-    upper = np.zeros((width, tasks * width + 1))
-    for kind in range(width):
-        upper[kind, kind:-1:width] = kinds[:, kind] * rows / scale
-        upper[kind, -1] = -counts[kind]
-    equal = np.zeros((tasks, tasks * width + 1))
-    for task in range(tasks):
-        equal[task, task * width : (task + 1) * width] = 1.0
+    own = [diags_array(kinds[task] * rows[task] / scale) for task in range(tasks)]
+    upper = hstack([*own, -np.array(counts, float)[:, None]])
+    equal = hstack([kron_array(eye_array(tasks), np.ones((1, width))), np.zeros((tasks, 1))])
     cost = np.zeros(tasks * width + 1)
     cost[-1] = 1.0
     found = linprog(cost, A_ub=upper, b_ub=np.zeros(width), A_eq=equal, b_eq=np.ones(tasks), bounds=(0, None))
     return int(found.fun * scale * MARGIN) if found.status == 0 else 0
+
+
+def _area_of_two(work: np.ndarray, counts: list[int]) -> float:
+    """Return the same for two kinds of processors, from the work of each sort of task on each.
+
+    All is on the second kind at first; then those that suit the first better move there, until both end together.
+    """
+    work = work[np.argsort(work[:, 0] / work[:, 1], kind="stable")].astype(float)
+    first = np.concatenate([[0.0], np.cumsum(work[:, 0])]) / counts[0]
+    second = (work[:, 1].sum() - np.concatenate([[0.0], np.cumsum(work[:, 1])])) / counts[1]
+    moved = int(np.searchsorted(first - second, 0.0))
+    # The last of them moves in part.
+    share = (second[moved - 1] - first[moved - 1]) / (work[moved - 1, 0] / counts[0] + work[moved - 1, 1] / counts[1])
+    return float(first[moved - 1] + share * work[moved - 1, 0] / counts[0])
 
 
 def compulsory_loads(scenario: TaskgraphScenario, number: int) -> int:
@@ -114,14 +128,22 @@ def _counts(scenario: TaskgraphScenario) -> list[int]:
     return [kind.count for kind in scenario.processors]
 
 
-def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray) -> int:
-    """Return a time before which no schedule can end an episode with these arrivals."""
+def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray, drawn: list[np.ndarray] | None = None) -> int:
+    """Return a time before which no schedule can end an episode with these arrivals.
+
+    `drawn` is what the tasks of each job take, their luck known, (tasks, kinds) in ns; without it, the least that luck
+    allows counts, which is next to nothing where that has no limit.
+    """
     times, graphs = arrivals["time"].tolist(), arrivals["task"].tolist()
+    counts = _counts(scenario)
     best = 0
-    for time, graph in zip(times, graphs, strict=True):
+    for job, (time, graph) in enumerate(zip(times, graphs, strict=True)):
         best = max(best, time + bounds_of(scenario, graph).best)
+        if drawn is not None:
+            path = longest_path(built(scenario).library.templates[graph], drawn[job].min(axis=1))
+            best = max(best, time + max(path, area(drawn[job], counts)))
     # All that arrives from some time on has to be done after it.
     for index in range(0, len(times) if len(times) > 1 else 0, max(1, len(times) // MOST_SUFFIXES)):
-        durations = np.concatenate([least_durations(scenario, graph) for graph in graphs[index:]])
-        best = max(best, times[index] + area(durations, _counts(scenario)))
+        later = drawn[index:] if drawn else [least_durations(scenario, graph) for graph in graphs[index:]]
+        best = max(best, times[index] + area(np.concatenate(later), counts))
     return best

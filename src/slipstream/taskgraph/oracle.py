@@ -76,7 +76,8 @@ class Oracle:
         self.policies = heuristics(scenario)
         self.searches = self.episode.tasks <= MOST_SEARCHED
         self.search = Search(self.own, self.episode, DEPTH if self.searches else 1)
-        self.least = _Proof(least_makespan(scenario, self.episode.arrived), "path, area and loads")
+        drawn = [np.array(job.durations) for job in self.episode.jobs]
+        self.least = _Proof(least_makespan(scenario, self.episode.arrived, drawn), "path, area and loads")
 
     def look(self, simulator: Simulator, earned: float, known: Rest) -> Rest:
         """Return what can become of the episode from where a simulator is."""

@@ -7,12 +7,15 @@ lowest row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstream.core.jit import kernel
-from slipstream.policies.base import choice
+from slipstream.policies.base import Heuristic, choice, register
 from slipstream.policies.rows import random_row
 from slipstream.taskgraph.features import (
     BEST_END,
@@ -33,6 +36,28 @@ from slipstream.taskgraph.features import (
 )
 from slipstream.taskgraph.plans import write_plan
 from slipstream.taskgraph.state import CHOOSE_PROCESSOR, CHOOSE_QUEUED
+
+if TYPE_CHECKING:
+    from slipstream.core.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class InOrder(Heuristic):
+    """A policy that takes from a queue what came first: whole episodes need not look at queues."""
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane; return why it stopped."""
+        from slipstream.core.simulator import FOREVER
+        from slipstream.taskgraph.in_order import run_in_order
+
+        if choices < FOREVER or simulator.scenario.mode != "push":
+            return super().run(simulator, choices)
+        return int(run_in_order(simulator.spec, simulator.state, 0, simulator.sheet, self.address))
+
+
+def in_order(function: Callable[..., int]) -> Heuristic:
+    """Make a heuristic from a function that takes from a queue what came first, and register it under its name."""
+    return register(InOrder(function.__name__, "taskgraph", function, is_rule=False))
 
 
 @choice("taskgraph")
@@ -67,7 +92,7 @@ def greatest_then_least(globals_row, rows, mask, first, second):
     return best
 
 
-@choice("taskgraph")
+@in_order
 def fifo(globals_row, rows, mask):
     """The task that became ready first, to whoever is free; a task goes where the least work is ahead."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
@@ -107,7 +132,7 @@ def deque_model(globals_row, rows, mask, weight):
     return best
 
 
-@choice("taskgraph")
+@in_order
 def dm(globals_row, rows, mask):
     """StarPU's dm: a task goes where it ends first, transfers left out; queues in their order."""
     if globals_row[PHASE] == CHOOSE_QUEUED:
@@ -115,7 +140,7 @@ def dm(globals_row, rows, mask):
     return deque_model(globals_row, rows, mask, 0.0)
 
 
-@choice("taskgraph")
+@in_order
 def dmda(globals_row, rows, mask):
     """StarPU's dmda: least end plus transfer; queues in their order."""
     if globals_row[PHASE] == CHOOSE_QUEUED:

@@ -1,0 +1,28 @@
+"""Whole episodes of policies that take from a queue what came first, compiled: nobody looks at long queues for that."""
+
+from __future__ import annotations
+
+from slipstream.core.jit import entry
+from slipstream.core.lanes import ASKING, CHOICE, LOG_FULL, choose
+from slipstream.taskgraph.kernel import advance, resume
+from slipstream.taskgraph.state import CHOOSE_QUEUED
+
+FIRST = 0
+"""The row of what came first, in a queue."""
+
+
+@entry
+def run_in_order(spec, state, lane, sheet, address):
+    """Play under the compiled policy at `address` until the episode ends or the log is full; queues go in their order.
+
+    Rows of a queue are not written: there may be hundreds of them, at every choice.
+    """
+    header = state.lanes[lane]
+    if header.status == LOG_FULL:
+        resume(spec, state, lane)
+    while header.status == ASKING:
+        action = FIRST
+        if header.phase != CHOOSE_QUEUED:
+            action = choose(spec, state, lane, sheet, CHOICE, address)
+        advance(spec, state, lane, action)
+    return header.status
