@@ -13,7 +13,7 @@ from slipstream.core.window import candidate_of
 from slipstream.taskgraph.kernel import advance, may_wait
 from slipstream.taskgraph.prospect import least_end
 from slipstream.taskgraph.slots import arrival_slot, link_slot
-from slipstream.taskgraph.state import ABSENT, CHOOSE_PROCESSOR, HOST, VALID
+from slipstream.taskgraph.state import ABSENT, CHOOSE_PROCESSOR, HOST, LUF, VALID
 
 SECOND = np.uint64(0xA0761D6478BD642F)
 """Sets the second word of a fingerprint apart from the first."""
@@ -74,26 +74,47 @@ def explore(spec, state, rows, facts, free, frames, actions, table, filled, best
 
 @kernel
 def list_actions(spec, state, lane, frames, actions):
-    """List what can be chosen: the tasks with the longest paths before them first, waiting last."""
+    """List what can be chosen: the tasks with the longest paths before them first, waiting last.
+
+    A task that is placed where it can neither be taken nor prefetched now could as well wait, and be placed when it
+    can: nothing is lost without that.
+    """
     machine = spec.machine[0]
+    waits = may_wait(state, lane)
+    prefetched = machine.prefetch if machine.transfers else 0
+    queues_wait = waits and prefetched <= 1 and not counts_queues(spec)
     header = state.lanes[lane]
     frame = frames[lane]
     count = 0
     for position in range(header.candidates):
         row = position if position < header.shown else machine.rows + 1 + position - header.shown
         place = count
-        if header.phase != CHOOSE_PROCESSOR:
+        if header.phase == CHOOSE_PROCESSOR:
+            worker = state.processors[lane, state.candidates[lane, position]]
+            if queues_wait and worker.held >= machine.pipeline and worker.queued >= prefetched:
+                continue
+        else:
             rank = state.tasks[lane, state.candidates[lane, position]].rank
             while place > 0 and rank_of(spec, state, lane, actions[lane, place - 1]) < rank:
                 actions[lane, place] = actions[lane, place - 1]
                 place -= 1
         actions[lane, place] = row
         count += 1
-    if may_wait(state, lane):
+    if waits:
         actions[lane, count] = machine.all_rows - 1
         count += 1
     frame.count = count
     frame.next = 0
+
+
+@kernel
+def counts_queues(spec):
+    """Return whether what is in queues decides which tiles leave a memory."""
+    if spec.machine[0].eviction == LUF and spec.machine[0].transfers:
+        for node in range(1, spec.nodes.shape[0]):
+            if spec.nodes[node].capacity < NEVER:
+                return True
+    return False
 
 
 @inlined
@@ -145,7 +166,8 @@ def fingerprint(spec, state, lane):
     if machine.push:
         for position in range(header.ready):
             task = state.ready[lane, position]
-            bits = word(5, position, 2 * task + (state.tasks[lane, task].parked == header.events))
+            # In which order tasks are asked makes no difference: each may wait.
+            bits = word(5, task, state.tasks[lane, task].parked == header.events)
             one += bits
             two += mix(bits)
     for processor in range(machine.processors):
@@ -170,19 +192,24 @@ def fingerprint(spec, state, lane):
 
 @kernel
 def of_processor(spec, state, lane, processor):
-    """Return what tells the state of a processor; without tiles, those of one kind are alike."""
+    """Return what tells the state of a processor; without tiles, those of one kind are alike.
+
+    The order of a queue matters only where its first tasks are prefetched: any of them may be taken.
+    """
     machine = spec.machine[0]
     worker = state.processors[lane, processor]
-    name = processor if machine.transfers or machine.push else spec.processors[processor].kind
+    name = processor if machine.transfers else spec.processors[processor].kind
     rests = worker.parked == state.lanes[lane].events
     bits = word(8, name, 2 * worker.runs + rests)
     if worker.runs:
         bits = mix(bits + np.uint64(pending(state.heap, lane, processor)))
     for place in range(worker.held):
         bits = mix(bits + np.uint64(state.holds[lane, processor, place]))
+    queue = np.uint64(0)
     for place in range(worker.queued):
-        bits = mix(bits + SECOND + np.uint64(state.queues[lane, processor, place]))
-    return bits
+        task = state.queues[lane, processor, place]
+        queue += word(10, place if machine.transfers and machine.prefetch > 0 else 0, task)
+    return mix(bits + queue)
 
 
 @kernel
