@@ -30,7 +30,7 @@ def cluster_scenarios() -> st.SearchStrategy[ClusterScenario]:
 
 def _scenario(draw: Random) -> ClusterScenario:
     unit = draw.choice([1.0, 1.0, 1.0, 7.0, 0.1, 1e-9, 1.37])
-    compat = draw.random() < 1 / 6
+    compat = draw.random() < 1 / 5
     placement = "flat" if compat else draw.choice(PLACEMENTS)
     slices = 1 if placement == "flat" else draw.choice([1, 1, 1, 2, 4])
     scenario: Json = {
@@ -43,7 +43,7 @@ def _scenario(draw: Random) -> ClusterScenario:
         "window": {"jobs": draw.choice([2, 3, 4, 32]), "running": draw.choice([1, 2, 16])},
     }
     if compat:
-        scenario |= {"compat": "rlscheduler", "backfill": draw.choice(["strict", "easy", "easy"])}
+        scenario |= {"compat": "rlscheduler", "backfill": draw.choice(["strict", "easy", "easy", "easy"])}
     else:
         _add_rules(draw, scenario, unit)
     if draw.random() < 0.3:
@@ -120,7 +120,7 @@ def _add_rules(draw: Random, scenario: Json, unit: float) -> None:
         # Who has paid gets somewhere before it is interrupted again, so that every episode comes to an end.
         least = cost + wake + unit if cost + wake else unit * draw.choice([0, 0, 2])
         scenario["preemption"] = {"cost_s": cost, "least_run_s": least, "round_s": draw.choice([None, unit, 5 * unit])}
-    if scenario["backfill"] != "conservative" and draw.random() < 0.4:
+    if scenario["backfill"] != "conservative" and draw.random() < 0.6:
         kinds = scenario["nodes"]
         idle = sum(kind["count"] * (kind["gpus"] * kind["idle_w"] + kind["node_w"]) for kind in kinds)
-        scenario["power"] = {"budget_w": idle + draw.choice([300.0, 500.0, 800.0, 1200.0])}
+        scenario["power"] = {"budget_w": idle + draw.choice([300.0, 300.0, 500.0, 800.0, 1200.0])}

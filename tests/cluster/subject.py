@@ -69,7 +69,7 @@ SUBJECT = Subject(
         observed_choices=40,
         built_in_choices=20,
         observe_every=2,
-        watched=150,
+        watched=500,
         killing_observe_every=2,
     ),
 )

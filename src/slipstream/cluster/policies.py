@@ -238,6 +238,11 @@ def serve(globals_row, rows, mask, scores):
                 starts = row
         elif rows[row, INTERRUPT] == 1.0:
             return row
+    if starts == last and not mask[last]:
+        # Nothing is to come that could be waited for, as where a budget bears the next job at a lower cap only.
+        for row in range(scores.shape[0]):
+            if mask[row]:
+                return row
     return starts
 
 
