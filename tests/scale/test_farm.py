@@ -21,6 +21,7 @@ from slipstream.learn.knobs import choose_knobs
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.sweep import sweep
 from slipstream.learn.training import train
+from slipstream.policies.base import _REGISTRY
 from slipstream.scale.farm import InProcess, farm_at, in_pieces
 
 POLICIES = "edf,lookahead,weigher,learned-heavy"
@@ -40,10 +41,16 @@ SMALL = {
 }
 
 
-@slipstream.rule("edge")
-def weigher(row):
-    """A rule of the test's own, which workers cannot import by name."""
-    return -row[0]
+@pytest.fixture
+def weigher():
+    """Register a rule of the test's own, which workers cannot find by its name; nobody else is to see it."""
+
+    @slipstream.rule("edge")
+    def weigher(row):
+        return -row[0]
+
+    yield weigher
+    del _REGISTRY["edge"]["weigher"]
 
 
 class Count:
@@ -91,7 +98,7 @@ def test_an_error_of_a_piece_is_the_error_here(farm, tmp_path):
         list(farm.map(Count(tmp_path), range(10, 20)))
 
 
-def test_a_comparison_on_a_cluster_is_the_one_made_here(farm):
+def test_a_comparison_on_a_cluster_is_the_one_made_here(farm, weigher):
     here = slipstream.compare("edge/light", POLICIES, episodes=9, seed=5, oracle_seconds=None)
     there = slipstream.compare("edge/light", POLICIES, episodes=9, seed=5, farm=farm)
     assert there.to_dict() == here.to_dict()
