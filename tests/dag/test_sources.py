@@ -229,6 +229,8 @@ BAD_PACKS = {
     "edge": ({"edges": np.array([[0, 7]])}, "an edge leads out of it"),
     "tasks": ({"num_tasks": np.array([0, 1, 2000])}, "expected at least one"),
     "shape": ({"edges": np.array([0, 1])}, "do not fit"),
+    "no number": ({"num_tasks": np.array([1.0, np.nan, 3.0])}, "num_tasks: expected finite numbers"),
+    "broken pointer": ({"stage_ptr": np.array([0.0, 2.0, 3.0])}, "stage_ptr: expected a list of whole numbers"),
 }
 
 

@@ -55,12 +55,15 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 def _check(path: Path, data: dict[str, np.ndarray]) -> None:
     """Refuse pointers that lead out of the arrays."""
     for column in COLUMNS:
-        array, numbers = data[column], "iuf" if column == "duration" else "iu"
-        if array.dtype.kind not in numbers or array.ndim != (2 if column == "edges" else 1):
-            raise table_error(path, f"{column}: expected a list of numbers, of edges pairs of them")
+        array, measured = data[column], column in ("num_tasks", "duration")
+        listed = array.ndim == 1 or column == "edges"
+        if array.dtype.kind not in ("iuf" if measured else "iu") or not listed:
+            raise table_error(path, f"{column}: expected a list of {'numbers' if measured else 'whole numbers'}")
+    if not np.isfinite(data["num_tasks"]).all():
+        raise table_error(path, "num_tasks: expected finite numbers")
     stages = len(data["num_tasks"])
     edges = data["edges"]
-    if len(data["duration"]) != stages or edges.shape[1] != 2:
+    if len(data["duration"]) != stages or edges.ndim != 2 or edges.shape[1] != 2:
         raise table_error(path, "num_tasks, duration and edges do not fit: expected a number per stage, pairs of edges")
     for column, length in (("stage_ptr", stages), ("edge_ptr", len(edges))):
         pointer = data[column]
