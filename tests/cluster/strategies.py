@@ -122,5 +122,9 @@ def _add_rules(draw: Random, scenario: Json, unit: float) -> None:
         scenario["preemption"] = {"cost_s": cost, "least_run_s": least, "round_s": draw.choice([None, unit, 5 * unit])}
     if scenario["backfill"] != "conservative" and draw.random() < 0.6:
         kinds = scenario["nodes"]
+        for kind in kinds:
+            # A GPU that draws less at work than idle would break the budget when its job ends.
+            if kind["idle_w"] > kind["busy_w"] * min((cap["power"] for cap in kind["caps"]), default=1.0):
+                kind["idle_w"] = 0.0
         idle = sum(kind["count"] * (kind["gpus"] * kind["idle_w"] + kind["node_w"]) for kind in kinds)
         scenario["power"] = {"budget_w": idle + draw.choice([300.0, 300.0, 500.0, 800.0, 1200.0])}

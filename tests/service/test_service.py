@@ -296,15 +296,21 @@ def begin(folder, *options):
     )
 
 
+def wait_until_it_runs(client, headers=None):
+    """Wait until the device takes work."""
+    until = time.monotonic() + 300
+    while client.ask("/healthz", headers=headers or {})[0] != 200:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_it_is_stopped_and_then_writes_its_log(asked, number):
     with begin(asked, "--listen", "127.0.0.1:0", "--json", "--log", "served.parquet") as server:
         told = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
         assert told["tasks"] == ["mine"]
         client = Client(int(told["url"].split(":")[2].split("/")[0]))
-        until = time.monotonic() + 300
-        while client.ask("/healthz")[0] != 200 and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until_it_runs(client)
         status, _, found = client.ask("/v1/tasks/mine", "POST", {"sample": 0})
         assert status == 200
         assert len(found["outputs"]) == 10
@@ -322,9 +328,9 @@ def test_others_than_this_machine_need_a_token(asked):
         told = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
         client = Client(int(told["url"].split(":")[2].split("/")[0]))
         assert client.ask("/healthz")[0] == 401
-        assert client.ask("/healthz", headers={"Authorization": "Bearer sesame"})[0] in (200, 503)
+        wait_until_it_runs(client, {"Authorization": "Bearer sesame"})
         os.kill(server.pid, signal.SIGINT)
-        assert server.wait(120) in (0, 130)
+        assert server.wait(120) == 0
 
 
 @pytest.mark.parametrize(

@@ -366,6 +366,8 @@ class ClusterScenario(Part):
             _refuse("backfill 'conservative': expected placement 'flat' and no power budget")
         if self.preemption is not None and self.backfill in ("greedy", "conservative"):
             _refuse("preemption with backfill '{found}': expected 'strict' or 'easy'", found=self.backfill)
+        if self.power.budget_w is not None and any(map(_saves_at_work, self.nodes)):
+            _refuse("power.budget_w with GPUs that draw less at work than idle: expected busy_w of at least idle_w")
         if self.compat is not None:
             self._check_compat()
         return self
@@ -389,6 +391,13 @@ def _levels(kind: NodeKind) -> int:
     from slipstream.cluster.caps import caps_of
 
     return 1 + len(caps_of(kind))
+
+
+def _saves_at_work(kind: NodeKind) -> bool:
+    """Return whether a GPU draws less at work than idle at some cap: the end of a job could then break a budget."""
+    from slipstream.cluster.caps import caps_of
+
+    return kind.busy_w * min((cap.power for cap in caps_of(kind)), default=1.0) < kind.idle_w
 
 
 def _refuse(text: str, **values: Any) -> None:
