@@ -111,6 +111,11 @@ def taskgraph() -> dict[str, dict[str, Any]]:
 def serving() -> dict[str, dict[str, Any]]:
     """Models with ladders of variants on a fleet, for half a minute."""
     size: dict[str, Any] = {"models": 4, "accelerators": 9, "duration_s": 30.0, "load_s": 0.5}
+    found = _serving(size)
+    return {name: {**scenario, "drop": "crowded"} for name, scenario in found.items()}
+
+
+def _serving(size: dict[str, Any]) -> dict[str, dict[str, Any]]:
     home = generated("serving", 41, load=0.8, arrivals="poisson", **size)
     faster = generated("serving", 41, load=1.1, arrivals="poisson", **size)
     fleet = {kind["name"]: kind for kind in home["accelerators"]}

@@ -15,7 +15,7 @@ from slipstream.scenario import dump, load
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ("runs", "compare", "replay", "try", "device")
-PATIENCE_MS = 60_000
+PATIENCE_MS = 180_000
 
 UNLABELLED = """
 () => [...document.querySelectorAll(
