@@ -26,14 +26,14 @@ class CompileTeller:
         self._deep = self._count = 0
         self._began = self._spent = self._told = 0.0
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self) -> None:
         """Hear that a function is being compiled; those it calls are compiled meanwhile."""
         if self._deep == 0:
             self._began = perf_counter()
         self._deep += 1
         self._tell()
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self) -> None:
         """Hear that it is done."""
         self._deep -= 1
         self._count += 1
@@ -52,6 +52,20 @@ class CompileTeller:
         self._told = spent
 
 
+def listener_for(teller: CompileTeller) -> Any:
+    """Return what the compiler tells of its work."""
+    from numba.core.event import Listener
+
+    class Ear(Listener):  # type: ignore[misc] # the compiler has no types
+        def on_start(self, event: Any) -> None:
+            teller.on_start()
+
+        def on_end(self, event: Any) -> None:
+            teller.on_end()
+
+    return Ear()
+
+
 class _WhenCompilerComes(MetaPathFinder):
     """Begins to listen when compiled code is imported, and not before: the compiler takes time to import."""
 
@@ -63,7 +77,7 @@ class _WhenCompilerComes(MetaPathFinder):
         if fullname == "slipstream.core.jit":
             from numba.core import event
 
-            event.register("numba:compile", self._teller)
+            event.register("numba:compile", listener_for(self._teller))
         return None
 
 
