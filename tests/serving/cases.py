@@ -108,13 +108,17 @@ CASES = [
             *[(38, F, 0, 4, 0), (38, F, 0, 5, 0), (38, END, -1, -1, -1)],
         ],
     ),
-    Case(
-        "a request that ends at its deadline is on time, and is not given up",
-        scenario([model("a", [0.0, 10.0], SLOW, slo=20.0)], slo_share=1.0, batching="none"),
-        [
-            *[(0, A, 0, 0, -1), (0, S, 0, 0, 0), (10, F, 0, 0, 0), (10, A, 0, 1, -1), (10, S, 0, 1, 0)],
-            *[(20, F, 0, 1, 0), (20, END, -1, -1, -1)],
-        ],
+    *(
+        Case(
+            f"a request that ends at its deadline is on time, and is not given up as {rule}",
+            # At 10 the request of 5 ms has until 20, just as long as it takes.
+            scenario([model("a", [0.0, 5.0], SLOW, slo=15.0)], slo_share=1.0, batching="none", drop=rule),
+            [
+                *[(0, A, 0, 0, -1), (0, S, 0, 0, 0), (5, A, 0, 1, -1), (10, F, 0, 0, 0), (10, S, 0, 1, 0)],
+                *[(20, F, 0, 1, 0), (20, END, -1, -1, -1)],
+            ],
+        )
+        for rule in ("hopeless", "crowded")
     ),
     Case(
         "a full queue turns requests away",
