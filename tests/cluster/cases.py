@@ -71,6 +71,11 @@ CASES = [
         [(0, 0), (2, 2), (10, 1), (20, 3)],
     ),
     Case(
+        "the same among jobs that have more rules to keep",
+        scenario(FOUR, backfill="easy", quotas={"somebody": 4}),
+        [(0, 0), (2, 2), (10, 1), (20, 3)],
+    ),
+    Case(
         "who leaves enough passes a reserved job",
         # B wants three GPUs at 10 s: one of four is over then, so the third job may have it; the fourth comes too late.
         scenario([(0.0, 3, 10.0), (1.0, 3, 10.0), (3.0, 1, 20.0), (4.0, 1, 20.0)], backfill="easy"),

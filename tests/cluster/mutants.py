@@ -126,6 +126,12 @@ MUTANTS = [
         "who ends at the shadow time is late", BACKFILL, "    if end <= header.shadow:", "    if end < header.shadow:"
     ),
     Mutant(
+        "one GPU more is over where numbers count",
+        KERNEL,
+        "if row.gpus > extra and",
+        "if row.gpus > extra + 1 and",
+    ),
+    Mutant(
         "one GPU more is over", BACKFILL, "    if own.gpus > header.extra:", "    if own.gpus > header.extra + 1:", True
     ),
     Mutant(
