@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+
+def pytest_collection_modifyitems(items):
+    """Let `make test-all` run what needs the cluster: its six processes take minutes beside other tests."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "cluster" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -109,7 +109,6 @@ def test_a_training_on_a_cluster_gives_the_network_that_training_here_gives(farm
     same(train("edge/tiny", settings), train("edge/tiny", settings, farm=farm))
 
 
-@pytest.mark.slow
 def test_graphs_and_judges_play_on_a_cluster_as_here(farm):
     own = {"network.kind": "decima", "judges": "fair", "steps": 400, "rollout": 16, "lanes": 4, "groups": 2}
     settings = TrainSettings().with_changes({**own, "threads": 1, "evaluation_episodes": 1, "evaluate_every": 2})
@@ -159,7 +158,6 @@ def test_a_sweep_on_a_cluster_finds_and_keeps_what_one_here_does(farm, tmp_path)
     assert again == here
 
 
-@pytest.mark.slow
 def test_ray_tune_stops_trainings_that_fall_behind(farm, tmp_path):
     small = {
         **SMALL,
@@ -196,6 +194,7 @@ def test_the_command_line_plays_on_a_cluster(cluster, capsys, monkeypatch):
     assert told[0] == told[1]
 
 
+@pytest.mark.slow
 def test_an_address_where_nobody_answers_is_told_in_one_line():
     with pytest.raises(InputError) as refusal, farm_at("nonsense"):
         pass

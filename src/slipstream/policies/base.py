@@ -11,7 +11,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -60,8 +60,8 @@ class Heuristic:
     """Works out of a scenario, before an episode, what the rows are to show for this policy, such as a plan."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # An address of machine code means nothing in another process.
-        return {key: value for key, value in vars(self).items() if key != "_compiled"}
+        # What was compiled is left behind: an address of machine code means nothing in another process.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def given(self, parameter: float) -> Heuristic:
         """Return the same policy with another number; its function is compiled once for all."""
