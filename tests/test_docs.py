@@ -50,7 +50,7 @@ def commands_of(block):
 
 def script_of(page):
     """Return a program that does what a reader of the page would do, in order; blocks share their names."""
-    lines = ["import subprocess, sys", "from pathlib import Path", "names = {'__name__': 'page'}"]
+    lines = ["import subprocess, sys", "from pathlib import Path", "names = {'__name__': '__main__'}"]
     for language, title, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if title:
             lines.append(f"Path({title!r}).write_text({block!r}, encoding='utf-8')")
