@@ -11,13 +11,13 @@ of 8 ms.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 import torch
+from options import tell
 
 from slipstream.core.calling import call_choice
 from slipstream.core.jit import entry
@@ -107,11 +107,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64, help="width of the network")
     arguments = parser.parse_args()
     figures = measure(arguments.width)
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, figure in figures.items():
-            print(f"{name:24} {figure:10.2f}")
+    tell(figures, arguments.json)
 
 
 if __name__ == "__main__":

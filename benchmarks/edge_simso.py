@@ -11,7 +11,6 @@ turns, and its best one counts; the ratio is the median over the sets, the rates
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from options import tell
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -74,11 +74,7 @@ def main() -> None:
     if not simso.available():
         sys.exit("SimSo 0.8.5 is not installed, or this Python has no module `imp`: expected Python 3.11 and simso")
     figures = measure(arguments.sets)
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, value in figures.items():
-            print(f"{name:18s} {value}")
+    tell(figures, arguments.json)
 
 
 if __name__ == "__main__":

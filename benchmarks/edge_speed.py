@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from options import speed_options
+from options import speed_options, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -134,11 +134,7 @@ def main() -> None:
     arguments = parser.parse_args()
     jobs = tuple(count for count in GROWTH_JOBS if count <= arguments.jobs)
     figures = measure(arguments.seconds, arguments.lanes, jobs)
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, value in figures.items():
-            print(f"{name:20s} {value}")
+    tell(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ interference among them, since a device is never quite what was measured.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from options import tell
 
 from slipstream.core.family import family_of
 from slipstream.device.backends import open_streams
@@ -110,11 +110,7 @@ def main() -> None:
     parser.add_argument("--pair-seconds", type=float, default=0.4, help="seconds per pair, for the profile")
     chosen = parser.parse_args()
     figures = measure(chosen)
-    if chosen.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, figure in figures.items():
-            print(f"{name:20} {figure}")
+    tell(figures, chosen.json)
 
 
 if __name__ == "__main__":

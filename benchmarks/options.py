@@ -1,8 +1,11 @@
-"""What the benchmarks of simulators can be told."""
+"""What benchmarks can be told, and how they tell what they found."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
 
 
 def speed_options(about: str | None, seconds: float, lanes: int) -> argparse.ArgumentParser:
@@ -12,3 +15,13 @@ def speed_options(about: str | None, seconds: float, lanes: int) -> argparse.Arg
     parser.add_argument("--seconds", type=float, default=seconds, help="seconds per measurement")
     parser.add_argument("--lanes", type=int, default=lanes, help="lanes of the vector environments")
     return parser
+
+
+def tell(figures: Mapping[str, Any], as_json: bool) -> None:
+    """Print what was measured: for machines, or a line each."""
+    if as_json:
+        print(json.dumps(figures, indent=2))
+        return
+    width = max(len(name) for name in figures)
+    for name, figure in figures.items():
+        print(f"{name:{width}}  {f'{figure:,.4g}' if isinstance(figure, float) else figure}")

@@ -13,12 +13,13 @@ an estimate from these figures, not a measurement: no cluster of that size was a
 from __future__ import annotations
 
 import argparse
-import json
 import pickle
 import statistics
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
+
+from options import tell
 
 import slipstream
 from slipstream.learn.settings import TrainSettings
@@ -97,11 +98,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured")
     chosen = parser.parse_args()
     figures = measure(chosen.scenario, chosen.policies, chosen.episodes, chosen.rounds)
-    if chosen.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, figure in figures.items():
-            print(f"{name:20} {figure}")
+    tell(figures, chosen.json)
 
 
 if __name__ == "__main__":

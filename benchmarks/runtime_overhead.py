@@ -15,11 +15,11 @@ third from one second to the next, so both are measured in many short turns; whi
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from options import tell
 
 from slipstream.device.cpu import CpuStreams
 from slipstream.device.noise import others_share
@@ -125,12 +125,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
     chosen = parser.parse_args()
     figures = measure(chosen.model, chosen.variant, chosen.turns, chosen.seconds)
-    if chosen.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, figure in figures.items():
-            told = " to ".join(f"{bound:.4f}" for bound in np.atleast_1d(figure))
-            print(f"{name:26} {told:>18}")
+    tell(figures, chosen.json)
 
 
 if __name__ == "__main__":

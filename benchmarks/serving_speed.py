@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import logging
 import resource
 import sys
@@ -23,6 +22,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from options import tell
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -190,11 +190,7 @@ def main() -> None:
     options = parser.parse_args()
     np.seterr(over="ignore")
     figures = measure(options.seconds)
-    if options.json:
-        print(json.dumps(figures, indent=2))
-        return
-    for name, values in figures.items():
-        print(f"{name:32} {values}")
+    tell(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ spread of a fixed piece of arithmetic, timed in between: what of the spread is t
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
+
+from options import tell
 
 from slipstream.device.backends import open_streams
 from slipstream.device.noise import MOST_OTHERS
@@ -75,11 +76,7 @@ def main() -> None:
     parser.add_argument("--patience-minutes", type=float, default=0.0, help="to wait for a quiet moment to profile in")
     parser.add_argument("--profile-out", default="", help="file for the profile that was measured")
     figures = measure(chosen := parser.parse_args())
-    if chosen.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, figure in figures.items():
-            print(f"{name:24} {figure}")
+    tell(figures, chosen.json)
 
 
 if __name__ == "__main__":

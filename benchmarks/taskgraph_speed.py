@@ -11,13 +11,12 @@ pull under `fifo`, unrolled and with all ready tasks to choose from. Rates are t
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from options import speed_options
+from options import speed_options, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -103,11 +102,7 @@ def measure(seconds: float, lanes: int) -> dict[str, Any]:
 def main() -> None:
     options = speed_options(__doc__, seconds=4.0, lanes=64).parse_args()
     figures = measure(options.seconds, options.lanes)
-    if options.json:
-        print(json.dumps(figures, indent=2))
-        return
-    for name, values in figures.items():
-        print(f"{name:28} {values}")
+    tell(figures, options.json)
 
 
 if __name__ == "__main__":

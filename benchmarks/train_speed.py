@@ -17,7 +17,6 @@ and evaluating are not counted, for neither.
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Callable
 from time import perf_counter
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from options import tell
 
 import slipstream
 from slipstream.core.env import SchedulingEnv
@@ -195,11 +195,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long our speed is measured")
     figures = measure(parser.parse_args().seconds)
-    if parser.parse_args().json:
-        print(json.dumps(figures, indent=2))
-    else:
-        for name, figure in figures.items():
-            print(f"{name:36} {figure}")
+    tell(figures, parser.parse_args().json)
 
 
 if __name__ == "__main__":

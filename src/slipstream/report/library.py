@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slipstream.report.tables import figure
-
-
-def _table(title: str | None, left: Sequence[str], right: Sequence[str]) -> Table:
-    """Return an empty table; columns on the left hold texts, those on the right figures."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    for name in left:
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+from slipstream.report.tables import figure, figure_table
 
 
 def share(value: float | None, signed: bool = False) -> str:
@@ -30,7 +19,7 @@ def share(value: float | None, signed: bool = False) -> str:
 
 def models_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Return a row per model."""
-    table = _table(None, ("model", "in use", "own workloads"), ("versions", "regret", "generality"))
+    table = figure_table(None, ("model", "in use", "own workloads"), ("versions", "regret", "generality"))
     for row in rows:
         own = ", ".join(row["scenarios"]) + (f" (+{len(row['held_out'])} held out)" if row["held_out"] else "")
         figures = (str(row["versions"]), share(row["regret"]), share(row["generality"], signed=True))
@@ -40,7 +29,7 @@ def models_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def versions_table(shown: dict[str, Any]) -> Table:
     """Return a row per version, with its regret on every workload of the model."""
-    table = _table(f"{shown['model']} ({shown['family']})", ("version", "made by", "from", "regret"), ())
+    table = figure_table(f"{shown['model']} ({shown['family']})", ("version", "made by", "from", "regret"), ())
     for version in shown["versions"]:
         label = version["version"]
         regrets = "; ".join(f"{one['scenario']} {share(one['regret'])}" for one in shown["regret"][label])
@@ -51,7 +40,7 @@ def versions_table(shown: dict[str, Any]) -> Table:
 
 def events_table(events: Sequence[dict[str, Any]]) -> Table:
     """Return a row per event."""
-    table = _table("what happened", ("time", "event", "in use", "why"), ())
+    table = figure_table("what happened", ("time", "event", "in use", "why"), ())
     for event in events:
         moved = "" if event["after"] is None else f"{event['before'] or 'none'} → {event['after']}"
         table.add_row(event["time"][:19], event["operation"], moved, event["reason"])
@@ -61,7 +50,7 @@ def events_table(events: Sequence[dict[str, Any]]) -> Table:
 def race_table(choice: dict[str, Any]) -> Table:
     """Return a row per policy of a race, best first; regret is measured against what the title says."""
     title = f"{choice['scenario']}: regret against the {choice['reference']}"
-    table = _table(title, ("policy",), ("reward", "regret", "distance"))
+    table = figure_table(title, ("policy",), ("reward", "regret", "distance"))
     for racer in choice["racers"]:
         distance = "rule" if racer["distance"] is None else f"{racer['distance']:.2f}"
         table.add_row(racer["policy"], figure(racer["reward"]), share(racer["regret"]), distance)
@@ -71,7 +60,7 @@ def race_table(choice: dict[str, Any]) -> Table:
 def shifts_table(outcome: dict[str, Any]) -> Table:
     """Return a row per workload: regret before and after, and the interval of the paired difference."""
     columns = ("before", "after", "difference", "95% interval")
-    table = _table(outcome["version"], ("workload", "role"), columns)
+    table = figure_table(outcome["version"], ("workload", "role"), columns)
     for one in outcome["shifts"]:
         interval = f"[{share(one['low'], True)}, {share(one['high'], True)}]"
         figures = (share(one["before"]), share(one["after"]), share(one["difference"], True), interval)
@@ -82,7 +71,7 @@ def shifts_table(outcome: dict[str, Any]) -> Table:
 
 def drifts_table(check: dict[str, Any]) -> Table:
     """Return a row per workload: the regret that was accepted and the recent one."""
-    table = _table(f"{check['before']}: recent runs", ("workload",), ("runs", "accepted", "recent", "difference"))
+    table = figure_table(f"{check['before']}: recent runs", ("workload",), ("runs", "accepted", "recent", "difference"))
     for one in check["drifts"]:
         figures = (share(one["accepted"]), share(one["recent"]), share(one["recent"] - one["accepted"], True))
         table.add_row(one["scenario"], str(one["runs"]), *figures)

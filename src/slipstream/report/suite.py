@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
+
+from slipstream.report.tables import figure_table
 
 SCALE = "0 is random, 100 the best that is known in hindsight"
 
@@ -17,20 +18,11 @@ def interval(one: Mapping[str, float], signed: bool = False) -> str:
     return f"{one['mean']:{form}} [{one['low']:{form}}, {one['high']:{form}}]"
 
 
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    for name in left:
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def suite_table(found: Mapping[str, Any]) -> Table:
     """Return a row per family: the score, what nobody can exceed, and the gain over the best rule."""
     title = f"{found['title']} on Slipstream-Bench {found['suite']['version']}: {SCALE}"
     columns = ("score", "ceiling", "gain over it")
-    table = _table(title, ("family", "policy"), columns[:2])
+    table = figure_table(title, ("family", "policy"), columns[:2])
     table.add_column("best rule")
     table.add_column(columns[2], justify="right", no_wrap=True)
     for family, one in found["families"].items():
@@ -43,7 +35,7 @@ def suite_table(found: Mapping[str, Any]) -> Table:
 
 def each_table(found: Mapping[str, Any], family: str) -> Table:
     """Return a row per scenario of a family."""
-    table = _table(f"{family}, scenario by scenario", ("scenario", "policy"), ("score",))
+    table = figure_table(f"{family}, scenario by scenario", ("scenario", "policy"), ("score",))
     for name, one in found["families"][family]["scenarios"].items():
         table.add_row(name, one["policy"], f"{one['score']:.1f}")
     return table
@@ -51,7 +43,7 @@ def each_table(found: Mapping[str, Any], family: str) -> Table:
 
 def practice_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
     """Return a row per family, of practice episodes."""
-    table = _table(f"Practice episodes: {SCALE}", ("family",), ("score",))
+    table = figure_table(f"Practice episodes: {SCALE}", ("family",), ("score",))
     for family, one in scores.items():
         table.add_row(family, interval(one).replace("[", r"\["))
     return table

@@ -50,6 +50,16 @@ def figure(value: float) -> str:
     return f"{value:,.{decimals(value)}f}"
 
 
+def figure_table(title: str | None, left: Sequence[str], right: Sequence[str]) -> Table:
+    """Return an empty table; columns on the left hold texts, those on the right figures."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
 def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
     """Return a row per policy, best first: mean and half width of the 95% interval; the best mean is bold."""
     plural = "episode" if comparison.episodes == 1 else "episodes"

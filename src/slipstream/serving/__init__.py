@@ -27,9 +27,9 @@ class ServingFamily(Family):
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
 
     def charts(self, scenario: ServingScenario, events: np.ndarray) -> list[Chart | Picture]:
-        from slipstream.serving.charts import charts
-
-        return charts(scenario, events)
+        """Return capacity next to demand, and what was hosted when."""
+        found: list[Chart | Picture] = self._room("charts").charts(scenario, events)
+        return found
 
     @property
     def generator(self) -> Generator:
