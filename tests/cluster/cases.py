@@ -71,7 +71,7 @@ CASES = [
         [(0, 0), (2, 2), (10, 1), (20, 3)],
     ),
     Case(
-        "the same among jobs that have more rules to keep",
+        "the quota of another user changes nothing",
         scenario(FOUR, backfill="easy", quotas={"somebody": 4}),
         [(0, 0), (2, 2), (10, 1), (20, 3)],
     ),

@@ -449,11 +449,11 @@ class ReferenceMachine:
         return self.free_gpus(self.shadow()[1]) - self.reserved.gpus
 
     def may_be_chosen(self, job: Job, level: int) -> bool:
-        quota = self.scenario.quotas.get(self.users[job.user], self.total) * self.slices
+        quota = self.scenario.quotas.get(self.users[job.user])
         held = self.held(job.user) + job.gpus
         if self.reserved is not None and self.reserved.user == job.user:
             held += self.reserved.gpus
-        if self.scenario.quotas and held > quota:
+        if quota is not None and held > quota * self.slices:
             return False
         return self.budget is None or self.idle + job.gpus * self.most_power(level) <= self.budget
 

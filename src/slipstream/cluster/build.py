@@ -23,6 +23,8 @@ PLACEMENTS = {
     "consolidate": k.CONSOLIDATE,
     "fgd": k.FGD,
 }
+UNLIMITED = np.iinfo(np.int64).max
+"""The quota of users who have none: unlike one of all GPUs, it lets a job be reserved for while others run."""
 BACKFILLS = {"strict": k.STRICT, "greedy": k.GREEDY, "easy": k.EASY, "conservative": k.CONSERVATIVE}
 
 
@@ -200,7 +202,7 @@ def _spec_arrays(scenario: ClusterScenario, workload: Workload, sizes: Sizes) ->
     for column in ("submit", "run", "requested", "gpus", "user", "submitted_s"):
         jobs[column] = getattr(workload, column)
     users = np.zeros(len(workload.users), k.USER)
-    users["quota"] = [scenario.limits.get(name, scenario.gpus) for name in workload.users]
+    users["quota"] = [scenario.limits.get(name, UNLIMITED) for name in workload.users]
     return {
         "machine": _machine(scenario, sizes),
         "nodes": _nodes(scenario),
