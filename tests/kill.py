@@ -48,7 +48,12 @@ def main(family: str, examples: int) -> None:
         subject.check_case(case, lambda scenario: KernelLane(scenario, 7, log_rows=smallest_log(scenario)))
     limit_time()
     compare_observed(subject, load(subject.shown[0]), 5, 1, most_choices=60)
-    drawn = (subject.scenarios(), episode_seeds(), action_scripts(), st.integers(0, 3))
+    drawn = (
+        subject.scenarios(),
+        episode_seeds(),
+        action_scripts(),
+        st.integers(0, max(3, len(subject.killing_policies))),
+    )
 
     def compare(scenario: Any, seed: int, script: int, lot: int) -> None:
         compare_random(subject, scenario, seed, script, lot)

@@ -269,8 +269,14 @@ MUTANTS = [
     Mutant(
         "drop rows are not written",
         OBSERVATION,
-        "        if not dispatch_only:\n            put_due(drop",
-        "        if dispatch_only:\n            put_due(drop",
+        "        if form == core.RULE_ON_ALL:\n            put_due(drop",
+        "        if form != core.RULE_ON_ALL:\n            put_due(drop",
+    ),
+    Mutant(
+        "plain rules see no slack",
+        OBSERVATION,
+        "            rows[place][f.SLACK] = slack",
+        "            rows[place][f.SLACK] = 0.0",
     ),
     Mutant(
         "remaining work is taken for time",

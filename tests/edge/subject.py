@@ -46,6 +46,11 @@ def never_moved(row: np.ndarray) -> float:
     return 1.0 + 0.0 * row[features.WAIT]
 
 
+def quickest(row: np.ndarray) -> float:
+    """Score dispatch rows by a column that is written on demand."""
+    return row[features.RUNNING] * 1e6 - row[features.CORUN_LATENCY]
+
+
 def soonest(row: np.ndarray) -> float:
     """Score all rows, drop and wait included."""
     return row[features.NEXT_ARRIVAL] - row[features.SLACK]
@@ -80,7 +85,8 @@ SUBJECT = Subject(
     ),
     killing_policies=(
         find("edf-fit", "edge"),
-        find("stf", "edge"),
+        find("edf", "edge"),
+        Heuristic("quickest", "edge", quickest, is_rule=True),
         Heuristic("soonest", "edge", soonest, is_rule=True, scores_all_rows=True),
     ),
     compare_more=compare_numbers,

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slipstream.core import lanes
 from slipstream.core.simulator import Simulator
 from slipstream.edge import features as f
+from slipstream.edge.features import CORUN_LATENCY, SLACK
 from slipstream.policies import find, names
+from slipstream.policies.base import Heuristic
+from slipstream.policies.reads import columns_read
 from slipstream.scenario import load
 
 
@@ -150,3 +154,47 @@ def test_heuristics_wait_when_nothing_can_be_dispatched():
     rows[2, f.DROP] = rows[3, f.WAIT] = 1.0
     for name in names("edge"):
         assert find(name, "edge").choose(np.zeros(len(f.GLOBAL)), rows, mask) == 3, name
+
+
+def reads_two(row):
+    return row[SLACK] - row[2]
+
+
+def hands_the_row_on(row):
+    return reads_two(row) + row[SLACK]
+
+
+def computes_the_column(row):
+    return row[SLACK + len(row)]
+
+
+def gives_the_row_another_name(row):
+    other = row
+    return other[CORUN_LATENCY]
+
+
+@pytest.mark.parametrize(
+    ("rule", "columns"),
+    [
+        (find("edf-preempt", "edge").function, {f.SLACK, f.VICTIM_SLACK, f.DISPATCH, f.PREEMPT}),
+        (find("dm", "edge").function, {f.DEADLINE}),
+        (reads_two, {f.SLACK, 2}),
+        (hands_the_row_on, None),
+        (computes_the_column, None),
+        (gives_the_row_another_name, None),
+    ],
+)
+def test_what_a_rule_reads_is_known_only_where_it_is_plain_to_see(rule, columns):
+    assert columns_read(rule) == columns
+
+
+@pytest.mark.parametrize(
+    ("rule", "form"),
+    [
+        (lambda row: -row[SLACK], lanes.PLAIN_RULE),
+        (lambda row: -row[CORUN_LATENCY], lanes.RULE_ON_DISPATCH),
+        (hands_the_row_on, lanes.RULE_ON_DISPATCH),
+    ],
+)
+def test_only_rules_that_read_no_column_on_demand_go_without(rule, form):
+    assert Heuristic("mine", "edge", rule, is_rule=True).form == form

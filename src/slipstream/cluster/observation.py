@@ -152,7 +152,7 @@ def largest_free(spec, state, lane):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, dispatch_only):
+def list_legal(spec, state, lane, sheet, slot, form):
     """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not."""
     header = state.lanes[lane]
     asking = header.status == core.ASKING
@@ -198,7 +198,7 @@ def write_rows(spec, state, lane, sheet, slot, place, count, row):
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice."""
     summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, False)
+    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
 
 
 core.implement_all(ClusterStateType, reset, advance, resume, prepare, observe, list_legal, summarise)

@@ -20,6 +20,8 @@ class Feature:
     scale: float = 1.0
     observed: bool = True
     """False for columns that only compiled policies read."""
+    on_demand: bool = False
+    """True for a column of rows that is not written for rules that do not read it."""
 
 
 FOR_HEURISTICS = (
@@ -51,6 +53,11 @@ class FeatureTable:
     def observed(self) -> FeatureTable:
         """The columns an agent sees; hidden ones stand last, so indices agree."""
         return FeatureTable(tuple(feature for feature in self.features if feature.observed))
+
+    @property
+    def on_demand(self) -> frozenset[int]:
+        """The columns that are not written for rules that do not read them."""
+        return frozenset(index for index, feature in enumerate(self.features) if feature.on_demand)
 
     def image(self) -> np.ndarray:
         """Return rows (scale, low, high): how raw values become observed ones."""

@@ -84,8 +84,11 @@ def observe(spec, state, lane, sheet, slot, afresh):
 
 
 @family_function
-def list_legal(spec, state, lane, sheet, slot, dispatch_only):
-    """Write only the legal rows (or the dispatch rows among them), their packed indices and their counts."""
+def list_legal(spec, state, lane, sheet, slot, form):
+    """Write only the legal rows, their packed indices and their counts.
+
+    For rules on dispatch rows the others may be left out; for plain ones, the columns on demand as well.
+    """
 
 
 @family_function
@@ -150,8 +153,9 @@ def end_episode(state, lane, status):
     record(state, lane, END, -1, -1, -1, -1)
 
 
-RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE = 0, 1, 2
-"""How a compiled policy decides: a score per dispatch row, a score per legal row, or one look at everything."""
+RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE, PLAIN_RULE = 0, 1, 2, 3
+"""How a compiled policy decides: a score per dispatch row, a score per legal row, one look at everything, or a score
+per dispatch row that needs no column on demand."""
 
 
 @kernel
@@ -160,8 +164,8 @@ def choose(spec, state, lane, sheet, form, address):
     if form == CHOICE:
         observe(spec, state, lane, sheet, 0, True)
         return call_choice(address, sheet.globals[0], sheet.rows[0], sheet.mask[0])
-    list_legal(spec, state, lane, sheet, 0, form == RULE_ON_DISPATCH)
-    scored = sheet.counts[0, 0] if form == RULE_ON_DISPATCH else sheet.counts[0, 1]
+    list_legal(spec, state, lane, sheet, 0, form)
+    scored = sheet.counts[0, 1] if form == RULE_ON_ALL else sheet.counts[0, 0]
     best = np.int64(sheet.mask.shape[1] - 1)
     best_score = -np.inf
     rows, legal = sheet.rows[0], sheet.legal[0]

@@ -114,7 +114,7 @@ def summarise(spec, state, lane, sheet, slot):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, dispatch_only):
+def list_legal(spec, state, lane, sheet, slot, form):
     """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not.
 
     Rows begin at 0 in both phases, so what was written before ends where the counts of the sheet say.
@@ -178,7 +178,7 @@ def list_behind(spec, state, lane, sheet, slot, listed):
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice, and the graph if the sheet has room for one."""
     summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, False)
+    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
     if sheet.nodes.shape[1] > 0:
         write_graph(spec, state, lane, sheet, slot, afresh)
         write_candidate_nodes(state, lane, sheet, slot)

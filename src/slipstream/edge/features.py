@@ -14,7 +14,15 @@ PER_NS = 1e-8
 CANDIDATE = FeatureTable(
     (
         Feature("slack", TIME_UNIT, "time left to the deadline of the task's oldest waiting job", -100, 100, PER_NS),
-        Feature("corun_latency", TIME_UNIT, "expected time to finish beside the jobs now running", 0, 100, PER_NS),
+        Feature(
+            "corun_latency",
+            TIME_UNIT,
+            "expected time to finish beside the jobs now running",
+            0,
+            100,
+            PER_NS,
+            on_demand=True,
+        ),
         Feature(
             "corun_margin",
             TIME_UNIT,
@@ -22,11 +30,12 @@ CANDIDATE = FeatureTable(
             -100,
             100,
             PER_NS,
+            on_demand=True,
         ),
-        Feature("next_arrival", TIME_UNIT, "expected time to the task's next release", 0, 100, PER_NS),
-        Feature("queue_length", "jobs / 10", "jobs of the task that wait", 0, 10, 0.1),
-        Feature("running", "jobs", "jobs of the task that run", 0, 10),
-        Feature("completed", "share", "finished jobs of the task among those released", 0, 1),
+        Feature("next_arrival", TIME_UNIT, "expected time to the task's next release", 0, 100, PER_NS, on_demand=True),
+        Feature("queue_length", "jobs / 10", "jobs of the task that wait", 0, 10, 0.1, on_demand=True),
+        Feature("running", "jobs", "jobs of the task that run", 0, 10, on_demand=True),
+        Feature("completed", "share", "finished jobs of the task among those released", 0, 1, on_demand=True),
         Feature("setup", TIME_UNIT, "time before the job would run: cost of preemption, loading", 0, 100, PER_NS),
         Feature("progress", "share", "part of the work that an interrupted job has behind it", 0, 1),
         Feature("resident", "flag", "1 if the variant's weights are on the device", 0, 1),

@@ -69,20 +69,24 @@ def slack_of_head(spec, state, lane, task):
 
 
 @inlined
-def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
-    """Write the changing columns of the task's rows: its variants and, unless only those are wanted, all others."""
+def write_task(spec, state, lane, task, sheet, slot, form):
+    """Write the changing columns of the task's rows: its variants and, for whom they matter, all others."""
     # Local views of the arrays: the compiler keeps them in registers, where it would reload the fields of a struct.
     rows, image = sheet.rows[slot], sheet.row_image
     variants = spec.variants.shape[1]
     first, last = task * variants, task * variants + spec.tasks[task].variants
     drop = rows[spec.device[0].first_drop + task]
     slack, next_arrival = 0.0, 0.0
-    if state.tasks[lane, task].length > 0:
+    if form == core.PLAIN_RULE:
+        slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
+        for place in range(first, last):
+            rows[place][f.SLACK] = slack
+    elif state.tasks[lane, task].length > 0:
         # What is the same in all rows of a task is scaled and clipped once.
         slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
         next_arrival = shown(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
         put_outlook(spec, state, lane, task, slack, next_arrival, rows, image)
-        if not dispatch_only:
+        if form == core.RULE_ON_ALL:
             put_due(drop, slack, next_arrival)
     else:
         for place in range(first, last):
@@ -91,7 +95,7 @@ def write_task(spec, state, lane, task, sheet, slot, dispatch_only):
         put_due(drop, 0.0, 0.0)
     if not spec.device[0].simple:
         write_starts(spec, state, lane, task, sheet, slot)
-        if spec.device[0].preemption != NO_PREEMPTION and not dispatch_only:
+        if spec.device[0].preemption != NO_PREEMPTION and form == core.RULE_ON_ALL:
             for variant in range(spec.tasks[task].variants):
                 for stream in range(spec.device[0].streams):
                     place = preempt_row(spec, task, variant, stream)
@@ -262,7 +266,7 @@ def observe(spec, state, lane, sheet, slot, afresh):
     for task in range(spec.tasks.shape[0]):
         counts = state.tasks[lane, task]
         if afresh or counts.stale or counts.length > 0:
-            write_task(spec, state, lane, task, sheet, slot, False)
+            write_task(spec, state, lane, task, sheet, slot, core.RULE_ON_ALL)
         if afresh or counts.stale:
             write_counts(spec, state, lane, task, sheet, slot, False)
         if not afresh:
@@ -270,25 +274,28 @@ def observe(spec, state, lane, sheet, slot, afresh):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, dispatch_only):
-    """Write only the legal rows (or the dispatch rows among them), their packed indices and their counts."""
+def list_legal(spec, state, lane, sheet, slot, form):
+    """Write only the legal rows, their packed indices and their counts; for some rules less than that."""
     device = spec.device[0]
     tasks, variants = spec.variants.shape
-    note_crew(spec, state, lane)
+    plain = form == core.PLAIN_RULE
+    if not plain:
+        note_crew(spec, state, lane)
     listed, task = 0, 0
     unlisted = state.lanes[lane].waiting_tasks if state.lanes[lane].asked < device.streams else 0
     while unlisted > 0:
         if state.tasks[lane, task].length > 0:
             unlisted -= 1
-            write_task(spec, state, lane, task, sheet, slot, True)
-            write_counts(spec, state, lane, task, sheet, slot, True)
+            write_task(spec, state, lane, task, sheet, slot, core.PLAIN_RULE if plain else core.RULE_ON_DISPATCH)
+            if not plain:
+                write_counts(spec, state, lane, task, sheet, slot, True)
             for place in range(task * variants, task * variants + spec.tasks[task].variants):
                 if device.simple or sheet.mask[slot, place]:
                     sheet.legal[slot, listed] = place
                     listed += 1
         task += 1
     sheet.counts[slot, 0] = listed
-    if not dispatch_only:
+    if form == core.RULE_ON_ALL:
         for task in range(tasks):
             if state.tasks[lane, task].length > 0:
                 listed = list_preemptions(spec, state, lane, task, sheet, slot, listed)

@@ -19,6 +19,7 @@ import numpy as np
 
 from slipstream.core.family import FAMILIES
 from slipstream.errors import PolicyError
+from slipstream.policies.reads import columns_read
 
 if TYPE_CHECKING:
     from slipstream.core.simulator import Simulator
@@ -91,7 +92,11 @@ class Heuristic:
 
         if not self.is_rule:
             return lanes.CHOICE
-        return lanes.RULE_ON_ALL if self.scores_all_rows else lanes.RULE_ON_DISPATCH
+        if self.scores_all_rows:
+            return lanes.RULE_ON_ALL
+        read = columns_read(self.function)
+        on_demand = FAMILIES[self.family].candidate_features.on_demand
+        return lanes.RULE_ON_DISPATCH if read is None or read & on_demand else lanes.PLAIN_RULE
 
     def prepare_for(self, scenario: Any) -> None:
         """Let the rows of a scenario show what this policy needs."""

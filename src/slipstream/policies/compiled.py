@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstream.core.family import FAMILIES
 from slipstream.core.jit import algebra, entry
-from slipstream.core.lanes import ASKING, LOG_FULL, advance, list_legal, observe, resume, summarise
+from slipstream.core.lanes import ASKING, LOG_FULL, RULE_ON_ALL, advance, list_legal, observe, resume, summarise
 from slipstream.errors import PolicyError
 from slipstream.policies.graphs import graph_fits, load_graph
 from slipstream.policies.inference import best_candidate, infer, load_candidates, make_network
@@ -31,7 +31,7 @@ def look(spec, state, lane, sheet, slot, network, choice):
         observe(spec, state, lane, sheet, slot, True)
     else:
         summarise(spec, state, lane, sheet, slot)
-        list_legal(spec, state, lane, sheet, slot, False)
+        list_legal(spec, state, lane, sheet, slot, RULE_ON_ALL)
     count = np.int64(sheet.counts[slot, 1])
     if network.starts[choice] + count > network.ports[6] or (graph and not graph_fits(network, choice, sheet, slot)):
         return 0

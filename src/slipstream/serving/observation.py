@@ -157,7 +157,7 @@ def summarise(spec, state, lane, sheet, slot):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, dispatch_only):
+def list_legal(spec, state, lane, sheet, slot, form):
     """Write the rows, their mask, and the packed indices of the legal ones."""
     machine = spec.machine[0]
     header = state.lanes[lane]
@@ -185,7 +185,7 @@ def list_legal(spec, state, lane, sheet, slot, dispatch_only):
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice."""
     summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, False)
+    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
 
 
 core.implement_all(ServingStateType, reset, advance, resume, prepare, observe, list_legal, summarise)

@@ -147,7 +147,7 @@ def write_globals(spec, state, lane, sheet, slot):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, dispatch_only):
+def list_legal(spec, state, lane, sheet, slot, form):
     """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not."""
     header = state.lanes[lane]
     asking = header.status == core.ASKING
@@ -185,7 +185,7 @@ def summarise(spec, state, lane, sheet, slot):
 def observe(spec, state, lane, sheet, slot, afresh):
     """Write globals, rows and mask of the present choice, and the graph if the sheet has room for one."""
     summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, False)
+    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
     if sheet.nodes.shape[1] > 0:
         write_graph(spec, state, lane, sheet, slot)
         write_candidate_nodes(state, lane, sheet, slot)
