@@ -183,8 +183,15 @@ def test_a_scheduler_needs_a_cluster(tmp_path):
         sweep("edge/tiny", tmp_path / "out", choose_knobs(base, None, {"ppo.clip": ["0.1"]}), base, scheduler="asha")
 
 
-def test_the_command_line_plays_on_a_cluster(cluster, capsys, monkeypatch):
-    arguments = ["slipstream", "compare", "edge/tiny", "--policies", "edf,stf", "--episodes", "3", "--json"]
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compare", "edge/tiny", "--policies", "edf,stf", "--episodes", "3"],
+        ["bench", "suite", "--policy", "edf", "--family", "edge"],
+    ],
+)
+def test_the_command_line_plays_on_a_cluster(command, cluster, capsys, monkeypatch):
+    arguments = ["slipstream", *command, "--json"]
     told = []
     for own in ([], ["--ray", cluster.address]):
         monkeypatch.setattr(sys, "argv", [*arguments, *own])

@@ -12,6 +12,7 @@ from slipstream.core.family import FAMILIES
 from slipstream.errors import InputError, PolicyError, SuiteError
 from slipstream.policies import names
 from slipstream.policies.learned import shipped
+from slipstream.scale.farm import InProcess
 from slipstream.suite import catalogue, load_suite, measure, players_of, results, verify
 from slipstream.suite.catalogue import Entry, Reference, Seeds, Suite
 from slipstream.suite.playing import scores_elsewhere
@@ -154,6 +155,21 @@ def test_what_was_played_is_kept_and_not_played_again(suite, tmp_path, monkeypat
     monkeypatch.setattr("slipstream.suite.playing.rewards_of", None)  # nothing is left to play
     third = measure(part, players, kept=kept)
     assert [one.rewards.tolist() for one in third] == [one.rewards.tolist() for one in first]
+
+
+def test_episodes_are_played_where_the_farm_is_and_come_out_the_same(suite):
+    class Counting(InProcess):
+        pieces = 0
+
+        def map(self, work, items):
+            self.pieces += len(items)
+            return super().map(work, items)
+
+    part, farm = piece(suite, "edge/small", 3), Counting()
+    players, _ = players_of(["edf"], part)
+    (elsewhere,), (here,) = measure(part, players, farm=farm), measure(part, players)
+    assert elsewhere.rewards.tolist() == here.rewards.tolist()
+    assert farm.pieces == 3
 
 
 def test_what_another_policy_left_is_not_taken_for_this_one(suite, tmp_path):

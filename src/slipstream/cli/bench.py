@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from slipstream.cli.common import (
     JsonOption,
+    RayOption,
     all_writable,
     console,
     errors,
@@ -102,6 +103,7 @@ def suite(
     practice: Annotated[
         bool, typer.Option("--practice", help="Play practice episodes instead: anybody may choose a policy by them.")
     ] = False,
+    ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a policy on the frozen suite: a score per family, 0 for `random` and 100 for the best that is known.
@@ -110,6 +112,7 @@ def suite(
     """
     from slipstream.errors import InputError
     from slipstream.report.suite import each_table, suite_table
+    from slipstream.scale.farm import farm_at
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.players import players_of
     from slipstream.suite.playing import measure
@@ -124,13 +127,14 @@ def suite(
     part = whole.only(family) if family else whole
     players, nobody = players_of(policy, part)
     if practice:
-        _practice(part, players, as_json)
+        with farm_at(ray) as farm:
+            _practice(part, players, as_json, farm)
         return
     kept = None if out is None else out.with_name(out.name + ".unfinished")
     if out is not None:
         players = {name: one.seen_from(out.parent) for name, one in players.items()}
-    with progress_bar("playing scenarios") as move:
-        played = measure(part, players, progress=move, kept=kept)
+    with progress_bar("playing scenarios") as move, farm_at(ray) as farm:
+        played = measure(part, players, progress=move, kept=kept, farm=farm)
     found = results(part, players, played, title)
     if out is not None and kept is not None:
         write_text(out, json.dumps(found, indent=2, allow_nan=False) + "\n")
@@ -160,12 +164,12 @@ def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {family: {name: one.to_dict() for name, one in baselines(whole, family).items()} for family in families}
 
 
-def _practice(part: Any, players: Any, as_json: bool) -> None:
+def _practice(part: Any, players: Any, as_json: bool, farm: Any) -> None:
     from slipstream.report.suite import practice_table
     from slipstream.suite.playing import measure, scores_elsewhere
 
     with progress_bar("playing practice episodes") as move:
-        found = scores_elsewhere(measure(part, players, part.practice, move), part.practice)
+        found = scores_elsewhere(measure(part, players, part.practice, move, farm=farm), part.practice)
     if as_json:
         print_json({"seeds": part.practice.to_dict(), "scores": {name: one.to_dict() for name, one in found.items()}})
         return

@@ -13,6 +13,7 @@ import numpy as np
 from slipstream.errors import SuiteError
 from slipstream.evaluation import evaluate
 from slipstream.policies.base import Policy
+from slipstream.scale.farm import Farm
 from slipstream.suite.cage import CagedPolicy
 from slipstream.suite.catalogue import FLOOR, Entry, Seeds, Suite
 from slipstream.suite.players import Player
@@ -32,10 +33,10 @@ class Played:
     """One per episode."""
 
 
-def rewards_of(policy: Policy, scenario: Any, seeds: Seeds) -> np.ndarray:
-    """Return what a policy reaches in some episodes."""
+def rewards_of(policy: Policy, scenario: Any, seeds: Seeds, farm: Farm | None = None) -> np.ndarray:
+    """Return what a policy reaches in some episodes; code that was handed in stays on this machine."""
     if not isinstance(policy, CagedPolicy):
-        return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.namespace).of("reward")
+        return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.namespace, farm=farm).of("reward")
     found = []
     for episode in range(seeds.episodes):
         policy.begin()
@@ -50,10 +51,12 @@ def measure(
     seeds: Seeds | None = None,
     progress: Progress | None = None,
     kept: Path | None = None,
+    farm: Farm | None = None,
 ) -> list[Played]:
     """Play every scenario of the families that somebody plays; the test episodes, if no others are given.
 
-    `kept` is a file that grows by a line for each scenario; what it holds already is not played again.
+    `kept` is a file that grows by a line for each scenario; what it holds already is not played again. `farm` is where
+    episodes are played; by default in this process. The results are the same.
     """
     wanted = seeds or suite.test
     entries = [entry for entry in suite.entries if entry.family in players]
@@ -64,7 +67,7 @@ def measure(
             progress(done, len(entries))
         if entry.id not in notes.known:
             with players[entry.family].ready(entry, suite) as policy:
-                notes.add(entry.id, policy.name, rewards_of(policy, entry.scenario, wanted))
+                notes.add(entry.id, policy.name, rewards_of(policy, entry.scenario, wanted, farm))
         who, rewards = notes.known[entry.id]
         found.append(Played(entry, who, np.array(rewards)))
     if progress is not None:

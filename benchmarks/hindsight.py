@@ -1,0 +1,240 @@
+"""Whether hindsight helps to learn: in every family, the same training with and without it, on the same budget.
+
+Every training begins by imitating the same simple heuristic, has one core for `--seconds` seconds, and is judged by its
+best network (chosen on evaluation seeds) on test episodes. What differs is what it learns from after the imitation:
+
+- `rewards`: policy gradients on the scenario's own rewards.
+- `regret`: the same, but the reward of a step is minus its regret, estimated by games of heuristics to the end.
+- `branches`: what every candidate of a choice would have earned on the future that really came.
+
+Finished trainings stay in `--out`; a run that was stopped goes on there.
+
+    python benchmarks/hindsight.py --out runs/hindsight --json
+    python benchmarks/hindsight.py --out runs/hindsight --write docs/hindsight.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import shlex
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tables import publish
+
+ARMS = ("rewards", "regret", "branches")
+COLOURS = {"rewards": "#4c6a92", "regret": "#c8553d", "branches": "#588157"}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is learned in a family: short episodes, a heuristic to begin with and others to judge by."""
+
+    scenario: str
+    changes: dict[str, Any]
+    """Keys of the scenario's file that differ, as `episode.jobs`."""
+    warm_start: str
+    judges: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    rounds: int = 100
+    """Rounds of `branches`; what is left of the time goes to policy gradients."""
+
+
+GRADIENTS = {"algo": "reinforce", "reinforce.discount_horizon": 100, "reinforce.epochs": 3, "reinforce.minibatch": 2048}
+SUBJECTS = {
+    "edge": Subject("edge/heavy", {"horizon_ms": 1000.0}, "edf-fit", "edf-fit,edf-degrade,lookahead"),
+    "dag": Subject("dag/small", {}, "fair", "fair,sjf-cp,critical-path", GRADIENTS),
+    "serving": Subject("serving/route", {"duration_s": 2.0}, "eft", "eft,most-accurate", {"ppo.discount_horizon": 4}),
+    "cluster": Subject("cluster/light", {"episode.jobs": 48}, "fifo", "fifo,sjf,saf,wfp3", GRADIENTS),
+    "taskgraph": Subject("taskgraph/noisy", {"graphs.0.n": 5}, "mct", "mct,critical-path", GRADIENTS),
+}
+COMMON = {
+    "threads": 1,
+    "lanes": 64,
+    "groups": 4,
+    "rollout": 64,
+    "imitation.rollouts": 10,
+    "evaluate_every": 5,
+    "evaluation_episodes": 32,
+    "hindsight.window": 8.0,
+}
+
+
+def scenario_of(subject: Subject) -> Any:
+    """Return what is played."""
+    import slipstream
+    from slipstream.scenario import dump
+
+    data: Any = json.loads(dump(slipstream.load(subject.scenario)))
+    for path, value in subject.changes.items():
+        *folders, last = path.split(".")
+        place = data
+        for name in folders:
+            place = place[int(name)] if isinstance(place, list) else place[name]
+        place[last] = value
+    return slipstream.load(data)
+
+
+def settings_of(subject: Subject, arm: str, seed: int) -> Any:
+    """Return how an arm is trained."""
+    from slipstream.learn.settings import TrainSettings
+
+    changes = {**COMMON, **subject.settings, "warm_start": subject.warm_start, "seed": seed}
+    if arm == "regret":
+        changes["judges"] = subject.judges
+    if arm == "branches":
+        changes["hindsight.rounds"] = subject.rounds
+    return TrainSettings().with_changes(changes)
+
+
+def learn(family: str, arm: str, seed: int, seconds: float, episodes: int) -> dict[str, Any]:
+    """Train once; return the curve on held-out seeds and the rewards of the test episodes."""
+    import slipstream
+
+    subject = SUBJECTS[family]
+    scenario = scenario_of(subject)
+    training = slipstream.train(scenario, settings_of(subject, arm, seed), minutes=seconds / 60.0)
+    tested = slipstream.compare(scenario, [training.policy, subject.warm_start], episodes)
+    return {
+        "steps": training.steps,
+        "seconds": training.seconds,
+        "curve": [[line["seconds"], line["steps"], line["reward"]] for line in training.history],
+        "reward": tested.evaluations[0].values["reward"].tolist(),
+        "warm_start": tested.evaluations[1].values["reward"].tolist(),
+        "best_heuristic": [training.heuristic, training.heuristic_reward],
+    }
+
+
+def measure(out: Path, families: list[str], seeds: int, seconds: float, episodes: int, processes: int) -> None:
+    """Do the trainings that are not done yet, the same number at a time on each core."""
+    out.mkdir(parents=True, exist_ok=True)
+    due = [(family, arm, seed) for seed in range(seeds) for family in families for arm in ARMS]
+    due = [one for one in due if not place_of(out, *one).exists()]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context, max_tasks_per_child=1) as pool:
+        found = {pool.submit(learn, *one, seconds, episodes): one for one in due}
+        for number, future in enumerate(as_completed(found), 1):
+            place = place_of(out, *found[future])
+            unfinished = place.with_suffix(".part")
+            unfinished.write_text(json.dumps(future.result()), encoding="utf-8")
+            unfinished.rename(place)
+            print(f"{number} of {len(due)}: {place.stem}", file=sys.stderr, flush=True)
+
+
+def place_of(out: Path, family: str, arm: str, seed: int) -> Path:
+    return out / f"{family}-{arm}-{seed}.json"
+
+
+def gather(out: Path, family: str, seeds: int) -> dict[str, list[dict[str, Any]]]:
+    """Return what the trainings of a family came to, arm by arm."""
+    return {
+        arm: [json.loads(place_of(out, family, arm, seed).read_text(encoding="utf-8")) for seed in range(seeds)]
+        for arm in ARMS
+    }
+
+
+def summary(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return mean test rewards, and how far the arms with hindsight are ahead of `rewards`, seed by seed."""
+    rewards = {arm: np.array([np.mean(one["reward"]) for one in runs]) for arm, runs in found.items()}
+    figures: dict[str, Any] = {
+        "warm_start": float(np.mean([one["warm_start"] for runs in found.values() for one in runs])),
+        "best_heuristic": found["rewards"][0]["best_heuristic"],
+    }
+    for arm, runs in found.items():
+        gap = rewards[arm] - rewards["rewards"]
+        half = student(len(gap)) * float(gap.std(ddof=1)) / np.sqrt(len(gap))
+        figures[arm] = {
+            "mean": float(rewards[arm].mean()),
+            "seeds": rewards[arm].tolist(),
+            "ahead": {"mean": float(gap.mean()), "low": float(gap.mean()) - half, "high": float(gap.mean()) + half},
+            "steps": int(np.mean([one["steps"] for one in runs])),
+        }
+    return figures
+
+
+def student(count: int) -> float:
+    """Return how many standard errors a 95% interval of so many values is wide on each side."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, count - 1))
+
+
+def table(figures: dict[str, Any]) -> str:
+    """Return the results as a table."""
+    head = ["family", "imitated", "reward with `rewards`", "`regret` ahead by", "`branches` ahead by", "verdict"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for family, own in figures.items():
+        cells = [f"{family}, `{SUBJECTS[family].scenario}`", f"`{SUBJECTS[family].warm_start}` {own['warm_start']:.2f}"]
+        cells.append(f"{own['rewards']['mean']:.2f} ({own['rewards']['steps'] / 1000:,.0f} k steps)")
+        for arm in ARMS[1:]:
+            ahead = own[arm]["ahead"]
+            told = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]"
+            cells.append(f"{told} ({own[arm]['steps'] / 1000:,.0f} k steps)")
+        lines.append(f"| {' | '.join([*cells, verdict(own)])} |")
+    return "\n".join(lines)
+
+
+def verdict(own: dict[str, Any]) -> str:
+    """Return in words what the intervals allow to say."""
+    told = []
+    for arm in ARMS[1:]:
+        ahead = own[arm]["ahead"]
+        word = "helps" if ahead["low"] > 0.0 else "harms" if ahead["high"] < 0.0 else "makes no sure difference"
+        told.append(f"`{arm}` {word}")
+    return ", ".join(told)
+
+
+def draw(out: Path, families: list[str], seeds: int, picture: Path) -> None:
+    """Draw the learning curves: the mean over seeds and all seeds, by seconds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, len(families), figsize=(3.4 * len(families), 3.2), squeeze=False)
+    for family, panel in zip(families, panels[0], strict=True):
+        found = gather(out, family, seeds)
+        for arm, runs in found.items():
+            curves = [np.array([[point[0], point[2]] for point in one["curve"]]) for one in runs]
+            grid = np.linspace(max(c[0, 0] for c in curves), min(c[-1, 0] for c in curves), 60)
+            on_grid = np.array([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves])
+            panel.plot(grid, on_grid.T, color=COLOURS[arm], alpha=0.2, linewidth=0.8)
+            panel.plot(grid, on_grid.mean(axis=0), color=COLOURS[arm], linewidth=2.0, label=arm)
+        panel.axhline(found["rewards"][0]["best_heuristic"][1], color="#888888", linestyle=":", label="best heuristic")
+        panel.set_title(f"{family}: {SUBJECTS[family].scenario.partition('/')[2]}", fontsize=10)
+        panel.set_xlabel("seconds on one core")
+    panels[0][0].set_ylabel("reward on held-out seeds")
+    panels[0][0].legend(fontsize=8, frameon=False)
+    figure.tight_layout()
+    figure.savefig(picture, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for what each training came to")
+    parser.add_argument("--families", default=",".join(SUBJECTS), help="names separated by commas")
+    parser.add_argument("--seeds", type=int, default=5, help="trainings of every arm")
+    parser.add_argument("--seconds", type=float, default=60.0, help="budget of a training, on one core")
+    parser.add_argument("--episodes", type=int, default=100, help="test episodes")
+    parser.add_argument("--processes", type=int, default=2, help="trainings side by side")
+    parser.add_argument("--picture", type=Path, help="PNG file for the learning curves")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--write", type=Path, help="page whose table to fill in")
+    arguments = parser.parse_args()
+    families = arguments.families.split(",")
+    measure(arguments.out, families, arguments.seeds, arguments.seconds, arguments.episodes, arguments.processes)
+    figures = {family: summary(gather(arguments.out, family, arguments.seeds)) for family in families}
+    if arguments.picture is not None:
+        draw(arguments.out, families, arguments.seeds, arguments.picture)
+    made = f"Made by `{shlex.join(['python', 'benchmarks/hindsight.py', *sys.argv[1:]])}`."
+    publish(figures, {"hindsight": f"{table(figures)}\n\n{made}"}, arguments.json, arguments.write)
+
+
+if __name__ == "__main__":
+    main()
