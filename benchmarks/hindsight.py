@@ -42,17 +42,18 @@ class Subject:
     warm_start: str
     judges: str
     settings: dict[str, Any] = field(default_factory=dict)
-    rounds: int = 100
+    rounds: int = 150
     """Rounds of `branches`; what is left of the time goes to policy gradients."""
 
 
 GRADIENTS = {"algo": "reinforce", "reinforce.discount_horizon": 100, "reinforce.epochs": 3, "reinforce.minibatch": 2048}
+ROUTING = {"ppo.discount_horizon": 4, "hindsight.window": 1.0}
 SUBJECTS = {
-    "edge": Subject("edge/heavy", {"horizon_ms": 1000.0}, "edf-fit", "edf-fit,edf-degrade,lookahead"),
-    "dag": Subject("dag/small", {}, "fair", "fair,sjf-cp,critical-path", GRADIENTS),
-    "serving": Subject("serving/route", {"duration_s": 2.0}, "eft", "eft,most-accurate", {"ppo.discount_horizon": 4}),
-    "cluster": Subject("cluster/light", {"episode.jobs": 48}, "fifo", "fifo,sjf,saf,wfp3", GRADIENTS),
-    "taskgraph": Subject("taskgraph/noisy", {"graphs.0.n": 5}, "mct", "mct,critical-path", GRADIENTS),
+    "edge": Subject("edge/heavy", {"horizon_ms": 500.0}, "edf-fit", "edf-fit"),
+    "dag": Subject("dag/small", {}, "fair", "sjf-cp", GRADIENTS),
+    "serving": Subject("serving/route-bursty", {"duration_s": 2.0}, "eft", "eft", ROUTING),
+    "cluster": Subject("cluster/lublin-256", {"episode.jobs": 64}, "fifo", "sjf", GRADIENTS),
+    "taskgraph": Subject("taskgraph/noisy", {"graphs.0.n": 5}, "mct", "mct", GRADIENTS),
 }
 COMMON = {
     "threads": 1,
@@ -60,6 +61,9 @@ COMMON = {
     "groups": 4,
     "rollout": 64,
     "imitation.rollouts": 10,
+    "imitation.minibatch": 256,
+    "ppo.minibatch": 1024,
+    "hindsight.minibatch": 1024,
     "evaluate_every": 5,
     "evaluation_episodes": 32,
     "hindsight.window": 8.0,

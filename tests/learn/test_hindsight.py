@@ -161,6 +161,20 @@ def test_only_the_latest_rounds_are_remembered():
     assert [int(one.choices.rows[0, 0]) for one in hindsight.memory] == [2, 3, 4]
 
 
+def test_where_nobody_has_a_choice_nothing_is_learned_and_the_training_goes_on(monkeypatch):
+    # A Cholesky factorisation begins with one task, and all processors are alike.
+    pool, branching = prepare(slipstream.load("taskgraph/noisy"), base="mct")
+    assert branching.look_around(pool, 0) is None
+    settings = {"warm_start": "mct", "imitation.rollouts": 1, "hindsight.rounds": 1, "lanes": 8, "rollout": 8}
+    trainer = Trainer(slipstream.load("taskgraph/noisy"), TrainSettings().with_changes({**settings, "threads": 1}))
+    trainer.update()
+    monkeypatch.setattr(Branching, "look_around", lambda *_: None)
+    weights, steps = trainer.learner.weights.copy(), trainer.steps
+    trainer.update()
+    assert np.array_equal(trainer.learner.weights, weights)
+    assert trainer.steps > steps
+
+
 def test_hindsight_without_a_warm_start_is_refused():
     with pytest.raises(InputError, match="hindsight goes on from a warm start"):
         TrainSettings().with_changes({"hindsight.rounds": 5})

@@ -333,6 +333,16 @@ def test_others_than_this_machine_need_a_token(asked):
         assert server.wait(120) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_stops_it_before_the_device_runs_is_heard(asked, number):
+    with begin(asked, "--listen", "127.0.0.1:0", "--json", "--log", "served.parquet") as server:
+        json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
+        os.kill(server.pid, number)
+        assert server.wait(120) == 0
+        assert json.loads(server.stdout.read())["interrupted"]
+    assert (asked / "served.parquet").is_file()
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

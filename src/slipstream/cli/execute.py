@@ -167,6 +167,7 @@ def _listening(
     try:
         from slipstream.device.intake import Intake
         from slipstream.device.listening import ListeningRuntime
+        from slipstream.device.runtime import interruptible
         from slipstream.service.app import create_app, serving
     except ImportError as error:
         raise InputError(f"--listen needs {error.name}: run `pip install 'slipstream[device,dashboard]'`") from None
@@ -180,7 +181,8 @@ def _listening(
         runtime = ListeningRuntime(scenario, intake, streams, watchdog_ms, watch)
         before = signal.signal(signal.SIGTERM, lambda *_: runtime.stop())
         try:
-            with serving(create_app(scenario, intake, token), listening):
+            # From here on, since whoever reads where it listens may want to end it at once.
+            with interruptible(runtime.stop), serving(create_app(scenario, intake, token), listening):
                 if as_json:
                     print_json({"url": url, "tasks": list(intake.tasks), "token": token})
                 else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -103,19 +104,24 @@ class Runtime:
         """When some run may have taken too long, at the earliest."""
 
     def stop(self) -> None:
-        """Start nothing more; let what runs end, then end the episode."""
+        """Start nothing more; let what runs end, then end the episode: the present one, or else the next."""
         self._stopping = True
 
     def play(self, policy: Policy, seed: int, namespace: str = "test") -> Execution:
         """Play one episode in real time."""
+        with interruptible(self.stop):
+            found = self._play(policy, seed, namespace)
+        self._stopping = False
+        return found
+
+    def _play(self, policy: Policy, seed: int, namespace: str) -> Execution:
         lane = self.lane_type(self._scenario)
         _rehearse(lane, policy)
         found = Execution(np.empty(0))
         restarts = self._streams.restarts
-        self._stopping = False
         self._zero = self._next_look = now()
         self._begin(lane, seed, namespace)
-        with _interruptible(self.stop), _urgent(), _little_garbage(), self._streams.attended():
+        with _urgent(), _little_garbage(), self._streams.attended():
             while not lane.over:
                 if lane.asking and not self._stopping:
                     self._dispatch(lane, policy, found)
@@ -227,23 +233,29 @@ def _rehearse(lane: DeviceLane, policy: Policy) -> None:
         lane.decide(policy)
 
 
+class _FirstInterrupt:
+    """What a first Ctrl-C does: it stops in order; a second ends the command as usual."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop, self.before = stop, signal.getsignal(signal.SIGINT)
+
+    def __call__(self, number: int, frame: object) -> None:
+        self._stop()
+        signal.signal(signal.SIGINT, self.before)
+
+
 @contextmanager
-def _interruptible(stop: Callable[[], None]) -> Iterator[None]:
-    """Let a first Ctrl-C stop the run in order; a second ends the command as usual."""
-
-    def handle(number: int, frame: object) -> None:
-        stop()
-        signal.signal(signal.SIGINT, before)
-
-    try:
-        before = signal.signal(signal.SIGINT, handle)
-    except ValueError:  # not in the main thread: there is no Ctrl-C to catch
+def interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """Let a first Ctrl-C stop a run in order, unless somebody further out sees to that already."""
+    handler = _FirstInterrupt(stop)
+    if isinstance(handler.before, _FirstInterrupt) or threading.current_thread() is not threading.main_thread():
         yield
         return
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler.before)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ class Oracle:
         if refusal:
             raise InputError(refusal)
 
-    def look_around(self, pool: LanePool, round_number: int) -> Situations:
+    def look_around(self, pool: LanePool, round_number: int) -> Situations | None:
         """Return the choices of some training episodes; the lanes of the pool have no part in it."""
         seeds = np.random.default_rng([self.seed, 3, round_number]).integers(2**61, size=self.episodes)
         parts = []
@@ -52,7 +52,7 @@ class Oracle:
                     parts.append(Situations.of(seen, self._try_all(actions, so_far, hindsight)))
                 self.simulator.step(int(actions[logits.argmax()]))
                 so_far += float(self.simulator.header["reward"])
-        return Situations.joined(parts)
+        return Situations.joined(parts) if parts else None
 
     def _see(self) -> tuple[Choices, np.ndarray, np.ndarray]:
         """Return the present choice as the network sees it, what it may choose, and its logits."""

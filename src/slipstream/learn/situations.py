@@ -58,8 +58,11 @@ class Situations:
 class Lookout(Protocol):
     """Whatever finds situations and tries them from every side."""
 
-    def look_around(self, pool: LanePool, round_number: int) -> Situations:
-        """Return situations that the network gets itself into; the lanes of the pool stay where they are."""
+    def look_around(self, pool: LanePool, round_number: int) -> Situations | None:
+        """Return situations that the network gets itself into, if it had a choice in any.
+
+        The lanes of the pool stay where they are.
+        """
 
 
 class Branching:
@@ -73,8 +76,8 @@ class Branching:
         self.learner, self.base, self.window, self.candidates = learner, base, window, candidates
         self.based_rounds = based_rounds
 
-    def look_around(self, pool: LanePool, round_number: int) -> Situations:
-        """Return the present situations of all lanes."""
+    def look_around(self, pool: LanePool, round_number: int) -> Situations | None:
+        """Return the present situations of all lanes that have a choice."""
         look = Look(
             self.learner.layout,
             self.learner.weights,
@@ -83,7 +86,8 @@ class Branching:
             self.candidates,
             round_number >= self.based_rounds,
         )
-        return Situations.joined([part for part in pool.map(look) if part is not None])
+        parts = [part for part in pool.map(look) if part is not None]
+        return Situations.joined(parts) if parts else None
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,10 @@ class Trainer:
             figures = self.imitation.update(rollout, 1.0 + done / settings.imitation_rollouts, rng)
         elif self.lookout is not None and self.phase == "hindsight":
             situations = self.lookout.look_around(self.pool, done)
-            figures = self.hindsight.update(situations, done / settings.hindsight_rounds, rng)
+            # Where all lanes stand alike, as at the start of a graph, it may be that none of them has a choice.
+            figures = {}
+            if situations is not None:
+                figures = self.hindsight.update(situations, done / settings.hindsight_rounds, rng)
         else:
             figures = self.algorithm.update(rollout, self.progress, rng)
         made = int(rollout.length.sum())
