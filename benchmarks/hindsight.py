@@ -29,7 +29,8 @@ import numpy as np
 from tables import publish
 
 ARMS = ("rewards", "regret", "branches")
-COLOURS = {"rewards": "#4c6a92", "regret": "#c8553d", "branches": "#588157"}
+COLOURS = {"rewards": "#4c8dd6", "regret": "#d64550", "branches": "#3fa878"}
+PANEL = (330, 250)
 
 
 @dataclass(frozen=True)
@@ -194,29 +195,58 @@ def verdict(own: dict[str, Any]) -> str:
     return ", ".join(told)
 
 
+def curves_of(runs: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return some seconds, and for each seed the rewards at them."""
+    curves = [np.array([[point[0], point[2]] for point in one["curve"]]) for one in runs]
+    grid = np.linspace(max(curve[0, 0] for curve in curves), min(curve[-1, 0] for curve in curves), 60)
+    return grid, np.array([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves])
+
+
 def draw(out: Path, families: list[str], seeds: int, picture: Path) -> None:
-    """Draw the learning curves: the mean over seeds and all seeds, by seconds."""
-    import matplotlib
+    """Draw the learning curves: the mean over seeds and, thin, every seed, by seconds."""
+    from slipstream.report.canvas import FAINT, INK, Canvas, dashes
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    columns = 3
+    canvas = Canvas((columns * PANEL[0] + 20, 50 + -(-len(families) // columns) * PANEL[1]))
+    x = 20.0
+    for arm, colour in COLOURS.items():
+        canvas.line([(x, 22), (x + 18, 22)], colour, 2.5)
+        x += 24 + canvas.text((x + 24, 22), arm, INK, 13, "lm") + 20
+    dashes(canvas, FAINT, x, x + 22, 22)
+    canvas.text((x + 28, 22), "best heuristic", INK, 13, "lm")
+    for number, family in enumerate(families):
+        corner = (10 + number % columns * PANEL[0], 45 + number // columns * PANEL[1])
+        draw_panel(canvas, corner, family, gather(out, family, seeds))
+    canvas.finished().save(picture, optimize=True)
 
-    figure, panels = pyplot.subplots(1, len(families), figsize=(3.4 * len(families), 3.2), squeeze=False)
-    for family, panel in zip(families, panels[0], strict=True):
-        found = gather(out, family, seeds)
-        for arm, runs in found.items():
-            curves = [np.array([[point[0], point[2]] for point in one["curve"]]) for one in runs]
-            grid = np.linspace(max(c[0, 0] for c in curves), min(c[-1, 0] for c in curves), 60)
-            on_grid = np.array([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves])
-            panel.plot(grid, on_grid.T, color=COLOURS[arm], alpha=0.2, linewidth=0.8)
-            panel.plot(grid, on_grid.mean(axis=0), color=COLOURS[arm], linewidth=2.0, label=arm)
-        panel.axhline(found["rewards"][0]["best_heuristic"][1], color="#888888", linestyle=":", label="best heuristic")
-        panel.set_title(f"{family}: {SUBJECTS[family].scenario.partition('/')[2]}", fontsize=10)
-        panel.set_xlabel("seconds on one core")
-    panels[0][0].set_ylabel("reward on held-out seeds")
-    panels[0][0].legend(fontsize=8, frameon=False)
-    figure.tight_layout()
-    figure.savefig(picture, dpi=110)
+
+def draw_panel(canvas: Any, corner: tuple[int, int], family: str, found: dict[str, list[dict[str, Any]]]) -> None:
+    """Draw the curves of a family."""
+    from slipstream.report.canvas import FAINT, INK, LINE, dashes, ticks
+
+    left, right, top, bottom = corner[0] + 58, corner[0] + PANEL[0] - 12, corner[1] + 30, corner[1] + PANEL[1] - 42
+    curves = {arm: curves_of(runs) for arm, runs in found.items()}
+    best = found["rewards"][0]["best_heuristic"][1]
+    low = min(float(rewards.min()) for _, rewards in curves.values())
+    high = max(best, *(float(rewards.max()) for _, rewards in curves.values()))
+    last = max(float(grid[-1]) for grid, _ in curves.values())
+
+    def place(second: float, reward: float) -> tuple[float, float]:
+        return left + (right - left) * second / last, bottom - (bottom - top) * (reward - low) / (high - low)
+
+    canvas.text((left, top - 10), f"{family}: {SUBJECTS[family].scenario.partition('/')[2]}", INK, 13, "ls")
+    for tick in ticks(low, high):
+        canvas.line([place(0.0, tick), place(last, tick)], LINE, 0.7)
+        canvas.text((left - 6, place(0.0, tick)[1]), f"{tick:,g}", FAINT, 11, "rm")
+    for tick in ticks(0.0, last):
+        canvas.text((place(tick, low)[0], bottom + 6), f"{tick:g}", FAINT, 11, "ma")
+    canvas.text(((left + right) / 2, bottom + 22), "seconds on one core", FAINT, 11, "ma")
+    dashes(canvas, FAINT, left, right, place(0.0, best)[1])
+    for arm, (grid, rewards) in curves.items():
+        for seed in rewards:
+            canvas.line([place(*point) for point in zip(grid, seed, strict=True)], COLOURS[arm], 0.5)
+    for arm, (grid, rewards) in curves.items():
+        canvas.line([place(*point) for point in zip(grid, rewards.mean(axis=0), strict=True)], COLOURS[arm], 2.5)
 
 
 def main() -> None:
