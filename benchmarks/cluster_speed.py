@@ -97,7 +97,7 @@ def measure(seconds: float, lanes: int, data: Path | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = speed_options(__doc__, seconds=3.0, lanes=64)
+    parser = speed_options(__doc__, seconds=3.0, lanes=256)
     parser.add_argument("--data", type=Path, default=None, help="folder with swf/lublin_256.swf and RICC")
     options = parser.parse_args()
     print(json.dumps(measure(options.seconds, options.lanes, options.data), indent=2))
