@@ -150,6 +150,7 @@ def sweep(
         "scheduler": scheduler,
         "stopped": [{"training": name, "seed": seed, "steps": at} for (name, seed), at in stopped.items()],
     }
+    home.mkdir(parents=True, exist_ok=True)  # trainings that a scheduler stops leave nothing there
     replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
     return result
 
