@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -168,6 +170,14 @@ def computes_the_column(row):
     return row[SLACK + len(row)]
 
 
+def returns_the_row(row):
+    return row
+
+
+def wants_two_rows(row, other):
+    return row[SLACK] - other[SLACK]
+
+
 def gives_the_row_another_name(row):
     other = row
     return other[CORUN_LATENCY]
@@ -182,6 +192,9 @@ def gives_the_row_another_name(row):
         (hands_the_row_on, None),
         (computes_the_column, None),
         (gives_the_row_another_name, None),
+        (returns_the_row, None),
+        (wants_two_rows, None),
+        (partial(reads_two), None),
     ],
 )
 def test_what_a_rule_reads_is_known_only_where_it_is_plain_to_see(rule, columns):

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
 def columns_read(function: Callable[..., Any]) -> frozenset[int] | None:
     """Return the columns that a rule of one row reads; None unless each use of the row is plainly `row[CONSTANT]`."""
-    row = function.__code__.co_varnames[0]
-    steps = list(dis.get_instructions(function))
-    columns = set()
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_argcount != 1:
+        return None
+    row, steps, columns = code.co_varnames[0], list(dis.get_instructions(function)), set()
     for place, step in enumerate(steps):
-        if step.argval != row:
-            if isinstance(step.argval, tuple) and row in step.argval:
+        if step.argval == row or (isinstance(step.argval, tuple) and row in step.argval):
+            column = _column(steps[place : place + 3], function.__globals__)
+            if column is None:
                 return None
-            continue
-        index, subscript = islice(steps, place + 1, place + 3)
-        column = _constant(index, function.__globals__)
-        is_read = subscript.opname == "BINARY_SUBSCR" or subscript.argrepr == "[]"
-        if not step.opname.startswith("LOAD_FAST") or column is None or not is_read:
-            return None
-        columns.add(column)
+            columns.add(column)
     return frozenset(columns)
 
 
-def _constant(step: dis.Instruction, names: dict[str, Any]) -> int | None:
-    """Return the number that an instruction loads, None if it loads something else."""
-    if step.opname == "LOAD_GLOBAL":
-        value = names.get(step.argval)
+def _column(steps: Sequence[dis.Instruction], names: dict[str, Any]) -> int | None:
+    """Return the column that three instructions read of a row; None if they do anything else."""
+    if len(steps) < 3 or steps[0].opname not in ("LOAD_FAST", "LOAD_FAST_BORROW"):
+        return None
+    _, index, subscript = steps
+    if subscript.opname != "BINARY_SUBSCR" and subscript.argrepr != "[]":
+        return None
+    if index.opname == "LOAD_GLOBAL":
+        value = names.get(index.argval)
     else:
-        value = step.argval if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT") else None
+        value = index.argval if index.opname in ("LOAD_CONST", "LOAD_SMALL_INT") else None
     return value if type(value) is int and value >= 0 else None
