@@ -38,8 +38,8 @@ class Subject:
     """What is learned in a family: short episodes, a heuristic to begin with and others to judge by."""
 
     scenario: str
-    changes: dict[str, Any]
-    """Keys of the scenario's file that differ, as `episode.jobs`."""
+    change: str
+    """What differs in the scenario, as `compare --what-if` takes it."""
     warm_start: str
     judges: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -50,11 +50,11 @@ class Subject:
 GRADIENTS = {"algo": "reinforce", "reinforce.discount_horizon": 100, "reinforce.epochs": 3, "reinforce.minibatch": 2048}
 ROUTING = {"ppo.discount_horizon": 4, "hindsight.window": 1.0}
 SUBJECTS = {
-    "edge": Subject("edge/heavy", {"horizon_ms": 500.0}, "edf-fit", "edf-fit"),
-    "dag": Subject("dag/small", {}, "fair", "sjf-cp", GRADIENTS),
-    "serving": Subject("serving/route-bursty", {"duration_s": 2.0}, "eft", "eft", ROUTING),
-    "cluster": Subject("cluster/lublin-256", {"episode.jobs": 64}, "fifo", "sjf", GRADIENTS),
-    "taskgraph": Subject("taskgraph/noisy", {"graphs.0.n": 5}, "mct", "mct", GRADIENTS),
+    "edge": Subject("edge/heavy", "horizon_ms=500", "edf-fit", "edf-fit"),
+    "dag": Subject("dag/small", "", "fair", "sjf-cp", GRADIENTS),
+    "serving": Subject("serving/route-bursty", "duration_s=2", "eft", "eft", ROUTING),
+    "cluster": Subject("cluster/lublin-256", "episode.jobs=64", "fifo", "sjf", GRADIENTS),
+    "taskgraph": Subject("taskgraph/noisy", "graphs.0.n=5", "mct", "mct", GRADIENTS),
 }
 COMMON = {
     "threads": 1,
@@ -73,17 +73,9 @@ COMMON = {
 
 def scenario_of(subject: Subject) -> Any:
     """Return what is played."""
-    import slipstream
-    from slipstream.scenario import dump
+    from slipstream.scenario import changed, load
 
-    data: Any = json.loads(dump(slipstream.load(subject.scenario)))
-    for path, value in subject.changes.items():
-        *folders, last = path.split(".")
-        place = data
-        for name in folders:
-            place = place[int(name)] if isinstance(place, list) else place[name]
-        place[last] = value
-    return slipstream.load(data)
+    return changed(load(subject.scenario), subject.change) if subject.change else load(subject.scenario)
 
 
 def settings_of(subject: Subject, arm: str, seed: int) -> Any:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from slipstream.scenario import load
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -26,17 +28,13 @@ def study(monkeypatch):
 def test_every_family_has_a_scenario_and_arms_that_differ_in_what_they_learn_from(study):
     assert set(study.SUBJECTS) == {"edge", "dag", "serving", "cluster", "taskgraph"}
     for family, subject in study.SUBJECTS.items():
-        assert study.scenario_of(subject).family == family
+        scenario, whole = study.scenario_of(subject), load(subject.scenario)
+        assert scenario.family == family
+        assert (scenario == whole) == (subject.change == "")
         plain, regret, branches = (study.settings_of(subject, arm, 3).to_dict() for arm in study.ARMS)
         assert {key for key in plain if plain[key] != regret[key]} == {"judges"}
         assert {key for key in plain if plain[key] != branches[key]} == {"hindsight"}
         assert plain["seed"] == 3
-
-
-def test_keys_of_a_scenario_are_changed_where_they_lie(study):
-    subject = study.Subject("taskgraph/noisy", {"graphs.0.n": 3, "noise.sd_ms": 1.0}, "mct", "mct")
-    scenario = study.scenario_of(subject)
-    assert (scenario.graphs[0].n, scenario.noise.sd_ms) == (3, 1.0)
 
 
 def run_of(*rewards):
