@@ -107,7 +107,8 @@ class Tour:
         words = ["execute", SCENARIO, "--policy", chosen, "--seed", seed, "--log", str(logs[-1])]
         if not self._step(
             "Run it for real. The same scenario, the same policy, but the networks run on two streams of this "
-            "machine's processor, for ten seconds of its own clock:",
+            "machine's processor, for ten seconds of its own clock. The scenario says how long they took on another "
+            "machine: where this one is slower, jobs come late, until `slipstream profile` has measured it:",
             [*words, "--out", str(folder / "device.html")],
             optional=True,
         ):
