@@ -3,18 +3,30 @@
 At home: 30 test episodes of `serving/route-bursty`, the scenario that it was trained on. Away: the same with bursts
 that are longer, come at other times, and are 15% higher. All policies play the same arrivals; differences are paired,
 with bootstrap 95% intervals. The default, milp-rehearsed, sends requests to where they finish first, as planners do.
+With `--data`, also on the open bursty trace, in mode route: the fleet hosts for good what the default's first plan
+hosts. A trace is one episode, so there are no intervals; the default itself, which goes on planning, is beside it.
 
-    python benchmarks/serving_learned.py --json
+    python benchmarks/serving_learned.py --json --data TRACES
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+from serving_policies import FLEETS, INTERVAL_S, LOAD_S, SLO_MS
+
 import slipstream
+from slipstream.core.eventlog import MOVE
+from slipstream.core.simulator import Simulator
 from slipstream.evaluation import bootstrap_interval
+from slipstream.policies import find
+from slipstream.serving.build import built
+from slipstream.serving.metrics import metrics
+from slipstream.serving.sources import KINDS, scenario_of
 
 HOME = "serving/route-bursty"
 SEED, EPISODES = 10_000, 30
@@ -44,12 +56,43 @@ def measured(scenario: Any, policy: str) -> dict[str, Any]:
     return rows
 
 
+def on_trace(data: Path, count: int, policy: str) -> dict[str, Any]:
+    """Return the figures of all policies on the bursty trace, with so many accelerators of each kind."""
+    profile, variants, trace = data / "profile.csv", data / "variants", data / "trace_bursty"
+    fleet, planning = dict.fromkeys(KINDS, count), {"interval_s": INTERVAL_S}
+    described = scenario_of(profile, variants, trace, SLO_MS, LOAD_S, fleet, planning=planning)
+    planned: Any = slipstream.load(described)
+    events = Simulator(planned).play(find("milp-rehearsed", "serving"), 0)
+    rows = {"milp-rehearsed, going on planning": shown(planned, events)}
+    first = events[(events["kind"] == MOVE) & (events["time"] == 0)]
+    kinds = [kind.name for kind in planned.accelerators for _ in range(kind.count)]
+    hosted = Counter((int(event["variant"]), kinds[event["resource"]]) for event in first)
+    names = [variant.name for variant in built(planned).variants]
+    initial = [
+        {"variant": names[variant], "accelerator": kind, "count": number}
+        for (variant, kind), number in sorted(hosted.items())
+    ]
+    routed = slipstream.load({**described, "mode": "route", "initial": initial})
+    for name in (policy, *RULES[1:]):
+        rows[name] = shown(routed, Simulator(routed).play(find(name, "serving"), 0))
+    return rows
+
+
+def shown(scenario: Any, events: Any) -> dict[str, float]:
+    """Return the figures of an episode that tables show."""
+    found = metrics(scenario, events)
+    return {metric: found[metric] for metric in METRICS}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--policy", default="learned-bursty", help="the trained policy: a name or a folder")
+    parser.add_argument("--data", type=Path, help="folder with profile.csv, variants and trace_bursty")
     options = parser.parse_args()
     results = {"home": measured(slipstream.load(HOME), options.policy), "away": measured(away(), options.policy)}
+    for count in FLEETS if options.data is not None else ():
+        results[f"trace, {len(KINDS) * count} accelerators"] = on_trace(options.data, count, options.policy)
     if options.json:
         print(json.dumps(results, indent=2))
         return

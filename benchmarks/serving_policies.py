@@ -1,19 +1,24 @@
-"""How the default (rehearsed MILP, earliest finish, deadline-aware batches) does next to every baseline on open traces.
+"""How the default (rehearsed plans, earliest finish, deadline-aware batches) does next to all baselines on open traces.
 
 A system is a planner with a data plane. The published ones are there with their own batching and routing, the planners
 also with ours. For every trace and fleet: accuracy-weighted on-time requests per offered request, true violations, the
 accuracy of what was answered; whether ours is first, and whether any other is better in both violations and accuracy.
-`--picture` draws the frontier. Without the traces, the built-in scenarios alone are played.
+`--picture` draws the frontier, `--write` puts the table into a page. Without the traces, the built-in scenarios alone
+are played.
 
-    python benchmarks/serving_policies.py --json --data ../shared/data/serving/open --picture frontier.html
+    python benchmarks/serving_policies.py --data TRACES --picture frontier.png --write docs/serving.md
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import sys
+from collections.abc import Callable
+from math import log10
 from pathlib import Path
 from typing import Any
+
+from tables import publish
 
 import slipstream
 from slipstream.core.family import FAMILIES
@@ -57,6 +62,11 @@ SLO_MS, LOAD_S, INTERVAL_S = 200.0, 0.5, 5.0
 BUILT_INS = ("serving/small",)
 SEEDS = range(3)
 SHOWN = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "max_accuracy_drop", "p99_ms", "switches")
+PANEL, KEY = (330, 270), 190
+"""Size of a scenario's panel, and height of the key above them."""
+FEWEST = 0.01
+"""Violations, in percent, of the left edge of a panel: there is no 0 on its scale."""
+COLOURS = {"ours": "#d64550", "published": "#e0912f", "planners": "#4c8dd6"}
 
 
 def scenarios(data: Path | None) -> dict[str, dict[str, Any]]:
@@ -110,52 +120,105 @@ def verdict(rows: dict[str, dict[str, float]]) -> dict[str, Any]:
     }
 
 
-def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw violations against accuracy, a panel for each scenario."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
+def table(results: dict[str, Any]) -> str:
+    """Return a line per system: on-time accuracy and violations in every scenario, the best of each in bold."""
+    names = list(SYSTEMS)
+    lines = [f"| system | {' | '.join(results)} |", "|---" * (1 + len(results)) + "|"]
+    for name in names:
+        cells = []
+        for result in results.values():
+            row = result["systems"][name]
+            best = max(one["on_time_accuracy"] for one in result["systems"].values())
+            told = f"{row['on_time_accuracy']:.4f}"
+            told = f"**{told}**" if row["on_time_accuracy"] == best else told
+            cells.append(f"{told} ({100.0 * row['violation_ratio']:.2f}%)")
+        lines.append(f"| {name.replace(' + eft + deadline-aware', ', our data plane')} | {' | '.join(cells)} |")
+    lines.append(f"| place of the default | {' | '.join(str(one['place']) for one in results.values())} |")
+    dominated = [", ".join(one["dominated_by"]) or "none" for one in results.values()]
+    dominated = [one.replace(" + eft + deadline-aware", ", our data plane") for one in dominated]
+    lines.append(f"| it is dominated by | {' | '.join(dominated)} |")
+    return "\n".join(lines)
 
-    columns = 3
-    figure = make_subplots(-(-len(results) // columns), columns, subplot_titles=list(results))
-    for place, result in enumerate(results.values()):
-        for number, (name, row) in enumerate(result["systems"].items()):
-            figure.add_trace(
-                go.Scatter(
-                    x=[100.0 * row["violation_ratio"]],
-                    y=[row["effective_accuracy"]],
-                    name=name,
-                    legendgroup=name,
-                    showlegend=place == 0,
-                    mode="markers",
-                    marker={"size": 14 if name == OURS else 9, "symbol": number % 40},
-                ),
-                row=place // columns + 1,
-                col=place % columns + 1,
-            )
-    figure.update_xaxes(title_text="violations, %")
-    figure.update_yaxes(title_text="accuracy of answers, %")
-    figure.update_layout(height=360 * -(-len(results) // columns), title="Accuracy against violations")
-    figure.write_html(path, include_plotlyjs=True)
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Draw violations against accuracy, a panel for each scenario; systems have numbers."""
+    from slipstream.report.canvas import INK, Canvas
+
+    columns = min(3, len(results))
+    canvas = Canvas((3 * PANEL[0] + 20, KEY + -(-len(results) // columns) * PANEL[1]))
+    canvas.text((20, 20), "Accuracy of answers against violations; the line joins what nobody dominates", INK, 14, "lm")
+    for number, name in enumerate(SYSTEMS):
+        x, y = 26 + number // 6 * PANEL[0], 48 + number % 6 * 22
+        mark(canvas, number, name, (x, y))
+        canvas.text((x + 22, y), name.replace(" + eft + deadline-aware", ", our data plane"), INK, 12, "lm")
+    for place, (name, result) in enumerate(results.items()):
+        corner = (10 + place % columns * PANEL[0], KEY + place // columns * PANEL[1])
+        draw_panel(canvas, corner, name, result["systems"])
+    canvas.finished().save(path, optimize=True)
+
+
+def mark(canvas: Any, number: int, name: str, place: tuple[float, float]) -> None:
+    """Draw the mark of a system with its number."""
+    from slipstream.report.canvas import INK
+
+    kind = "ours" if name == OURS else "planners" if name.endswith("deadline-aware") else "published"
+    (canvas.diamond if name == OURS else canvas.dot)(*place, 6 if name == OURS else 3.5, COLOURS[kind])
+    canvas.text((place[0] + 6, place[1] - 5), str(number), INK, 9, "lm")
+
+
+def draw_panel(canvas: Any, corner: tuple[int, int], title: str, rows: dict[str, dict[str, float]]) -> None:
+    """Draw the systems of a scenario; violations have a logarithmic scale."""
+    from slipstream.report.canvas import FAINT, INK, LINE, ticks
+
+    left, right, top, bottom = corner[0] + 48, corner[0] + PANEL[0] - 16, corner[1] + 30, corner[1] + PANEL[1] - 42
+    points = {name: (100.0 * row["violation_ratio"], row["effective_accuracy"]) for name, row in rows.items()}
+    low = min(accuracy for _, accuracy in points.values()) - 0.5
+
+    def place(violations: float, accuracy: float) -> tuple[float, float]:
+        along = log10(max(violations, FEWEST) / FEWEST) / log10(100.0 / FEWEST)
+        return left + (right - left) * along, bottom - (bottom - top) * (accuracy - low) / (100.5 - low)
+
+    canvas.text((left, top - 8), title, INK, 13, "ls")
+    for tick in ticks(low, 100.0):
+        canvas.line([place(FEWEST, tick), place(100.0, tick)], LINE, 0.7)
+        canvas.text((left - 6, place(FEWEST, tick)[1]), f"{tick:g}", FAINT, 11, "rm")
+    for tick in (FEWEST, 0.1, 1.0, 10.0, 100.0):
+        canvas.text((place(tick, low)[0], bottom + 6), f"{tick:g}", FAINT, 11, "ma")
+    canvas.text(((left + right) / 2, bottom + 22), f"violations, % ({FEWEST:g} or less at the left)", FAINT, 11, "ma")
+    canvas.line(staircase(points, place), FAINT, 1.0)
+    for number, name in reversed(list(enumerate(SYSTEMS))):
+        mark(canvas, number, name, place(*points[name]))
+
+
+def staircase(
+    points: dict[str, tuple[float, float]], place: Callable[[float, float], tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Return the corners of the frontier: going right, only what is more accurate than all before."""
+    corners: list[tuple[float, float]] = []
+    best = -1.0
+    for violations, accuracy in sorted(points.values(), key=lambda one: (one[0], -one[1])):
+        if accuracy > best:
+            corners += [place(violations, best)] * (best >= 0.0) + [place(violations, accuracy)]
+            best = accuracy
+    return [*corners, place(100.0, best)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--data", type=Path, help="folder with profile.csv, variants and trace_*")
-    parser.add_argument("--picture", type=Path, help="where to draw the frontier, as HTML")
+    parser.add_argument("--picture", type=Path, help="where to draw the frontier, as PNG")
+    parser.add_argument("--write", type=Path, help="page whose table to fill in")
     options = parser.parse_args()
     results = {}
     for name, data in scenarios(options.data).items():
         rows = {system: play(data, system) for system in SYSTEMS}
         results[name] = {"systems": rows, **verdict(rows)}
-        if not options.json:
-            print(f"\n{name}: place {results[name]['place']}, dominated by {results[name]['dominated_by'] or 'none'}")
-            for system, row in sorted(rows.items(), key=lambda one: -one[1]["on_time_accuracy"]):
-                print(f"  {system:42}", "  ".join(f"{value:9.4f}" for value in row.values()), flush=True)
+        told = f"{name}: place {results[name]['place']}, dominated by {results[name]['dominated_by'] or 'none'}"
+        print(told, file=sys.stderr, flush=True)
     if options.picture is not None:
         draw(results, options.picture)
-    if options.json:
-        print(json.dumps(results, indent=2))
+    publish(results, {"serving-baselines": table(results)}, options.json, options.write)
 
 
 if __name__ == "__main__":
