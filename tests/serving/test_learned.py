@@ -23,4 +23,4 @@ def test_it_is_better_than_every_rule_in_bursts(rival: str) -> None:
         slipstream.evaluate("serving/route-bursty", policy, 3, SEED).of("on_time_accuracy")
         for policy in ("learned-bursty", rival)
     )
-    assert (ours > theirs).all()
+    assert (ours > theirs + 0.03).all()
