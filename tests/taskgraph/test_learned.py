@@ -19,6 +19,11 @@ from slipstream.taskgraph.generate import Settings, generate
 SEED = 10_000
 SETTINGS = {
     "noisy": (Settings(graphs="cholesky,qr", sizes="4,8", noise_cv=0.4), 20, ("mct", "heft", "peft")),
+    "memory": (
+        Settings(graphs="cholesky,qr,spgemm", sizes="4,8", bandwidth_mb_s=1000.0, memory_tiles=8, pipeline=2),
+        20,
+        ("mct", "dmdar", "darts"),
+    ),
     "unrolled": (
         Settings(graphs="cholesky,lu", sizes="4,6", visible=20, jobs=3, mean_gap_ms=150.0),
         20,
