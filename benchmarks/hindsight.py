@@ -17,7 +17,7 @@ Finished trainings stay in `--out`; a run that was stopped goes on there.
     python benchmarks/hindsight.py --out runs/hindsight --json
     python benchmarks/hindsight.py --out runs/hindsight --write docs/hindsight.md
     python benchmarks/hindsight.py --out runs/signals --families taskgraph \
-        --arms rewards,terminal,regret,branches,oracle --write docs/taskgraph-results.md
+        --arms rewards,terminal,regret,branches,oracle
 """
 
 from __future__ import annotations
