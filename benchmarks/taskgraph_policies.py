@@ -33,7 +33,7 @@ COPIES = 3
 SIZES = "4,8,10"
 """Of tests; trainings have others."""
 SETTINGS: dict[str, tuple[str, Settings, int]] = {
-    "no transfers": ("learned-plain", Settings(sizes=SIZES), 1),
+    "no transfers": ("learned-exact", Settings(sizes=SIZES), 1),
     "noisy durations": ("learned-noisy", Settings(sizes=SIZES, noise_cv=0.4), 5),
     "small memories": (
         "learned-memory",
@@ -112,7 +112,7 @@ def main() -> None:
     for name, (policy, settings, episodes) in SETTINGS.items():
         figures["at home"][name] = at_home(policy, settings, episodes)
         print(f"{name}: done", file=sys.stderr)
-    figures["graphs"] = graph_by_graph(("mct", "heft", "peft"), *SETTINGS["no transfers"][:2])
+    figures["graphs"] = graph_by_graph(("mct", "heft", "peft", "learned-plain"), *SETTINGS["no transfers"][:2])
     figures["memory graphs"] = graph_by_graph(("mct", "darts", "dmdar, push"), *SETTINGS["small memories"][:2])
     figures["waiting"] = where_waiting_pays()
     tables = {
