@@ -7,10 +7,17 @@ best network (chosen on evaluation seeds) on test episodes. What differs is what
 - `regret`: the same, but the reward of a step is minus its regret, estimated by games of heuristics to the end.
 - `branches`: what every candidate of a choice would have earned on the future that really came.
 
+With `--arms`, others can be told apart too, in a table with a line for each:
+
+- `terminal`: as `rewards`, but all that an episode earns comes at its end.
+- `oracle`: instead of the heuristic, imitates what the oracle finds best in hindsight (short episodes only).
+
 Finished trainings stay in `--out`; a run that was stopped goes on there.
 
     python benchmarks/hindsight.py --out runs/hindsight --json
     python benchmarks/hindsight.py --out runs/hindsight --write docs/hindsight.md
+    python benchmarks/hindsight.py --out runs/signals --families taskgraph \
+        --arms rewards,terminal,regret,branches,oracle
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ import json
 import multiprocessing
 import shlex
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +37,7 @@ import numpy as np
 from tables import publish
 
 ARMS = ("rewards", "regret", "branches")
+MORE_ARMS = ("terminal", "oracle")
 COLOURS = {"rewards": "#4c8dd6", "regret": "#d64550", "branches": "#3fa878"}
 PANEL = (330, 250)
 
@@ -70,6 +79,9 @@ COMMON = {
     "hindsight.window": 8.0,
 }
 
+ORACLE = {"warm_start": "oracle", "hindsight.rounds": 20, "hindsight.episodes": 1, "hindsight.look_seconds": 0.0}
+"""The oracle takes its time: few episodes, and of every candidate only what heuristics and a short search find."""
+
 
 def scenario_of(subject: Subject) -> Any:
     """Return what is played."""
@@ -87,6 +99,10 @@ def settings_of(subject: Subject, arm: str, seed: int) -> Any:
         changes["judges"] = subject.judges
     if arm == "branches":
         changes["hindsight.rounds"] = subject.rounds
+    if arm == "terminal":
+        changes["reinforce.terminal"] = True
+    if arm == "oracle":
+        changes.update(ORACLE)
     return TrainSettings().with_changes(changes)
 
 
@@ -108,10 +124,18 @@ def learn(family: str, arm: str, seed: int, seconds: float, episodes: int) -> di
     }
 
 
-def measure(out: Path, families: list[str], seeds: int, seconds: float, episodes: int, processes: int) -> None:
+def measure(
+    out: Path,
+    families: list[str],
+    seeds: int,
+    seconds: float,
+    episodes: int,
+    processes: int,
+    arms: Sequence[str] = ARMS,
+) -> None:
     """Do the trainings that are not done yet, the same number at a time on each core."""
     out.mkdir(parents=True, exist_ok=True)
-    due = [(family, arm, seed) for seed in range(seeds) for family in families for arm in ARMS]
+    due = [(family, arm, seed) for seed in range(seeds) for family in families for arm in arms]
     due = [one for one in due if not place_of(out, *one).exists()]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, max_tasks_per_child=1) as pool:
@@ -128,11 +152,11 @@ def place_of(out: Path, family: str, arm: str, seed: int) -> Path:
     return out / f"{family}-{arm}-{seed}.json"
 
 
-def gather(out: Path, family: str, seeds: int) -> dict[str, list[dict[str, Any]]]:
+def gather(out: Path, family: str, seeds: int, arms: Sequence[str] = ARMS) -> dict[str, list[dict[str, Any]]]:
     """Return what the trainings of a family came to, arm by arm."""
     return {
         arm: [json.loads(place_of(out, family, arm, seed).read_text(encoding="utf-8")) for seed in range(seeds)]
-        for arm in ARMS
+        for arm in arms
     }
 
 
@@ -174,6 +198,18 @@ def table(figures: dict[str, Any]) -> str:
             told = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]"
             cells.append(f"{told} ({own[arm]['steps'] / 1000:,.0f} k steps)")
         lines.append(f"| {' | '.join([*cells, verdict(own)])} |")
+    return "\n".join(lines)
+
+
+def table_of_arms(figures: dict[str, Any], arms: Sequence[str]) -> str:
+    """Return the results as a table with a line for every arm."""
+    lines = ["| family | learned from | reward | ahead of `rewards` by | steps |", "|---|---|---|---|---|"]
+    for family, own in figures.items():
+        for arm in arms:
+            ahead = own[arm]["ahead"]
+            told = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]" if arm != "rewards" else ""
+            steps = f"{own[arm]['steps'] / 1000:,.0f} k"
+            lines.append(f"| {family} | `{arm}` | {own[arm]['mean']:.2f} | {told} | {steps} |")
     return "\n".join(lines)
 
 
@@ -241,10 +277,21 @@ def draw_panel(canvas: Any, corner: tuple[int, int], family: str, found: dict[st
         canvas.line([place(*point) for point in zip(grid, rewards.mean(axis=0), strict=True)], COLOURS[arm], 2.5)
 
 
+def chosen_arms(text: str) -> tuple[str, ...]:
+    """Return the arms that a text names; all are told apart from `rewards`."""
+    arms = tuple(text.split(","))
+    if unknown := set(arms) - {*ARMS, *MORE_ARMS}:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
+    if "rewards" not in arms:
+        raise argparse.ArgumentTypeError("expected `rewards` among them")
+    return arms
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for what each training came to")
     parser.add_argument("--families", default=",".join(SUBJECTS), help="names separated by commas")
+    parser.add_argument("--arms", type=chosen_arms, help="what to learn from, `rewards` among them")
     parser.add_argument("--seeds", type=int, default=5, help="trainings of every arm")
     parser.add_argument("--seconds", type=float, default=60.0, help="budget of a training, on one core")
     parser.add_argument("--episodes", type=int, default=100, help="test episodes")
@@ -253,13 +300,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", type=Path, help="page whose table to fill in")
     arguments = parser.parse_args()
-    families = arguments.families.split(",")
-    measure(arguments.out, families, arguments.seeds, arguments.seconds, arguments.episodes, arguments.processes)
-    figures = {family: summary(gather(arguments.out, family, arguments.seeds)) for family in families}
+    families, arms = arguments.families.split(","), arguments.arms or ARMS
+    budget = (arguments.seeds, arguments.seconds, arguments.episodes, arguments.processes)
+    measure(arguments.out, families, *budget, arms)
+    figures = {family: summary(gather(arguments.out, family, arguments.seeds, arms)) for family in families}
     if arguments.picture is not None:
         draw(arguments.out, families, arguments.seeds, arguments.picture)
     made = f"Made by `{shlex.join(['python', 'benchmarks/hindsight.py', *sys.argv[1:]])}`."
-    publish(figures, {"hindsight": f"{table(figures)}\n\n{made}"}, arguments.json, arguments.write)
+    if arguments.arms is None:
+        tables = {"hindsight": f"{table(figures)}\n\n{made}"}
+    else:
+        tables = {"signals": f"{table_of_arms(figures, arms)}\n\n{made}"}
+    publish(figures, tables, arguments.json, arguments.write)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 For every setting that a policy was trained in: that policy next to every heuristic on the same test episodes, on sizes
 and seeds that no training has seen, with paired differences in makespan and bootstrap 95% intervals. Where nothing is
-random an episode is a graph, and each is played once. Then, graph by graph, the policy that was trained without
-transfers next to the plans, and to a bound that no schedule can beat; and the cases in which waiting pays.
+random an episode is a graph, and each is played once. Then, graph by graph, the policies that were trained without
+transfers and for small memories next to the best heuristics, and to a bound that no schedule can beat; and the cases in
+which waiting pays.
 
     python benchmarks/taskgraph_policies.py --json
     python benchmarks/taskgraph_policies.py --write docs/taskgraph-results.md
@@ -32,8 +33,13 @@ COPIES = 3
 SIZES = "4,8,10"
 """Of tests; trainings have others."""
 SETTINGS: dict[str, tuple[str, Settings, int]] = {
-    "no transfers": ("learned-plain", Settings(sizes=SIZES), 1),
+    "no transfers": ("learned-exact", Settings(sizes=SIZES), 1),
     "noisy durations": ("learned-noisy", Settings(sizes=SIZES, noise_cv=0.4), 5),
+    "small memories": (
+        "learned-memory",
+        Settings(sizes=SIZES, bandwidth_mb_s=1000.0, memory_tiles=8, pipeline=2),
+        1,
+    ),
     "unrolled": (
         "learned-unrolled",
         Settings(sizes="4,6,8", visible=20, jobs=3, mean_gap_ms=150.0),
@@ -41,6 +47,8 @@ SETTINGS: dict[str, tuple[str, Settings, int]] = {
     ),
 }
 """Policy, machine and graphs, and episodes of each graph."""
+PUSHED = ("dm", "dmda", "dmdar", "dmdas", "darts")
+"""At home where tasks choose processors; where tiles move they play that way too."""
 WAITING = ("taskgraph/wait-for-reuse", "taskgraph/cholesky-4-2g2c")
 """Where starting what is ready costs more than waiting."""
 
@@ -57,23 +65,30 @@ def graphs_of(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def makespans(scenarios: dict[str, Any], policy: str, episodes: int) -> np.ndarray:
+def played(scenario: Any, player: str, episodes: int) -> slipstream.Evaluation:
+    """Return how a policy does; one that is called `NAME, push` has tasks choose processors."""
+    policy, _, mode = player.partition(", ")
+    return slipstream.evaluate(scenario.model_copy(update={"mode": mode or "pull"}), policy, episodes, SEED)
+
+
+def makespans(scenarios: dict[str, Any], player: str, episodes: int) -> np.ndarray:
     """Return the makespans of a policy, one graph behind the other."""
-    return np.concatenate([slipstream.evaluate(one, policy, episodes, SEED).of(MAKESPAN) for one in scenarios.values()])
+    return np.concatenate([played(one, player, episodes).of(MAKESPAN) for one in scenarios.values()])
 
 
 def at_home(policy: str, settings: Settings, episodes: int) -> dict[str, Any]:
     """Return how a trained policy does next to every heuristic."""
     scenarios = graphs_of(settings)
-    times = {one: makespans(scenarios, one, episodes) for one in (policy, *names("taskgraph"))}
+    pushed = [f"{one}, push" for one in PUSHED if settings.bandwidth_mb_s]
+    times = {one: makespans(scenarios, one, episodes) for one in (policy, *names("taskgraph"), *pushed)}
     return {one: {"mean": float(time.mean()), "ahead": ahead(times[policy], time)} for one, time in times.items()}
 
 
-def graph_by_graph(policy: str, settings: Settings) -> dict[str, dict[str, float]]:
-    """Return the makespans of a trained policy and of plans, and the bound, for each graph."""
+def graph_by_graph(rivals: tuple[str, ...], policy: str, settings: Settings) -> dict[str, dict[str, float]]:
+    """Return the makespans of a trained policy and of its rivals, and the bound, for each graph."""
     found: dict[str, dict[str, float]] = {}
     for name, scenario in graphs_of(settings).items():
-        evaluations = {one: slipstream.evaluate(scenario, one, 1, SEED) for one in ("mct", "heft", "peft", policy)}
+        evaluations = {one: played(scenario, one, 1) for one in (*rivals, policy)}
         found[name] = {one: evaluation.mean(MAKESPAN) for one, evaluation in evaluations.items()}
         found[name]["bound"] = evaluations[policy].mean("bound_ms")
     return found
@@ -97,11 +112,13 @@ def main() -> None:
     for name, (policy, settings, episodes) in SETTINGS.items():
         figures["at home"][name] = at_home(policy, settings, episodes)
         print(f"{name}: done", file=sys.stderr)
-    figures["graphs"] = graph_by_graph(*SETTINGS["no transfers"][:2])
+    figures["graphs"] = graph_by_graph(("mct", "heft", "peft", "learned-plain"), *SETTINGS["no transfers"][:2])
+    figures["memory graphs"] = graph_by_graph(("mct", "darts", "dmdar, push"), *SETTINGS["small memories"][:2])
     figures["waiting"] = where_waiting_pays()
     tables = {
         "at-home": rival_tables(figures["at home"], "mean makespan, ms", "ms"),
         "graphs": plain_table("makespan, ms", figures["graphs"]),
+        "memory-graphs": plain_table("makespan, ms", figures["memory graphs"]),
         "waiting": plain_table("makespan, ms", figures["waiting"]),
         "commands": commands("taskgraph"),
     }

@@ -8,7 +8,7 @@ import numpy as np
 
 from slipstream.learn.advantages import discounts, generalised_advantages, returns_to_go
 from slipstream.learn.collect import CUT_OFF, ENDED
-from slipstream.learn.reinforce import Reinforce, ReinforceSettings, at_the_end, mean_at_same_time
+from slipstream.learn.reinforce import Reinforce, ReinforceSettings, at_the_end, mean_at_same_time, typical_size
 from tests.learn.toys import Corridor, make_learner, play
 
 
@@ -74,3 +74,25 @@ def test_what_came_before_a_choice_is_its_merit_only_with_a_terminal_reward():
         for terminal in (False, True)
     ]
     assert found[0] <= 0.0 < found[1]
+
+
+def test_with_relative_advantages_sets_of_lanes_count_alike_however_much_they_earn():
+    toy, rng = Corridor(), np.random.default_rng(0)
+    learner = make_learner(toy)
+    rollout = play(toy, learner, 16, 16, rng)
+    for name in ("reward", "elapsed", "time", "ended", "length"):
+        rollout.arrays[name][8:] = rollout.arrays[name][:8]
+    rollout.arrays["reward"][8:] *= 1000.0
+    plain, relative = (
+        Reinforce(learner, ReinforceSettings(same_arrivals=8, relative=relative), 1e9).advantages(rollout)
+        for relative in (False, True)
+    )
+    np.testing.assert_allclose(plain[8:], 1000.0 * plain[:8])
+    np.testing.assert_allclose(relative[8:], relative[:8])
+    assert np.abs(relative).max() > 0.0
+
+
+def test_the_typical_size_is_what_lanes_earn_on_average_without_what_lies_beyond_their_length():
+    reward = np.array([[-1.0, -2.0, 100.0], [-4.0, -1.0, -2.0]])
+    assert typical_size(reward, np.array([2, 3])) == 5.0
+    assert typical_size(np.zeros((2, 3)), np.array([3, 0])) == 1.0

@@ -19,6 +19,11 @@ from slipstream.taskgraph.generate import Settings, generate
 SEED = 10_000
 SETTINGS = {
     "noisy": (Settings(graphs="cholesky,qr", sizes="4,8", noise_cv=0.4), 20, ("mct", "heft", "peft")),
+    "memory": (
+        Settings(graphs="cholesky,qr,spgemm", sizes="4,8", bandwidth_mb_s=1000.0, memory_tiles=8, pipeline=2),
+        20,
+        ("mct", "dmdar", "darts"),
+    ),
     "unrolled": (
         Settings(graphs="cholesky,lu", sizes="4,6", visible=20, jobs=3, mean_gap_ms=150.0),
         20,
@@ -29,7 +34,7 @@ SETTINGS = {
 
 
 def test_one_comes_for_every_setting() -> None:
-    assert set(shipped("taskgraph")) == {f"learned-{name}" for name in ("plain", "wait", *SETTINGS)}
+    assert set(shipped("taskgraph")) == {f"learned-{name}" for name in ("plain", "exact", "wait", *SETTINGS)}
     for folder in shipped("taskgraph").values():
         assert sum(path.stat().st_size for path in folder.iterdir()) < 300_000
 
@@ -42,6 +47,15 @@ def test_it_beats_the_best_heuristics_on_sizes_that_it_was_not_trained_on(name: 
     for rival in rivals:
         theirs = slipstream.evaluate(scenario, rival, episodes, SEED).of("makespan_ms")
         assert np.mean(theirs - ours) > 0, rival
+
+
+@pytest.mark.parametrize("size", [4, 8, 10])
+def test_without_transfers_it_is_no_worse_than_peft_on_cholesky(size: int) -> None:
+    scenario = generate(Settings(graphs="cholesky", sizes=str(size)), 1000)
+    ours, theirs = (
+        slipstream.evaluate(scenario, one, 1, SEED).mean("makespan_ms") for one in ("learned-exact", "peft")
+    )
+    assert ours <= theirs
 
 
 def test_it_waits_for_a_task_that_reuses_what_is_there() -> None:

@@ -41,6 +41,9 @@ class ReinforceSettings:
     """With several epochs: an update ends early when the policy has moved so far; 0 never does."""
     terminal: bool = False
     """Whether all that an episode brings comes at its end, as if it were not known before what a choice cost."""
+    relative: bool = False
+    """Whether what a choice brought counts as a share of what lanes with the same arrivals earn in a whole episode: a
+    percent is then a percent in short episodes and long ones."""
 
 
 def mean_at_same_time(returns: np.ndarray, time: np.ndarray, length: np.ndarray, horizon: float) -> np.ndarray:
@@ -70,6 +73,12 @@ def at_the_end(reward: np.ndarray, length: np.ndarray) -> np.ndarray:
     return moved
 
 
+def typical_size(reward: np.ndarray, length: np.ndarray) -> float:
+    """Return the mean size of what lanes earn in all their choices, and 1 where they earn nothing."""
+    earned = [reward[lane, :last].sum() for lane, last in enumerate(length.tolist())]
+    return float(np.abs(earned).mean()) or 1.0
+
+
 class Reinforce:
     """Improves a network from whole episodes that it played."""
 
@@ -90,6 +99,8 @@ class Reinforce:
             group = slice(first, first + self.settings.same_arrivals)
             mean = mean_at_same_time(returns[group], rollout.time[group], rollout.length[group], self.horizon)
             advantage[group] = returns[group] - mean
+            if self.settings.relative:
+                advantage[group] /= typical_size(reward[group], rollout.length[group])
         return advantage
 
     def update(self, rollout: Rollout, progress: float, rng: np.random.Generator) -> dict[str, float]:
