@@ -183,7 +183,10 @@ def show(
 def choose(
     scenario: ScenarioArgument,
     nearest: Annotated[int, typer.Option(help="Models that are raced.", min=0)] = 5,
-    race: Annotated[int, typer.Option(help="Episodes of the race.", min=1)] = 8,
+    race: Annotated[
+        int,
+        typer.Option(help="Episodes that everybody plays; up to 8 times as many where they do not decide.", min=1),
+    ] = 8,
     library: LibraryOption = HERE,
     episodes: EpisodesOption = 20,
     as_json: JsonOption = False,
