@@ -122,11 +122,22 @@ def test_unknown_policies_and_bad_counts_are_worded():
         slipstream.evaluate("edge/tiny", "edf-fitt")
     with pytest.raises(InputError, match="episodes 0: expected at least 1"):
         slipstream.evaluate("edge/tiny", "edf", episodes=0)
+    with pytest.raises(PolicyError, match="policy 'learned-noisy' is for 'taskgraph': expected one for 'edge'"):
+        slipstream.evaluate("edge/tiny", "learned-noisy")
+    with pytest.raises(PolicyError, match="no policy to play: expected at least one"):
+        slipstream.compare("edge/tiny", [])
     with pytest.raises(PolicyError, match="exists in family 'edge'"):
 
         @rule("edge")
         def edf(row):
             return 0.0
+
+
+def test_the_last_seed_can_be_played_and_no_further_one():
+    last = 2**62 - 1
+    assert slipstream.evaluate("edge/tiny", "edf", 1, last).values["reward"].size == 1
+    with pytest.raises(InputError, match=f"seed {2**62}: expected a number"):
+        slipstream.evaluate("edge/tiny", "edf", 2, last)
 
 
 def test_choices_that_are_not_allowed_are_told():
@@ -196,3 +207,9 @@ def test_what_if_plays_the_same_arrivals_with_a_key_changed():
 def test_a_change_that_cannot_be_made_is_named(change, message):
     with pytest.raises(InputError, match=message):
         what_if("cluster/tiny", [change], "fifo", episodes=1)
+
+
+def test_a_change_that_is_wrong_is_told_before_anything_is_played(monkeypatch):
+    monkeypatch.setattr("slipstream.evaluation.compare", lambda *_, **__: pytest.fail("something was played"))
+    with pytest.raises(InputError, match="count"):
+        what_if("cluster/tiny", ["backfill=strict", "nodes.0.count=none"], "fifo", episodes=1)

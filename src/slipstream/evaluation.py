@@ -13,7 +13,7 @@ import numpy as np
 from slipstream.core.bracket import Bracket, share_of_bound
 from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator, check_seed
-from slipstream.errors import InputError
+from slipstream.errors import InputError, PolicyError
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
 from slipstream.scale.farm import Farm, InProcess, in_pieces
@@ -174,7 +174,7 @@ def _play(
     """Return the metrics of every policy on the same episodes."""
     if len(seeds) < 1:
         raise InputError(f"episodes {len(seeds)}: expected at least 1")
-    check_seed(seeds.stop)
+    check_seed(seeds[-1])
     stretches = [seeds[piece.start : piece.stop] for piece in in_pieces(len(seeds), farm)]
     here = isinstance(farm, InProcess)
     players = [policy if here else _sent(policy, scenario.family) for policy in policies]
@@ -216,6 +216,9 @@ def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]
         for one in groups[name] if isinstance(name, str) and name in groups else [name]:
             found = find(one, family)
             chosen.setdefault(found.name, found)
+    if not chosen:
+        trained = f"'learned' stands for {len(shipped(family))} that come with '{family}'"
+        raise PolicyError(f"no policy to play: expected at least one ({trained})")
     return list(chosen.values())
 
 
@@ -267,13 +270,13 @@ def what_if(
     """
     loaded: Any = load(scenario)
     parts = []
-    for index, change in enumerate(["", *changes]):
+    others = [loaded, *(changed(loaded, change) for change in changes)]  # before anything is played for nothing
+    for index, other in enumerate(others):
 
         def tick(done: int, total: int, before: int = index) -> None:
             if progress is not None:
                 progress(before * total + done, (1 + len(changes)) * total)
 
-        other = changed(loaded, change) if change else loaded
         parts.append(compare(other, policies, episodes, seed, namespace, tick, farm=farm))
     named = [
         Evaluation(f"{one.policy} @ {change}" if change else one.policy, one.values)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slipstream.library.store import Store
 from tests.library.policies import linear_policy
 
 FAST = {"dispatch": 5.0, "latency": -5.0}
@@ -29,11 +30,24 @@ def test_bad_input_begins_no_library(slipstream):
     code, _, errors = slipstream("library", "add", "../fast", folder)
     assert code == 2
     assert "expected a name" in errors
-    for words in (["nowhere"], [folder, "--scenario", "edge/nowhere"], [folder, "--held-out", "nowhere.json"]):
+    for words, told in (
+        (["nowhere"], "nowhere"),
+        ([folder, "--scenario", "edge/nowhere"], "edge/nowhere"),
+        ([folder, "--held-out", "nowhere.json"], "nowhere.json"),
+        ([folder, "--scenario", "dag/tiny"], "dag/tiny: 'fast' is for 'edge': expected a scenario of that family"),
+    ):
         code, _, errors = slipstream("library", "add", "fast", *words)
         assert code == 2
-        assert "nowhere" in errors
+        assert told in errors
         assert not Path("library").exists()
+
+
+def test_a_library_without_models_has_no_curve(slipstream):
+    Store(Path("library"), create=True).close()
+    code, _, errors = slipstream("library", "tradeoff", "--out", "curve.png")
+    assert code == 2
+    assert "library: holds no model yet: expected `slipstream library add`" in errors
+    assert not Path("curve.png").exists()
 
 
 def test_models_are_listed_and_shown(filled):

@@ -76,8 +76,9 @@ BAD = {
     "fixed": ("seed", "1", "unknown knob 'seed'"),
     "other algorithm": ("reinforce.entropy_weight", "0.1", "means nothing to ppo"),
     "no number": ("ppo.clip", "wide", "expected a number"),
-    "not finite": ("ppo.clip", "nan", "expected a finite number"),
-    "negative": ("ppo.clip", "-0.1", "expected at least 0"),
+    "not finite": ("ppo.clip", "inf", "expected a finite number"),
+    "negative": ("ppo.clip", "-0.1", "expected more than 0"),
+    "negative window": ("hindsight.window", "-0.1", "expected at least 0"),
     "no such option": ("network.summary", "sum", "expected one of pool, attention"),
     "only the default": ("ppo.clip", "0.2", "no value beside its default"),
 }

@@ -104,8 +104,10 @@ def test_an_unseen_workload_is_raced_by_the_nearest_models_and_every_rule(librar
     models = [racer for racer in choice.racers if racer.is_model]
     assert {racer.policy for racer in models} == {"rash@v1", "wise@v1"}
     assert all(racer.distance is not None and racer.distance > 0.0 for racer in models)
-    rewards = [racer.reward for racer in choice.racers]
-    assert rewards == sorted(rewards, reverse=True)
+    ranks = [(-racer.episodes, -racer.reward) for racer in choice.racers]
+    assert ranks == sorted(ranks)
+    assert {racer.episodes for racer in choice.racers} >= {2}
+    assert all(racer.regret >= 0.0 for racer in choice.racers)
     assert len(library.choose(graph("unseen", n=6), nearest=1, episodes=2).racers) == len(choice.racers) - 1
 
 

@@ -238,6 +238,11 @@ def test_unknown_versions_are_refused_in_one_line(store, reference, message):
         store.version(reference)
 
 
+def test_a_library_without_models_says_so(store):
+    with pytest.raises(LibraryError, match="it holds none yet: expected `slipstream library add`"):
+        store.version("one")
+
+
 def test_names_that_could_leave_the_folder_are_refused(store):
     for name in ("", "../x", "a/b", ".x", "x" * 65):
         with pytest.raises(LibraryError, match="expected a name of letters"):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -199,6 +200,17 @@ def test_the_command_line_plays_on_a_cluster(command, cluster, capsys, monkeypat
             main()
         told.append(json.loads(capsys.readouterr().out))
     assert told[0] == told[1]
+
+
+def test_a_port_at_which_nobody_listens_is_told_at_once(monkeypatch):
+    """Ray would go on asking for minutes."""
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "init", lambda *_, **__: pytest.fail("Ray was asked"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    told = "no cluster answers .*: expected 'local', 'auto' or HOST:PORT"
+    with pytest.raises(InputError, match=told), farm_at(f"127.0.0.1:{free}"):
+        pass
 
 
 @pytest.mark.slow

@@ -12,7 +12,9 @@ PoliciesOption = Annotated[str, typer.Option(help="Names separated by commas, or
 EpisodesOption = Annotated[int, typer.Option(help="Episodes per policy.", min=1)]
 OracleOption = Annotated[
     float | None,
-    typer.Option(help="Bracket the best possible reward of every episode, solving each for about so many seconds."),
+    typer.Option(
+        help="Bracket the best possible reward of every episode, solving each for about so many seconds.", min=0.0
+    ),
 ]
 WhatIfOption = Annotated[
     list[str] | None,
@@ -36,16 +38,15 @@ def compare(
 
     Example: slipstream compare edge/heavy --policies edf,edf-fit --episodes 100 --seed 10000
     """
-    from slipstream.core.family import family_of
     from slipstream.errors import InputError
     from slipstream.evaluation import compare as play
     from slipstream.evaluation import what_if as play_changes
     from slipstream.report.tables import comparison_table
     from slipstream.scale.farm import farm_at
-    from slipstream.scenario import load
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
+    columns = _columns(scenario, metrics, seed)
     with progress_bar("playing episodes") as progress, farm_at(ray) as farm:
         if what_if:
             comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, farm=farm)
@@ -54,11 +55,6 @@ def compare(
     if as_json:
         print_json(comparison.to_dict())
         return
-    columns = family_of(load(scenario)).headline if metrics is None else tuple(metrics.split(","))
-    known = comparison.evaluations[0].values
-    for column in columns:
-        if column not in known:
-            raise InputError(f"--metrics: unknown metric '{column}': expected one of {', '.join(known)}")
     console.print(comparison_table(comparison, columns))
     if comparison.brackets:
         found = comparison.to_dict()["oracle"]
@@ -66,3 +62,21 @@ def compare(
             f"Best possible reward, all arrivals known: between {found['best_known']['mean']:,.1f} (reached) and "
             f"{found['bound']['mean']:,.1f} (bound); exact in {found['exact']} of {episodes}, {found['seconds']:.1f} s."
         )
+
+
+def _columns(scenario: str, metrics: str | None, seed: int) -> tuple[str, ...]:
+    """Return the metrics to show; names are checked by one episode, so that a wrong one does not cost all of them."""
+    from slipstream.core.family import family_of
+    from slipstream.errors import InputError
+    from slipstream.evaluation import evaluate
+    from slipstream.scenario import load
+
+    loaded = load(scenario)
+    family = family_of(loaded)
+    if metrics is None:
+        return family.headline
+    columns, known = tuple(metrics.split(",")), evaluate(loaded, family.default_policy, 1, seed).values
+    for column in columns:
+        if column not in known:
+            raise InputError(f"--metrics: unknown metric '{column}': expected one of {', '.join(known)}")
+    return columns

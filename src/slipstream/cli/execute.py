@@ -89,7 +89,7 @@ def execute(
     from slipstream.report.runs import run_of
 
     loaded = _for_ever(device_scenario(scenario, profile), listen_at, seconds)
-    player = find(policy or family_of(loaded).default_policy, loaded.family)
+    player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
     all_writable(log, target, live)

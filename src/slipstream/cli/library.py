@@ -115,16 +115,13 @@ def add(
 
     Example: slipstream library add heavy learned-heavy
     """
-    from slipstream.library.library import policy_folder
+    from slipstream.library.library import fitting_scenarios, policy_folder
     from slipstream.library.records import check_name
     from slipstream.policies.learned import load_policy
-    from slipstream.scenario import load
 
     # What is wrong is found before a library is begun.
     check_name(model)
-    load_policy(policy_folder(policy))
-    for one in (*(scenario or ()), *(held_out or ())):
-        load(one)
+    fitting_scenarios(load_policy(policy_folder(policy)), (*(scenario or ()), *(held_out or ())))
     with _open(library, True, episodes, oracle) as opened:
         version = opened.add(model, policy, scenario or (), held_out or (), use, reason)
         shown = opened.show(version.label)
@@ -183,7 +180,10 @@ def show(
 def choose(
     scenario: ScenarioArgument,
     nearest: Annotated[int, typer.Option(help="Models that are raced.", min=0)] = 5,
-    race: Annotated[int, typer.Option(help="Episodes of the race.", min=1)] = 8,
+    race: Annotated[
+        int,
+        typer.Option(help="Episodes that everybody plays; up to 8 times as many where they do not decide.", min=1),
+    ] = 8,
     library: LibraryOption = HERE,
     episodes: EpisodesOption = 20,
     as_json: JsonOption = False,
@@ -367,8 +367,10 @@ def tradeoff(
             raise InputError("the picture needs Pillow: run `pip install 'slipstream[render]'`")
     with _open(library, episodes=episodes, oracle=oracle) as opened:
         families = sorted(set(opened.store.models().values()))
+        if not families:
+            raise InputError(f"{library}: holds no model yet: expected `slipstream library add`")
         curves = [opened.tradeoff(family, tolerance).to_dict() for family in families]
-    if out is not None and curves:
+    if out is not None:
         from slipstream.report.tradeoff_picture import paint_tradeoff
 
         paint_tradeoff(curves).save(out, optimize=True)

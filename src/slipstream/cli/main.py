@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -47,6 +47,8 @@ app = typer.Typer(
 
 REFUSALS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")}
 """What the system says where nothing can be written: no room, no leave, or no disk any more."""
+(Misuse,) = typer.BadParameter.__bases__
+"""What options and arguments are refused with before a command begins; of these errors typer exports one kind only."""
 
 
 def _version(wanted: bool) -> None:
@@ -85,11 +87,22 @@ def _tell_unwritable(error: OSError) -> None:
     )
 
 
+def _tell_misuse(error: typer.BadParameter) -> None:
+    """Say which option or argument is wrong; a group of commands that was given none has shown its help already."""
+    text, command = " ".join(error.format_message().split()), error.ctx.command_path if error.ctx else "slipstream"
+    if text:
+        line = f"error: {command}: {text[0].lower()}{text[1:].rstrip('.')}: see `{command} --help`"
+        errors.print(line, soft_wrap=True, markup=False)
+
+
 def main() -> None:
     """Run the command line; bad input ends with one line on standard error and exit code 2."""
     try:
         with compiles_told(errors):
-            app()
+            sys.exit(app(standalone_mode=False))
+    except Misuse as error:
+        _tell_misuse(cast(typer.BadParameter, error))
+        sys.exit(BAD_INPUT)
     except InputError as error:
         errors.print(f"error: {error}", soft_wrap=True, markup=False)
         sys.exit(BAD_INPUT)

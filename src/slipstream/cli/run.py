@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, describe_run, print_json, writable
+from slipstream.cli.common import (
+    JsonOption,
+    ScenarioArgument,
+    SeedOption,
+    all_writable,
+    console,
+    describe_run,
+    print_json,
+)
 
 PolicyOption = Annotated[
     str | None,
@@ -63,11 +71,12 @@ def run(
         raise InputError("--speed without --render: expected both, or neither")
     loaded: Any = load(scenario)
     family = family_of(loaded)
-    player = find(policy or family.default_policy, family.name)
+    player = find(family.default_policy if policy is None else policy, family.name)
     if gif is not None and not family.cast(loaded).graphs:
         raise InputError(f"--gif draws executors that serve graphs: expected a scenario of dag, not of {family.name}")
+    all_writable(log, gif)
     about = describe_run(scenario, loaded, player.name, seed)
-    writer = LogWriter(writable(log), about) if log is not None else None
+    writer = LogWriter(log, about) if log is not None else None
     pieces: list[np.ndarray] = []
 
     def keep(events: np.ndarray) -> None:
@@ -111,7 +120,7 @@ def _write_animation(path: Path, cast: Any, events: Any) -> None:
         from slipstream.render.gantt import animation
     except ImportError:
         raise InputError("--gif needs Pillow: run `pip install 'slipstream[render]'`") from None
-    write_files({writable(path): animation(cast, events)}, overwrite=True)
+    write_files({path: animation(cast, events)}, overwrite=True)
 
 
 def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | None) -> Any:

@@ -69,7 +69,7 @@ def validate(
     from slipstream.report.validation import cause_lines, validation_page, validation_table
 
     loaded = device_scenario(scenario, None)
-    player = find(policy or family_of(loaded).default_policy, loaded.family)
+    player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     known = None if profile is None else read_profile(profile)
     if known is not None:

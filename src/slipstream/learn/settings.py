@@ -86,14 +86,19 @@ class TrainSettings:
         for name in ("steps", "lanes", "rollout", "groups", "threads", "redraw", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"training: {name} is {getattr(self, name)}: expected at least 1")
-        parts = (self.ppo, self.reinforce, self.imitation)
-        sizes = {f"{type(one).__name__}.{key}": value for one in parts for key, value in vars(one).items()}
-        for name, value in sizes.items():
-            least = 0 if name == "ReinforceSettings.minibatch" else 1
+        parts = {"ppo": self.ppo, "reinforce": self.reinforce, "imitation": self.imitation}
+        for name, value in (
+            (f"{part}.{key}", value) for part, own in parts.items() for key, value in vars(own).items()
+        ):
+            least = 0 if name == "reinforce.minibatch" else 1
             if name.endswith((".epochs", ".minibatch", ".same_arrivals", ".rollouts")) and value < least:
                 raise InputError(f"training: {name} is {value}: expected at least {least}")
-            if name.endswith((".learning_rate", ".discount_horizon", ".gradient_norm")) and not value > 0.0:
+            if name.endswith((".learning_rate", ".discount_horizon", ".gradient_norm", ".clip")) and not value > 0.0:
                 raise InputError(f"training: {name} is {value}: expected more than 0")
+            if name.endswith(("_weight", ".target_kl")) and not value >= 0.0:
+                raise InputError(f"training: {name} is {value}: expected at least 0")
+        if not 0.0 <= self.ppo.trace <= 1.0:
+            raise InputError(f"training: ppo.trace is {self.ppo.trace}: expected a number from 0 to 1")
         if self.algo not in ("ppo", "reinforce"):
             raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
         if self.hindsight.rounds and self.warm_start is None:

@@ -157,16 +157,20 @@ class Judge:
         """Return the best known reward of every episode, and in words what it is; every heuristic has played them."""
         for name in names(self.scenario(signature).family):
             self.rewards(name, signature, episodes)
-        place = (signature, episodes.namespace, self.code)
-        best = self.store.best_rewards(*place)
         solved = self._solved(signature, episodes)
-        values = [max(best[seed][0], solved[seed][0] if seed in solved else -np.inf) for seed in episodes.seeds]
+        best = self.store.best_rewards(signature, episodes.namespace, self.code)
         tried = min(best[seed][1] for seed in episodes.seeds)
         words = f"best of {tried} policies"
         if all(seed in solved for seed in episodes.seeds):
             exact = all(solved[seed][2] for seed in episodes.seeds)
             words = "optimum" if exact else f"best of {tried} policies and the oracle"
-        return np.array(values), words
+        return self.best_of(signature, episodes), words
+
+    def best_of(self, signature: str, episodes: Episodes) -> np.ndarray:
+        """Return the best known reward of every episode, whoever has played it; at least one has."""
+        place = (signature, episodes.namespace, self.code)
+        best, solved = self.store.best_rewards(*place), self.store.brackets(*place)
+        return np.array([max(best[seed][0], solved.get(seed, (-np.inf,))[0]) for seed in episodes.seeds])
 
     def _solved(self, signature: str, episodes: Episodes) -> dict[int, tuple[float, float, bool]]:
         """Return what the oracle found, by seed; it is asked for what is missing if it was granted time."""

@@ -15,7 +15,7 @@ from slipstream.library.judging import GATE_EPISODES, NAMESPACE, Episodes, Judge
 from slipstream.library.records import Event, Version, check_name
 from slipstream.library.store import Entry, Run, Store
 from slipstream.policies.learned import LearnedPolicy, load_policy, shipped
-from slipstream.scenario import builtin_names
+from slipstream.scenario import builtin_names, load
 
 Source = str | Path | dict[str, Any] | Any
 """A scenario: the name of a built-in, a file, a dictionary or an object."""
@@ -68,12 +68,9 @@ class Library:
         folder = policy_folder(policy)
         found = load_policy(folder)
         family = str(found.card["family"])
+        fitting_scenarios(found, (*scenarios, *held_out))
         owned = [self.judge.remember(one) for one in scenarios or _trained_on(found, name in self.store.models())]
         apart = [self.judge.remember(one) for one in held_out]
-        for signature in (*owned, *apart):
-            if self.judge.scenario(signature).family != family:
-                name_of = self.judge.name(signature)
-                raise LibraryError(f"{name_of}: '{folder}' is for '{family}': expected a scenario of that family")
         new = name not in self.store.models()
         told = reason or f"added from {policy}"
         entry = Entry(name, family, "add", read_files(folder), told, (), owned, apart, None, new or use)
@@ -230,6 +227,15 @@ def policy_folder(policy: str | Path) -> Path:
         if str(policy) in shipped(family):
             return shipped(family)[str(policy)]
     return Path(policy)
+
+
+def fitting_scenarios(policy: LearnedPolicy, scenarios: Sequence[str | Path | dict[str, Any] | Any]) -> None:
+    """Refuse scenarios of another family than a policy's, before anything of that family is compiled."""
+    family = str(policy.card["family"])
+    for scenario in map(load, scenarios):
+        if scenario.family != family:
+            name = f"{scenario.family}/{scenario.name}"
+            raise LibraryError(f"{name}: '{policy.name}' is for '{family}': expected a scenario of that family")
 
 
 def _trained_on(policy: LearnedPolicy, known: bool) -> list[str]:

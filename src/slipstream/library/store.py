@@ -272,8 +272,9 @@ class Store:
         model, number = parse_reference(reference)
         known = self.versions(model)
         if not known:
-            names = ", ".join(self.models()) or "none yet"
-            raise LibraryError(f"model '{model}' is not in {self.folder}: expected one of {names}")
+            names = ", ".join(self.models())
+            expected = f"expected one of {names}" if names else "it holds none yet: expected `slipstream library add`"
+            raise LibraryError(f"model '{model}' is not in {self.folder}: {expected}")
         if number is None:
             used = self.aliases().get(model)
             if used is None:

@@ -238,6 +238,9 @@ def find(policy: str | Policy, family: str) -> Policy:
         if policy in learned or is_policy_folder(policy):
             return find(load_policy(learned.get(policy, policy), policy), family)
         known = [*known, *learned]
+        for other in FAMILIES:
+            if policy in shipped(other):
+                raise PolicyError(f"policy '{policy}' is for '{other}': expected one for '{family}'")
         near = difflib.get_close_matches(policy, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(known)}"
         raise PolicyError(f"unknown policy '{policy}' of family '{family}': {hint}")

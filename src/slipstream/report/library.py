@@ -48,12 +48,17 @@ def events_table(events: Sequence[dict[str, Any]]) -> Table:
 
 
 def race_table(choice: dict[str, Any]) -> Table:
-    """Return a row per policy of a race, best first; regret is measured against what the title says."""
+    """Return a row per policy of a race, best first; regret is measured against what the title says.
+
+    How many episodes each played is a column where some played more than others.
+    """
     title = f"{choice['scenario']}: regret against the {choice['reference']}"
-    table = figure_table(title, ("policy",), ("reward", "regret", "distance"))
+    heats = len({racer["episodes"] for racer in choice["racers"]}) > 1
+    table = figure_table(title, ("policy",), ("reward", "regret", "distance", *(["episodes"] if heats else [])))
     for racer in choice["racers"]:
         distance = "rule" if racer["distance"] is None else f"{racer['distance']:.2f}"
-        table.add_row(racer["policy"], figure(racer["reward"]), share(racer["regret"]), distance)
+        figures = [figure(racer["reward"]), share(racer["regret"]), distance, str(racer["episodes"])]
+        table.add_row(racer["policy"], *figures[: 4 if heats else 3])
     return table
 
 

@@ -6,12 +6,18 @@ items, so nothing that is computed depends on how many workers there are, or on 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+from slipstream.errors import InputError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+KNOCK_S = 10.0
+"""How long an address has to take a connection; Ray itself would go on asking for minutes."""
 
 
 class Farm(Protocol):
@@ -43,11 +49,24 @@ def farm_at(address: str | None) -> Iterator[Farm]:
         return
     from slipstream.scale.ray_farm import RayFarm
 
+    _knock(address)
     farm: Any = RayFarm(address)
     try:
         yield farm
     finally:
         farm.close()
+
+
+def _knock(address: str) -> None:
+    """Refuse an address of a host and a port where nobody listens."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+    except (OSError, OverflowError) as error:
+        told = f"--ray {address}: no cluster answers ({error}): expected 'local', 'auto' or HOST:PORT"
+        raise InputError(told) from None
 
 
 def in_pieces(count: int, farm: Farm, each: int = 4) -> list[range]:
