@@ -3,9 +3,10 @@
 For every setting that a policy was trained in, on synthetic jobs and, with the published profile, on TPC-H: that policy
 next to every heuristic on the same test episodes, with paired differences in average job completion time and bootstrap
 95% intervals. `weighted-fair` and `srpt` are there twice: as they are, and with the number that is best on training
-episodes of the very scenario. Then, with the profile: the rules and the arrivals of the published simulator, next to
-what is known of the model that comes with it. Then every trained policy in every setting, at other rates and on other
-numbers of executors.
+episodes of the very scenario. Then many batches, to tell how far below weighted fair they end. Then, with the profile:
+the rules and the arrivals of the published simulator, next to what is known of the model that comes with it, and the
+same rules on arrivals of our own. Then every trained policy in every setting, at other rates and on other numbers of
+executors.
 
     python benchmarks/dag_policies.py --json --profile ../shared/data/dag/tpch
     python benchmarks/dag_policies.py --write docs/dag-results.md --profile FOLDER
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import ahead, commands, plain_table, publish, rival_tables
+from tables import ahead, commands, interval, plain_table, publish, rival_tables
 
 import slipstream
 from slipstream.dag.scenario import Tpch
@@ -29,9 +30,14 @@ from slipstream.policies.learned import shipped
 
 SEED, JCT = 10_000, "avg_jct_s"
 TUNING_EPISODES = 10
+MANY_EPISODES, MANY_TUNING_EPISODES = 300, 40
+"""Test and tuning episodes where a share of one percent is to be told: batches are short."""
 SETTINGS = ("stream-10x50", "stream-50x200", "batch-50x20")
 ON_PROFILE = {"stream-50x200": "learned-stream-50x200-tpch", "batch-50x20": "learned-batch-50x20-compat"}
 """Settings for which another policy was trained on the jobs of the profile: the second under the published rules."""
+BATCH = "batch-50x20"
+TABLES = ("at-home", "batches", "published", "elsewhere")
+"""What can be measured by itself; the table of commands needs no measurement."""
 SIZES = ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
 PUBLISHED: dict[str, dict[str, Any]] = {
     "stream-10x50": {"seeds": (1234, 0, 1), "fair": 963.9, "srpt, best cap": 484.8, "Decima": 581.9},
@@ -56,6 +62,21 @@ def at_home(scenario: Any, policy: str, episodes: int) -> dict[str, Any]:
         other = slipstream.evaluate(scenario, rival, episodes, SEED)
         rows[other.policy] = {"mean": other.mean(JCT), "ahead": ahead(ours.of(JCT), other.of(JCT))}
     return rows
+
+
+def everywhere_at_home(folder: Path | None, episodes: int) -> dict[str, Any]:
+    """Return the same for every setting, on synthetic jobs and, with the profile, on its jobs."""
+    found: dict[str, Any] = {}
+    for setting in SETTINGS:
+        scenario: Any = slipstream.load(f"dag/{setting}")
+        policy = f"learned-{setting}"
+        sources = {f"`dag/{setting}`": (scenario, policy)}
+        if folder is not None:
+            sources[f"`dag/{setting}`, TPC-H"] = (on_profile(scenario, folder), ON_PROFILE.get(setting, policy))
+        for name, pair in sources.items():
+            found[name] = at_home(*pair, episodes)
+            print(f"{name}: done", file=sys.stderr)
+    return found
 
 
 def published_arrivals(setting: str, seed: int, folder: Path) -> Any:
@@ -92,6 +113,73 @@ def against_published(folder: Path, draws: int) -> dict[str, Any]:
     return found
 
 
+def other_arrivals(folder: Path, episodes: int) -> dict[str, Any]:
+    """Return average completion times under the published rules, on arrivals of test episodes of our own."""
+    found: dict[str, Any] = {}
+    for setting in SETTINGS:
+        scenario = on_profile(slipstream.load(f"dag/{setting}"), folder).model_copy(update={"compat": "decima"})
+        times = {}
+        for name, policy in (("fair", "fair"), ("trained", ON_PROFILE.get(setting, f"learned-{setting}"))):
+            times[name] = slipstream.evaluate(scenario, policy, episodes, SEED).of(JCT)
+        gap = ahead(times["trained"], times["fair"])
+        found[f"`{setting}`"] = {**{name: float(one.mean()) for name, one in times.items()}, "ahead": gap}
+        print(f"`{setting}`, other arrivals: done", file=sys.stderr)
+    return found
+
+
+def many_batches(folder: Path | None) -> dict[str, Any]:
+    """Return how far a trained policy is below tuned weighted fair, on enough batches to tell a percent."""
+    found: dict[str, Any] = {}
+    scenario: Any = slipstream.load(f"dag/{BATCH}")
+    sources = {"synthetic": (scenario, f"learned-{BATCH}")}
+    if folder is not None:
+        sources["TPC-H"] = (on_profile(scenario, folder), ON_PROFILE[BATCH])
+    for name, (one, policy) in sources.items():
+        fair = tune(one, "weighted-fair", episodes=MANY_TUNING_EPISODES)
+        ours = slipstream.evaluate(one, policy, MANY_EPISODES, SEED).of(JCT)
+        theirs = slipstream.evaluate(one, fair, MANY_EPISODES, SEED).of(JCT)
+        low, high = share_interval(ours, theirs)
+        found[name] = {
+            "policy": policy,
+            "rival": fair.name,
+            "rival_mean": float(theirs.mean()),
+            "mean": float(ours.mean()),
+            "below": float(1.0 - ours.mean() / theirs.mean()),
+            "low": low,
+            "high": high,
+        }
+        print(f"{name}, {MANY_EPISODES} batches: done", file=sys.stderr)
+    return found
+
+
+def share_interval(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+    """Return the bootstrap 95% interval of the share by which one mean is below another, over the same episodes."""
+    picks = np.random.default_rng(0).integers(len(ours), size=(10_000, len(ours)))
+    low, high = np.quantile(1.0 - ours[picks].mean(axis=1) / theirs[picks].mean(axis=1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def batch_table(figures: dict[str, Any]) -> str:
+    """Return the table of many batches."""
+    lines = ["| jobs | weighted fair, tuned, s | trained, s | below by |", "|---|---|---|---|"]
+    for name, row in figures.items():
+        share = f"{row['below']:.1%} [{row['low']:.1%}, {row['high']:.1%}]"
+        lines.append(
+            f"| {name} | `{row['rival']}` {row['rival_mean']:.1f} | `{row['policy']}` {row['mean']:.1f} | {share} |"
+        )
+    return "\n".join(lines)
+
+
+def arrivals_table(figures: dict[str, Any]) -> str:
+    """Return the table of other arrivals."""
+    lines = ["| average completion time, s | fair | trained | ahead by, s |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {row['fair']:,.1f} | {row['trained']:,.1f} | {interval(row['ahead'])} |"
+        for name, row in figures.items()
+    ]
+    return "\n".join(lines)
+
+
 def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
     """Return the mean completion times of every trained policy in settings that it may never have seen."""
     streams = {name: slipstream.load(f"dag/{name}") for name in SETTINGS}
@@ -121,28 +209,25 @@ def main() -> None:
     parser.add_argument("--profile", type=Path, help="folder of the TPC-H profile; without it, synthetic jobs only")
     parser.add_argument("--episodes", type=int, default=30, help="test episodes at home")
     parser.add_argument("--episodes-elsewhere", type=int, default=10, help="test episodes elsewhere")
+    parser.add_argument("--tables", default=",".join(TABLES), help="which of them, separated by commas")
     chosen = parser.parse_args()
-    figures: dict[str, Any] = {"at home": {}}
-    for setting in SETTINGS:
-        scenario: Any = slipstream.load(f"dag/{setting}")
-        policy = f"learned-{setting}"
-        sources = {f"`dag/{setting}`": (scenario, policy)}
-        if chosen.profile is not None:
-            there = on_profile(scenario, chosen.profile)
-            sources[f"`dag/{setting}`, TPC-H"] = (there, ON_PROFILE.get(setting, policy))
-        for name, pair in sources.items():
-            figures["at home"][name] = at_home(*pair, chosen.episodes)
-            print(f"{name}: done", file=sys.stderr)
-    if chosen.profile is not None:
+    wanted = chosen.tables.split(",")
+    figures: dict[str, Any] = {}
+    tables = {"commands": commands("dag")}
+    if "at-home" in wanted:
+        figures["at home"] = everywhere_at_home(chosen.profile, chosen.episodes)
+        tables["at-home"] = rival_tables(figures["at home"], "average completion time, s", "s")
+    if "batches" in wanted:
+        figures["batches"] = many_batches(chosen.profile)
+        tables["batches"] = batch_table(figures["batches"])
+    if "published" in wanted and chosen.profile is not None:
         figures["published"] = against_published(chosen.profile, 5)
-    figures["elsewhere"] = elsewhere(chosen.profile, chosen.episodes_elsewhere)
-    tables = {
-        "commands": commands("dag"),
-        "at-home": rival_tables(figures["at home"], "average completion time, s", "s"),
-        "elsewhere": plain_table("scenario", figures["elsewhere"]),
-    }
-    if "published" in figures:
+        figures["other arrivals"] = other_arrivals(chosen.profile, chosen.episodes)
         tables["published"] = plain_table("average completion time, s", figures["published"])
+        tables["other-arrivals"] = arrivals_table(figures["other arrivals"])
+    if "elsewhere" in wanted:
+        figures["elsewhere"] = elsewhere(chosen.profile, chosen.episodes_elsewhere)
+        tables["elsewhere"] = plain_table("scenario", figures["elsewhere"])
     publish(figures, tables, chosen.json, chosen.write)
 
 
