@@ -16,22 +16,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tables import ahead, commands, plain_table, publish, rival_tables
+import numpy as np
+from cluster_front import MORE, OBJECTIVES, WEIGHTS, Mixed, draw, frugal, frugal_start
+from cluster_search import Scorer, Search, SearchSettings, Several, Slowdowns
+from tables import ahead, commands, publish
 
 import slipstream
 from slipstream.policies import names
-from slipstream.policies.learned import shipped
+from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 from slipstream.report.charts import front_of
 
 SEED, SLOWDOWN = 10_000, "slowdown_mean"
 INTERRUPTING = ("srtf", "srsf", "las", "tiresias-2q", "max-min")
-WAITS = {"wait_p99_s": "99th percentile of the wait, h", "wait_max_s": "longest wait, h"}
-MIXED, OBJECTIVES = "cluster/heavy", ("slowdown_mean", "energy_kwh", "jain_users")
-CAPPED = ("power-aware(1.05)", "power-aware", "power-aware(1.2)", "power-aware(1.5)")
+WAITS = ("wait_p99_s", "wait_max_s")
+FIGURES = {SLOWDOWN: 1.0, **dict.fromkeys(WAITS, 3600.0)}
+"""What is shown of every policy, and by what it is divided: waits are shown in hours."""
+MIXED, BOUNDS = "cluster/heavy", (1.05, 1.1, 1.2, 1.5)
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Trace:
     """Jobs of the part that policies are trained on; the others are for tests."""
     jobs: int
     """Of a window."""
+    shown: int = 256
+    """Waiting jobs that a trained policy sees; heuristics see all."""
 
     def scenario(self, name: str, data: Path, part: dict[str, int], held_out: float) -> dict[str, Any]:
         """Return the scenario of a part of the trace."""
@@ -59,6 +65,7 @@ class Trace:
             "hold": False,
             "jobs": {"kind": self.kind, "path": str((data / self.path).resolve()), **part},
             "episode": {"jobs": self.jobs, "held_out": held_out},
+            "window": {"jobs": self.shown},
         }
 
     def training(self, name: str, data: Path) -> dict[str, Any]:
@@ -74,74 +81,172 @@ TRACES = {
     "lublin-1": Trace("swf", "swf/lublin_256.swf", 32, 8, 6_000, 256),
     "lublin-2": Trace("swf", "swf/lublin_256_new2", 32, 8, 6_000, 256),
     "philly": Trace("philly", "philly/philly.csv", 8, 8, 49_000, 256),
-    "ricc": Trace("swf", "swf/RICC-2010-2.swf.gz", 1024, 8, 268_000, 256),
+    "ricc": Trace("swf", "swf/RICC-2010-2.swf.gz", 1024, 8, 268_000, 1024, 128),
 }
+POLICIES = {"lublin": ("lublin-1", "lublin-2"), "philly": ("philly",), "ricc": ("ricc",)}
+"""What policies are trained on."""
 
 
-def at_home(name: str, data: Path, episodes: int) -> dict[str, Any]:
+def trained(name: str, runs: Path | None) -> Path | None:
+    """Return where the trained policy of a trace is: in the package or, where it did not hold up, among trainings."""
+    policy = next(one for one, traces in POLICIES.items() if name in traces)
+    shipped_one = shipped("cluster").get(f"learned-{policy}")
+    if shipped_one is not None or runs is None:
+        return shipped_one
+    folder = runs / policy / "best"
+    return folder if is_policy_folder(str(folder)) else None
+
+
+def at_home(name: str, data: Path, episodes: int, folder: Path) -> dict[str, Any]:
     """Return how a trained policy does next to every heuristic that does not interrupt: slowdowns, and waits."""
     scenario: Any = slipstream.load(TRACES[name].test(name, data))
-    policy = f"learned-{name}"
-    players = [one for one in (policy, *names("cluster")) if one not in INTERRUPTING]
+    players: list[Any] = [one for one in names("cluster") if one not in INTERRUPTING]
     found = {one: slipstream.evaluate(scenario, one, episodes, SEED) for one in players}
-    ours = found[policy].of(SLOWDOWN)
-    rows = {one: {"mean": it.mean(SLOWDOWN), "ahead": ahead(ours, it.of(SLOWDOWN))} for one, it in found.items()}
-    best = min((one for one in players if one != policy), key=lambda one: rows[one]["mean"])
-    waits = {
-        text: {
-            policy: found[policy].mean(metric) / 3600.0,
-            best: found[best].mean(metric) / 3600.0,
-            "ahead": ahead(found[policy].of(metric) / 3600.0, found[best].of(metric) / 3600.0),
+    best = min(players, key=lambda one: found[one].mean(SLOWDOWN))
+    ours = found["trained"] = slipstream.evaluate(scenario, load_policy(folder, "trained"), episodes, SEED)
+    rows = {
+        one: {
+            metric: {"mean": it.mean(metric) / unit, "ahead": ahead(ours.of(metric) / unit, it.of(metric) / unit)}
+            for metric, unit in FIGURES.items()
         }
-        for metric, text in WAITS.items()
+        for one, it in found.items()
     }
-    return {"slowdown": rows, "best": best, "waits": waits}
+    return {"best": best, "shipped": folder in shipped("cluster").values(), "policies": rows}
 
 
 def verdicts(figures: dict[str, Any]) -> str:
     """Return a line per trace: the trained policy next to the best heuristic, in slowdowns and waits."""
     lines = [
-        "| trace | best heuristic | its slowdown | trained | ahead by | 99% of waits, h | longest wait, h |",
-        "|---|---|---|---|---|---|---|",
+        "| trace | best heuristic | its slowdown | trained | ahead by | 99% of waits, h | longest wait, h | shipped |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, found in figures.items():
-        best, policy = found["best"], f"learned-{name}"
-        rows, gap = found["slowdown"], found["slowdown"][found["best"]]["ahead"]
-        cells = [name, f"`{best}`", f"{rows[best]['mean']:,.2f}", f"{rows[policy]['mean']:,.2f}"]
-        cells.append(f"{gap['mean']:+.2f} [{gap['low']:+.2f}, {gap['high']:+.2f}]")
-        for text in WAITS.values():
-            wait = found["waits"][text]
-            gap = wait["ahead"]
-            cells.append(f"{wait[best]:,.1f} → {wait[policy]:,.1f} [{-gap['high']:+.1f}, {-gap['low']:+.1f}]")
+        best, ours = found["policies"][found["best"]], found["policies"]["trained"]
+        cells = [name, f"`{found['best']}`", f"{best[SLOWDOWN]['mean']:,.2f}", f"{ours[SLOWDOWN]['mean']:,.2f}"]
+        cells.append(precise(best[SLOWDOWN]["ahead"]))
+        for metric in WAITS:
+            cells.append(f"{best[metric]['mean']:,.2f} → {ours[metric]['mean']:,.2f}, {precise(best[metric]['ahead'])}")
+        cells.append("yes" if found["shipped"] else "no")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def trace_tables(figures: dict[str, Any]) -> str:
+    """Return a table per trace: every policy, the least slowdown first."""
+    lines = []
+    for name, found in figures.items():
+        lines += [f"### {name}", "", "| policy | slowdown | trained ahead by | 99% of waits, h | longest wait, h |"]
+        lines.append("|---|---|---|---|---|")
+        for policy, row in sorted(found["policies"].items(), key=lambda item: item[1][SLOWDOWN]["mean"]):
+            gap = "" if policy == "trained" else precise(row[SLOWDOWN]["ahead"])
+            label = "**trained**" if policy == "trained" else f"`{policy}`"
+            waits = " | ".join(f"{row[metric]['mean']:,.2f}" for metric in WAITS)
+            lines.append(f"| {label} | {row[SLOWDOWN]['mean']:,.2f} | {gap} | {waits} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def precise(gap: dict[str, float]) -> str:
+    """Return a difference with its interval as text."""
+    return f"{gap['mean']:+.2f} [{gap['low']:+.2f}, {gap['high']:+.2f}]"
 
 
 def mixtures(episodes: int) -> dict[str, dict[str, float]]:
     """Return slowdown, energy and fairness of heuristics and of the policies trained for mixtures of them."""
     scenario: Any = slipstream.load(MIXED)
-    players = [*(one for one in names("cluster") if one not in INTERRUPTING and one != "power-aware"), *CAPPED]
+    players: list[Any] = [one for one in names("cluster") if one not in INTERRUPTING and one != "power-aware"]
+    players += [f"power-aware({bound:g})" for bound in BOUNDS] + [frugal(bound) for bound in BOUNDS]
     players += [one for one in shipped("cluster") if one.startswith("learned-mix")]
     points = {}
     for one in players:
         found = slipstream.evaluate(scenario, one, episodes, SEED)
-        points[one] = {metric: found.mean(metric) for metric in OBJECTIVES}
+        points[found.policy] = {metric: found.mean(metric) for metric in OBJECTIVES}
     front = front_of([tuple(point.values()) for point in points.values()], OBJECTIVES)
-    for place, (_, point) in enumerate(points.items()):
+    for place, point in enumerate(points.values()):
         point["beaten by none"] = float(place in front)
     return points
+
+
+def mixture_table(points: dict[str, dict[str, float]]) -> str:
+    """Return slowdown, energy and fairness of every policy, as a table."""
+    lines = [
+        "| policy | slowdown | energy, kWh | Jain's index | beaten by none in all three |",
+        "|---|---|---|---|---|",
+    ]
+    for name, point in sorted(points.items(), key=lambda item: item[1]["slowdown_mean"]):
+        figures = f"{point['slowdown_mean']:,.2f} | {point['energy_kwh']:,.1f} | {point['jain_users']:.3f}"
+        lines.append(f"| `{name}` | {figures} | {'yes' if point['beaten by none'] else ''} |")
+    return "\n".join(lines)
+
+
+def dominated(points: dict[str, dict[str, float]]) -> dict[str, list[str]]:
+    """Return, for every bound of power-aware over SJF, the trained policies that are better in all three."""
+
+    def costs(name: str) -> np.ndarray:
+        return np.array([points[name]["slowdown_mean"], points[name]["energy_kwh"], -points[name]["jain_users"]])
+
+    trained = [one for one in points if one.startswith("learned-mix")]
+    return {
+        name: [one for one in trained if (costs(one) < costs(name)).all()]
+        for name in points
+        if name.startswith("power-aware-sjf")
+    }
+
+
+def domination_table(found: dict[str, list[str]]) -> str:
+    """Return who dominates power-aware over SJF, as a table."""
+    lines = ["| power-aware over SJF, bound | trained policies better in all three |", "|---|---|"]
+    for name, better in found.items():
+        lines.append(f"| `{name}` | {len(better)}: {', '.join(f'`{one}`' for one in better) or 'none'} |")
+    return "\n".join(lines)
+
+
+def train(name: str, data: Path | None, settings: SearchSettings, out: Path, command: str) -> None:
+    """Train the policy of a trace, or of a mixture."""
+    if name in WEIGHTS:
+        scenario: Any = slipstream.load(MIXED)
+        scorer, weights = Scorer(settings.mixtures, MORE), WEIGHTS[name]
+        parts = [Mixed(scenario, space, count, weights) for space, count in settings.parts]
+        search = Search([scenario], scorer, settings, *parts)
+        search.run(frugal_start(scorer, search.rng), out, command)
+        return
+    if data is None:
+        raise SystemExit("--data: expected the folder of the traces")
+    scenarios: list[Any] = [slipstream.load(TRACES[one].training(one, data)) for one in POLICIES[name]]
+    windows = [Slowdowns(scenario, "train", settings.pool) for scenario in scenarios]
+    held_out = [
+        Slowdowns(scenario, "eval", settings.held_out).judged_as(seen)
+        for scenario, seen in zip(scenarios, windows, strict=True)
+    ]
+    search = Search(scenarios, Scorer(settings.mixtures), settings, Several(windows), Several(held_out))
+    search.run(search.start(), out, command)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", type=Path, help="put the tables into this page")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the traces")
+    parser.add_argument("--data", type=Path, help="folder of the traces; without it, mixtures only")
     parser.add_argument("--scenarios", type=Path, help="only write the scenarios to train on into this folder")
+    parser.add_argument(
+        "--train", choices=[*POLICIES, *WEIGHTS], help="train the policy of some traces, or of a mixture"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/cluster"), help="folder of the training")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=NUMBER", help="a setting of the training")
     parser.add_argument("--episodes", type=int, default=100, help="test windows of a trace")
+    parser.add_argument("--runs", type=Path, help="folder of trainings by trace, for policies that the package has not")
     parser.add_argument("--traces", default=",".join(TRACES), help="which of them")
+    parser.add_argument("--picture", type=Path, help="draw slowdown, energy and fairness into this HTML file")
     chosen = parser.parse_args()
-    listed = [name for name in chosen.traces.split(",") if name]
+    if chosen.train is not None:
+        command = " ".join(["python benchmarks/cluster_policies.py", *sys.argv[1:]])
+        changes = dict(one.split("=") for one in chosen.set)
+        settings = replace(
+            SearchSettings(), **{key: type(getattr(SearchSettings, key))(text) for key, text in changes.items()}
+        )
+        train(chosen.train, chosen.data, settings, chosen.out, command)
+        return
+    listed = [name for name in chosen.traces.split(",") if name] if chosen.data is not None else []
     if chosen.scenarios is not None:
         chosen.scenarios.mkdir(parents=True, exist_ok=True)
         for name in listed:
@@ -150,15 +255,19 @@ def main() -> None:
         return
     figures: dict[str, Any] = {"traces": {}}
     for name in listed:
-        if f"learned-{name}" in shipped("cluster"):
-            figures["traces"][name] = at_home(name, chosen.data, chosen.episodes)
+        folder = trained(name, chosen.runs)
+        if folder is not None:
+            figures["traces"][name] = at_home(name, chosen.data, chosen.episodes, folder)
             print(f"{name}: done", file=sys.stderr)
     figures["mixtures"] = mixtures(chosen.episodes)
-    slowdowns = {name: found["slowdown"] for name, found in figures["traces"].items()}
+    figures["dominated"] = dominated(figures["mixtures"])
+    if chosen.picture is not None:
+        draw(figures["mixtures"], chosen.picture)
     tables = {
         "verdicts": verdicts(figures["traces"]),
-        "at-home": rival_tables(slowdowns, "mean bounded slowdown", "bounded slowdown"),
-        "mixtures": plain_table("policy", figures["mixtures"]),
+        "at-home": trace_tables(figures["traces"]),
+        "mixtures": mixture_table(figures["mixtures"]),
+        "dominated": domination_table(figures["dominated"]),
         "commands": commands("cluster"),
     }
     publish(figures, tables, chosen.json, chosen.write)
