@@ -29,7 +29,6 @@ WEIGHTS = {
     "mix-slowdown": (1.0, 0.1, 0.1),
     "mix-energy": (0.1, 1.0, 0.1),
     "mix-fairness": (0.1, 0.1, 1.0),
-    "mix-frugal": (1.0, 1.0, 0.1),
 }
 """How much slowdown, energy and fairness count."""
 MORE = {"time_factor": 0.1, "added_power": 0.5, "user_share": 0.1, "user_jobs": 0.3}
@@ -84,19 +83,17 @@ def costs_of(found: np.ndarray) -> np.ndarray:
     return np.array([slowdown, energy, 1.0 - jain])
 
 
-def frugal_start(scorer: Scorer, rng: np.random.Generator) -> np.ndarray:
+def frugal_start(scorer: Scorer) -> np.ndarray:
     """Return numbers with which the network is much like frugal SJF.
 
-    A mixture that rises with the time factor and then no more, and a weight against it, make a cap between the
-    extremes the best one for every job.
+    The second bar is at the time factor that frugal SJF bears: below it slower caps are better, above it worse.
     """
-    parts = scorer.start(SUMS["sjf"], rng)
-    factor = list(scorer.scales).index("time_factor")
-    parts["mix"][0], parts["mix_machine"][0] = 0.0, 0.0
-    parts["mix"][0, factor], parts["mix_bias"][0, 0] = 1.0, -10.5
+    parts = scorer.start(SUMS["sjf"])
+    parts["bars"][1] = scorer.row({"time_factor": 10.0})
+    parts["bars_bias"][0, 1] = -11.0
     for head in HEADS:
-        parts[f"{head}_mix"][0, 0] = 0.3
-        parts[head][0, factor] = -0.1
+        parts[head][0] += scorer.row({"time_factor": 2.0})
+        parts[f"{head}_bars"][0] = (0.0, -1.0)
     return flat(parts)
 
 

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 from cluster_front import MORE, OBJECTIVES, WEIGHTS, Mixed, draw, frugal, frugal_start
-from cluster_search import Scorer, Search, SearchSettings, Several, Slowdowns
+from cluster_search import Scorer, Search, SearchSettings, Slowdowns
 from tables import ahead, commands, publish
 
 import slipstream
+from slipstream.cluster.arrivals import workload_of
 from slipstream.policies import names
 from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 from slipstream.report.charts import front_of
@@ -53,6 +54,11 @@ class Trace:
     """Of a window."""
     shown: int = 256
     """Waiting jobs that a trained policy sees; heuristics see all."""
+    deals: int = 0
+    """How often the jobs of the first part are dealt to its submit times anew, to train on; 0: it is taken as it is.
+
+    Only for traces that were drawn from a model in which jobs do not depend on when they come, and that are short.
+    """
 
     def scenario(self, name: str, data: Path, part: dict[str, int], held_out: float) -> dict[str, Any]:
         """Return the scenario of a part of the trace."""
@@ -69,8 +75,11 @@ class Trace:
         }
 
     def training(self, name: str, data: Path) -> dict[str, Any]:
-        """Return the scenario to train on: the first part, its last quarter held out for choosing among policies."""
-        return self.scenario(name, data, {"most_jobs": self.cut}, 0.25)
+        """Return the scenario to train on: the first part, its last quarter held out for choosing among policies.
+
+        Where training plays deals of it, it is all held out in its own order.
+        """
+        return self.scenario(name, data, {"most_jobs": self.cut}, 0.0 if self.deals else 0.25)
 
     def test(self, name: str, data: Path) -> dict[str, Any]:
         """Return the scenario to test on: windows of the second part."""
@@ -78,22 +87,19 @@ class Trace:
 
 
 TRACES = {
-    "lublin-1": Trace("swf", "swf/lublin_256.swf", 32, 8, 6_000, 256),
-    "lublin-2": Trace("swf", "swf/lublin_256_new2", 32, 8, 6_000, 256),
+    "lublin-1": Trace("swf", "swf/lublin_256.swf", 32, 8, 6_000, 256, deals=8),
+    "lublin-2": Trace("swf", "swf/lublin_256_new2", 32, 8, 6_000, 256, deals=8),
     "philly": Trace("philly", "philly/philly.csv", 8, 8, 49_000, 256),
     "ricc": Trace("swf", "swf/RICC-2010-2.swf.gz", 1024, 8, 268_000, 1024, 128),
 }
-POLICIES = {"lublin": ("lublin-1", "lublin-2"), "philly": ("philly",), "ricc": ("ricc",)}
-"""What policies are trained on."""
 
 
 def trained(name: str, runs: Path | None) -> Path | None:
     """Return where the trained policy of a trace is: in the package or, where it did not hold up, among trainings."""
-    policy = next(one for one, traces in POLICIES.items() if name in traces)
-    shipped_one = shipped("cluster").get(f"learned-{policy}")
+    shipped_one = shipped("cluster").get(f"learned-{name}")
     if shipped_one is not None or runs is None:
         return shipped_one
-    folder = runs / policy / "best"
+    folder = runs / name / "best"
     return folder if is_policy_folder(str(folder)) else None
 
 
@@ -205,21 +211,42 @@ def train(name: str, data: Path | None, settings: SearchSettings, out: Path, com
     """Train the policy of a trace, or of a mixture."""
     if name in WEIGHTS:
         scenario: Any = slipstream.load(MIXED)
-        scorer, weights = Scorer(settings.mixtures, MORE), WEIGHTS[name]
+        scorer, weights = Scorer(2, MORE), WEIGHTS[name]
         parts = [Mixed(scenario, space, count, weights) for space, count in settings.parts]
-        search = Search([scenario], scorer, settings, *parts)
-        search.run(frugal_start(scorer, search.rng), out, command)
+        search = Search(scenario, scorer, settings, *parts)
+        search.run(frugal_start(scorer), out, command)
         return
     if data is None:
         raise SystemExit("--data: expected the folder of the traces")
-    scenarios: list[Any] = [slipstream.load(TRACES[one].training(one, data)) for one in POLICIES[name]]
-    windows = [Slowdowns(scenario, "train", settings.pool) for scenario in scenarios]
-    held_out = [
-        Slowdowns(scenario, "eval", settings.held_out).judged_as(seen)
-        for scenario, seen in zip(scenarios, windows, strict=True)
-    ]
-    search = Search(scenarios, Scorer(settings.mixtures), settings, Several(windows), Several(held_out))
+    trace = TRACES[name]
+    scenario = slipstream.load(trace.training(name, data))
+    played = dealt(scenario, trace, out, settings.seed) if trace.deals else scenario
+    windows = Slowdowns(played, "train", settings.pool)
+    held_out = Slowdowns(scenario, "eval", settings.held_out).judged_as(windows)
+    search = Search(scenario, Scorer(2), settings, windows, held_out)
     search.run(search.start(), out, command)
+
+
+def dealt(scenario: Any, trace: Trace, out: Path, seed: int) -> Any:
+    """Return the scenario with its jobs dealt to their submit times anew, again and again."""
+    workload = workload_of(scenario)
+    submit_s = workload.submit // 10**9
+    length_s = int(submit_s[-1] - submit_s[0] + np.diff(submit_s).mean())
+    rng = np.random.default_rng(seed)
+    lines = []
+    for deal in range(trace.deals):
+        for time_s, job in zip(
+            (submit_s + deal * length_s).tolist(), rng.permutation(len(workload)).tolist(), strict=True
+        ):
+            run_s, requested_s = workload.run[job] // 10**9, workload.requested[job] // 10**9
+            gpus = workload.gpus[job]
+            lines.append(f"{len(lines) + 1} {time_s} -1 {run_s} {gpus} -1 -1 {gpus} {requested_s} -1 1 1 1 1 1 1 -1 -1")
+    out.mkdir(parents=True, exist_ok=True)
+    path = (out / "dealt.swf").resolve()
+    path.write_text("\n".join(lines) + "\n")
+    data = scenario.model_dump(mode="json")
+    jobs = {"kind": "swf", "path": str(path)}
+    return slipstream.load({**data, "jobs": jobs})
 
 
 def main() -> None:
@@ -228,9 +255,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="put the tables into this page")
     parser.add_argument("--data", type=Path, help="folder of the traces; without it, mixtures only")
     parser.add_argument("--scenarios", type=Path, help="only write the scenarios to train on into this folder")
-    parser.add_argument(
-        "--train", choices=[*POLICIES, *WEIGHTS], help="train the policy of some traces, or of a mixture"
-    )
+    parser.add_argument("--train", choices=[*TRACES, *WEIGHTS], help="train the policy of a trace, or of a mixture")
     parser.add_argument("--out", type=Path, default=Path("runs/cluster"), help="folder of the training")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=NUMBER", help="a setting of the training")
     parser.add_argument("--episodes", type=int, default=100, help="test windows of a trace")
@@ -239,7 +264,9 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw slowdown, energy and fairness into this HTML file")
     chosen = parser.parse_args()
     if chosen.train is not None:
-        command = " ".join(["python benchmarks/cluster_policies.py", *sys.argv[1:]])
+        needs = "" if chosen.train in WEIGHTS else " --data FOLDER"
+        sets = "".join(f" --set {one}" for one in chosen.set)
+        command = f"python benchmarks/cluster_policies.py --train {chosen.train}{needs}{sets}"
         changes = dict(one.split("=") for one in chosen.set)
         settings = replace(
             SearchSettings(), **{key: type(getattr(SearchSettings, key))(text) for key, text in changes.items()}
