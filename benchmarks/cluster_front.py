@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cluster_search import HEADS, SUMS, Scorer, Windows, flat
+from cluster_search import Scorer, Windows
 
 from slipstream.cluster import orders
 from slipstream.cluster.features import ADDED_POWER, JOB, PARAMETER, ROWS, START, TIME_FACTOR
@@ -31,8 +31,6 @@ WEIGHTS = {
     "mix-fairness": (0.1, 0.1, 1.0),
 }
 """How much slowdown, energy and fairness count."""
-MORE = {"time_factor": 0.1, "added_power": 0.5, "user_share": 0.1, "user_jobs": 0.3}
-"""Further columns that the network looks at."""
 
 
 def frugal_sjf(globals_row, rows, mask):  # type: ignore[no-untyped-def]
@@ -83,18 +81,21 @@ def costs_of(found: np.ndarray) -> np.ndarray:
     return np.array([slowdown, energy, 1.0 - jain])
 
 
-def frugal_start(scorer: Scorer) -> np.ndarray:
-    """Return numbers with which the network is much like frugal SJF.
+class FrugalScorer(Scorer):
+    """The network with a bar more: slower caps are better up to a time factor, and worse beyond it."""
 
-    The second bar is at the time factor that frugal SJF bears: below it slower caps are better, above it worse.
-    """
-    parts = scorer.start(SUMS["sjf"])
-    parts["bars"][1] = scorer.row({"time_factor": 10.0})
-    parts["bars_bias"][0, 1] = -11.0
-    for head in HEADS:
-        parts[head][0] += scorer.row({"time_factor": 2.0})
-        parts[f"{head}_bars"][0] = (0.0, -1.0)
-    return flat(parts)
+    def __init__(self) -> None:
+        super().__init__("sjf")
+        self.knobs |= {"height": (0.0, 0.7), "bound": (1.1, 0.05), "user_share": (0.0, 2.0), "user_jobs": (0.0, 0.3)}
+
+    def heads(self, knobs: dict[str, float]) -> dict[str, dict[str, float]]:
+        """Return the weights of the columns, for each head."""
+        users = {name: knobs[name] for name in ("user_share", "user_jobs")}
+        return {head: {**weights, **users, "time_factor": 3.0} for head, weights in super().heads(knobs).items()}
+
+    def bars(self, knobs: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
+        """Return the bars."""
+        return [*super().bars(knobs), ({"time_factor": 1.0}, -knobs["bound"], -20.0)]
 
 
 def draw(points: dict[str, dict[str, float]], path: Path) -> None:

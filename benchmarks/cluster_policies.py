@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cluster_front import MORE, OBJECTIVES, WEIGHTS, Mixed, draw, frugal, frugal_start
+from cluster_front import OBJECTIVES, WEIGHTS, FrugalScorer, Mixed, draw, frugal
 from cluster_search import Scorer, Search, SearchSettings, Slowdowns
 from tables import ahead, commands, publish
 
@@ -211,10 +211,10 @@ def train(name: str, data: Path | None, settings: SearchSettings, out: Path, com
     """Train the policy of a trace, or of a mixture."""
     if name in WEIGHTS:
         scenario: Any = slipstream.load(MIXED)
-        scorer, weights = Scorer(2, MORE), WEIGHTS[name]
+        weights = WEIGHTS[name]
         parts = [Mixed(scenario, space, count, weights) for space, count in settings.parts]
-        search = Search(scenario, scorer, settings, *parts)
-        search.run(frugal_start(scorer), out, command)
+        search = Search(scenario, FrugalScorer(), settings, *parts)
+        search.run(out, command)
         return
     if data is None:
         raise SystemExit("--data: expected the folder of the traces")
@@ -223,8 +223,9 @@ def train(name: str, data: Path | None, settings: SearchSettings, out: Path, com
     played = dealt(scenario, trace, out, settings.seed) if trace.deals else scenario
     windows = Slowdowns(played, "train", settings.pool)
     held_out = Slowdowns(scenario, "eval", settings.held_out).judged_as(windows)
-    search = Search(scenario, Scorer(2), settings, windows, held_out)
-    search.run(search.start(), out, command)
+    search = Search(scenario, Scorer(), settings, windows, held_out)
+    search.begin()
+    search.run(out, command)
 
 
 def dealt(scenario: Any, trace: Trace, out: Path, seed: int) -> Any:

@@ -1,10 +1,11 @@
 """How the trained policies of the cluster family are made: evolution of a small network that scores rows.
 
 The network has two heads: one says who comes first, the other who passes a job that is reserved. Each is a weighted sum
-of a row's columns, as many heuristics are, less what the row exceeds a bar by, which is another such sum. At first the
-bar holds back long jobs that would leave hardly any GPU free, so that short ones that come later find room. It does
-not see how much of a window is to come, so that it cannot tell when the window ends. What it costs in windows of
-training decides how it goes on; what it costs there and in held-out ones, which network is kept.
+of a row's columns, as many heuristics are, less what the row exceeds a bar by: the bar holds back long jobs that would
+leave hardly any GPU free, so that short ones that come later find room. Few numbers are searched for (`KNOBS`), since
+traces are short and slowdowns hang on a few jobs. The network does not see how much of a window is to come, so that it
+cannot tell when the window ends. What it costs in windows of training decides how it goes on; what it costs there and
+in held-out ones, which network is kept.
 """
 
 from __future__ import annotations
@@ -29,110 +30,87 @@ from slipstream.policies.learned import save_policy
 from slipstream.policies.operations import Operation
 from slipstream.scenario import digest
 
-COLUMNS = {
-    "gpus_share": 0.2,
-    "expected": 5.0,
-    "log_expected": 1.0,
-    "log_area": 1.0,
-    "waited": 10.0,
-    "log_waited": 1.0,
-    "log_slowdown": 1.0,
-    "fits": 1.0,
-    "leaves_share": 0.3,
-    "before_shadow": 1.0,
-    "rank": 0.3,
-    "wait": 10.0,
-}
-"""Columns of a row that the network looks at, and about how far each varies."""
-MACHINE = {
-    "free_share": 0.3,
-    "waiting": 0.3,
-    "waiting_gpus": 5.0,
-    "reserved_share": 0.3,
-    "shadow_in": 3.0,
-    "extra_share": 0.3,
-}
-"""Columns of the whole machine that go into bars."""
 HEADS = ("first", "passing")
 SUMS = {
-    "sjf": {"log_expected": -1.0},
-    "saf": {"log_area": -1.0},
-    "wfp3": {"log_waited": 1.0, "log_expected": -1.33, "log_area": 0.33},
-    "unicep": {"log_waited": 1.0, "log_expected": -0.6, "log_area": -0.4},
+    "sjf": {"log_expected": -1.0, "log_area": 0.0, "log_waited": 0.0},
+    "saf": {"log_expected": 0.0, "log_area": -1.0, "log_waited": 0.0},
+    "wfp3": {"log_expected": -1.33, "log_area": 0.33, "log_waited": 1.0},
+    "unicep": {"log_expected": -0.6, "log_area": -0.4, "log_waited": 1.0},
 }
 """Heuristics as weighted sums: logarithms of their scores, those of `unicep` nearly."""
-BAR = {"log_expected": 0.6, "leaves_share": -12.0, "waited": -0.06, "fits": 6.0}
-BARRED_FROM_S, LEAST_FREE = 1000.0, 0.03
-"""The bar at first: who takes so long, and would leave less than this share of the GPUs free, had better wait."""
-HEIGHT, WAIT = -1.0, -9.0
-"""What counts against a job beyond the bar, and the score of waiting."""
+BAR = {"log_expected": 0.6, "leaves_share": -12.0, "fits": 6.0}
+"""How much longer jobs, and those that leave fewer GPUs free, rise above the bar; who does not fit never does."""
+WAIT = -9.0
+"""The score of waiting: below that of jobs that keep below the bar."""
+KNOBS = {
+    "log_expected": (0.0, 0.3),
+    "log_area": (0.0, 0.3),
+    "log_waited": (0.0, 0.3),
+    "passing_log_expected": (0.0, 0.3),
+    "passing_log_waited": (0.0, 0.3),
+    "barred_from": (3.0, 0.5),
+    "least_free": (0.03, 0.03),
+    "relief": (0.06, 0.04),
+    "height": (1.0, 0.7),
+}
+"""Where each number is at first, and about how far it may lie from there.
+
+Weights of columns, beside those of the heuristic that it begins as, those of the second head on top of the first's; the
+time from which jobs are barred, as a logarithm, and the share of the GPUs that these have to leave free; by how much an
+hour of waiting lowers a job towards the bar; and how much counts what is above it.
+"""
 
 
 class Scorer:
-    """The network, as a vector of numbers and as a policy."""
+    """The network, as some numbers and as a policy."""
 
-    def __init__(self, bars: int, more: dict[str, float] | None = None) -> None:
-        """`more`: further columns, and how far they vary."""
-        self.bars, self.scales = bars, {**COLUMNS, **(more or {})}
+    def __init__(self, rule: str = "saf") -> None:
+        self.rule, self.knobs = rule, dict(KNOBS)
         family = FAMILIES["cluster"]
         self.columns = family.candidate_features.observed.names
         self.machine = family.global_features.observed.names
-        self.shapes = {
-            "first": (1, len(self.scales)),
-            "passing": (1, len(self.scales)),
-            "bars": (bars, len(self.scales)),
-            "bars_machine": (bars, len(MACHINE)),
-            "bars_bias": (1, bars),
-            "first_bars": (1, bars),
-            "passing_bars": (1, bars),
-        }
 
-    def start(self, sums: dict[str, float]) -> dict[str, np.ndarray]:
-        """Return the parts with which both heads are a sum of columns, and the first bar keeps some GPUs free."""
-        parts = {name: np.zeros(shape) for name, shape in self.shapes.items()}
-        for head in HEADS:
-            parts[head][0] = self.row({**sums, "wait": WAIT})
-            parts[f"{head}_bars"][0, 0] = HEIGHT
-        parts["bars"][0] = self.row(BAR)
-        parts["bars_bias"][0, 0] = -BAR["fits"] - BAR["log_expected"] * np.log10(BARRED_FROM_S)
-        parts["bars_bias"][0, 0] -= BAR["leaves_share"] * LEAST_FREE
-        return parts
+    def values(self, numbers: np.ndarray) -> dict[str, float]:
+        """Return the knobs by name."""
+        pairs = zip(self.knobs.items(), numbers.tolist(), strict=True)
+        return {name: start + far * number for (name, (start, far)), number in pairs}
 
-    def row(self, weights: dict[str, float]) -> np.ndarray:
-        """Return weights of columns as numbers that vary about as much as each other."""
-        return np.array([weights.get(name, 0.0) * scale for name, scale in self.scales.items()])
+    def heads(self, knobs: dict[str, float]) -> dict[str, dict[str, float]]:
+        """Return the weights of the columns, for each head."""
+        first = {name: weight + knobs[name] for name, weight in SUMS[self.rule].items()}
+        passing = {name: weight + knobs.get(f"passing_{name}", 0.0) for name, weight in first.items()}
+        return {"first": {**first, "wait": WAIT}, "passing": {**passing, "wait": WAIT}}
+
+    def bars(self, knobs: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
+        """Return the bars: weights of the columns, what is added, and how much counts what is above."""
+        added = -BAR["fits"] - BAR["log_expected"] * knobs["barred_from"] - BAR["leaves_share"] * knobs["least_free"]
+        return [({**BAR, "waited": -max(0.0, knobs["relief"])}, added, -max(0.0, knobs["height"]))]
 
     def policy(self, numbers: np.ndarray) -> CompiledPolicy:
         """Return the policy of some numbers."""
-        return CompiledPolicy("candidate", "cluster", self.operations, self._tensors(numbers))
-
-    def _tensors(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the weights of the network."""
-        parts, place = {}, 0
-        for name, shape in self.shapes.items():
-            parts[name] = numbers[place : place + int(np.prod(shape))].reshape(shape)
-            place += int(np.prod(shape))
+        knobs = self.values(numbers)
+        bars = self.bars(knobs)
         found = {
             "reserved": np.array([float(name == "reserved") for name in self.machine]),
             "nothing": np.zeros(1),
             "value.weight": np.zeros((1, len(self.machine))),
-            "bars.weight": _spread(parts["bars"], self.scales, self.columns),
-            "bars.bias": parts["bars_bias"][0],
-            "bars_machine.weight": _spread(parts["bars_machine"], MACHINE, self.machine),
-            "bars_machine.bias": np.zeros(self.bars),
+            "bars.weight": np.array([self._row(weights) for weights, _, _ in bars]),
+            "bars.bias": np.array([added for _, added, _ in bars]),
         }
-        for head in HEADS:
-            found[f"{head}.weight"] = _spread(parts[head], self.scales, self.columns)
-            found[f"{head}_bars.weight"] = parts[f"{head}_bars"]
-        return {name: np.asarray(tensor, np.float32) for name, tensor in found.items()}
+        for head, weights in self.heads(knobs).items():
+            found[f"{head}.weight"] = self._row(weights)[None]
+            found[f"{head}_bars.weight"] = np.array([[height for _, _, height in bars]])
+        tensors = {name: np.asarray(tensor, np.float32) for name, tensor in found.items()}
+        return CompiledPolicy("candidate", "cluster", self.operations, tensors)
+
+    def _row(self, weights: dict[str, float]) -> np.ndarray:
+        return np.array([weights.get(name, 0.0) for name in self.columns])
 
     @property
     def operations(self) -> list[Operation]:
         """The network as operations."""
         return [
-            Operation("linear", "globals", "machine", "bars_machine.weight", "bars_machine.bias"),
             Operation("linear", "rows", "above", "bars.weight", "bars.bias"),
-            Operation("add", "machine", "above"),
             Operation("relu", "above", "above"),
             Operation("linear", "rows", "logits", "first.weight", "nothing"),
             Operation("linear", "above", "first", "first_bars.weight", "nothing"),
@@ -143,14 +121,6 @@ class Scorer:
             Operation("switch", "passing", "logits", "reserved"),
             Operation("linear", "globals", "value", "value.weight", "nothing"),
         ]
-
-
-def _spread(weights: np.ndarray, scales: dict[str, float], names: list[str]) -> np.ndarray:
-    """Return weights of some columns as weights of all, by how far each varies."""
-    spread = np.zeros((len(weights), len(names)))
-    for place, (name, scale) in enumerate(scales.items()):
-        spread[:, names.index(name)] = weights[:, place] / scale
-    return spread
 
 
 # What windows cost
@@ -236,16 +206,16 @@ class Slowdowns(Windows):
 class SearchSettings:
     """How a policy is searched for."""
 
-    generations: int = 150
-    pool: int = 400
+    generations: int = 16
+    pool: int = 200
     """Windows of training."""
-    windows: int = 32
+    windows: int = 60
     """Those of them that the samples of a generation play, all the same."""
     held_out: int = 60
     """Windows by which, with half of those of training, the best is picked."""
-    evaluate_every: int = 10
+    evaluate_every: int = 4
     """Generations between two looks at these."""
-    spread: float = 0.25
+    spread: float = 0.5
     """Deviation of the samples at first."""
     seed: int = 0
 
@@ -270,13 +240,18 @@ class Search:
         self.windows, self.held_out = windows, held_out
         self.rng = np.random.default_rng(settings.seed)
 
+    def begin(self) -> None:
+        """Begin as the heuristic that costs least in training."""
+        costs = {}
+        for rule in SUMS:
+            self.scorer.rule = rule
+            costs[rule], _ = self.cost(self.windows, self.start, self.settings.pool)
+        self.scorer.rule = min(costs, key=lambda rule: costs[rule])
+
+    @property
     def start(self) -> np.ndarray:
-        """Return the numbers of the heuristic that costs least in training."""
-        found = []
-        for sums in SUMS.values():
-            numbers = flat(self.scorer.start(sums))
-            found.append((self.cost(self.windows, numbers, self.settings.pool)[0], numbers))
-        return min(found, key=lambda one: one[0])[1]
+        """The numbers to begin with."""
+        return np.zeros(len(self.scorer.knobs))
 
     def cost(self, windows: Windows, numbers: np.ndarray, count: int) -> tuple[float, np.ndarray]:
         """Return what some numbers cost in the first windows, and the means of their figures."""
@@ -284,10 +259,10 @@ class Search:
         found = windows.play(self.scorer.policy(numbers), places)
         return windows.cost(found, places), found.mean(axis=0)
 
-    def run(self, start: np.ndarray, out: Path, command: str) -> None:
+    def run(self, out: Path, command: str) -> None:
         """Train; the folder gets the network that costs least, and a line per look at the held-out windows."""
         settings, windows, began = self.settings, self.windows, perf_counter()
-        evolution = Evolution(start, settings.spread, settings.seed)
+        evolution = Evolution(self.start, settings.spread, settings.seed)
         out.mkdir(parents=True, exist_ok=True)
         least = np.inf
         for generation in range(settings.generations + 1):
@@ -322,15 +297,10 @@ class Search:
             "scenario_digest": digest(self.scenario),
             "command": command,
             "version": slipstream.__version__,
-            "settings": vars(self.settings),
+            "settings": vars(self.settings) | {"rule": self.scorer.rule, "knobs": self.scorer.values(numbers)},
             "algorithm": "evolution",
             "steps": line["steps"],
             "held_out": line,
         }
         policy = self.scorer.policy(numbers)
         save_policy(folder, "cluster", policy.operations, policy.tensors, about)
-
-
-def flat(parts: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the parts as one vector."""
-    return np.concatenate([part.reshape(-1) for part in parts.values()])

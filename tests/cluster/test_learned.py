@@ -27,7 +27,7 @@ def test_it_cannot_tell_when_a_window_ends(name: str) -> None:
     names = FAMILIES["cluster"].global_features.observed.names
     blind = [names.index(column) for column in OF_WINDOWS]
     tensors = load_policy(shipped("cluster")[name]).tensors
-    for weight in ("reserved", "bars_machine.weight", "value.weight"):
+    for weight in ("reserved", "value.weight"):
         assert not np.any(tensors[weight][..., blind])
 
 
