@@ -27,9 +27,10 @@ from tables import ahead, commands, publish
 
 import slipstream
 from slipstream.cluster.arrivals import workload_of
+from slipstream.evaluation import Evaluation
 from slipstream.policies import names
 from slipstream.policies.learned import is_policy_folder, load_policy, shipped
-from slipstream.report.charts import front_of
+from slipstream.report.charts import front_of, lower_is_better
 
 SEED, SLOWDOWN = 10_000, "slowdown_mean"
 INTERRUPTING = ("srtf", "srsf", "las", "tiresias-2q", "max-min")
@@ -157,16 +158,19 @@ def precise(gap: dict[str, float]) -> str:
     return f"{gap['mean']:+.2f} [{gap['low']:+.2f}, {gap['high']:+.2f}]"
 
 
-def mixtures(episodes: int) -> dict[str, dict[str, float]]:
-    """Return slowdown, energy and fairness of heuristics and of the policies trained for mixtures of them."""
+def mixtures(episodes: int) -> dict[str, Evaluation]:
+    """Return how heuristics, and the policies trained for mixtures of slowdown, energy and fairness, play."""
     scenario: Any = slipstream.load(MIXED)
     players: list[Any] = [one for one in names("cluster") if one not in INTERRUPTING and one != "power-aware"]
     players += [f"power-aware({bound:g})" for bound in BOUNDS] + [frugal(bound) for bound in BOUNDS]
     players += [one for one in shipped("cluster") if one.startswith("learned-mix")]
-    points = {}
-    for one in players:
-        found = slipstream.evaluate(scenario, one, episodes, SEED)
-        points[found.policy] = {metric: found.mean(metric) for metric in OBJECTIVES}
+    played = [slipstream.evaluate(scenario, one, episodes, SEED) for one in players]
+    return {one.policy: one for one in played}
+
+
+def points_of(played: dict[str, Evaluation]) -> dict[str, dict[str, float]]:
+    """Return slowdown, energy and fairness of every policy, and whether it is on the front."""
+    points = {name: {metric: one.mean(metric) for metric in OBJECTIVES} for name, one in played.items()}
     front = front_of([tuple(point.values()) for point in points.values()], OBJECTIVES)
     for place, point in enumerate(points.values()):
         point["beaten by none"] = float(place in front)
@@ -180,30 +184,37 @@ def mixture_table(points: dict[str, dict[str, float]]) -> str:
         "|---|---|---|---|---|",
     ]
     for name, point in sorted(points.items(), key=lambda item: item[1]["slowdown_mean"]):
-        figures = f"{point['slowdown_mean']:,.2f} | {point['energy_kwh']:,.1f} | {point['jain_users']:.3f}"
+        figures = f"{point['slowdown_mean']:,.3f} | {point['energy_kwh']:,.1f} | {point['jain_users']:.3f}"
         lines.append(f"| `{name}` | {figures} | {'yes' if point['beaten by none'] else ''} |")
     return "\n".join(lines)
 
 
-def dominated(points: dict[str, dict[str, float]]) -> dict[str, list[str]]:
-    """Return, for every bound of power-aware over SJF, the trained policies that are better in all three."""
-
-    def costs(name: str) -> np.ndarray:
-        return np.array([points[name]["slowdown_mean"], points[name]["energy_kwh"], -points[name]["jain_users"]])
-
-    trained = [one for one in points if one.startswith("learned-mix")]
+def dominated(played: dict[str, Evaluation]) -> dict[str, dict[str, Any]]:
+    """Return, for every bound of power-aware over SJF, by how much each trained policy is ahead in all three."""
+    trained_ones = [one for one in played if one.startswith("learned-mix")]
     return {
-        name: [one for one in trained if (costs(one) < costs(name)).all()]
-        for name in points
+        name: {
+            one: {metric: _ahead(played[one], played[name], metric) for metric in OBJECTIVES} for one in trained_ones
+        }
+        for name in played
         if name.startswith("power-aware-sjf")
     }
 
 
-def domination_table(found: dict[str, list[str]]) -> str:
-    """Return who dominates power-aware over SJF, as a table."""
-    lines = ["| power-aware over SJF, bound | trained policies better in all three |", "|---|---|"]
-    for name, better in found.items():
-        lines.append(f"| `{name}` | {len(better)}: {', '.join(f'`{one}`' for one in better) or 'none'} |")
+def _ahead(ours: Evaluation, theirs: Evaluation, metric: str) -> dict[str, float]:
+    sign = 1.0 if lower_is_better(metric) else -1.0
+    return ahead(sign * ours.of(metric), sign * theirs.of(metric))
+
+
+def domination_table(found: dict[str, dict[str, Any]]) -> str:
+    """Return by how much trained policies are ahead of power-aware over SJF, as a table."""
+    lines = ["| next to | policy | slowdown less by | kWh less by | Jain's index more by | dominates |"]
+    lines.append("|---|---|---|---|---|---|")
+    for name, rows in found.items():
+        for policy, gaps in rows.items():
+            cells = [f"{gap['mean']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]" for gap in gaps.values()]
+            better = all(gap["mean"] > 0.0 for gap in gaps.values())
+            lines.append(f"| `{name}` | `{policy}` | {' | '.join(cells)} | {'yes' if better else ''} |")
     return "\n".join(lines)
 
 
@@ -287,8 +298,8 @@ def main() -> None:
         if folder is not None:
             figures["traces"][name] = at_home(name, chosen.data, chosen.episodes, folder)
             print(f"{name}: done", file=sys.stderr)
-    figures["mixtures"] = mixtures(chosen.episodes)
-    figures["dominated"] = dominated(figures["mixtures"])
+    played = mixtures(chosen.episodes)
+    figures["mixtures"], figures["dominated"] = points_of(played), dominated(played)
     if chosen.picture is not None:
         draw(figures["mixtures"], chosen.picture)
     tables = {
