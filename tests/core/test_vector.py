@@ -51,10 +51,10 @@ def assert_lanes_equal_singles(vector, lanes, steps, scenario):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("count", [1, 7, 1024])
+@pytest.mark.parametrize("count", [1, 7, 9, 1024])
 def test_every_lane_equals_the_single_env_bit_for_bit(count, threads):
     vector = SchedulingVectorEnv(count, "edge", "edge/tiny", threads=threads)
-    lanes = range(count) if count <= 7 else (0, 1, 511, 512, 513, 1023)
+    lanes = range(count) if count <= 9 else (0, 1, 511, 512, 513, 1023)
     assert assert_lanes_equal_singles(vector, lanes, 60, "edge/tiny") > 0
     vector.close()
 

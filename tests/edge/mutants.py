@@ -374,8 +374,14 @@ MUTANTS = [
     Mutant(
         "time stands still for those who wait",
         OBSERVATION,
-        "if afresh or counts.stale or counts.length > 0:",
-        "if afresh or counts.stale:",
+        "if afresh or counts.length > 0 or (",
+        "if afresh or (",
+    ),
+    Mutant(
+        "an empty queue looks as before",
+        OBSERVATION,
+        "if afresh or counts.length > 0 or (counts.stale and sheet.mask[slot, spec.device[0].first_drop + task]):",
+        "if afresh or counts.length > 0:",
     ),
     # Rates on all kinds of devices
     Mutant(

@@ -84,6 +84,21 @@ def observe(spec, state, lane, sheet, slot, afresh):
 
 
 @family_function
+def lanes_at_once(spec, state):
+    """Return how many lanes to step before they are observed: while some are stepped, memory for others can come."""
+
+
+@family_function
+def prefetch_state(spec, state, lane):
+    """Ask the processor for what the next step of a lane will look at."""
+
+
+@family_function
+def prefetch_rows(spec, state, lane, sheet, slot):
+    """Ask the processor for what the next look at the lane will write."""
+
+
+@family_function
 def list_legal(spec, state, lane, sheet, slot, form):
     """Write only the legal rows, their packed indices and their counts.
 
@@ -96,10 +111,30 @@ def summarise(spec, state, lane, sheet, slot):
     """Write only the globals."""
 
 
+@kernel
+def one_lane_at_once(spec, state):
+    """Return 1: where lanes are large, several would not fit the fast caches."""
+    return 1
+
+
+@kernel
+def prefetch_nothing(*_):
+    """Leave it to the processor."""
+
+
+UNLESS_IMPLEMENTED = {
+    lanes_at_once: one_lane_at_once,
+    prefetch_state: prefetch_nothing,
+    prefetch_rows: prefetch_nothing,
+}
+"""What families do that have no function of their own: these only matter for speed."""
+
+
 def implement_all(state_type: type, *functions: Any) -> None:
     """Register what a family has of the functions above, each under its own name, for the type of its state."""
-    for function in functions:
-        implement(globals()[function.__name__], state_type, function)
+    chosen = UNLESS_IMPLEMENTED | {globals()[function.__name__]: function for function in functions}
+    for declared, function in chosen.items():
+        implement(declared, state_type, function)
 
 
 @kernel
@@ -230,15 +265,21 @@ def reset_lanes(spec, state, sheet, chosen, seeds, namespace):
 @entry
 def step_lanes(spec, state, sheet, actions, autoreset):
     """Step every lane; with `autoreset`, a lane whose episode is over starts the next one instead."""
-    for lane in range(actions.shape[0]):
-        header = state.lanes[lane]
-        stepped = header.status == ASKING
-        if stepped:
-            advance(spec, state, lane, actions[lane])
-        elif autoreset:
-            reset(spec, state, lane, next_seed(header.seed), header.namespace)
-        report(state, lane, sheet, stepped)
-        observe(spec, state, lane, sheet, lane, False)
+    lanes, at_once = actions.shape[0], lanes_at_once(spec, state)
+    for first in range(0, lanes, at_once):
+        last = min(first + at_once, lanes)
+        for lane in range(first, last):
+            header = state.lanes[lane]
+            stepped = header.status == ASKING
+            if stepped:
+                advance(spec, state, lane, actions[lane])
+            elif autoreset:
+                reset(spec, state, lane, next_seed(header.seed), header.namespace)
+            report(state, lane, sheet, stepped)
+            prefetch_rows(spec, state, lane, sheet, lane)
+        for lane in range(first, last):
+            prefetch_state(spec, state, min(lane + at_once, lanes - 1))
+            observe(spec, state, lane, sheet, lane, False)
 
 
 @entry

@@ -169,7 +169,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
 
     def _info(self) -> dict[str, Any]:
         unit = self.family.nanoseconds_per_unit
-        terms = self._arrays["terms"].T.copy()
+        terms = self._arrays["terms"].copy().T
         return {
             "action_mask": self._shown["mask"].copy() if self._copy else self._shown["mask"],
             "illegal_action": self._shown["illegal"].copy(),

@@ -12,6 +12,7 @@ from slipstream.core.heap import NEVER
 from slipstream.core.jit import inlined, kernel
 from slipstream.core.sheets import put, shown
 from slipstream.edge import features as f
+from slipstream.edge.ahead import lanes_at_once, prefetch_rows, prefetch_state
 from slipstream.edge.kernel import advance, follow, may_dispatch, may_preempt, reset, resume
 from slipstream.edge.memory import loading_time
 from slipstream.edge.outlook import (
@@ -265,7 +266,8 @@ def observe(spec, state, lane, sheet, slot, afresh):
     write_wait(spec, state, lane, sheet, slot)
     for task in range(spec.tasks.shape[0]):
         counts = state.tasks[lane, task]
-        if afresh or counts.stale or counts.length > 0:
+        # Where nobody waits, there is only something to clear if the drop row was allowed the last time.
+        if afresh or counts.length > 0 or (counts.stale and sheet.mask[slot, spec.device[0].first_drop + task]):
             write_task(spec, state, lane, task, sheet, slot, core.RULE_ON_ALL)
         if afresh or counts.stale:
             write_counts(spec, state, lane, task, sheet, slot, False)
@@ -334,4 +336,17 @@ def list_preemptions(spec, state, lane, task, sheet, slot, listed):
     return listed
 
 
-core.implement_all(EdgeStateType, reset, advance, resume, follow, prepare, observe, list_legal, summarise)
+core.implement_all(
+    EdgeStateType,
+    reset,
+    advance,
+    resume,
+    follow,
+    prepare,
+    observe,
+    lanes_at_once,
+    prefetch_state,
+    prefetch_rows,
+    list_legal,
+    summarise,
+)
