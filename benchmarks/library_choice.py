@@ -238,9 +238,11 @@ def times(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def overall(families: dict[str, Any], kind: str) -> float:
+def overall(families: dict[str, Any], kind: str) -> float | None:
     """Return the mean over all instances of families that have such a policy: the best single one of each family."""
     having = [one for one in families.values() if one[kind] is not None]
+    if not having:
+        return None
     return float(np.average([one[kind] for one in having], weights=[one["instances"] for one in having]))
 
 

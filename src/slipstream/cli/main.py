@@ -47,7 +47,7 @@ app = typer.Typer(
 
 REFUSALS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")}
 """What the system says where nothing can be written: no room, no leave, or no disk any more."""
-(Misuse,) = typer.BadParameter.__bases__
+Misuse: type[Exception] = typer.BadParameter.__bases__[0]
 """What options and arguments are refused with before a command begins; of these errors typer exports one kind only."""
 
 
