@@ -1,14 +1,16 @@
 """How good the trained policies of the cluster family are: the tables of docs/cluster-results.md.
 
-Four published traces, each cut once by time: policies were trained on the first part, with windows of its last quarter
-to pick the best by, and are tested on windows of the second part, which no training has seen. Every heuristic that
-does not interrupt plays the same windows under the same rules, with EASY backfilling. Differences are paired over
-windows, with bootstrap 95% intervals. Then, on `cluster/heavy`, policies trained for other mixtures of slowdown, energy
-and fairness next to heuristics with and without caps, and which of all these none beats in all three.
+Four published traces, each cut once by time: policies were trained on the first part, and are tested on windows of the
+second, which no training has seen. Every heuristic that does not interrupt plays the same windows under the same rules,
+with EASY backfilling. Differences are paired over windows, with bootstrap 95% intervals. Then, on `cluster/heavy`,
+policies trained for mixtures of slowdown, energy and fairness next to heuristics with and without caps, and which of
+all these none beats in all three. `cluster_search` says how a training goes, `cluster_front` what mixtures are.
 
+    python benchmarks/cluster_policies.py --train philly --data FOLDER --out runs/cluster/philly
+    python benchmarks/cluster_policies.py --train mix-all --out runs/cluster/mix-all
     python benchmarks/cluster_policies.py --scenarios runs/cluster --data FOLDER
-    python benchmarks/cluster_policies.py --json --data FOLDER
-    python benchmarks/cluster_policies.py --write docs/cluster-results.md --data FOLDER
+    python benchmarks/cluster_policies.py --json --data FOLDER --runs runs/cluster --picture front.html
+    python benchmarks/cluster_policies.py --write docs/cluster-results.md --data FOLDER --runs runs/cluster
 """
 
 from __future__ import annotations
