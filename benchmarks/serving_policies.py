@@ -3,6 +3,7 @@
 A system is a planner with a data plane. The published ones are there with their own batching and routing, the planners
 also with ours. For every trace and fleet: accuracy-weighted on-time requests per offered request, true violations, the
 accuracy of what was answered; whether ours is first, and whether any other is better in both violations and accuracy.
+The last column has the means over all of them.
 `--picture` draws the frontier, `--write` puts the table into a page. Without the traces, the built-in scenarios alone
 are played.
 
@@ -60,6 +61,7 @@ FLEETS = (2, 3)
 """Accelerators of each of the four kinds; with 10 of each, for which the traces were made, nobody has to choose."""
 SLO_MS, LOAD_S, INTERVAL_S = 200.0, 0.5, 5.0
 BUILT_INS = ("serving/small",)
+MEAN = "mean of all"
 SEEDS = range(3)
 SHOWN = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "max_accuracy_drop", "p99_ms", "switches")
 PANEL, KEY = (330, 270), 190
@@ -98,6 +100,14 @@ def play(data: dict[str, Any], system: str) -> dict[str, float]:
     seeds = SEEDS if scenario.duration_s is not None else range(1)
     rows = [FAMILIES["serving"].metrics(scenario, simulator.play(policy, seed)) for seed in seeds]
     return {name: sum(row[name] for row in rows) / len(rows) for name in SHOWN}
+
+
+def together(results: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the means of every system over all scenarios: each counts the same, however many requests it has."""
+    played = [result["systems"] for result in results.values()]
+    return {
+        system: {name: sum(rows[system][name] for rows in played) / len(played) for name in SHOWN} for system in SYSTEMS
+    }
 
 
 def verdict(rows: dict[str, dict[str, float]]) -> dict[str, Any]:
@@ -218,6 +228,8 @@ def main() -> None:
         print(told, file=sys.stderr, flush=True)
     if options.picture is not None:
         draw(results, options.picture)
+    mean = together(results)
+    results[MEAN] = {"systems": mean, **verdict(mean)}
     publish(results, {"serving-baselines": table(results)}, options.json, options.write)
 
 

@@ -48,6 +48,15 @@ def test_equals_do_not_dominate(benchmark: Any) -> None:
     assert (found["place"], found["dominated_by"]) == (1, [])
 
 
+def test_the_mean_counts_every_scenario_alike(benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "SHOWN", ("on_time_accuracy", "violation_ratio", "effective_accuracy"))
+    lost, won = figures(benchmark, **{INFAAS: (0.95, 0.01, 96.0)}), figures(benchmark, **{INFAAS: (0.55, 0.4, 70.0)})
+    played = results(benchmark, lost) | {"another trace": {"systems": won, **benchmark.verdict(won)}}
+    mean = benchmark.together(played)
+    assert mean[INFAAS]["on_time_accuracy"] == pytest.approx(0.75)
+    assert [one["place"] for one in (*played.values(), benchmark.verdict(mean))] == [2, 1, 1]
+
+
 def test_the_table_has_a_line_for_every_system(benchmark: Any) -> None:
     lines = benchmark.table(results(benchmark, figures(benchmark, **{INFAAS: (0.95, 0.01, 96.0)}))).splitlines()
     assert len(lines) == 2 + len(benchmark.SYSTEMS) + 2
