@@ -99,7 +99,7 @@ def main() -> None:
     """Run the command line; bad input ends with one line on standard error and exit code 2."""
     try:
         with compiles_told(errors):
-            sys.exit(app(standalone_mode=False))
+            sys.exit(app(standalone_mode=False) or 0)
     except Misuse as error:
         _tell_misuse(cast(typer.BadParameter, error))
         sys.exit(BAD_INPUT)
