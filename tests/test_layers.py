@@ -25,7 +25,7 @@ LAYERS = [
         "core.variation",
         "core.family",
     ),
-    ("core.jit", "core.structs", "core.prefetch"),
+    ("core.inner", "core.jit", "core.structs", "core.prefetch"),
     ("core.generator", "core.tables"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.copies", "core.laws"),
     ("core.job_stream", "core.window"),

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import slipstream
-from slipstream.core.jit import PACKAGE, kernel_sources
+from slipstream.core.jit import PACKAGE, entry, kernel, kernel_sources
 
 FOLDER = "from slipstream.core.jit import cache_folder; print(cache_folder())"
 PLAY = """
@@ -17,6 +17,18 @@ import slipstream
 from slipstream.core import lanes
 slipstream.evaluate("edge/tiny", "edf", episodes=1)
 print(sum(lanes.run.stats.cache_hits.values()), sum(lanes.run.stats.cache_misses.values()))
+"""
+CALLER = """
+import numpy as np
+from slipstream.core.jit import entry
+from slipstream.core.rng import stream_key
+
+@entry
+def call(key):
+    {body}
+
+value = call(np.uint64(7))
+print(sum(stream_key.stats.cache_hits.values()), value)
 """
 PROMPT = """
 import slipstream
@@ -45,6 +57,7 @@ def test_every_module_that_compiles_is_part_of_the_key():
     names = {str(path.relative_to(PACKAGE)) for path in kernel_sources()}
     assert names >= {
         "core/jit.py",
+        "core/inner.py",
         "core/rng.py",
         "core/heap.py",
         "core/lanes.py",
@@ -93,3 +106,35 @@ def test_a_rule_typed_at_a_prompt_runs():
 
 def test_the_package_under_test_is_the_installed_one():
     assert Path(slipstream.__file__).parent == PACKAGE
+
+
+@kernel
+def add(first, second):
+    return first + second
+
+
+@entry
+def add_constants(value):
+    return add(value, 1) + add(value, 2) + add(3, value)
+
+
+def test_calls_with_different_constants_share_one_function():
+    assert add_constants(10) == 11 + 12 + 13
+    assert len(add.signatures) == 1
+
+
+def test_python_may_call_what_is_compiled_for_other_functions():
+    add_constants(10)
+    assert add(2, 3) == 5
+    assert add(2.5, 3) == 5.5
+
+
+def test_a_function_that_python_calls_takes_in_what_a_second_process_finds_on_disk(tmp_path):
+    """The second process compiles another caller of functions that the first compiled."""
+    cache = {"SLIPSTREAM_CACHE_DIR": str(tmp_path)}
+    first = python(CALLER.format(body="return stream_key(key, 1)"), **cache)
+    second = python(CALLER.format(body="return stream_key(key, 1) + np.uint64(1)"), **cache)
+    hits, value = second.split()
+    assert first.split()[0] == "0"
+    assert hits == "1"
+    assert int(value) == int(first.split()[1]) + 1

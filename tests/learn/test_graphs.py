@@ -17,7 +17,8 @@ from slipstream.learn.learner import Learner, Lessons
 from slipstream.learn.networks import NetworkSettings
 from slipstream.learn.objective import CLIPPED, EXPECTED, LESSON, LIKELIHOOD, Objective
 from slipstream.policies.graphs import load_packed_graph
-from slipstream.policies.inference import infer, load_candidates, make_network
+from slipstream.policies.inference import infer, load_candidates
+from slipstream.policies.networks import make_network
 from slipstream.policies.operations import GraphRoom, Operation, lay_out
 from tests.learn.test_networks import loss_of, random_lessons
 
@@ -82,6 +83,11 @@ def registers_of(network):
     return network.registers
 
 
+@entry
+def load(network, choice, place, nodes, node_job, edges, row_node):
+    load_packed_graph(network, choice, place, nodes, node_job, edges, row_node)
+
+
 def run_compiled(network, choices):
     """Return the logits and values that compiled code gives for all choices at once."""
     graphs = choices.graphs
@@ -91,9 +97,7 @@ def run_compiled(network, choices):
     struct = make_network(layout, layout.flat(network.arrays()))
     for choice in range(len(choices)):
         part = slice(choices.begin[choice], choices.begin[choice] + choices.count[choice])
-        load_packed_graph(
-            struct, choice, graphs.places[choice], graphs.nodes, graphs.node_job, graphs.edges, graphs.row_node[part]
-        )
+        load(struct, choice, graphs.places[choice], graphs.nodes, graphs.node_job, graphs.edges, graphs.row_node[part])
         legal = np.arange(choices.count[choice], dtype=np.int32)
         load_candidates(struct, choice, choices.rows[part], legal, len(legal), choices.global_rows[choice])
     infer(struct, len(choices))

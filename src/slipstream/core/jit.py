@@ -21,6 +21,8 @@ import numpy as np
 from numba import cfunc, njit
 from numba.extending import overload
 
+from slipstream.core import inner
+
 COMPILED = not numba.config.DISABLE_JIT
 """False under NUMBA_DISABLE_JIT=1: the same functions run as plain Python, for debuggers and mutation tests."""
 
@@ -33,10 +35,14 @@ INNER: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 Leaving the counts out doubles the speed: they are atomic, and every access to an array of a struct would pay two.
 """
 
+ALGEBRA: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+"""Matrix products count references and so need Numba's run-time; a product and a sum may be one operation."""
+
 
 def kernel_sources() -> list[Path]:
-    """Return every module of the package that compiles something: those that import this one, and this one."""
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.name == "jit.py" or MARK in path.read_bytes()]
+    """Return every module of the package that compiles something: those that import this one, this one, and `inner`."""
+    own = {Path(__file__), Path(inner.__file__)}
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path in own or MARK in path.read_bytes()]
 
 
 @functools.cache
@@ -88,28 +94,30 @@ def _decorate(decorator: Callable[..., Any], function: Callable[..., Any], *sign
             return decorator(*signature, **options)(function)
 
 
+def _inside(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function that only compiled functions call."""
+    compiled = _decorate(njit, function, nogil=True, **inner.OPTIONS, **options)
+    return inner.keep_inside(compiled) if COMPILED else compiled
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that other compiled functions call: it neither allocates nor raises."""
-    return _decorate(njit, function, nogil=True, **INNER)
+    return _inside(function, **INNER)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a kernel into its callers: a call that hands over views of arrays costs more than a small body.
-
-    Python cannot call it, which saves the time to compile what would let it.
-    """
-    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _decorate(njit, function, nogil=True, forceinline=True, **alone, **INNER)
+    """Compile a kernel into its callers: a call that hands over views of arrays costs more than a small body."""
+    return _inside(function, forceinline=True, **INNER)
 
 
 def algebra(function: Callable[..., Any]) -> Any:
-    """Compile a function that calls matrix products, which count references and so need Numba's run-time."""
-    return _decorate(njit, function, nogil=True, error_model="numpy", fastmath={"contract"})
+    """Compile a function that calls matrix products."""
+    return _inside(function, **ALGEBRA)
 
 
 def reduction(function: Callable[..., Any]) -> Any:
     """Compile an `algebra` function whose sums may be taken in any order, several terms at a time."""
-    return _decorate(njit, function, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+    return _inside(function, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 
 def entry(function: Callable[..., Any]) -> Any:
@@ -125,6 +133,11 @@ def entry_at(signature: Any, function: Callable[..., Any]) -> Any:
 def callback_at(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile now as a C callback for one signature."""
     return _decorate(cfunc, function, signature, error_model="numpy")
+
+
+def overload_inside(function: Any, options: dict[str, Any]) -> Any:
+    """Let compiled code call what the decorated function returns for the types of the arguments."""
+    return overload(function, strict=False, jit_options=options | inner.OPTIONS)
 
 
 def family_function(stub: Callable[..., Any]) -> Any:
@@ -144,6 +157,6 @@ def implement(function: Any, state_type: type, implementation: Any) -> None:
     function.implementations[state_type] = implementation
     if COMPILED:
 
-        @overload(function, strict=False, jit_options=INNER)
+        @overload_inside(function, INNER)
         def choose(*arguments: Any) -> Any:
             return implementation.py_func if isinstance(arguments[1], state_type) else None

@@ -22,7 +22,8 @@ from slipstream.learn.choices import PLACE
 from slipstream.learn.packed_graphs import keep_graph
 from slipstream.policies.compiled import look
 from slipstream.policies.inference import infer
-from slipstream.policies.operations import MOST_NODES, NO_GRAPH, GraphRoom
+from slipstream.policies.operations import NO_GRAPH, GraphRoom
+from slipstream.policies.vectors import copy_rows, matrix
 
 ENDED, CUT_OFF = 1, 2
 """How a step ended its episode: the work was over, or the clock was and the world would have gone on."""
@@ -203,15 +204,12 @@ def keep_sight(network, choice, rollout, lane, step):
     """Pack what the network sees of a choice behind what is packed already."""
     registers, ports, starts = network.registers, network.ports, network.starts
     begin, first, count = rollout.free[0], starts[choice], starts[choice + 1] - starts[choice]
-    width = ports[4]
-    source = registers[ports[0] + first * width : ports[0] + (first + count) * width]
-    rollout.rows[begin : begin + count] = source.reshape((count, width))
-    rollout.globals[lane, step] = registers[ports[1] + choice * ports[5] : ports[1] + (choice + 1) * ports[5]]
+    copy_rows(matrix(registers, ports[0], first + count, ports[4]), first, rollout.rows, begin, count)
+    copy_rows(matrix(registers, ports[1], choice + 1, ports[5]), choice, rollout.globals[lane], step, 1)
     rollout.begin[lane, step] = begin
     rollout.count[lane, step] = count
     rollout.free[0] = begin + count
-    if ports[MOST_NODES] > 0:
-        keep_graph(network, choice, rollout, lane, step, begin, count)
+    keep_graph(network, choice, rollout, lane, step, begin, count)
 
 
 @kernel
@@ -259,6 +257,14 @@ def foresee(spec, state, lane, raw, outlook):
 
 
 @kernel
+def begin_judging(spec, state, lane, raw, outlook):
+    """Ask the judges what they expect of a lane, where they were not asked before."""
+    expected = outlook[3]
+    if np.isnan(expected[lane]):
+        expected[lane] = foresee(spec, state, lane, raw, outlook)
+
+
+@kernel
 def cost_of_step(spec, state, lane, raw, outlook):
     """Return what the step that was made changed in what a lane can earn: minus its regret, as the judges see it."""
     expected = outlook[3]
@@ -274,11 +280,13 @@ def cost_of_step(spec, state, lane, raw, outlook):
 def take(spec, state, lane, sheet, choice, network, rollout, step, raw, outlook):
     """Go on with the candidate that was drawn, and keep what came of it."""
     header = state.lanes[lane]
-    judged = outlook[1].shape[0] > 0
-    if judged and np.isnan(outlook[3][lane]):
-        outlook[3][lane] = foresee(spec, state, lane, raw, outlook)
+    if outlook is not None:
+        begin_judging(spec, state, lane, raw, outlook)
     advance(spec, state, lane, np.int64(sheet.legal[choice, rollout.taken[lane, step]]))
-    rollout.reward[lane, step] = cost_of_step(spec, state, lane, raw, outlook) if judged else header.reward
+    if outlook is not None:
+        rollout.reward[lane, step] = cost_of_step(spec, state, lane, raw, outlook)
+    else:
+        rollout.reward[lane, step] = header.reward
     rollout.elapsed[lane, step] = header.elapsed
     rollout.ended[lane, step] = 0
     if header.status != ASKING:
@@ -297,9 +305,9 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, o
     """Let every lane make choices by the network, as many as the rollout has room for, and keep them.
 
     The lanes go step by step together, as many at a time as the network has room for. Random numbers come from `key`,
-    the number of the lane and the step. With `until_end`, a lane stops at the end of its episode. `outlook` is rows,
-    forms and addresses of the judges, and what they expect of every lane, not a number where they were not asked; with
-    any judge, the reward of a step is minus its regret, and the lane behind the last is theirs to try things in.
+    the number of the lane and the step. With `until_end`, a lane stops at the end of its episode. `outlook` is None,
+    or rows, forms and addresses of judges, and what they expect of every lane, not a number where they were not asked;
+    then the reward of a step is minus its regret, and the lane behind the last is theirs to try things in.
     """
     lanes, steps = rollout.begin.shape
     most = sheet.legal.shape[0] - 1

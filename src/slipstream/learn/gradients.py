@@ -17,10 +17,10 @@ from slipstream.core.structs import make_struct, struct
 from slipstream.learn.graph_gradients import graph_slopes, turn_climb
 from slipstream.learn.objective import choice_slopes
 from slipstream.policies import operations as o
-from slipstream.policies.graphs import load_packed_graph, packed_graph_fits
+from slipstream.policies.graphs import load_packed_graph, looks_at_graphs, packed_graph_fits
 from slipstream.policies.inference import count_vectors, infer, is_switched
 from slipstream.policies.operations import Layout
-from slipstream.policies.vectors import INFINITE, ONE, ZERO, add_product, add_vector, matrix, sum_rows
+from slipstream.policies.vectors import INFINITE, ONE, ZERO, add_product, add_vector, copy_rows, matrix, sum_rows
 
 
 class SlopesType(types.StructRef):
@@ -106,7 +106,7 @@ def turn_weights(network, turned):
                 for j in range(n_out):
                     goal[j * n_in + i] = source[i * n_out + j]
         elif step[o.OP] == o.CLIMB:
-            turn_climb(network.weights, turned, step)
+            turn_climb(network, turned, step)
 
 
 @algebra
@@ -326,7 +326,7 @@ def load_block(network, rows, begin, count, global_rows, graphs, picks, first):
     registers, ports, starts = network.registers, network.ports, network.starts
     candidates, choices = ports[6], ports[7]
     nodes, node_job, edges, row_node, places = graphs
-    graph = ports[o.MOST_NODES] > 0
+    graph = looks_at_graphs(network)
     goal = matrix(registers, ports[0], candidates, ports[4])
     sight = matrix(registers, ports[1], choices, ports[5])
     starts[0] = 0
@@ -339,8 +339,8 @@ def load_block(network, rows, begin, count, global_rows, graphs, picks, first):
         if graph:
             own = row_node[begin[pick] : begin[pick] + size]
             load_packed_graph(network, block, places[pick], nodes, node_job, edges, own)
-        goal[begun : begun + size] = rows[begin[pick] : begin[pick] + size]
-        sight[block] = global_rows[pick]
+        copy_rows(rows, begin[pick], goal, begun, size)
+        copy_rows(global_rows, pick, sight, block, 1)
         starts[block + 1] = begun + size
         block += 1
     return block

@@ -7,12 +7,14 @@ import numpy as np
 from slipstream.core.jit import algebra
 from slipstream.policies import operations as o
 from slipstream.policies.graphs import climb_layer, climb_parts
+from slipstream.policies.networks import graph_function
 from slipstream.policies.vectors import ZERO, add_product, add_vector, matrix, sum_rows
 
 
-@algebra
-def turn_climb(weights, turned, step):
+@graph_function
+def turn_climb(network, turned, step):
     """Write the matrices of a climb with their outputs first."""
+    weights = network.weights
     for number in range(3):
         source, goal = climb_layer(weights, step, number)[0], climb_layer(turned, step, number)[0]
         for i in range(source.shape[0]):
@@ -125,7 +127,7 @@ def take_slopes(network, slopes, step, count, rows):
                 goal[place, j] += slope[row, j]
 
 
-@algebra
+@graph_function
 def graph_slopes(network, slopes, step, choices, count):
     """Carry slopes back through one of the operations that walk graphs; its source has `count` vectors."""
     if step[o.OP] == o.CLIMB:

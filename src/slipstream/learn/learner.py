@@ -12,7 +12,7 @@ from slipstream.learn.choices import Choices
 from slipstream.learn.gradients import add_gradients, make_slopes
 from slipstream.learn.networks import Scorer
 from slipstream.learn.objective import FIGURES, LESSON, Objective
-from slipstream.policies.inference import make_network
+from slipstream.policies.networks import make_network
 from slipstream.policies.operations import NO_GRAPH, GraphRoom, lay_out
 
 SERIAL_PRODUCT = 1 << 18

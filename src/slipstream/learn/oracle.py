@@ -21,7 +21,7 @@ from slipstream.learn.collect import make_rollout
 from slipstream.learn.learner import Learner
 from slipstream.learn.rollout import Group, LanePool, Rollout
 from slipstream.learn.situations import Situations
-from slipstream.policies.inference import make_network
+from slipstream.policies.networks import make_network
 
 
 class Oracle:

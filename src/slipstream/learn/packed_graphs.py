@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from slipstream.core.jit import algebra, kernel
 from slipstream.policies import operations as o
-from slipstream.policies.vectors import matrix
+from slipstream.policies.networks import graph_function
+from slipstream.policies.vectors import copy_rows, matrix
 
 
-@algebra
+@graph_function
 def keep_graph(network, choice, rollout, lane, step, begin, count):
     """Pack the graph of a choice, and the nodes of its candidates, whose rows lie from `begin` on."""
     first, first_edge, first_row = network.node_starts[choice], network.edge_starts[choice], network.starts[choice]
@@ -30,7 +31,7 @@ def keep_graph(network, choice, rollout, lane, step, begin, count):
         if same_size and same_graph(seen, job_of, first_job, edges, first, before, rollout):
             place.node_begin, place.edge_begin = before.node_begin, before.edge_begin
             return
-    rollout.nodes[place.node_begin : place.node_begin + nodes] = seen
+    copy_rows(seen, 0, rollout.nodes, place.node_begin, nodes)
     for node in range(nodes):
         rollout.node_job[place.node_begin + node] = job_of[node] - first_job
     for line in range(lines):

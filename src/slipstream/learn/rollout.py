@@ -17,7 +17,7 @@ from slipstream.core.simulator import namespace_code
 from slipstream.learn.choices import Choices, Graphs
 from slipstream.learn.collect import NO_EXPERT, begin_lanes, collect, make_rollout, rollout_arrays, rollout_key
 from slipstream.policies.base import Heuristic
-from slipstream.policies.inference import make_network
+from slipstream.policies.networks import make_network
 from slipstream.policies.operations import NO_GRAPH, GraphRoom, Layout
 
 SLOTS = 33
@@ -88,7 +88,7 @@ class Group:
         """What the judges expect that each lane still earns; not a number where they were not asked yet."""
         forms = np.array([judge.form for judge in judges], np.int64)
         addresses = np.array([judge.address for judge in judges], np.int64)
-        self.outlook = (lane_bytes(self.arrays), forms, addresses, self.expected)
+        self.outlook = (lane_bytes(self.arrays), forms, addresses, self.expected) if judges else None
         self._copies: Group | None = None
 
     def take_number(self, heuristic: Heuristic) -> None:

@@ -14,7 +14,7 @@ from slipstream.learn.collect import make_rollout
 from slipstream.learn.learner import Learner
 from slipstream.learn.rollout import Group, LanePool, Rollout
 from slipstream.policies.base import Heuristic
-from slipstream.policies.inference import make_network
+from slipstream.policies.networks import make_network
 from slipstream.policies.operations import Layout
 
 COPIES = 256

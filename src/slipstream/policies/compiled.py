@@ -12,12 +12,19 @@ from slipstream.core.family import FAMILIES
 from slipstream.core.jit import algebra, entry
 from slipstream.core.lanes import ASKING, LOG_FULL, RULE_ON_ALL, advance, list_legal, observe, resume, summarise
 from slipstream.errors import PolicyError
-from slipstream.policies.graphs import graph_fits, load_graph
-from slipstream.policies.inference import best_candidate, infer, load_candidates, make_network
+from slipstream.policies.graphs import graph_fits, load_graph, looks_at_graphs
+from slipstream.policies.inference import best_candidate, infer, load_candidates
+from slipstream.policies.networks import graph_function, make_network
 from slipstream.policies.operations import NO_GRAPH, GraphRoom, Layout, Operation, lay_out, reads_graph
 
 if TYPE_CHECKING:
     from slipstream.core.simulator import Simulator
+
+
+@graph_function
+def look_at_graph(network, spec, state, lane, sheet, slot):
+    """Write what there is to see of a lane's present choice, with the graph."""
+    observe(spec, state, lane, sheet, slot, True)
 
 
 @algebra
@@ -26,17 +33,16 @@ def look(spec, state, lane, sheet, slot, network, choice):
 
     0 says that they do not fit behind the choices that are there already.
     """
-    graph = sheet.nodes.shape[1] > 0
+    graph = looks_at_graphs(network)
     if graph:
-        observe(spec, state, lane, sheet, slot, True)
+        look_at_graph(network, spec, state, lane, sheet, slot)
     else:
         summarise(spec, state, lane, sheet, slot)
         list_legal(spec, state, lane, sheet, slot, RULE_ON_ALL)
     count = np.int64(sheet.counts[slot, 1])
     if network.starts[choice] + count > network.ports[6] or (graph and not graph_fits(network, choice, sheet, slot)):
         return 0
-    if graph:
-        load_graph(network, choice, sheet, slot, count)
+    load_graph(network, choice, sheet, slot, count)
     load_candidates(network, choice, sheet.rows[slot], sheet.legal[slot], count, sheet.globals[slot])
     return count
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from slipstream.core.jit import algebra, kernel
 from slipstream.policies import operations as o
-from slipstream.policies.vectors import ZERO, matrix, shift
+from slipstream.policies.networks import graph_function
+from slipstream.policies.vectors import ZERO, copy_rows, matrix, shift
 
 
 @kernel
@@ -24,7 +25,25 @@ def used(indices):
     return indices.shape[0]
 
 
-@algebra
+@graph_function
+def looks_at_graphs(network):
+    """Return whether the network does."""
+    return True
+
+
+@graph_function
+def count_nodes(network, choices):
+    """Return how many nodes the graphs of the choices have."""
+    return network.node_starts[choices]
+
+
+@graph_function
+def count_jobs(network, choices):
+    """Return how many jobs the graphs of the choices have."""
+    return network.job_starts[choices]
+
+
+@graph_function
 def graph_fits(network, choice, sheet, slot):
     """Return whether the graph that a slot of a sheet shows fits behind those already in the registers."""
     nodes = network.node_starts[choice] + used(sheet.node_job[slot])
@@ -32,7 +51,7 @@ def graph_fits(network, choice, sheet, slot):
     return nodes <= network.ports[o.MOST_NODES] and edges <= network.ports[o.MOST_EDGES]
 
 
-@algebra
+@graph_function
 def load_graph(network, choice, sheet, slot, count):
     """Put the graph of a slot, and the nodes of its `count` legal candidates, behind those already in the registers."""
     ports, job_of, node_of, pairs = network.ports, network.job_of, network.node_of, network.edges
@@ -59,7 +78,7 @@ def load_graph(network, choice, sheet, slot, count):
     network.edge_starts[choice + 1] = first_edge + lines
 
 
-@algebra
+@graph_function
 def packed_graph_fits(network, choice, place):
     """Return whether a packed graph fits behind those already in the registers."""
     nodes = network.node_starts[choice] + place.nodes
@@ -67,14 +86,14 @@ def packed_graph_fits(network, choice, place):
     return nodes <= network.ports[o.MOST_NODES] and edges <= network.ports[o.MOST_EDGES]
 
 
-@algebra
+@graph_function
 def load_packed_graph(network, choice, place, nodes, node_job, edges, row_node):
     """Put a packed graph behind those already in the registers; `row_node` has the nodes of the candidates."""
     ports, job_of, node_of, pairs = network.ports, network.job_of, network.node_of, network.edges
     width, first, first_edge = ports[o.NODE_WIDTH], network.node_starts[choice], network.edge_starts[choice]
     first_job, first_row = network.job_starts[choice], network.starts[choice]
     begin, count = place.node_begin, np.int64(place.nodes)
-    matrix(network.registers, ports[o.NODES_PLACE] + first * width, count, width)[:] = nodes[begin : begin + count]
+    copy_rows(nodes, begin, matrix(network.registers, ports[o.NODES_PLACE], first + count, width), first, count)
     for node in range(count):
         job_of[first + node] = first_job + node_job[begin + node]
     for edge in range(place.edges):
@@ -87,7 +106,7 @@ def load_packed_graph(network, choice, place, nodes, node_job, edges, row_node):
     network.edge_starts[choice + 1] = first_edge + place.edges
 
 
-@algebra
+@graph_function
 def arrange(network, choices):
     """Sort the nodes by level, and find the children of each, the jobs and the candidates' nodes in that order."""
     nodes, lines, position = network.node_starts[choices], network.edge_starts[choices], network.position
@@ -275,7 +294,7 @@ def take(network, step, count, rows):
             target[row, j] = source[place, j]
 
 
-@algebra
+@graph_function
 def run_graph_step(network, step, choices, count):
     """Run one of the operations that walk graphs; `count` is how many vectors its source has."""
     if step[o.OP] == o.CLIMB:

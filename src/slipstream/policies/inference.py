@@ -7,119 +7,15 @@ cache. The candidates of several choices may lie one behind the other: those of 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import types
-from numba.experimental import structref
 
-from slipstream.core.jit import algebra, entry
-from slipstream.core.structs import make_struct, struct
+from slipstream.core.jit import algebra
 from slipstream.policies import operations as o
-from slipstream.policies.graphs import arrange, run_graph_step
-from slipstream.policies.operations import Layout
+from slipstream.policies.graphs import arrange, count_jobs, count_nodes, run_graph_step
 from slipstream.policies.vectors import HALF, ONE, ZERO, add_vector, bend, matrix, shift, shift_choices, weighted_sums
 
 TINY = np.float32(1e-5)
 """Keeps a layer norm from dividing by zero; the default of torch."""
-
-
-class NetworkType(types.StructRef):
-    """Compiled type of Network."""
-
-
-class Network(structref.StructRefProxy):
-    """A network: code (operations, COLUMNS), ports (13,) and starts (choices + 1,) int64, weights, registers float32.
-
-    Where it looks at graphs, int64 each: node_starts, job_starts, edge_starts (choices + 1,), as `starts`; node_of
-    (candidates,), the node of a candidate, -1 if none; job_of (nodes,); edges (edges, 2), parent and child; and what
-    `policies.graphs` finds out about them: level, position and job_at (nodes,), place_of (candidates,), level_starts
-    and child_starts (nodes + 1,), child_at (edges,). Elsewhere these are empty.
-    """
-
-
-GRAPH_FIELDS = [
-    "node_starts",
-    "job_starts",
-    "edge_starts",
-    "node_of",
-    "job_of",
-    "edges",
-    "level",
-    "position",
-    "place_of",
-    "job_at",
-    "level_starts",
-    "child_starts",
-    "child_at",
-]
-struct(NetworkType, Network, ["code", "ports", "starts", "weights", "registers", *GRAPH_FIELDS])
-
-
-@entry
-def _make_network(
-    code,
-    ports,
-    starts,
-    weights,
-    registers,
-    node_starts,
-    job_starts,
-    edge_starts,
-    node_of,
-    job_of,
-    edges,
-    level,
-    position,
-    place_of,
-    job_at,
-    level_starts,
-    child_starts,
-    child_at,
-):
-    return Network(
-        code,
-        ports,
-        starts,
-        weights,
-        registers,
-        node_starts,
-        job_starts,
-        edge_starts,
-        node_of,
-        job_of,
-        edges,
-        level,
-        position,
-        place_of,
-        job_at,
-        level_starts,
-        child_starts,
-        child_at,
-    )
-
-
-def make_network(layout: Layout, weights: np.ndarray) -> Any:
-    """Return the network with registers of its own; it reads the caller's weights."""
-    arrays = {
-        "code": layout.code,
-        "ports": layout.ports,
-        "starts": np.zeros(layout.choices + 1, np.int64),
-        "weights": weights,
-        "registers": np.zeros(layout.size, np.float32),
-        **_graph_arrays(layout),
-    }
-    return make_struct(_make_network, NetworkType, arrays)
-
-
-def _graph_arrays(layout: Layout) -> dict[str, np.ndarray]:
-    nodes, edges = int(layout.ports[o.MOST_NODES]), int(layout.ports[o.MOST_EDGES])
-    starts = (layout.choices + 1 if nodes else 1,)
-    candidates = (layout.candidates if nodes else 0,)
-    shapes = {"edges": (edges, 2), "child_at": (edges,), "node_of": candidates, "place_of": candidates}
-    shapes |= dict.fromkeys(("node_starts", "job_starts", "edge_starts"), starts)
-    shapes |= dict.fromkeys(("level_starts", "child_starts"), (nodes + 1,))
-    return {name: np.zeros(shapes.get(name, (nodes,)), np.int64) for name in GRAPH_FIELDS}
 
 
 @algebra
@@ -274,9 +170,8 @@ def switch(network, step, starts, choices):
 @algebra
 def count_vectors(network, choices):
     """Return how many vectors a register has of each domain: choices, candidates, nodes, jobs."""
-    if network.ports[o.MOST_NODES] == 0:
-        return choices, network.starts[choices], 0, 0
-    return choices, network.starts[choices], network.node_starts[choices], network.job_starts[choices]
+    nodes, jobs = np.int64(count_nodes(network, choices)), np.int64(count_jobs(network, choices))
+    return choices, network.starts[choices], nodes, jobs
 
 
 @algebra
@@ -284,8 +179,7 @@ def infer(network, choices):
     """Run the network on the choices that lie in its registers."""
     registers, weights, starts, code = network.registers, network.weights, network.starts, network.code
     counts = count_vectors(network, choices)
-    if network.ports[o.MOST_NODES] > 0:
-        arrange(network, choices)
+    arrange(network, choices)
     for index in range(code.shape[0]):
         step = code[index]
         count = counts[step[o.DOMAIN]]

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.core.jit import algebra, reduction
+from slipstream.core.jit import algebra, kernel, reduction
 
 ZERO, HALF, ONE, INFINITE = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
+
+
+@kernel
+def copy_rows(source, begin, goal, first, count):
+    """Copy rows, from `begin` of the source on, to those from `first` on.
+
+    An assignment of slices would do as much, but compiles what it says of shapes that do not agree, which takes long.
+    """
+    for row in range(count):
+        for column in range(source.shape[1]):
+            goal[first + row, column] = source[begin + row, column]
 
 
 @algebra
