@@ -1,8 +1,14 @@
-"""Whoever sits before a terminal is told that compiling takes its time, once, and how far it is."""
+"""Whoever sits before a terminal is told that compiling takes its time, once, and how far it is; a Ctrl-C ends it."""
 
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from numba import njit
@@ -49,3 +55,45 @@ def test_quick_compiling_is_not_worth_a_word(told, monkeypatch):
     monkeypatch.setattr(compiling, "PATIENCE_S", 3600.0)
     compile_something()
     assert told.getvalue() == ""
+
+
+@pytest.fixture
+def heeded():
+    """Let a Ctrl-C be heeded, which a shell has its background jobs ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_a_ctrl_c_waits_for_the_function_that_is_being_compiled():
+    keeper = compiling.InterruptKeeper()
+    listener = compiling.listener_for(keeper)
+    event.register("numba:compile", listener)
+    try:
+        keeper.on_start()
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            compile_something()
+    finally:
+        event.unregister("numba:compile", listener)
+        keeper.on_end()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    compile_something()
+
+
+@pytest.mark.usefixtures("heeded")
+def test_a_command_that_is_interrupted_while_it_compiles_says_so_and_no_more(tmp_path):
+    cache = tmp_path / "cache"
+    program = subprocess.Popen(
+        [Path(sys.executable).with_name("slipstream"), "run", "edge/tiny", "--policy", "edf"],
+        env={**os.environ, "SLIPSTREAM_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(cache.rglob("*.nbi")) and program.poll() is None:
+        time.sleep(0.1)
+    program.send_signal(signal.SIGINT)
+    output, told = program.communicate(timeout=120)
+    assert (program.returncode, told.strip(), output) == (130, "interrupted", "")

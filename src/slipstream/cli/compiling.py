@@ -1,8 +1,13 @@
-"""The first use of a family compiles it: here that is told, and how far it is, to whoever sits before the terminal."""
+"""The first use of a family compiles it: here that is told, and how far it is, to whoever sits before the terminal.
+
+And a Ctrl-C is heeded meanwhile, which the compiler would lose.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
@@ -46,22 +51,58 @@ class CompileTeller:
         if spent < PATIENCE_S or (self._told and spent < self._told + AGAIN_S):
             return
         if not self._told:
-            self._console.print("Compiling the simulator: this happens once on a machine, and takes about a minute.")
+            self._console.print("Compiling the simulator: this happens once on a machine, and takes half a minute.")
         else:
             self._console.print(f"Compiling: {self._count} functions in {spent:.0f} s so far.")
         self._told = spent
 
 
-def listener_for(teller: CompileTeller) -> Any:
+class InterruptKeeper:
+    """Keeps a Ctrl-C until the function that is being compiled is done, and lets it go on from there.
+
+    Where it strikes in the midst, the compiler is called back from code that cannot pass it on.
+    """
+
+    def __init__(self) -> None:
+        self._deep, self._struck, self._kept = 0, False, False
+
+    def on_start(self) -> None:
+        """Hear that a function is being compiled."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._deep += 1
+        if self._deep == 1 and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._strike)
+            self._kept = True
+
+    def on_end(self) -> None:
+        """Hear that it is done."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._deep -= 1
+        if self._deep == 0 and self._kept:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._kept = False
+        if self._struck:
+            self._struck = False
+            raise KeyboardInterrupt
+
+    def _strike(self, number: int, frame: object) -> None:
+        self._struck = True
+
+
+def listener_for(*hearers: CompileTeller | InterruptKeeper) -> Any:
     """Return what the compiler tells of its work."""
     from numba.core.event import Listener
 
     class Ear(Listener):  # type: ignore[misc] # the compiler has no types
         def on_start(self, event: Any) -> None:
-            teller.on_start()
+            for hearer in hearers:
+                hearer.on_start()
 
         def on_end(self, event: Any) -> None:
-            teller.on_end()
+            for hearer in hearers:
+                hearer.on_end()
 
     return Ear()
 
@@ -69,25 +110,26 @@ def listener_for(teller: CompileTeller) -> Any:
 class _WhenCompilerComes(MetaPathFinder):
     """Begins to listen when compiled code is imported, and not before: the compiler takes time to import."""
 
-    def __init__(self, teller: CompileTeller) -> None:
-        self._teller = teller
+    def __init__(self, *hearers: CompileTeller | InterruptKeeper) -> None:
+        self._hearers = hearers
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Find nothing; only look what is imported."""
         if fullname == "slipstream.core.jit":
             from numba.core import event
 
-            event.register("numba:compile", listener_for(self._teller))
+            event.register("numba:compile", listener_for(*self._hearers))
         return None
 
 
 @contextmanager
 def compiles_told(console: Console) -> Iterator[None]:
-    """Tell of compiling that takes long, on a terminal."""
-    if not console.is_terminal or "slipstream.core.jit" in sys.modules:
+    """Tell of compiling that takes long, on a terminal; heed a Ctrl-C meanwhile, anywhere."""
+    if "slipstream.core.jit" in sys.modules:
         yield
         return
-    finder = _WhenCompilerComes(CompileTeller(console))
+    keeper = InterruptKeeper()
+    finder = _WhenCompilerComes(CompileTeller(console), keeper) if console.is_terminal else _WhenCompilerComes(keeper)
     sys.meta_path.insert(0, finder)
     try:
         yield

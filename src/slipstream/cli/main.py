@@ -45,6 +45,8 @@ app = typer.Typer(
 )
 
 
+INTERRUPTED = 130
+"""How a command ends that a Ctrl-C stopped, as shells have it."""
 REFUSALS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")}
 """What the system says where nothing can be written: no room, no leave, or no disk any more."""
 Misuse: type[Exception] = typer.BadParameter.__bases__[0]
@@ -99,7 +101,10 @@ def main() -> None:
     """Run the command line; bad input ends with one line on standard error and exit code 2."""
     try:
         with compiles_told(errors):
-            sys.exit(app(standalone_mode=False) or 0)
+            code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt  # which typer turns into a number
+        sys.exit(code)
     except Misuse as error:
         _tell_misuse(cast(typer.BadParameter, error))
         sys.exit(BAD_INPUT)
@@ -117,4 +122,4 @@ def main() -> None:
         sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
