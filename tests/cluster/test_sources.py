@@ -88,18 +88,24 @@ def test_philly_has_dates_and_virtual_clusters(tmp_path: Path) -> None:
         workload_of(scenario({"kind": "philly", "path": str(path)}))
 
 
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+
+
+def test_a_table_of_no_pods_has_no_jobs(tmp_path: Path) -> None:
+    (tmp_path / "pods.csv").write_text(f"{PODS}\n")
+    with pytest.raises(InputError, match="none is left"):
+        workload_of(scenario({"kind": "openb", "path": str(tmp_path / "pods.csv")}))
+
+
 def test_pods_that_share_gpus_or_never_ran_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "pods.csv"
-    head = (
-        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
-    )
     rows = [
         "a,1,1,1,1000,,LS,Running,10,100,20",
         "b,1,1,1,460,,LS,Running,0,100,0",
         "c,1,1,0,0,,BE,Running,5,100,5",
         "d,1,1,2,1000,,BE,Pending,7,100,",
     ]
-    path.write_text("\n".join([head, *rows, ""]))
+    path.write_text("\n".join([PODS, *rows, ""]))
     found = workload_of(scenario({"kind": "openb", "path": str(path)}))
     assert (found.run // 10**9).tolist() == [80]
     assert found.dropped == {

@@ -223,6 +223,7 @@ BAD_TRACES = {
     "task,arrival_ms\ntask1,1\ntask2,\n": "row 3: arrival_ms: expected a number, got nothing",
     "task,arrival_ms\ntask1,5\ntask2,1\ntask1,4\n": "row 4: 4 is earlier than the row before it: expected ascending",
     "task,arrival_ms\ntask1,5\ntask2,-1\n": "row 3: expected a time between 0 and 8.64e+09 ms, got -1",
+    "task,arrival_ms\n": "no rows: expected at least one release",
     "who,arrival_ms\ntask1,5\n": "row 1: column 'task' is missing (found who, arrival_ms)",
 }
 

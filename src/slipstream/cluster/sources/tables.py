@@ -38,7 +38,7 @@ def openb(path: Path) -> RawJobs:
     """Return the pods with GPUs, or parts of one; a pod runs from when it was scheduled to when it was deleted."""
     names = ["name", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time", "scheduled_time"]
     table = read_table(path, names)
-    scheduled = np.array([cell not in ("", None) for cell in table.columns["scheduled_time"]])
+    scheduled = np.array([cell not in ("", None) for cell in table.columns["scheduled_time"]], bool)
     dropped = {} if scheduled.all() else {"that were never scheduled": int((~scheduled).sum())}
     table = table.chosen(scheduled)
     run = _numbers(table, "deletion_time") - _numbers(table, "scheduled_time")

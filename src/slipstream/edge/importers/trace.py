@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.core.tables import read_table
+from slipstream.core.tables import read_table, table_error
 from slipstream.edge.arrivals import COLUMN, release_times, times_ms
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import InputError
@@ -41,6 +41,8 @@ def read_releases(
         table = read_table(path, [column])
         return {index: release_times(table, times_ms(table, column, unit_ms))}
     table = read_table(path, [column, task_column])
+    if not len(table):
+        raise table_error(path, "no rows: expected at least one release")
     values = times_ms(table, column, unit_ms)
     places = {one.name: index for index, one in enumerate(scenario.tasks)}
     names = np.array(table.texts(task_column), object)
