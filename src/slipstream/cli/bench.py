@@ -144,14 +144,15 @@ def suite(
 
         paint_suite(found, _baselines(list(found["families"]))).save(picture, optimize=True)
     if as_json:
-        print_json({**found, "skipped": nobody})
-        return
-    console.print(suite_table(found))
-    if family:
-        for one in found["families"]:
+        print_json(found)
+    else:
+        console.print(suite_table(found))
+        for one in found["families"] if family else ():
             console.print(each_table(found, one))
     for line in nobody:
-        console.print(f"Not played: {line}.", markup=False)
+        (errors if as_json else console).print(f"Not played: {line}.", markup=False)
+    if as_json:
+        return
     tell_written({"Results": out, "Picture": picture})
 
 
