@@ -33,9 +33,11 @@ TUNING_EPISODES = 10
 MANY_EPISODES, MANY_TUNING_EPISODES = 300, 40
 """Test and tuning episodes where a share of one percent is to be told: batches are short."""
 SETTINGS = ("stream-10x50", "stream-50x200", "batch-50x20")
-ON_PROFILE = {"stream-50x200": "learned-stream-50x200-tpch", "batch-50x20": "learned-batch-50x20-compat"}
-"""Settings for which another policy was trained on the jobs of the profile: the second under the published rules."""
-BATCH = "batch-50x20"
+ON_PROFILE = {"stream-50x200": "learned-stream-50x200-tpch", "batch-50x20": "learned-batch-50x20-tpch"}
+"""Settings for which another policy was trained on the jobs of the profile."""
+UNDER_THEIR_RULES = {**ON_PROFILE, "batch-50x20": "learned-batch-50x20-compat"}
+"""The same, under the rules of the published simulator."""
+BATCH, WORKFLOW = "batch-50x20", "ml-workflow"
 TABLES = ("at-home", "batches", "published", "elsewhere")
 """What can be measured by itself; the table of commands needs no measurement."""
 SIZES = ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
@@ -67,11 +69,11 @@ def at_home(scenario: Any, policy: str, episodes: int) -> dict[str, Any]:
 def everywhere_at_home(folder: Path | None, episodes: int) -> dict[str, Any]:
     """Return the same for every setting, on synthetic jobs and, with the profile, on its jobs."""
     found: dict[str, Any] = {}
-    for setting in SETTINGS:
+    for setting in (*SETTINGS, WORKFLOW):
         scenario: Any = slipstream.load(f"dag/{setting}")
         policy = f"learned-{setting}"
         sources = {f"`dag/{setting}`": (scenario, policy)}
-        if folder is not None:
+        if folder is not None and setting != WORKFLOW:
             sources[f"`dag/{setting}`, TPC-H"] = (on_profile(scenario, folder), ON_PROFILE.get(setting, policy))
         for name, pair in sources.items():
             found[name] = at_home(*pair, episodes)
@@ -106,7 +108,7 @@ def against_published(folder: Path, draws: int) -> dict[str, Any]:
     for setting, known in PUBLISHED.items():
         scenarios = [published_arrivals(setting, seed, folder) for seed in known["seeds"]]
         row = found[f"`{setting}`"] = {name: value for name, value in known.items() if name != "seeds"}
-        trained = ON_PROFILE.get(setting, f"learned-{setting}")
+        trained = UNDER_THEIR_RULES.get(setting, f"learned-{setting}")
         for name, policy in (("fair, here", "fair"), ("trained, here", trained)):
             times = [slipstream.evaluate(one, policy, draws, SEED).mean(JCT) for one in scenarios]
             row[name] = float(np.mean(times))
@@ -119,7 +121,7 @@ def other_arrivals(folder: Path, episodes: int) -> dict[str, Any]:
     for setting in SETTINGS:
         scenario = on_profile(slipstream.load(f"dag/{setting}"), folder).model_copy(update={"compat": "decima"})
         times = {}
-        for name, policy in (("fair", "fair"), ("trained", ON_PROFILE.get(setting, f"learned-{setting}"))):
+        for name, policy in (("fair", "fair"), ("trained", UNDER_THEIR_RULES.get(setting, f"learned-{setting}"))):
             times[name] = slipstream.evaluate(scenario, policy, episodes, SEED).of(JCT)
         gap = ahead(times["trained"], times["fair"])
         found[f"`{setting}`"] = {**{name: float(one.mean()) for name, one in times.items()}, "ahead": gap}
@@ -188,7 +190,7 @@ def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
         arrivals = {"kind": "poisson", "jobs": jobs, "mean_gap_s": gap}
         data = {"family": "dag", "executors": executors, "arrivals": arrivals, "jobs": {"kind": "synthetic"}}
         scenarios[f"{executors} executors, {jobs} jobs, one in {gap:g} s"] = slipstream.load(data)
-    scenarios["`dag/ml-workflow`"] = slipstream.load("dag/ml-workflow")
+    scenarios[f"`dag/{WORKFLOW}`"] = slipstream.load(f"dag/{WORKFLOW}")
     if folder is not None:
         for name, one in streams.items():
             scenarios[f"`dag/{name}`, TPC-H"] = on_profile(one, folder)
