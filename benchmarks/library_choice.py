@@ -40,6 +40,7 @@ MADE_FOR = {
     "learned-robust": "edge/heavy",
     "learned-stream-50x200-tpch": "dag/stream-50x200",
     "learned-batch-50x20-compat": "dag/batch-50x20",
+    "learned-batch-50x20-tpch": "dag/batch-50x20",
     "learned-plain": "taskgraph/cholesky-8-2g2c",
     "learned-noisy": "taskgraph/noisy",
     "learned-unrolled": "taskgraph/unrolled",

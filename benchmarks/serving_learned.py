@@ -2,9 +2,9 @@
 
 At home: 30 test episodes of `serving/route-bursty`, the scenario that it was trained on. Away: the same with bursts
 that are longer, come at other times, and are 15% higher. All policies play the same arrivals; differences are paired,
-with bootstrap 95% intervals. The default, milp-rehearsed, sends requests to where they finish first, as planners do.
-With `--data`, also on the open bursty trace, in mode route: the fleet hosts for good what the default's first plan
-hosts. A trace is one episode, so there are no intervals; the default itself, which goes on planning, is beside it.
+with bootstrap 95% intervals. milp-rehearsed sends requests to where they finish first, as all planners do.
+With `--data`, also on the open bursty trace, in mode route: the fleet hosts for good what its first plan hosts. A
+trace is one episode, so there are no intervals; the planner itself, which goes on planning, is beside it.
 
     python benchmarks/serving_learned.py --json --data TRACES
 """

@@ -27,9 +27,10 @@ from slipstream.core.simulator import Simulator
 from slipstream.policies import find
 from slipstream.serving.sources import KINDS, scenario_of
 
-OURS = "milp-rehearsed + eft + deadline-aware"
+OURS = "milp-thorough + eft + deadline-aware"
 PLANE = {"batching": "deadline-aware", "routing": "eft", "drop": "crowded"}
 PLANNERS = (
+    "milp-rehearsed",
     "milp",
     "milp-throughput",
     "sommelier",
@@ -46,7 +47,7 @@ CLIPPER = {"batching": "aimd", "routing": "weighted", "drop": "expired"}
 HARD = {"headroom": 1.05, "shortage": 1000.0}
 """Headroom as a must, as in Proteus."""
 SYSTEMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    OURS: ("milp-rehearsed", PLANE, {}),
+    OURS: ("milp-thorough", PLANE, {}),
     "Proteus": ("milp", PROTEUS, HARD),
     "Sommelier": ("sommelier", PROTEUS, HARD),
     "Clipper-HA": ("clipper-ha", CLIPPER, {}),

@@ -102,7 +102,7 @@ def a_day(requests: int) -> dict[str, float]:
         share = 1.0 / (number + 1) / sum(1.0 / k for k in range(1, 10))
         model["arrivals"] = {"kind": "diurnal", "low_hz": 0.4 * rate * share, "peak_hz": 1.6 * rate * share}
     data |= {"duration_s": 86_400.0, "planning": {"interval_s": 600.0}, "forecast": {"kind": "ewma", "sample_s": 60.0}}
-    simulator, policy = Simulator(slipstream.load(data), log_rows=0), find("milp-rehearsed", "serving")
+    simulator, policy = Simulator(slipstream.load(data), log_rows=0), find("milp-thorough", "serving")
     simulator.reset(0)
     simulator.step(policy.choose(*simulator.observe()))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -130,7 +130,7 @@ def plans(accelerators: int, models: int, variants: int) -> dict[str, float]:
     from slipstream.policies import find
     from slipstream.serving.generate import Settings, generate
 
-    planner, gaps = find("milp-rehearsed", "serving"), Gaps()
+    planner, gaps = find("milp-thorough", "serving"), Gaps()
     seconds = []
     logging.getLogger("slipstream.serving.policies").addHandler(gaps)
     logging.getLogger("slipstream.serving.policies").setLevel(logging.INFO)

@@ -61,7 +61,7 @@ def test_the_table_has_a_line_for_every_system(benchmark: Any) -> None:
     lines = benchmark.table(results(benchmark, figures(benchmark, **{INFAAS: (0.95, 0.01, 96.0)}))).splitlines()
     assert len(lines) == 2 + len(benchmark.SYSTEMS) + 2
     assert "| INFaaS | **0.9500** (1.00%) |" in lines
-    assert "| milp-rehearsed, our data plane | 0.9000 (5.00%) |" in lines
+    assert "| milp-thorough, our data plane | 0.9000 (5.00%) |" in lines
     assert lines[-2:] == ["| place of the default | 2 |", "| it is dominated by | INFaaS |"]
 
 

@@ -21,7 +21,7 @@ from slipstream.serving.solver import highs, largest_base, solve, undominated, w
 
 PLANNERS = [
     *("static", "random", "lfu", "load-proportional", "infaas", "clipper-ha", "clipper-ht", "sommelier"),
-    *("milp", "milp-rehearsed", "milp-throughput"),
+    *("milp", "milp-rehearsed", "milp-thorough", "milp-throughput"),
 ]
 
 

@@ -23,7 +23,7 @@ class ServingFamily(Family):
     time_unit = "s"
     nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("accuracy", "violations", "switches")
-    default_policy = "milp-rehearsed"
+    default_policy = "milp-thorough"
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
 
     def charts(self, scenario: ServingScenario, events: np.ndarray) -> list[Chart | Picture]:

@@ -16,7 +16,7 @@ import numpy as np
 from slipstream.policies.base import choice, enlist
 from slipstream.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.serving.plans import Planner, Situation, Target
-from slipstream.serving.rehearsed import Rehearsed
+from slipstream.serving.rehearsed import WHOLE, Rehearsed
 from slipstream.serving.solver import Solution, largest_base, solve, undominated
 
 LOG = logging.getLogger(__name__)
@@ -274,6 +274,22 @@ def program_plan(now: Situation) -> np.ndarray:
 
 
 enlist(Rehearsed("milp-rehearsed", "The program's plans, rehearsed in what may come, and improved.", program_plan))
+
+
+def accurate_plan(now: Situation) -> np.ndarray:
+    """Return the plan that hosts the most accurate variants alone, where capacity is scarcest, without a program."""
+    return _use_the_rest(now, np.zeros(len(now.model), np.int64), _extreme(now, best=True))
+
+
+enlist(
+    Rehearsed(
+        "milp-thorough",
+        "The program's plans and the most accurate ones, rehearsed to the last request and improved by bolder steps.",
+        program_plan,
+        accurate_plan,
+        thorough=WHOLE,
+    )
+)
 
 
 @planner

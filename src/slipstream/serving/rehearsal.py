@@ -55,8 +55,11 @@ def chosen_batch(now, deadline, members, place, waiting):
 
 
 @kernel
-def catch_up(place, until, members, ready, head, waiting, deadlines):
-    """Let an accelerator start what it can until some time; return the accuracy of what is answered on time."""
+def catch_up(place, until, since, members, ready, head, waiting, deadlines):
+    """Let an accelerator start what it can until some time; return the accuracy of what is answered on time.
+
+    Deadlines before `since` do not count.
+    """
     room = deadlines.shape[1]
     gained = 0.0
     while waiting[place] > 0 and ready[place] <= until:
@@ -69,7 +72,8 @@ def catch_up(place, until, members, ready, head, waiting, deadlines):
         size = chosen_batch(now, deadlines[place, head[place]], members, place, waiting[place])
         finish = now + batch_time(members, place, size)
         for _ in range(size):
-            if finish <= deadlines[place, head[place]]:
+            deadline = deadlines[place, head[place]]
+            if finish <= deadline and deadline >= since:
                 gained += members[place, ACCURACY]
             head[place] = (head[place] + 1) % room
         waiting[place] -= size
@@ -78,24 +82,28 @@ def catch_up(place, until, members, ready, head, waiting, deadlines):
 
 
 @entry
-def rehearse(gaps, requests, rate, slo, members):
+def rehearse(gaps, requests, rate, slo, members, whole):
     """Return the accuracy on time per request.
 
-    gaps (G) of mean 1 are gone through again and again; members (M, 4) are the model's accelerators.
+    gaps (G) of mean 1 are gone through again and again; members (M, 4) are the model's accelerators. If `whole`, every
+    request after the warm-up is followed to its end, and no other one counts; else what counts is what is answered
+    after the warm-up and before the last request.
     """
     count = members.shape[0]
     ready, head, waiting = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
     deadlines = np.zeros((count, ROOM))
-    now = gained = before = 0.0
+    now = gained = before = since = 0.0
     warm_up = requests // WARM_UP
     for number in range(requests):
         if number == warm_up:
             before = gained
         now += gaps[number % gaps.shape[0]] / rate
+        if whole and number == warm_up:
+            since = now + slo
         chosen, earliest = -1, np.inf
         for place in range(count):
             if waiting[place] > 0 and ready[place] <= now:
-                gained += catch_up(place, now, members, ready, head, waiting, deadlines)
+                gained += catch_up(place, now, since, members, ready, head, waiting, deadlines)
             largest = int(members[place, LARGEST])
             full = waiting[place] // largest
             last = batch_time(members, place, waiting[place] - full * largest + 1)
@@ -108,5 +116,8 @@ def rehearse(gaps, requests, rate, slo, members):
         waiting[chosen] += 1
         if ready[chosen] <= now:
             ready[chosen] = now
-            gained += catch_up(chosen, now, members, ready, head, waiting, deadlines)
+            gained += catch_up(chosen, now, since, members, ready, head, waiting, deadlines)
+    if whole:
+        for place in range(count):
+            gained += catch_up(place, np.inf, since, members, ready, head, waiting, deadlines)
     return (gained - before) / max(1, requests - warm_up)

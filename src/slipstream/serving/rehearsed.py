@@ -1,9 +1,10 @@
-"""The default planner: the program's plan and the present one, both improved step by step, and the better of them.
+"""Planners that rehearse: others' plans and the present one, all improved step by step, and the best of them.
 
 What a hosting is worth is not computed but played: each model's accelerators answer a stream of requests at every rate
 that may come (`outlook`), by the rules of the default data plane (`rehearsal`). The worth is accuracy on time, per
 second. While variants load, only what stays counts. A step gives an accelerator another variant, of its model or of
-another, or lets two models exchange accelerators of two kinds; the best step is made until none gains.
+another, or lets two models exchange accelerators of two kinds; the best step is made until none gains. Bold steps may
+concern all accelerators of a model.
 """
 
 from __future__ import annotations
@@ -20,17 +21,33 @@ from slipstream.serving.rehearsal import rehearse
 from slipstream.serving.solver import undominated
 
 GAPS = 1024
-FEWEST, MOST = 300, 1500
-"""Requests of a rehearsal, at the least and at the most."""
-SPAN = 15.0
-"""How long it lasts in between, as a multiple of the SLO."""
 SWITCH = 1.0
 """Requests that a switch has to bring in, besides those that it costs."""
 LEAST_GAIN = 1e-6
-MOST_WORK = 2_000_000
-"""Requests times accelerators that are rehearsed for one plan: large fleets are left as the program wants them."""
 PROGRAM_GAP = 0.005
 """Gap of the program that is good enough for a beginning."""
+
+
+@dataclass(frozen=True)
+class Thoroughness:
+    """How hostings are rehearsed."""
+
+    fewest: int
+    most: int
+    """Requests of a rehearsal, at the least and at the most."""
+    span: float
+    """How long it lasts in between, as a multiple of the SLO."""
+    work: int
+    """Requests times accelerators that are rehearsed for one plan: large fleets are left as the program wants them."""
+    whole: bool
+    """Whether every request is followed to its end."""
+    bold: bool
+    """Whether a step may concern all accelerators of a model: earliest finish ignores a single accurate one among quick
+    ones, so that only many at once gain."""
+
+
+SHORT = Thoroughness(fewest=300, most=1500, span=15.0, work=2_000_000, whole=False, bold=False)
+WHOLE = Thoroughness(fewest=300, most=1500, span=15.0, work=4_000_000, whole=True, bold=True)
 
 
 def even_gaps() -> np.ndarray:
@@ -52,13 +69,16 @@ class _Options:
     give: list[Step]
     change: list[list[Step]]
     """By the kind that it gives and the one that it takes, which may be the same."""
+    alone: list[Step]
+    """What needs no accelerator of another: one is left idle, or all of the model host the same variant."""
 
 
 class Rehearsals:
     """The worth of hostings in one situation; nothing is played twice."""
 
-    def __init__(self, now: Situation, demand: Demand, gaps: np.ndarray) -> None:
+    def __init__(self, now: Situation, demand: Demand, gaps: np.ndarray, thorough: Thoroughness = SHORT) -> None:
         self.now = now
+        self.thorough = thorough
         self.work = 0
         self._demand = demand
         self._gaps = gaps
@@ -87,6 +107,11 @@ class Rehearsals:
             self._worth[key] = found
         return found
 
+    @property
+    def tired(self) -> bool:
+        """Whether enough was rehearsed for one plan."""
+        return self.work > self.thorough.work
+
     def total(self, counts: np.ndarray) -> float:
         """Return the worth of a whole hosting."""
         return sum(self.worth(model, counts) for model in range(self.now.models))
@@ -96,10 +121,11 @@ class Rehearsals:
         found = self._played.get(key)
         if found is None:
             rate, slo = float(self._demand.rates[place, model]), float(self.now.slo[model])
-            requests = int(min(MOST, max(FEWEST, SPAN * slo * rate)))
+            how = self.thorough
+            requests = int(min(how.most, max(how.fewest, how.span * slo * rate)))
             members = self._members[np.repeat(self._own[model], hosting)]
             self.work += requests * max(1, len(members))
-            found = float(rehearse(self._gaps, requests, rate, slo, members))
+            found = float(rehearse(self._gaps, requests, rate, slo, members, how.whole))
             self._played[key] = found
         return found
 
@@ -117,7 +143,7 @@ class Rehearsals:
 
         own = self._own[model].tolist()
         for new in (column for column in own if usable[column]):
-            if self.work > MOST_WORK:
+            if self.tired:
                 break
             to = int(self.now.kind[new])
             take[to] = max(take[to], step((new, 1)))
@@ -127,7 +153,17 @@ class Rehearsals:
         for old in (column for column in own if counts[column] > 0):
             at = int(self.now.kind[old])
             give[at] = max(give[at], step((old, -1)))
-        return _Options(take, give, change)
+        alone = [*give, *(step(*changes) for changes in self._unions(own, counts))] if self.thorough.bold else []
+        return _Options(take, give, change, alone)
+
+    def _unions(self, own: list[int], counts: np.ndarray) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Yield changes after which all accelerators of a model that can do so host the same variant."""
+        for variant in sorted(set(self.now.variant[own].tolist())):
+            to = {int(self.now.kind[column]): column for column in own if self.now.variant[column] == variant}
+            olds = [old for old in own if counts[old] > 0 and to.get(int(self.now.kind[old]), old) != old]
+            if olds and not self.tired:
+                gone = [(old, -int(counts[old])) for old in olds]
+                yield (*gone, *((to[int(self.now.kind[old])], int(counts[old])) for old in olds))
 
 
 def improved(rehearsals: Rehearsals, counts: np.ndarray) -> np.ndarray:
@@ -142,7 +178,7 @@ def improved(rehearsals: Rehearsals, counts: np.ndarray) -> np.ndarray:
             return counts
         for column, by in changes:
             counts[column] += by
-        if rehearsals.work > MOST_WORK:
+        if rehearsals.tired:
             return counts
         for model in {int(now.model[column]) for column, _ in changes}:
             options[model] = rehearsals.options(model, counts, usable)
@@ -150,6 +186,8 @@ def improved(rehearsals: Rehearsals, counts: np.ndarray) -> np.ndarray:
 
 def _steps(options: list[_Options], free: np.ndarray) -> Iterator[Step]:
     """Yield steps, the best one among them: with a free accelerator, within a model, or of two models."""
+    for one in options:
+        yield from one.alone
     for at in range(len(free)):
         for one in options:
             yield one.change[at][at]
@@ -167,21 +205,30 @@ def _both(one: Step, other: Step) -> Step:
 
 
 class Rehearsed(Planner):
-    """The planner, with its memory of an episode."""
+    """A planner that rehearses, with its memory of an episode.
 
-    def __init__(self, name: str, description: str, program: Target) -> None:
+    Plans of others are where it begins, besides what is hosted.
+    """
+
+    def __init__(
+        self, name: str, description: str, program: Target, *others: Target, thorough: Thoroughness = SHORT
+    ) -> None:
         super().__init__(name, description, self._plan)
         self._program = program
+        self._others = others
+        self._thorough = thorough
         self._outlook = Outlook()
         self._gaps = even_gaps()
 
     def _plan(self, now: Situation) -> np.ndarray:
         demand = self._outlook.look(now)
-        rehearsals = Rehearsals(now, demand, self._gaps)
+        rehearsals = Rehearsals(now, demand, self._gaps, self._thorough)
         # The program cannot do without any demand at all.
         level = np.maximum(demand.level, 1e-3)
         begin = replace(now, demand=level, gap=max(now.gap, PROGRAM_GAP))
         plans = [improved(rehearsals, self._program(begin))]
         if not now.first:
+            # Of plans that are worth the same, the first is taken.
             plans.insert(0, improved(rehearsals, now.hosted))
+        plans += [improved(rehearsals, other(begin)) for other in self._others]
         return max(plans, key=rehearsals.total)
