@@ -44,8 +44,8 @@ def demo(
 ) -> None:
     """Take the tour: simulate, compare every policy, train one, run it for real on this machine, open the report.
 
-    Every step says what it does, and which command did it. It takes a minute and a half, four the first
-    time, which compiles, and writes one folder.
+    Every step says what it does, and which command did it. It takes a minute and a half, under two the
+    first time, which compiles, and writes one folder.
 
     Example: slipstream demo
     """
