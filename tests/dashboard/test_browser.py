@@ -212,6 +212,28 @@ def test_a_full_round_of_trying(browser, client):
         assert "edge/tiny under edf, seed 0" in page.inner_text("#replay-about")
 
 
+def test_nothing_is_written_into_a_scenario_that_is_about_to_go(browser, client):
+    with visiting(browser, client) as page:
+        visit(page, client, "#try")
+        held = []
+        page.route("**/api/scenario?*", lambda route: held.append(route))
+        page.get_by_label("Start from").select_option("edge/heavy")
+        page.wait_for_function("() => document.getElementById('field-horizon_ms').disabled")
+        assert page.get_by_label("Scenario as JSON").is_disabled()
+        page.get_by_label("Start from").select_option("edge/tiny")
+        while len(held) < 2:
+            page.wait_for_timeout(10)
+        first, last = held
+        last.continue_()
+        page.wait_for_function("() => !document.getElementById('field-horizon_ms').disabled")
+        first.continue_()
+        page.get_by_label("horizon ms").fill("-5")
+        page.get_by_label("horizon ms").press("Tab")
+        page.locator(".field .wrong", has_text="must be at least").wait_for()
+        assert json.loads(page.input_value("#json"))["name"] == "tiny"
+        assert page.input_value("#field-horizon_ms") == "-5"
+
+
 def test_what_goes_wrong_is_told(browser, client):
     with visiting(browser, client) as page:
         page.goto(client.address + "#runs")

@@ -3,7 +3,7 @@
 const tryPage = (() => {
   const { byId, make, fill, ask, send, address, attempt, figure, words } = tools;
   const CHECK_AFTER_MS = 300, LOOK_EVERY_MS = 700;
-  let known = null, data = null, family = null, timer = null, checks = 0, job = null, polling = null;
+  let known = null, data = null, family = null, timer = null, checks = 0, starts = 0, job = null, polling = null;
 
   async function open() {
     if (!known) {
@@ -18,11 +18,24 @@ const tryPage = (() => {
     clearTimeout(polling);
   }
 
+  // Until the scenario has come, nothing can be written that it would wipe out; of two that were asked for, the last counts.
   async function start(name) {
-    put(await ask("/api/scenario", { name }));
-    drawForm();
+    const mine = ++starts;
+    clearTimeout(timer);
+    checks += 1;
+    hold(true);
+    try {
+      const scenario = await ask("/api/scenario", { name });
+      if (mine !== starts) return;
+      put(scenario);
+      drawForm();
+    } finally {
+      if (mine === starts) hold(false);
+    }
     await check();
   }
+
+  const hold = (still) => [...byId("form").elements, byId("json")].forEach((control) => { control.disabled = still; });
 
   const put = (scenario) => { data = scenario; byId("json").value = JSON.stringify(scenario, null, 2); };
 
