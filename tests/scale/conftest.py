@@ -42,3 +42,20 @@ def farm(cluster):
     found = RayFarm(cluster.address)
     yield found
     found.close()
+
+
+class _Holder:
+    """Takes CPUs, and does nothing with them."""
+
+    def ready(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def single_cpu(farm):
+    """Leave one CPU of the cluster to others, so that whatever runs on it runs in order."""
+    held = [ray.remote(num_cpus=cpus)(_Holder).remote() for cpus in (2, 1)]
+    ray.get([one.ready.remote() for one in held])
+    yield
+    for one in held:
+        ray.kill(one)

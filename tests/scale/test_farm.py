@@ -159,7 +159,7 @@ def test_a_sweep_on_a_cluster_finds_and_keeps_what_one_here_does(farm, tmp_path)
     assert again == here
 
 
-def test_ray_tune_stops_trainings_that_fall_behind(farm, tmp_path):
+def test_ray_tune_stops_trainings_that_fall_behind(farm, single_cpu, tmp_path):
     small = {
         **SMALL,
         "steps": 4096,
@@ -172,7 +172,8 @@ def test_ray_tune_stops_trainings_that_fall_behind(farm, tmp_path):
     knobs = choose_knobs(base, None, {"ppo.learning_rate": ["1e-9", "1e-8", "1e-7"]})
     result = sweep("edge/tiny", tmp_path / "out", knobs, base, seeds=1, episodes=4, farm=farm, scheduler="asha")
     assert result["scheduler"] == "asha"
-    assert result["stopped"]
+    # One after the other, the default first: none of those that hardly learn is ahead of it later on.
+    assert [one["training"] for one in result["stopped"]] == [f"ppo.learning_rate=1e-0{n}" for n in (9, 8, 7)]
     assert all(0 < one["steps"] < 4096 for one in result["stopped"])
     values = result["knobs"][0]["values"]
     assert all(len(one["rewards"]) == 1 for one in values)
