@@ -34,8 +34,8 @@ class Sheet(structref.StructRefProxy):
 
 OUTCOMES = {
     "reward": np.float64,
-    "elapsed": np.int64,
-    "time": np.int64,
+    "elapsed": np.float64,
+    "time": np.float64,
     "terminated": np.bool_,
     "truncated": np.bool_,
     "illegal": np.bool_,

@@ -25,8 +25,8 @@ from slipstream.errors import InputError
 class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     """`num_envs` lanes of one scenario; lane k of a vector seeded s is bit-identical to a single env seeded s + k.
 
-    With `copy=False` observations and masks are the kernel's own buffers, overwritten by the next step. Every thread
-    owns its structs over a slice of the lanes, so threads share nothing.
+    With `copy=False` all arrays that are handed out are the environment's own, overwritten by the next step. Every
+    thread owns its structs over a slice of the lanes, so threads share nothing.
     """
 
     _pool: ThreadPoolExecutor | None = None
@@ -67,6 +67,10 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self._shown = on_cache_lines(sheet_arrays(num_envs, rows, *features, raw=False, graph=graph))
         self._keys = observed_keys(self.single_observation_space)
         self._actions = np.zeros(num_envs, np.int64)
+        self._times = {name: np.zeros(num_envs) for name in ("elapsed", "time")}
+        """What the sheet has in ns, in the family's unit."""
+        self._told = {"action_mask": self._shown["mask"], "illegal_action": self._shown["illegal"], **self._times}
+        self._rewards = dict(zip(self.family.reward_terms, self._arrays["terms"].T, strict=True))
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._workers = self._split(min(threads, num_envs))
         self._seeded = False
@@ -106,7 +110,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
             seed = int(self.np_random.integers(2**31))
         self._each(lanes.reset_lanes, chosen, self._seeds(seed), rest=(namespace,))
         self._seeded = True
-        return self._observation(), self._info()
+        return self._observation(), self._info(self._copy)
 
     def _seeds(self, seed: int | list[int | None] | None) -> np.ndarray:
         if seed is None:
@@ -123,10 +127,13 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
             raise ResetNeeded("step was called before reset: expected a reset first")
         self._actions[:] = actions
         self._each(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
-        reward, terminated, truncated = (self._shown[name].copy() for name in ("reward", "terminated", "truncated"))
-        info = self._info()
-        if self.autoreset_mode == AutoresetMode.SAME_STEP and (ended := terminated | truncated).any():
-            info = self._reset_at_once(ended, info)
+        outcome = tuple(self._shown[name] for name in ("reward", "terminated", "truncated"))
+        resets = self.autoreset_mode == AutoresetMode.SAME_STEP and bool((outcome[1] | outcome[2]).any())
+        copy = self._copy or resets  # a reset writes where the step did
+        reward, terminated, truncated = (array.copy() for array in outcome) if copy else outcome
+        info = self._info(copy)
+        if resets:
+            info = self._reset_at_once(terminated | truncated, info)
         return self._observation(), reward, terminated, truncated, info
 
     def _reset_at_once(self, ended: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
@@ -134,9 +141,9 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         last = {name: np.zeros_like(array) for name, array in self._buffers().items()}
         for name, array in self._buffers().items():
             last[name][ended] = array[ended]
-        final = {**info, "action_mask": info["action_mask"].copy()}
         self._each(lanes.reset_lanes, ended, self._seeds(None), rest=(self._namespace,))
-        return {**self._info(), "final_obs": last, "_final_obs": ended, "final_info": final, "_final_info": ended}
+        final = {"final_obs": last, "_final_obs": ended, "final_info": info, "_final_info": ended}
+        return {**self._info(self._copy), **final}
 
     def action_masks(self) -> np.ndarray:
         """Return the masks of the present choices as booleans, one row per lane."""
@@ -167,13 +174,10 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     def _observation(self) -> Observation:
         return {name: array.copy() if self._copy else array for name, array in self._buffers().items()}
 
-    def _info(self) -> dict[str, Any]:
-        unit = self.family.nanoseconds_per_unit
-        terms = self._arrays["terms"].copy().T
-        return {
-            "action_mask": self._shown["mask"].copy() if self._copy else self._shown["mask"],
-            "illegal_action": self._shown["illegal"].copy(),
-            "elapsed": self._shown["elapsed"] / unit,
-            "time": self._shown["time"] / unit,
-            "rewards": dict(zip(self.family.reward_terms, terms, strict=True)),
-        }
+    def _info(self, copy: bool) -> dict[str, Any]:
+        for name, array in self._times.items():
+            np.divide(self._shown[name], self.family.nanoseconds_per_unit, out=array)
+        if not copy:
+            return {**self._told, "rewards": self._rewards.copy()}
+        told: dict[str, Any] = {name: array.copy() for name, array in self._told.items()}
+        return {**told, "rewards": {name: array.copy() for name, array in self._rewards.items()}}
