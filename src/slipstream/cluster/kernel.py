@@ -411,16 +411,15 @@ def close_episode(state, lane):
 
 
 @kernel
-def advance(spec, state, lane, action):
-    """Apply a choice and run to the next one, or to the end."""
+def act(spec, state, lane, action):
+    """Apply a choice."""
     begin_step(state, lane)
     decide(spec, state, lane, action)
-    resume(spec, state, lane)
 
 
 @kernel
-def reset(spec, state, lane, seed, namespace):
-    """Start an episode and run to its first choice."""
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, namespace)
@@ -452,7 +451,6 @@ def reset(spec, state, lane, seed, namespace):
     header.busy_hours = 0.0
     header.order = BY_NUMBER
     clear(spec, state, lane)
-    resume(spec, state, lane)
 
 
 @kernel

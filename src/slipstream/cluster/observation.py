@@ -10,7 +10,7 @@ import math
 from slipstream.cluster import features as f
 from slipstream.cluster.backfill import most_power
 from slipstream.cluster.courses import done_since_start, fits, jain
-from slipstream.cluster.kernel import advance, may_wait, reset, resume
+from slipstream.cluster.kernel import act, begin, may_wait, resume
 from slipstream.cluster.places import sleeps, stretched
 from slipstream.cluster.state import (
     BOUND_S,
@@ -201,4 +201,4 @@ def observe(spec, state, lane, sheet, slot, afresh):
     list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
 
 
-core.implement_all(ClusterStateType, reset, advance, resume, prepare, observe, list_legal, summarise)
+core.implement_all(ClusterStateType, begin, act, resume, prepare, observe, list_legal, summarise)

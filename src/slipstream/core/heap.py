@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.core.jit import kernel
+from slipstream.core.jit import inlined, kernel
 
 NEVER = 2**62
 """The time of an event that is not pending."""
@@ -37,7 +37,7 @@ def clear(heap, lane):
         heap[lane, place] = NEVER
 
 
-@kernel
+@inlined
 def schedule(heap, lane, slot, time):
     """Set the time of the slot's event; NEVER cancels it."""
     blocks = heap.shape[1] // (1 + BLOCK)
@@ -60,7 +60,7 @@ def pending(heap, lane, slot):
     return heap[lane, heap.shape[1] // (1 + BLOCK) + slot]
 
 
-@kernel
+@inlined
 def earliest_time(heap, lane):
     """Return the time of the next event, NEVER if there is none."""
     least = heap[lane, 0]
@@ -69,7 +69,7 @@ def earliest_time(heap, lane):
     return least
 
 
-@kernel
+@inlined
 def earliest_slot(heap, lane, time):
     """Return the slot of the next event, which is at `time`; the lowest one on ties."""
     blocks = heap.shape[1] // (1 + BLOCK)

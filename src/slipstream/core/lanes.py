@@ -17,7 +17,8 @@ from slipstream.core.rng import episode_key, next_seed, stream_key, uniform
 
 ASKING, TERMINATED, TRUNCATED, LOG_FULL, PENDING = 0, 1, 2, 3, 4
 """Why a lane handed control back: a choice is due, the work ended, the clock ended, the log must be flushed, or, where
-the lane follows a device, nothing more has happened there yet."""
+the lane follows a device, nothing more has happened there yet. An episode that has only begun can go on as one whose
+log was flushed."""
 
 LOG_MARGIN = 8
 """Rows kept free in the log so that one event, with the choice before it, fits; families may need more."""
@@ -46,18 +47,18 @@ LANE_FIELDS: list[tuple[str, str]] = [
 
 
 @family_function
-def reset(spec, state, lane, seed, namespace):
-    """Start an episode and run to its first choice."""
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode, in which nothing has happened yet."""
 
 
 @family_function
-def advance(spec, state, lane, action):
-    """Apply a choice and run to the next one, or to the end."""
+def act(spec, state, lane, action):
+    """Apply a choice."""
 
 
 @family_function
 def resume(spec, state, lane):
-    """Go on after the event log was flushed."""
+    """Run to the next choice, or to the end; or go on with that after the event log was flushed."""
 
 
 @family_function
@@ -138,6 +139,20 @@ def implement_all(state_type: type, *functions: Any) -> None:
 
 
 @kernel
+def reset(spec, state, lane, seed, namespace):
+    """Start an episode and run to its first choice."""
+    begin(spec, state, lane, seed, namespace)
+    resume(spec, state, lane)
+
+
+@kernel
+def advance(spec, state, lane, action):
+    """Apply a choice and run to the next one, or to the end."""
+    act(spec, state, lane, action)
+    resume(spec, state, lane)
+
+
+@kernel
 def record(state, lane, kind, task, job, variant, resource):
     """Append a row to the lane's event log, if it keeps one."""
     if state.log.shape[1] == 0:
@@ -167,6 +182,7 @@ def begin_episode(header, seed, namespace):
     header.seed = seed
     header.namespace = namespace
     header.key = episode_key(namespace, seed)
+    header.status = LOG_FULL
     header.choices = 0
     header.events = 0
     header.step_began = 0
@@ -217,11 +233,14 @@ def choose(spec, state, lane, sheet, form, address):
 def run(spec, state, lane, sheet, form, address, choices):
     """Play under a compiled policy until the episode ends, the log is full, or `choices` were made."""
     header = state.lanes[lane]
-    if header.status == LOG_FULL:
+    midway = header.status == LOG_FULL
+    while midway or (header.status == ASKING and choices > 0):
+        if not midway:
+            act(spec, state, lane, choose(spec, state, lane, sheet, form, address))
+            choices -= 1
+        midway = False
+        # The only call: whoever calls the whole machine twice has it compiled twice.
         resume(spec, state, lane)
-    while header.status == ASKING and choices > 0:
-        advance(spec, state, lane, choose(spec, state, lane, sheet, form, address))
-        choices -= 1
     return header.status
 
 
@@ -272,9 +291,11 @@ def step_lanes(spec, state, sheet, actions, autoreset):
             header = state.lanes[lane]
             stepped = header.status == ASKING
             if stepped:
-                advance(spec, state, lane, actions[lane])
+                act(spec, state, lane, actions[lane])
             elif autoreset:
-                reset(spec, state, lane, next_seed(header.seed), header.namespace)
+                begin(spec, state, lane, next_seed(header.seed), header.namespace)
+            if stepped or autoreset:
+                resume(spec, state, lane)
             report(state, lane, sheet, stepped)
             prefetch_rows(spec, state, lane, sheet, lane)
         for lane in range(first, last):
@@ -305,9 +326,9 @@ def observe_lane(spec, state, lane, sheet, slot):
 
 
 @entry
-def start_lane(spec, state, lane, seed, namespace):
-    """Start an episode in one lane."""
-    reset(spec, state, lane, seed, namespace)
+def begin_lane(spec, state, lane, seed, namespace):
+    """Start an episode in one lane; whoever plays it lets it go on."""
+    begin(spec, state, lane, seed, namespace)
 
 
 @entry

@@ -88,8 +88,12 @@ class Simulator:
 
     def reset(self, seed: int, namespace: str = "test", sink: Sink | None = None) -> None:
         """Start an episode and run to its first choice."""
-        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
+        self._begin(seed, namespace)
+        lanes.resume_lane(self.spec, self.state, 0)
         self._flush_while_full(sink)
+
+    def _begin(self, seed: int, namespace: str) -> None:
+        lanes.begin_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
 
     def step(self, action: int, sink: Sink | None = None) -> None:
         """Apply a choice and run to the next one."""
@@ -109,7 +113,10 @@ class Simulator:
         """Play a whole episode; return its event log, or give it to `sink` piece by piece and return nothing."""
         kept: list[np.ndarray] = []
         take = sink or kept.append
-        self.reset(seed, namespace, take)
+        if isinstance(policy, WholeEpisodes):
+            self._begin(seed, namespace)  # it goes on from there by itself
+        else:
+            self.reset(seed, namespace, take)
         self.go_on(policy, take)
         take(self.log())
         if self.header["mistakes"]:

@@ -290,8 +290,8 @@ def decide(spec, state, lane, action):
 
 
 @kernel
-def advance(spec, state, lane, action):
-    """Apply a choice and run to the next one, or to the end; the first step also gets what came before it."""
+def act(spec, state, lane, action):
+    """Apply a choice; the first step also gets what came before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
@@ -299,12 +299,11 @@ def advance(spec, state, lane, action):
         header.step_counted = header.now
         header.discounted = 0.0
     decide(spec, state, lane, action)
-    resume(spec, state, lane)
 
 
 @kernel
-def reset(spec, state, lane, seed, namespace):
-    """Start an episode and run to its first choice."""
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, namespace)
@@ -347,7 +346,6 @@ def reset(spec, state, lane, seed, namespace):
     if machine.horizon_kind != NO_HORIZON:
         schedule(state.heap, lane, horizon_slot(spec), draw_horizon(machine, header))
     schedule(state.heap, lane, arrival_slot(spec), next_arrival(spec, header))
-    resume(spec, state, lane)
 
 
 @kernel

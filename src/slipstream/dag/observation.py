@@ -13,7 +13,7 @@ from slipstream.core.sheets import ROWS, ROWS_BEHIND, allow, clear_graph, clear_
 from slipstream.core.window import filled_rows
 from slipstream.dag import features as f
 from slipstream.dag.graph import write_candidate_nodes, write_graph
-from slipstream.dag.kernel import advance, reset, resume
+from slipstream.dag.kernel import act, begin, resume
 from slipstream.dag.rounds import may_stop
 from slipstream.dag.state import (
     CHOOSE_COUNT,
@@ -184,4 +184,4 @@ def observe(spec, state, lane, sheet, slot, afresh):
         write_candidate_nodes(state, lane, sheet, slot)
 
 
-core.implement_all(DagStateType, reset, advance, resume, prepare, observe, list_legal, summarise)
+core.implement_all(DagStateType, begin, act, resume, prepare, observe, list_legal, summarise)

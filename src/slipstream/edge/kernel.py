@@ -81,7 +81,7 @@ def pass_time(state, lane, time):
     header.now = time
 
 
-@kernel
+@inlined
 def apply(spec, state, lane, slot, time):
     """Let time pass to an event and let it happen."""
     device = spec.device[0]
@@ -111,7 +111,7 @@ def work_is_over(spec, state, lane):
 # Choices
 
 
-@kernel
+@inlined
 def take_effect(spec, state, lane):
     """Do what was chosen."""
     header = state.lanes[lane]
@@ -211,7 +211,7 @@ def read_action(spec, state, lane, action):
     header.mistakes += header.illegal
 
 
-@kernel
+@inlined
 def decide(spec, state, lane, action):
     """Let a choice take effect, at once or after the decision time."""
     header = state.lanes[lane]
@@ -319,8 +319,8 @@ def follow(spec, state, lane, clock, ended, failed, last):
 
 
 @kernel
-def advance(spec, state, lane, action):
-    """Apply a choice and run to the next one, or to the end; the first step also gets what came before it."""
+def act(spec, state, lane, action):
+    """Apply a choice; the first step also gets what came before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
@@ -329,12 +329,11 @@ def advance(spec, state, lane, action):
         for term in range(state.terms.shape[1]):
             state.terms[lane, term] = 0.0
     decide(spec, state, lane, action)
-    resume(spec, state, lane)
 
 
 @kernel
-def reset(spec, state, lane, seed, namespace):
-    """Start an episode and run to its first choice."""
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode."""
     header = state.lanes[lane]
     begin_episode(header, seed, namespace)
     header.waiting = 0
@@ -382,4 +381,3 @@ def reset(spec, state, lane, seed, namespace):
         if spec.tasks[task].arrival == BURSTY:
             begin_spells(spec.tasks[task], counts)
         schedule_release(spec, state, lane, task, next_release(spec, spec.tasks[task], counts))
-    resume(spec, state, lane)

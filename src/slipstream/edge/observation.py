@@ -13,7 +13,7 @@ from slipstream.core.jit import inlined, kernel
 from slipstream.core.sheets import put, shown
 from slipstream.edge import features as f
 from slipstream.edge.ahead import lanes_at_once, prefetch_rows, prefetch_state
-from slipstream.edge.kernel import advance, follow, may_dispatch, may_preempt, reset, resume
+from slipstream.edge.kernel import act, begin, follow, may_dispatch, may_preempt, resume
 from slipstream.edge.memory import loading_time
 from slipstream.edge.outlook import (
     clear_outlook,
@@ -338,8 +338,8 @@ def list_preemptions(spec, state, lane, task, sheet, slot, listed):
 
 core.implement_all(
     EdgeStateType,
-    reset,
-    advance,
+    begin,
+    act,
     resume,
     follow,
     prepare,

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstream.core.family import FAMILIES
 from slipstream.core.jit import algebra, entry
-from slipstream.core.lanes import ASKING, LOG_FULL, RULE_ON_ALL, advance, list_legal, observe, resume, summarise
+from slipstream.core.lanes import ASKING, LOG_FULL, RULE_ON_ALL, act, list_legal, observe, resume, summarise
 from slipstream.errors import PolicyError
 from slipstream.policies.graphs import graph_fits, load_graph, looks_at_graphs
 from slipstream.policies.inference import best_candidate, infer, load_candidates
@@ -51,13 +51,15 @@ def look(spec, state, lane, sheet, slot, network, choice):
 def run_network(spec, state, lane, sheet, network, choices):
     """Play by the network's best candidates until the episode ends, the log is full, or `choices` were made."""
     header = state.lanes[lane]
-    if header.status == LOG_FULL:
+    midway = header.status == LOG_FULL
+    while midway or (header.status == ASKING and choices > 0):
+        if not midway:
+            look(spec, state, lane, sheet, 0, network, 0)
+            infer(network, 1)
+            act(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, 0)]))
+            choices -= 1
+        midway = False
         resume(spec, state, lane)
-    while header.status == ASKING and choices > 0:
-        look(spec, state, lane, sheet, 0, network, 0)
-        infer(network, 1)
-        advance(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, 0)]))
-        choices -= 1
     return header.status
 
 

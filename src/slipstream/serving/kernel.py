@@ -257,11 +257,10 @@ def begin_step(state, lane):
 
 
 @kernel
-def advance(spec, state, lane, action):
-    """Apply a choice and run to the next one, or to the end."""
+def act(spec, state, lane, action):
+    """Apply a choice."""
     begin_step(state, lane)
     decide(spec, state, lane, action)
-    resume(spec, state, lane)
 
 
 # Episodes
@@ -321,8 +320,8 @@ def clear_models(spec, state, lane):
 
 
 @kernel
-def reset(spec, state, lane, seed, namespace):
-    """Start an episode and run to its first choice."""
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, namespace)
@@ -353,4 +352,3 @@ def reset(spec, state, lane, seed, namespace):
     if header.streams == 0:
         schedule(state.heap, lane, sample_slot(spec), NEVER)
         schedule(state.heap, lane, plan_slot(spec), NEVER)
-    resume(spec, state, lane)

@@ -9,7 +9,7 @@ from slipstream.core import lanes as core
 from slipstream.core.jit import inlined, kernel
 from slipstream.core.sheets import ROWS, allow, clear_rows, close_rows, put
 from slipstream.serving import features as f
-from slipstream.serving.kernel import advance, is_allowed, reset, resume
+from slipstream.serving.kernel import act, begin, is_allowed, resume
 from slipstream.serving.routing import expected_finish
 from slipstream.serving.state import HOST, ROWS_PER_COLUMN, ServingStateType
 
@@ -188,4 +188,4 @@ def observe(spec, state, lane, sheet, slot, afresh):
     list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
 
 
-core.implement_all(ServingStateType, reset, advance, resume, prepare, observe, list_legal, summarise)
+core.implement_all(ServingStateType, begin, act, resume, prepare, observe, list_legal, summarise)

@@ -7,10 +7,10 @@ import numpy as np
 from slipstream.core.copies import copy_lane
 from slipstream.core.heap import NEVER, pending
 from slipstream.core.jit import entry, inlined, kernel
-from slipstream.core.lanes import ASKING
+from slipstream.core.lanes import ASKING, advance
 from slipstream.core.rng import GOLDEN, mix
 from slipstream.core.window import candidate_of
-from slipstream.taskgraph.kernel import advance, may_wait
+from slipstream.taskgraph.kernel import may_wait
 from slipstream.taskgraph.prospect import least_end
 from slipstream.taskgraph.slots import arrival_slot, link_slot
 from slipstream.taskgraph.state import ABSENT, CHOOSE_PROCESSOR, HOST, LUF, VALID

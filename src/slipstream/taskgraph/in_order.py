@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from slipstream.core.jit import entry
-from slipstream.core.lanes import ASKING, CHOICE, LOG_FULL, choose
-from slipstream.taskgraph.kernel import advance, resume
+from slipstream.core.lanes import ASKING, CHOICE, LOG_FULL, act, choose, resume
 from slipstream.taskgraph.state import CHOOSE_QUEUED
 
 FIRST = 0
@@ -18,11 +17,13 @@ def run_in_order(spec, state, lane, sheet, address):
     Rows of a queue are not written: there may be hundreds of them, at every choice.
     """
     header = state.lanes[lane]
-    if header.status == LOG_FULL:
+    midway = header.status == LOG_FULL
+    while midway or header.status == ASKING:
+        if not midway:
+            action = FIRST
+            if header.phase != CHOOSE_QUEUED:
+                action = choose(spec, state, lane, sheet, CHOICE, address)
+            act(spec, state, lane, action)
+        midway = False
         resume(spec, state, lane)
-    while header.status == ASKING:
-        action = FIRST
-        if header.phase != CHOOSE_QUEUED:
-            action = choose(spec, state, lane, sheet, CHOICE, address)
-        advance(spec, state, lane, action)
     return header.status

@@ -275,19 +275,18 @@ def decide(spec, state, lane, action):
 
 
 @kernel
-def advance(spec, state, lane, action):
-    """Apply a choice and run to the next one, or to the end; the first step also gets what came before it."""
+def act(spec, state, lane, action):
+    """Apply a choice; the first step also gets what came before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
         header.step_counted = header.now
     decide(spec, state, lane, action)
-    resume(spec, state, lane)
 
 
 @kernel
-def reset(spec, state, lane, seed, namespace):
-    """Start an episode and run to its first choice."""
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, namespace)
@@ -323,4 +322,3 @@ def reset(spec, state, lane, seed, namespace):
     for link in range(state.links.shape[1]):
         state.links[lane, link] = -1
     schedule(state.heap, lane, arrival_slot(spec, state), next_arrival(spec, header))
-    resume(spec, state, lane)

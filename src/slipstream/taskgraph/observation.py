@@ -13,7 +13,7 @@ from slipstream.core.sheets import ROWS, ROWS_BEHIND, allow, clear_graph, clear_
 from slipstream.core.window import filled_rows
 from slipstream.taskgraph import features as f
 from slipstream.taskgraph.graph import list_nodes, write_candidate_nodes, write_graph
-from slipstream.taskgraph.kernel import advance, may_wait, reset, resume
+from slipstream.taskgraph.kernel import act, begin, may_wait, resume
 from slipstream.taskgraph.outlook import ahead_of, best_end, count_freed, path_left, successors, survey
 from slipstream.taskgraph.state import (
     CHOOSE_PROCESSOR,
@@ -191,4 +191,4 @@ def observe(spec, state, lane, sheet, slot, afresh):
         write_candidate_nodes(state, lane, sheet, slot)
 
 
-core.implement_all(TaskgraphStateType, reset, advance, resume, prepare, observe, list_legal, summarise)
+core.implement_all(TaskgraphStateType, begin, act, resume, prepare, observe, list_legal, summarise)
