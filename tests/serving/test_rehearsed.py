@@ -14,7 +14,7 @@ from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.serving.generate import Settings, generate
 from slipstream.serving.metrics import metrics
-from slipstream.serving.outlook import PEAK_TO_MEAN, Demand, Outlook
+from slipstream.serving.outlook import BEYOND, PEAK_TO_MEAN, Demand, Outlook
 from slipstream.serving.plans import Situation, Target
 from slipstream.serving.rehearsal import rehearse
 from slipstream.serving.rehearsed import WHOLE, Rehearsals, Rehearsed, Thoroughness, even_gaps, improved
@@ -101,8 +101,17 @@ def test_a_whole_rehearsal_counts_each_request_once(accelerators: int) -> None:
 
 def test_before_anything_was_seen_a_peak_of_twice_the_mean_may_come() -> None:
     demand = Outlook().look(fleet())
-    assert demand.rates[:, 0].tolist() == [100.0, 120.0, 100.0 * PEAK_TO_MEAN]
+    assert demand.rates[:3, 0].tolist() == [100.0, 120.0, 100.0 * PEAK_TO_MEAN]
     assert (demand.weights / demand.rates).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.01])
+def test_more_than_a_burst_comes_as_often_as_it_is_said(chance: float) -> None:
+    demand = Outlook(chance).look(fleet())
+    assert demand.rates[3, 0] == 100.0 * PEAK_TO_MEAN * BEYOND
+    likely = demand.weights / demand.rates
+    assert likely[3, 0] == pytest.approx(chance)
+    assert likely.sum() == pytest.approx(1.0)
 
 
 def test_bursts_that_were_seen_are_expected_again() -> None:
@@ -166,18 +175,14 @@ def test_a_switch_has_to_be_worth_its_load() -> None:
     assert improved(rehearsals(slow, 150.0), hosted).tolist() == [2, 1]
 
 
+def two_models(**changes: Any) -> Situation:
+    """Return two models with a variant each, of which an accelerator answers 100 requests a second."""
+    alike = {"accuracy": 90.0, "peak": 100.0, "batch_latency": 0.01, "latency": 0.01, "slo": 0.1}
+    return fleet(model=np.array([0, 1]), **{name: np.full(2, value) for name, value in alike.items()} | changes)
+
+
 def test_accelerators_go_to_the_model_that_needs_them() -> None:
-    now = fleet(
-        model=np.array([0, 1]),
-        accuracy=np.array([90.0, 90.0]),
-        peak=np.array([100.0, 100.0]),
-        batch_latency=np.array([0.01, 0.01]),
-        latency=np.array([0.01, 0.01]),
-        demand=np.array([220.0, 20.0]),
-        slo=np.array([0.1, 0.1]),
-        hosted=np.array([1, 2]),
-        first=False,
-    )
+    now = two_models(demand=np.array([220.0, 20.0]), hosted=np.array([1, 2]), first=False)
     rates = np.array([[180.0, 20.0]])
     found = improved(Rehearsals(now, Demand(rates, rates), GAPS), now.hosted)
     assert found.tolist() == [2, 1]
@@ -197,6 +202,17 @@ def planned(now: Situation, thorough: Thoroughness, *begin: Target) -> list[int]
     planner = Rehearsed("mine", "", *begin, thorough=thorough)
     planner._plan(replace(now, first=True))
     return [int(count) for count in planner._plan(now)]
+
+
+@pytest.mark.parametrize(("chance", "counts"), [(0.0, [2, 2]), (WHOLE.beyond, [3, 1])])
+def test_of_hostings_that_bear_all_that_was_seen_the_one_with_most_to_spare_is_taken(
+    chance: float, counts: list[int]
+) -> None:
+    # Two answer 200 a second: enough for a peak of 160, not for half as much again; one is enough for 60.
+    rates = np.array([80.0, 20.0])
+    now = two_models(demand=rates, seen=rates, fleet=np.array([4]))
+    planner = Rehearsed("mine", "", lambda _: np.array([2, 2]), thorough=replace(WHOLE, beyond=chance))
+    assert planner._plan(now).tolist() == counts
 
 
 LOW = {"demand": np.array([30.0]), "seen": np.array([30.0])}

@@ -2,7 +2,8 @@
 
 What was seen last goes on, a little more comes, or a burst. A burst is as high as the highest rate that is still
 remembered, and as likely as such bursts were so far; before any was seen, a peak of twice the mean rate is thought
-possible, as daily swings and the bursts of published traces have it.
+possible, as daily swings and the bursts of published traces have it. More than that may come too, if hardly ever: of
+hostings that can bear all the rest, the one with the most to spare is worth the most.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ PRIOR_BURSTS, PRIOR_PLANS = 1.0, 10.0
 """Bursts that count as seen before the first plan, in so many plans."""
 FORGETTING = 0.97
 """What is left of a count after each plan."""
+BEYOND = 1.5
+"""What may come that was never seen, as a multiple of the peak."""
 SURPRISE = 3.0
 """Standard deviations of a Poisson number by which the last sample must exceed the forecast to be believed at once."""
 
@@ -45,7 +48,9 @@ class Demand:
 class Outlook:
     """A memory of the rates of an episode."""
 
-    def __init__(self) -> None:
+    def __init__(self, beyond: float = 0.0) -> None:
+        """Begin with nothing; `beyond` is the chance of more than a burst."""
+        self._beyond = beyond
         self._level = self._peak = self._bursts = self._chances = np.zeros(0)
 
     def look(self, now: Situation) -> Demand:
@@ -63,6 +68,9 @@ class Outlook:
             self._peak = np.maximum(level, FADING * self._peak + (1.0 - FADING) * level)
         self._level = level
         burst = (PRIOR_BURSTS + self._bursts) / (PRIOR_PLANS + self._chances)
-        rates = np.stack((level, MORE * level, np.maximum(self._peak, MORE * level)))
-        likely = np.stack(((1.0 - MORE_CHANCE) * (1.0 - burst), MORE_CHANCE * (1.0 - burst), burst))
+        peak = np.maximum(self._peak, MORE * level)
+        rates = np.stack((level, MORE * level, peak, BEYOND * peak))
+        quiet = (1.0 - self._beyond) * (1.0 - burst)
+        beyond = np.full(now.models, self._beyond)
+        likely = np.stack(((1.0 - MORE_CHANCE) * quiet, MORE_CHANCE * quiet, (1.0 - self._beyond) * burst, beyond))
         return Demand(rates, likely * rates)

@@ -44,10 +44,12 @@ class Thoroughness:
     bold: bool
     """Whether a step may concern all accelerators of a model: earliest finish ignores a single accurate one among quick
     ones, so that only many at once gain."""
+    beyond: float
+    """Chance of rates beyond all that was seen: so small that it decides only between hostings that are alike else."""
 
 
-SHORT = Thoroughness(fewest=300, most=1500, span=15.0, work=2_000_000, whole=False, bold=False)
-WHOLE = Thoroughness(fewest=300, most=1500, span=15.0, work=4_000_000, whole=True, bold=True)
+SHORT = Thoroughness(fewest=300, most=1500, span=15.0, work=2_000_000, whole=False, bold=False, beyond=0.0)
+WHOLE = Thoroughness(fewest=300, most=1500, span=15.0, work=4_000_000, whole=True, bold=True, beyond=3e-4)
 
 
 def even_gaps() -> np.ndarray:
@@ -217,7 +219,7 @@ class Rehearsed(Planner):
         self._program = program
         self._others = others
         self._thorough = thorough
-        self._outlook = Outlook()
+        self._outlook = Outlook(thorough.beyond)
         self._gaps = even_gaps()
 
     def _plan(self, now: Situation) -> np.ndarray:
