@@ -18,6 +18,16 @@ OUTLOOK = "edge/outlook.py"
 RATES = "edge/rates.py"
 HEAP = "core/heap.py"
 RNG = "core/rng.py"
+TAKEN_FIRST = """\
+        dequeue(spec, state, lane, task)
+        if header.in_flight == DROPPING:
+            discard(spec, state, lane, task, header.taken_job, DROP)
+        else:
+            switch_cost = 0
+            if header.in_flight == PREEMPTING:
+                interrupt(spec, state, lane, stream)
+"""
+"""What leaves a queue does so before anybody comes back to it."""
 
 
 MUTANTS = [
@@ -435,8 +445,8 @@ MUTANTS = [
     Mutant(
         "to take a stream costs nothing",
         KERNEL,
-        "header.chosen_variant, spec.device[0].switch_cost)",
-        "header.chosen_variant, 0)",
+        "switch_cost = spec.device[0].switch_cost\n",
+        "switch_cost = 0\n",
     ),
     Mutant("loading takes no time", STREAMS, "        setup += loading\n", ""),
     Mutant("weights come after the switch", STREAMS, "header.now + loading)", "header.now + switch_cost + loading)"),
@@ -657,8 +667,9 @@ MUTANTS = [
     Mutant(
         "a job takes the stream from itself",
         KERNEL,
-        "        dequeue(spec, state, lane, task)\n        interrupt(spec, state, lane, stream)\n",
-        "        interrupt(spec, state, lane, stream)\n        dequeue(spec, state, lane, task)\n",
+        TAKEN_FIRST,
+        "        if header.in_flight == PREEMPTING:\n            interrupt(spec, state, lane, stream)\n"
+        + TAKEN_FIRST.replace("                interrupt(spec, state, lane, stream)\n", ""),
     ),
     Mutant("an expiry in the past", QUEUES, "time = max(deadline, state.lanes[lane].now)", "time = deadline"),
     Mutant("the device dispatches", KERNEL, "state.lanes[lane].asked < device.streams and fit(", "fit("),

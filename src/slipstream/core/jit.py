@@ -29,10 +29,12 @@ COMPILED = not numba.config.DISABLE_JIT
 PACKAGE = Path(__file__).parents[1]
 MARK = b"slipstream.core.jit"
 
-INNER: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
+INNER: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "fastmath": False, "forceinline": False}
 """Kernels never allocate, so they need no reference counts; nor do they raise, so a division needs no check.
 
-Leaving the counts out doubles the speed: they are atomic, and every access to an array of a struct would pay two.
+Leaving the counts out doubles the speed: they are atomic, and every access to an array of a struct would pay two. What
+is not said here a function would take over from whoever calls it first: it would be compiled once for each kind of
+caller, and all that an inlined one calls would be inlined too.
 """
 
 ALGEBRA: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
@@ -107,7 +109,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a kernel into its callers: a call that hands over views of arrays costs more than a small body."""
-    return _inside(function, forceinline=True, **INNER)
+    return _inside(function, **INNER | {"forceinline": True})
 
 
 def algebra(function: Callable[..., Any]) -> Any:

@@ -46,7 +46,7 @@ from slipstream.edge.streams import can_be_interrupted, interrupt, move_on, star
 # Events
 
 
-@kernel
+@inlined
 def arrive(spec, state, lane, task):
     """Release a job: it waits, or is rejected where the queue is full."""
     counts = state.tasks[lane, task]
@@ -116,21 +116,21 @@ def take_effect(spec, state, lane):
     """Do what was chosen."""
     header = state.lanes[lane]
     task, stream = header.chosen_task, header.chosen_stream
-    if header.in_flight == DISPATCHING:
-        dequeue(spec, state, lane, task)
-        start(spec, state, lane, stream, task, header.chosen_variant, 0)
-    elif header.in_flight == PREEMPTING:
-        # First out of the queue: the interrupted job may be an older one of the same task.
-        dequeue(spec, state, lane, task)
-        interrupt(spec, state, lane, stream)
-        start(spec, state, lane, stream, task, header.chosen_variant, spec.device[0].switch_cost)
-    elif header.in_flight == DROPPING:
-        dequeue(spec, state, lane, task)
-        discard(spec, state, lane, task, header.taken_job, DROP)
-    else:
+    if header.in_flight == WAITING:
         header.alert = 0
         if stream < spec.device[0].streams:
             state.streams[lane, stream].parked = header.events
+    else:
+        # First out of the queue: an interrupted job may be an older one of the same task.
+        dequeue(spec, state, lane, task)
+        if header.in_flight == DROPPING:
+            discard(spec, state, lane, task, header.taken_job, DROP)
+        else:
+            switch_cost = 0
+            if header.in_flight == PREEMPTING:
+                interrupt(spec, state, lane, stream)
+                switch_cost = spec.device[0].switch_cost
+            start(spec, state, lane, stream, task, header.chosen_variant, switch_cost)
     header.in_flight = NOTHING
 
 

@@ -45,7 +45,7 @@ def prepare(spec, state, sheet):
                 put(sheet.rows[slot, row], sheet.row_image, column, spec.static_rows[row, column])
 
 
-@kernel
+@inlined
 def expected_next_arrival(spec, state, lane, task):
     """Return the expected time to the task's next release, at most the time to the horizon."""
     now = state.lanes[lane].now

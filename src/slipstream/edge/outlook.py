@@ -17,7 +17,7 @@ from slipstream.edge.rates import join_crew, share_out
 from slipstream.edge.state import NO_INTERFERENCE, NO_PREEMPTION
 
 
-@kernel
+@inlined
 def expected_left(spec, state, lane, stream):
     """Return the work that the stream's job is expected to have left, its set-up included."""
     running = state.streams[lane, stream]
@@ -43,7 +43,7 @@ def note_stream(spec, state, lane, stream):
         state.crew[lane, stream].expected = expected_left(spec, state, lane, stream)
 
 
-@kernel
+@inlined
 def slack_of(spec, state, lane, stream):
     """Return the time left to the deadline of the stream's job."""
     running = state.streams[lane, stream]

@@ -71,12 +71,18 @@ def set_rate(spec, state, lane, stream, rate):
         plan_next(spec, state, lane, stream)
 
 
-@kernel
+@inlined
 def update_rates(spec, state, lane):
     """Give every running job the rate its co-runners leave it."""
     if spec.device[0].simple:
         update_simple_rates(spec, state, lane)
-        return
+    else:
+        update_any_rates(spec, state, lane)
+
+
+@kernel
+def update_any_rates(spec, state, lane):
+    """Do that on any device."""
     if spec.device[0].interference == NO_INTERFERENCE:
         for stream in range(spec.device[0].streams):
             if state.courses[lane, stream].runs:
@@ -94,7 +100,7 @@ def update_rates(spec, state, lane):
 
 @inlined
 def update_simple_rates(spec, state, lane):
-    """Do the same where `share_out` could only share among all streams, or need not; most devices are like that."""
+    """Do that where `share_out` could only share among all streams, or need not; most devices are like that."""
     device = spec.device[0]
     shared = device.interference == SHARE and state.lanes[lane].busy > 1
     total = 0.0
@@ -128,7 +134,7 @@ def work_at_border(course, stages):
     return course.total * (stages - course.stage - 1) / stages
 
 
-@kernel
+@inlined
 def start(spec, state, lane, stream, task, variant, switch_cost):
     """Start the job that left its queue last on an idle stream, after a set-up where it needs one."""
     device = spec.device[0]
@@ -227,7 +233,7 @@ def reach_border(spec, state, lane, stream):
     header.alert = 1
 
 
-@kernel
+@inlined
 def finish(spec, state, lane, stream):
     """Take the finished job off its stream and count it."""
     header = state.lanes[lane]
@@ -293,16 +299,15 @@ def can_be_interrupted(spec, state, lane, stream):
     return course.runs == 1 and course.began < now
 
 
-@kernel
+@inlined
 def move_on(spec, state, lane, stream):
     """Let the stream's job come to what was planned: the end of its set-up, a border, or its finish."""
+    course = state.courses[lane, stream]
     if state.lanes[lane].clock > 0:
         end_as_heard(spec, state, lane, stream)
-    elif spec.device[0].simple:
-        finish(spec, state, lane, stream)
-    elif state.courses[lane, stream].runs == 0:
+    elif not spec.device[0].simple and course.runs == 0:
         get_ready(spec, state, lane, stream)
-    elif state.courses[lane, stream].stop > 0.0:
+    elif not spec.device[0].simple and course.stop > 0.0:
         reach_border(spec, state, lane, stream)
     else:
         finish(spec, state, lane, stream)
