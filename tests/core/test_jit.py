@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import slipstream
-from slipstream.core.jit import PACKAGE, entry, kernel, kernel_sources
+from slipstream.core.jit import PACKAGE, algebra, entry, inlined, kernel, kernel_sources
 
 FOLDER = "from slipstream.core.jit import cache_folder; print(cache_folder())"
 PLAY = """
@@ -138,3 +138,31 @@ def test_a_function_that_python_calls_takes_in_what_a_second_process_finds_on_di
     assert first.split()[0] == "0"
     assert hits == "1"
     assert int(value) == int(first.split()[1]) + 1
+
+
+@kernel
+def multiply(first, second):
+    return first * second + second
+
+
+@inlined
+def double(value):
+    return multiply(value, 2.0)
+
+
+@algebra
+def triple(value):
+    return multiply(value, 3.0)
+
+
+@entry
+def double_and_triple(value):
+    return double(value) + triple(value)
+
+
+def test_a_kernel_takes_over_nothing_from_whoever_calls_it():
+    assert double_and_triple(4.0) == 25.0
+    (compiled,) = multiply.overloads.values()
+    code = str(compiled.library._get_module_for_linking())
+    assert "alwaysinline" not in code
+    assert "contract" not in code
