@@ -167,14 +167,16 @@ def test_ray_tune_stops_trainings_that_fall_behind(farm, single_cpu, tmp_path):
         "warm_start": None,
         "hindsight.rounds": 0,
         "variation.rate": 0,
+        "ppo.learning_rate": 1e-9,
     }
     base = TrainSettings().with_changes(small)
-    knobs = choose_knobs(base, None, {"ppo.learning_rate": ["1e-9", "1e-8", "1e-7"]})
+    # A network that hardly learns stays as good as it began; one that learns from so few lanes gets worse at first.
+    hasty = TrainSettings().ppo.learning_rate
+    knobs = choose_knobs(base, None, {"ppo.learning_rate": ["1e-8", str(hasty)]})
     result = sweep("edge/tiny", tmp_path / "out", knobs, base, seeds=1, episodes=4, farm=farm, scheduler="asha")
     assert result["scheduler"] == "asha"
-    # One after the other, the default first: none of those that hardly learn is ahead of it later on.
-    assert [one["training"] for one in result["stopped"]] == [f"ppo.learning_rate=1e-0{n}" for n in (9, 8, 7)]
-    assert all(0 < one["steps"] < 4096 for one in result["stopped"])
+    # They run one after the other, so it does not matter who is quick.
+    assert result["stopped"] == [{"training": f"ppo.learning_rate={hasty:g}", "seed": 0, "steps": 512}]
     values = result["knobs"][0]["values"]
     assert all(len(one["rewards"]) == 1 for one in values)
 
