@@ -168,6 +168,17 @@ def test_in_place_same_step_keeps_the_reward_of_the_step_that_ended():
         assert same(one, other)
 
 
+@pytest.mark.parametrize("copy", [True, False])
+def test_what_is_handed_out_outlives_the_next_step_only_as_a_copy(copy):
+    env = SchedulingVectorEnv(3, "edge", "edge/tiny", copy=copy)
+    env.reset(seed=0)
+    (seen, *told, info), (seen_next, *told_next, info_next) = (env.step(np.zeros(3, np.int64)) for _ in range(2))
+    pairs = [*zip(told, told_next, strict=True), *((seen[name], seen_next[name]) for name in seen)]
+    pairs += [(info[name], info_next[name]) for name in info if name != "rewards"]
+    pairs += [(info["rewards"][term], info_next["rewards"][term]) for term in info["rewards"]]
+    assert {bool(np.shares_memory(*pair)) for pair in pairs} == {not copy}
+
+
 def test_a_render_mode_is_refused():
     with pytest.raises(InputError, match="render_mode 'rgb_array': the vector environment draws nothing"):
         SchedulingVectorEnv(2, "edge", render_mode="rgb_array")
