@@ -326,6 +326,12 @@ def observe_lane(spec, state, lane, sheet, slot):
 
 
 @entry
+def start_lane(spec, state, lane, seed, namespace):
+    """Start an episode in one lane and run it to its first choice."""
+    reset(spec, state, lane, seed, namespace)
+
+
+@entry
 def begin_lane(spec, state, lane, seed, namespace):
     """Start an episode in one lane; whoever plays it lets it go on."""
     begin(spec, state, lane, seed, namespace)

@@ -88,12 +88,8 @@ class Simulator:
 
     def reset(self, seed: int, namespace: str = "test", sink: Sink | None = None) -> None:
         """Start an episode and run to its first choice."""
-        self._begin(seed, namespace)
-        lanes.resume_lane(self.spec, self.state, 0)
+        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
         self._flush_while_full(sink)
-
-    def _begin(self, seed: int, namespace: str) -> None:
-        lanes.begin_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
 
     def step(self, action: int, sink: Sink | None = None) -> None:
         """Apply a choice and run to the next one."""
@@ -114,7 +110,8 @@ class Simulator:
         kept: list[np.ndarray] = []
         take = sink or kept.append
         if isinstance(policy, WholeEpisodes):
-            self._begin(seed, namespace)  # it goes on from there by itself
+            # It goes on from there by itself.
+            lanes.begin_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
         else:
             self.reset(seed, namespace, take)
         self.go_on(policy, take)

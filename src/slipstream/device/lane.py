@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstream.core import lanes
 from slipstream.core.heap import BLOCK, NEVER
-from slipstream.core.simulator import Simulator
+from slipstream.core.simulator import Simulator, check_seed, namespace_code
 from slipstream.policies.base import Policy, WholeEpisodes
 
 FIRST_TICK = 1
@@ -42,8 +42,7 @@ class DeviceLane(Simulator):
         self._kept.clear()
         self._forget()
         self.header["clock"] = FIRST_TICK
-        self._begin(seed, namespace)
-        lanes.resume_lane(self.spec, self.state, 0)
+        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
         self._settle()
 
     def end(self, stream: int, time: int, failed: bool = False) -> None:
