@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.dag import FAMILY, features
-from slipstream.dag.build import built
 from slipstream.dag.laws import LOGGED, check
-from slipstream.dag.scenario import DagScenario
 from slipstream.policies.base import Heuristic, find
 from tests.dag.strategies import dag_scenarios
 from tests.reference.dag_rows import ReferenceDag
@@ -36,15 +34,11 @@ def soonest(row: np.ndarray) -> float:
     return row[features.PATH] - 2e9 * row[features.WAIT]
 
 
-def check_laws(events: np.ndarray, scenario: DagScenario) -> None:
-    check(events, built(scenario).library, scenario.executors)
-
-
 SUBJECT = Subject(
     family=FAMILY,
     reference=ReferenceDag,
     scenarios=dag_scenarios,
-    check_laws=check_laws,
+    check_laws=check,
     logged=LOGGED,
     small="dag/tiny",
     busy="dag/small",

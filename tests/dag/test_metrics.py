@@ -12,7 +12,6 @@ from PIL import Image
 from slipstream.core.eventlog import EVENT, FINISH, MOVE, START
 from slipstream.core.simulator import Simulator
 from slipstream.core.timeline import ON_TIME
-from slipstream.dag.build import built
 from slipstream.dag.cast import cast
 from slipstream.dag.laws import check
 from slipstream.dag.metrics import jobs_in_system, jobs_of, metrics, ways_of
@@ -68,7 +67,7 @@ def test_ways_last_as_long_as_the_moving_delay(tiny):
 
 def broken(events, scenario):
     with pytest.raises(LawError) as error:
-        check(events, built(scenario).library, scenario.executors)
+        check(events, scenario)
     return str(error.value)
 
 
@@ -78,7 +77,7 @@ def rows_of(events, kind):
 
 def test_a_log_that_lost_a_row_breaks_a_law(tiny):
     scenario, events = tiny
-    check(events, built(scenario).library, scenario.executors)
+    check(events, scenario)
     for row in range(len(events)):
         assert broken(np.delete(events, row), scenario)
 

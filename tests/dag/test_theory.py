@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from slipstream.core.simulator import Simulator
-from slipstream.dag.build import built
 from slipstream.dag.laws import check
 from slipstream.dag.metrics import jobs_in_system, jobs_of, metrics, tasks_of
 from slipstream.policies.base import find, names
@@ -17,7 +16,7 @@ from slipstream.scenario import load
 
 def played(scenario, policy="fifo", seed=0):
     events = Simulator(scenario).play(find(policy, "dag"), seed)
-    check(events, built(scenario).library, scenario.executors)
+    check(events, scenario)
     return events
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.core import laws, rng
+from slipstream.core import rng
 from slipstream.core.eventlog import MOVE
 from slipstream.edge import FAMILY, features
-from slipstream.edge.scenario import EdgeScenario
+from slipstream.edge.laws import check
 from slipstream.policies.base import Heuristic, find
 from tests.edge.cases import scenario, share, task, trace
 from tests.reference import edge as reference
@@ -56,10 +56,6 @@ def soonest(row: np.ndarray) -> float:
     return row[features.NEXT_ARRIVAL] - row[features.SLACK]
 
 
-def check_laws(events: np.ndarray, scenario: EdgeScenario) -> None:
-    laws.check(events, scenario.device.streams, scenario.device.queue_limit)
-
-
 def compare_numbers() -> None:
     """Assert that keys and seeds are those of the reference."""
     for number in range(5):
@@ -72,7 +68,7 @@ SUBJECT = Subject(
     family=FAMILY,
     reference=reference.ReferenceEdge,
     scenarios=edge_scenarios,
-    check_laws=check_laws,
+    check_laws=check,
     logged=range(MOVE),
     small="edge/tiny",
     busy="edge/overload",

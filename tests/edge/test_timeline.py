@@ -8,6 +8,7 @@ import pytest
 from slipstream.core.eventlog import ARRIVAL, DROP, END, EVENT, FINISH, PREEMPT, READY, START
 from slipstream.core.simulator import Simulator
 from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, Timeline
+from slipstream.edge.laws import check
 from slipstream.edge.scenario import EdgeScenario
 from slipstream.edge.timeline import timeline
 from slipstream.errors import LawError
@@ -100,10 +101,14 @@ def test_the_number_of_waiting_jobs_counts_interrupted_ones() -> None:
     assert [column.tolist() for column in shown.waiting(np.zeros(0, np.int64))] == [[0], [0]]
 
 
-def test_a_log_that_breaks_a_law_is_refused() -> None:
-    twice = np.insert(np.array(ROWS, EVENT), 5, np.array(ROWS, EVENT)[4])
+def test_a_log_that_breaks_a_law_or_is_of_another_scenario_is_refused() -> None:
+    rows = np.array(ROWS, EVENT)
+    check(rows, DEVICE)
     with pytest.raises(LawError, match=r"^row 5: preempt of job 0 of task 0 after its preempt in row 4"):
-        timeline(DEVICE, twice)
+        check(np.insert(rows, 5, rows[4]), DEVICE)
+    alone = DEVICE.model_copy(update={"tasks": DEVICE.tasks[:1]})
+    with pytest.raises(LawError, match=r"^task 1: expected numbers below 1, as in the scenario"):
+        check(rows, alone)
 
 
 def test_waits_and_slices_of_any_episode_are_the_whole_life_of_each_job() -> None:

@@ -158,8 +158,12 @@ class Family(ABC):
             return found
         return Rollouts(scenario, f"oracle: episodes of the family '{self.name}' cannot be solved choice by choice")
 
+    def check(self, scenario: Any, events: np.ndarray) -> None:
+        """Raise a LawError that names the row where the log of an episode breaks a law, or is not of the scenario."""
+        self._room("laws").check(events, scenario)
+
     def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
-        """Return the jobs of one episode and where they ran, from its event log, for pictures."""
+        """Return the jobs of one episode and where they ran, from an event log that obeys the laws, for pictures."""
         found: Timeline = self._room("timeline").timeline(scenario, events)
         return found
 

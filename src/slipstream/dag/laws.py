@@ -14,6 +14,8 @@ import numpy as np
 
 from slipstream.core.eventlog import ARRIVAL, DONE, END, FAIL, FINISH, MOVE, READY, START
 from slipstream.core.laws import Books
+from slipstream.dag.build import built
+from slipstream.dag.scenario import DagScenario
 from slipstream.dag.templates import JobTemplate, Library
 
 LOGGED = (ARRIVAL, START, FINISH, END, READY, MOVE, FAIL, DONE)
@@ -134,6 +136,6 @@ class _Books(Books):
             self.end()
 
 
-def check(events: np.ndarray, library: Library, executors: int) -> None:
+def check(events: np.ndarray, scenario: DagScenario) -> None:
     """Raise a LawError that names the row where the log of a whole episode breaks a law."""
-    _Books(library, executors).read(events)
+    _Books(built(scenario).library, scenario.executors).read(events)

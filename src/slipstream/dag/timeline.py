@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.core.timeline import ON_TIME, OPEN, Timeline
-from slipstream.dag.build import built
 from slipstream.dag.cast import cast
-from slipstream.dag.laws import check
 from slipstream.dag.metrics import jobs_of, tasks_of
 from slipstream.dag.scenario import DagScenario
 
@@ -15,11 +13,10 @@ NO_DEADLINE = 2**62
 
 
 def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
-    """Return the timeline of a whole episode; a log that cannot be of this scenario is a LawError.
+    """Return the timeline of a whole episode.
 
     Tasks of one stage that an executor runs one after the other are one slice: an episode has too many to draw each.
     """
-    check(events, built(scenario).library, scenario.executors)
     jobs, tasks = jobs_of(events), tasks_of(events)
     order = np.lexsort((tasks.start, tasks.executor))
     job, stage, executor, wave, start, end = (

@@ -7,7 +7,6 @@ over executed ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,69 +60,72 @@ class Slices:
 
 def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     """Return the jobs of an episode from its event log."""
-    arrivals = events[events["kind"] == ARRIVAL]
-    order = np.lexsort((arrivals["job"], arrivals["task"]))
-    arrivals = arrivals[order]
-    task, count = arrivals["task"].astype(np.int64), len(arrivals)
+    # A log may have millions of rows: they are passed on by their numbers, and only columns that count are copied.
+    kind, time = np.ascontiguousarray(events["kind"]), events["time"]
+    arrivals = np.flatnonzero(kind == ARRIVAL)
+    # Jobs of a task arrive in the order of their numbers: it is enough to put the tasks together.
+    arrivals = arrivals[np.argsort(events["task"][arrivals], kind="stable")]
+    task, release = events["task"][arrivals].astype(np.int64), time[arrivals]
     first = np.searchsorted(task, np.arange(len(scenario.tasks)))
     relative = np.array([nanoseconds(task.relative_deadline_ms) for task in scenario.tasks])
-    deadline = arrivals["time"] + relative[task]
-    ends = events[events["kind"] == END]
-    end = int(ends["time"][-1]) if len(ends) else int(events["time"][-1]) if len(events) else 0
-
-    def place(rows: np.ndarray) -> np.ndarray:
-        return np.asarray(first[rows["task"]] + rows["job"])
-
-    slices = _slices(events, place, end, count)
-    start, finish, variant = (np.full(count, -1, np.int64) for _ in range(3))
+    deadline = release + relative[task]
+    ends = np.flatnonzero(kind == END)
+    end = int(time[ends[-1]]) if len(ends) else int(time[-1]) if len(events) else 0
+    slices = _slices(events, kind, first, end, len(task))
+    start, finish, variant = (np.full(len(task), -1, np.int64) for _ in range(3))
     fate = np.where(deadline <= end, OVERDUE, UNKNOWN)
     # Of several values for one place the last stays: so the first start, and the last variant.
     start[slices.job[::-1]] = slices.start[::-1]
     variant[slices.job] = slices.variant
-    finishes = events[events["kind"] == FINISH]
-    finish[place(finishes)] = finishes["time"]
-    fate[place(finishes)] = np.where(finishes["time"] <= deadline[place(finishes)], ON_TIME, LATE)
-    fate[place(events[np.isin(events["kind"], (EXPIRE, REJECT, DROP))])] = DROPPED
-    fate[place(events[events["kind"] == FAIL])] = FAILED
-    return Jobs(task, arrivals["time"], deadline, start, finish, variant, fate, end, slices)
+    finishes = np.flatnonzero(kind == FINISH)
+    job, when = jobs_of_rows(events, finishes, first), time[finishes]
+    finish[job] = when
+    fate[job] = np.where(when <= deadline[job], ON_TIME, LATE)
+    fate[jobs_of_rows(events, rows_of(kind, EXPIRE, REJECT, DROP), first)] = DROPPED
+    fate[jobs_of_rows(events, rows_of(kind, FAIL), first)] = FAILED
+    return Jobs(task, release, deadline, start, finish, variant, fate, end, slices)
 
 
-def _slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: int, count: int) -> Slices:
-    if not (events["kind"] == PREEMPT).any():
-        return _whole_slices(events, place, end, count)
-    rows = events[np.isin(events["kind"], (START, FINISH, FAIL, PREEMPT))]
-    job = place(rows)
-    order = np.argsort(job, kind="stable")
-    rows, job = rows[order], job[order]
-    starts = np.flatnonzero(rows["kind"] == START)
-    after = np.minimum(starts + 1, max(0, len(rows) - 1))
-    left = (after > starts) & (job[after] == job[starts])
-    stop = np.where(left, rows["time"][after], end)
-    by_time = np.argsort(order[starts])
-    starts, stop = starts[by_time], stop[by_time]
-    taken = rows[starts]
-    return Slices(
-        job[starts],
-        taken["variant"].astype(np.int64),
-        taken["resource"].astype(np.int64),
-        taken["time"].astype(np.int64),
-        stop.astype(np.int64),
-    )
+def rows_of(kinds: np.ndarray, *wanted: int) -> np.ndarray:
+    """Return the rows that are of some kinds."""
+    found = np.zeros(len(kinds), bool)
+    for kind in wanted:
+        found |= kinds == kind
+    return np.flatnonzero(found)
 
 
-def _whole_slices(events: np.ndarray, place: Callable[[np.ndarray], np.ndarray], end: int, count: int) -> Slices:
-    """Return the slices where nobody is interrupted: every job has at most one, and nothing need be sorted."""
-    starts, leaves = events[events["kind"] == START], events[np.isin(events["kind"], (FINISH, FAIL))]
-    left = np.full(count, end, np.int64)
-    left[place(leaves)] = leaves["time"]
-    job = place(starts)
+def jobs_of_rows(events: np.ndarray, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return which job each of some rows is about, among all jobs; `first` are the first ones of the tasks."""
+    return np.asarray(first[events["task"][rows]] + events["job"][rows])
+
+
+def _slices(events: np.ndarray, kind: np.ndarray, first: np.ndarray, end: int, count: int) -> Slices:
+    starts = np.flatnonzero(kind == START)
+    job = jobs_of_rows(events, starts, first)
+    if (kind == PREEMPT).any():
+        stop = _stops(events, rows_of(kind, START, FINISH, FAIL, PREEMPT), first, end)
+    else:  # every job has at most one slice, and nothing need be sorted
+        leaves = rows_of(kind, FINISH, FAIL)
+        left = np.full(count, end, np.int64)
+        left[jobs_of_rows(events, leaves, first)] = events["time"][leaves]
+        stop = left[job]
     return Slices(
         job,
-        starts["variant"].astype(np.int64),
-        starts["resource"].astype(np.int64),
-        starts["time"].astype(np.int64),
-        left[job],
+        events["variant"][starts].astype(np.int64),
+        events["resource"][starts].astype(np.int64),
+        events["time"][starts],
+        stop,
     )
+
+
+def _stops(events: np.ndarray, rows: np.ndarray, first: np.ndarray, end: int) -> np.ndarray:
+    """Return when each start among the rows was followed by what next happened to its job, `end` if by nothing."""
+    job = jobs_of_rows(events, rows, first)
+    order = np.argsort(job, kind="stable")
+    followed = np.flatnonzero(job[order[1:]] == job[order[:-1]])
+    stop = np.full(len(rows), end, np.int64)
+    stop[order[followed]] = events["time"][rows[order[followed + 1]]]
+    return np.asarray(stop[events["kind"][rows] == START])
 
 
 def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:

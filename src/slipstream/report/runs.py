@@ -55,8 +55,9 @@ class Run:
 
 
 def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
-    """Return the run that a log and its description stand for."""
+    """Return the run that a log and its description stand for; a log that cannot be of the scenario is a LawError."""
     family = family_of(scenario)
+    family.check(scenario, events)
     timeline = family.timeline(scenario, events)
     figures, charts = family.metrics(scenario, events, *episode_of(about)), family.charts(scenario, events)
     return Run(about, scenario, digest(events), timeline, figures, charts)

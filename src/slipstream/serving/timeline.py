@@ -7,16 +7,14 @@ import numpy as np
 from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE, Timeline
 from slipstream.serving import metrics as m
 from slipstream.serving.cast import cast
-from slipstream.serving.laws import check
 from slipstream.serving.scenario import ServingScenario
 
 
 def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
-    """Return the timeline of a whole episode; a log that cannot be of this scenario is a LawError.
+    """Return the timeline of a whole episode.
 
     A batch is one slice, under the name of its first request.
     """
-    check(events, scenario)
     names, requests = cast(scenario), m.requests_of(scenario, events)
     on_time = requests.on_time
     fate = np.select(

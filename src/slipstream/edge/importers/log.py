@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.edge.laws import check
 from slipstream.edge.replay import recorded_releases
 from slipstream.edge.scenario import EdgeScenario
-from slipstream.edge.timeline import timeline
 from slipstream.errors import LawError, TraceError
 
 
 def releases_of_log(path: Path, scenario: EdgeScenario, events: np.ndarray) -> dict[int, np.ndarray]:
     """Return the release times of a run by task, in ns; a log that cannot be of this scenario is a TraceError."""
     try:
-        timeline(scenario, events)  # checks the laws
+        check(events, scenario)
     except LawError as error:
         raise TraceError(f"{path}: damaged ({error}): expected an event log of its scenario") from error
     return recorded_releases(events, len(scenario.tasks))
