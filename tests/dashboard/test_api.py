@@ -49,6 +49,39 @@ def test_metrics_are_those_of_the_log(client, runs):
     assert client.get("/api/metrics", run="fit.parquet")["metrics"] == recording.metrics
 
 
+def torn(events):
+    return events[: len(events) // 2]
+
+
+def doubled(events):
+    return np.insert(events, 1, events[0])
+
+
+def strange(events):
+    events = events.copy()
+    events["task"] += 1000
+    return events
+
+
+@pytest.mark.parametrize("harm", [torn, doubled, strange])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_damaged_log_is_told_in_one_line_at_the_first_look_at_a_moment(family_runs, family, harm, tmp_path):
+    events, about = read(family_runs / f"{family}.parquet")
+    writer = LogWriter(tmp_path / "harmed.parquet", about)
+    writer.write(harm(events))
+    writer.close()
+    with serving(create_app(tmp_path)) as client:
+        # The first picture does not wait for the laws, and can be drawn of some damaged logs.
+        for question in ("/api/replay", "/api/window"):
+            status, _, found = client.ask(question, run="harmed.parquet", **{"from": 0, "to": 1000})
+            assert status == 200 or (status == 400 and "damaged" in found["error"])
+        for question in ("/api/moment", "/api/decision"):
+            status, _, found = client.ask(question, run="harmed.parquet", at=0)
+            assert status == 400
+            assert found["error"].startswith("harmed.parquet: damaged (")
+            assert "\n" not in found["error"]
+
+
 OUTSIDE = [
     "../secret.parquet",
     "..%2fsecret.parquet",

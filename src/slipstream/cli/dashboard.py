@@ -35,11 +35,13 @@ def dashboard(
         import uvicorn
 
         from slipstream.dashboard.app import create_app
+        from slipstream.dashboard.pages import use_huge_pages
     except ImportError as error:
         raise InputError(f"the dashboard needs {error.name}: run `pip install 'slipstream[dashboard]'`") from None
 
     token = token_for(host, token)
     app = create_app(runs, token)
+    use_huge_pages(False)
     listening = listen(host, port)
     url = url_of(host, listening) + (f"?token={token}" if token else "")
     if as_json:

@@ -40,7 +40,7 @@ EVENT = np.dtype(
 """time in ns; job counts within its task; -1 where a column does not apply."""
 
 COLUMNS = tuple(EVENT.names or ())
-PIECE_ROWS = 1 << 20
+PIECE_ROWS = 1 << 16
 """Most rows of a recorded log that are read at a time, unless they were written as one group."""
 
 

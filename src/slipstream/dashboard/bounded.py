@@ -21,7 +21,9 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.argv = ["slipstream", *sys.argv[3:]]
     from slipstream.cli.main import main as command_line
+    from slipstream.dashboard.pages import use_huge_pages
 
+    use_huge_pages(True)  # the dashboard does without
     command_line()
 
 

@@ -43,6 +43,7 @@ class Decisions:
     """The choices of one recording, by number."""
 
     def __init__(self, recording: Recording) -> None:
+        recording.vouch()
         about = recording.about
         if "device" in about:
             raise InputError("this run is of a real device: its choices cannot be made again in the simulator")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -63,12 +65,17 @@ class Recording:
 
     def __init__(self, path: Path) -> None:
         self.events, self.about, self.scenario = read_recording(path)
+        self._name, self._lock = path.name, threading.Lock()
+        self._broken: str | None = None
+        """Which law the log breaks, none if empty; None while nobody has looked."""
         self.family: Family = family_of(self.scenario)
-        try:
-            self.timeline: Timeline = self.family.timeline(self.scenario, self.events)
-        except LawError as error:
-            raise TraceError(f"{path.name}: damaged ({error}): expected an event log written by slipstream") from error
         self.unit = self.family.nanoseconds_per_unit
+        with self._blaming_the_log():
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Work out what windows are cut from."""
+        self.timeline: Timeline = self.family.timeline(self.scenario, self.events)
         line = self.timeline
         fate = line.fate[line.slice_job]
         kind = np.where(fate == ON_TIME, 1, np.where(fate == OPEN, 2, 0))
@@ -81,11 +88,37 @@ class Recording:
         order = np.argsort(left, kind="stable")
         self._idle, self._left = idle[order], left[order]
         self._waiting = line.waiting()
-        self.lock = threading.Lock()
+
+    def vouch(self) -> None:
+        """Make sure that the log obeys the laws, once: the first picture of a long run does not wait for that.
+
+        Raises:
+            TraceError: It does not.
+        """
+        with self._lock:
+            if self._broken is None:
+                try:
+                    self.family.check(self.scenario, self.events)
+                    self._broken = ""
+                except LawError as error:
+                    self._broken = str(error)
+        if self._broken:
+            told = f"{self._name}: damaged ({self._broken}): expected an event log written by slipstream"
+            raise TraceError(told)
+
+    @contextmanager
+    def _blaming_the_log(self) -> Iterator[None]:
+        """Whatever goes wrong, blame the log if it is damaged: all that is worked out from it relies on the laws."""
+        try:
+            yield
+        except Exception:
+            self.vouch()
+            raise
 
     @cached_property
     def metrics(self) -> dict[str, float]:
         """The figures of the run."""
+        self.vouch()
         return self.family.metrics(self.scenario, self.events, *episode_of(self.about))
 
     def about_page(self) -> dict[str, Any]:
@@ -116,14 +149,17 @@ class Recording:
         `detail` is the most slices of one resource that are sent as they are.
         """
         span = (round(begin * self.unit), max(round(end * self.unit), round(begin * self.unit) + 1))
-        columns = min(max(columns, 1), MOST_COLUMNS)
-        sights = [lane.in_sight(*span) for lane in self.lanes]
-        piece: dict[str, Any] = {"from": span[0] / self.unit, "to": span[1] / self.unit}
+        with self._blaming_the_log():
+            return self._cut(*span, min(max(columns, 1), MOST_COLUMNS), detail)
+
+    def _cut(self, begin: int, end: int, columns: int, detail: int) -> dict[str, Any]:
+        sights = [lane.in_sight(begin, end) for lane in self.lanes]
+        piece: dict[str, Any] = {"from": begin / self.unit, "to": end / self.unit}
         if all(len(sight) <= detail for sight in sights) and sum(map(len, sights)) <= MOST_SLICES:
-            piece |= self._jobs_in(np.sort(np.concatenate([*sights, np.empty(0, np.int64)])), *span)
+            piece |= self._jobs_in(np.sort(np.concatenate([*sights, np.empty(0, np.int64)])), begin, end)
         else:
-            piece |= self._shares_in(*span, columns)
-        piece["waiting"] = self._waiting_in(*span, columns)
+            piece |= self._shares_in(begin, end, columns)
+        piece["waiting"] = self._waiting_in(begin, end, columns)
         return piece
 
     def _jobs_in(self, slices: np.ndarray, begin: int, end: int) -> dict[str, Any]:
@@ -157,6 +193,7 @@ class Recording:
 
     def moment(self, time: float) -> dict[str, Any]:
         """Return what every resource does at a time, and how many jobs of each task wait."""
+        self.vouch()
         now, line = round(time * self.unit), self.timeline
         resources = []
         for name, lane in zip(line.resources, self.lanes, strict=True):
