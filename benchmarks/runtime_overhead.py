@@ -3,11 +3,12 @@
 Keys: throughput_loss (1 − runs per second under the runtime / runs per second of the bare loop, the same model on the
 same two pinned workers, both streams always busy) with its bootstrap 95% interval over the turns, idle_share (of the
 streams' time under the runtime, between the end of a run and the start of the next: the part of the loss that does not
-depend on how fast the machine was just then), dispatch_p50_us and dispatch_p99_us (from the moment a choice is due
-to the moment its run is under way, with a heuristic that looks at every row), compiled_dispatch_p99_us (the same with a
-trained network), others (share of the machine that other programs took around it). The bare loop is the worker's own:
-it takes the next sample as soon as the last is done, without anybody asking. A shared machine changes its speed by a
-third from one second to the next, so both are measured in many short turns; which of them goes first alternates.
+depend on how fast the machine was just then), dispatch_p50_us and dispatch_p99_us (from the moment the end of a run was
+heard, or a choice was due, to the moment the next run is under way, with a heuristic that looks at every row),
+compiled_dispatch_p99_us (the same with a trained network), others (share of the machine that other programs took around
+it). The bare loop is the worker's own: it takes the next sample as soon as the last is done, without anybody asking.
+Both count whole runs and the time up to the end of the last one, stream by stream. A shared machine changes its speed
+by a third from one second to the next, so both are measured in many turns of a quarter of a second; which of them goes first alternates.
 
     python benchmarks/runtime_overhead.py --json
 """
@@ -21,10 +22,11 @@ from typing import Any
 import numpy as np
 from options import tell
 
+from slipstream.core.eventlog import FINISH
 from slipstream.device.cpu import CpuStreams
 from slipstream.device.noise import others_share
 from slipstream.device.runtime import Runtime
-from slipstream.device.streams import Order, now
+from slipstream.device.streams import Order
 from slipstream.device.workload import Workload, workload_of
 from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import find
@@ -64,9 +66,7 @@ class Turn:
 
 def bare_per_second(streams: CpuStreams, seconds: float) -> float:
     """Return runs per second of workers that loop by themselves, both at once."""
-    began = now()
-    counts = streams.loop(Order(0, 0, 0), seconds)
-    return sum(counts) / ((now() - began) / 1e9)
+    return sum(runs * 1e9 / spent for runs, spent in streams.loop(Order(0, 0, 0), seconds))
 
 
 def turn(runtime: Runtime, streams: CpuStreams, seconds: float, bare_first: bool) -> Turn:
@@ -75,9 +75,12 @@ def turn(runtime: Runtime, streams: CpuStreams, seconds: float, bare_first: bool
     found = runtime.play(find("edf-fit", "edge"), 0)
     if not bare_first:
         bare = bare_per_second(streams, seconds)
-    elapsed = float(found.events["time"][-1])
-    busy = sum(service for _, _, service in found.service_ns) / (streams.count * elapsed)
-    return Turn(bare, len(found.service_ns) / (elapsed / 1e9), busy, found.dispatch_ns)
+    ends = found.events[found.events["kind"] == FINISH]
+    # Of each stream up to its last end: what it runs when the episode ends counts for nothing, so nor does its time.
+    spent = [int(ends["time"][ends["resource"] == stream].max()) for stream in range(streams.count)]
+    managed = sum(int((ends["resource"] == stream).sum()) * 1e9 / spent[stream] for stream in range(streams.count))
+    busy = sum(service for _, _, service in found.service_ns) / sum(spent)
+    return Turn(bare, managed, busy, found.dispatch_ns)
 
 
 def measure(model: str, variant: int, turns: int, seconds: float) -> dict[str, Any]:
@@ -121,8 +124,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--model", default="resnet", help="a built-in family of pictures")
     parser.add_argument("--variant", type=int, default=3, help="0 to 4")
-    parser.add_argument("--turns", type=int, default=40, help="how often each of the two is measured")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
+    parser.add_argument("--turns", type=int, default=160, help="how often each of the two is measured")
+    parser.add_argument("--seconds", type=float, default=0.25, help="length of a turn")
     chosen = parser.parse_args()
     figures = measure(chosen.model, chosen.variant, chosen.turns, chosen.seconds)
     tell(figures, chosen.json)

@@ -17,8 +17,11 @@ from slipstream.scenario import load
 MS = 1_000_000
 
 
-def tell(scenario, policy, seed, ends):
-    """Play a lane whose device ends the runs of each stream at the given times."""
+def tell(scenario, policy, seed, ends, at_once):
+    """Play a lane whose device ends the runs of each stream at the given times.
+
+    `at_once` lets the policy choose as soon as a choice is due, before anybody asks whether one is.
+    """
     lane = DeviceLane(scenario)
     lane.begin(seed, "test")
     while not lane.over:
@@ -31,13 +34,14 @@ def tell(scenario, policy, seed, ends):
             for stream, time in due.items():
                 if time == moment:
                     lane.end(stream, ends[stream].pop(0))
-            lane.follow(moment)
+            lane.follow(moment, policy if at_once else None)
     return lane
 
 
-@pytest.mark.parametrize("policy", ["edf", "edf-fit", "lookahead", "accuracy-first", "random"])
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("policy", ["edf", "edf-fit", "lookahead", "accuracy-first", "random", "learned-robust"])
 @pytest.mark.parametrize("interference", [{"kind": "none"}, {"kind": "share"}, {"kind": "roofline"}])
-def test_a_lane_that_is_told_what_the_simulator_does_writes_the_same_log(policy, interference):
+def test_a_lane_that_is_told_what_the_simulator_does_writes_the_same_log(policy, interference, at_once):
     data = load("edge/heavy").model_dump(mode="json", exclude_unset=True)
     data["device"]["interference"] = interference
     data["horizon_ms"] = 400
@@ -50,7 +54,7 @@ def test_a_lane_that_is_told_what_the_simulator_does_writes_the_same_log(policy,
     expected = simulator.play(player, 5)
     finishes = expected[expected["kind"] == FINISH]
     ends = [finishes[finishes["resource"] == stream]["time"].tolist() for stream in range(2)]
-    lane = tell(scenario, player, 5, ends)
+    lane = tell(scenario, player, 5, ends, at_once)
     assert np.array_equal(lane.events(), expected)
     assert len(finishes) > 20
     for field in ("busy_time", "finished", "missed", "released", "joules"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 
 import numpy as np
@@ -97,6 +98,22 @@ def test_jobs_that_wait_past_their_deadline_expire_as_in_a_simulation():
     found = play(scenario, "accuracy-first")
     check(scenario, found.events)
     assert (found.events["kind"] == EXPIRE).sum() > 0
+
+
+class LateStreams(CpuStreams):
+    """Streams that are heard long after the end of a short episode."""
+
+    def wait(self, seconds):
+        time.sleep(0.3)
+        return super().wait(0.0)
+
+
+def test_a_run_that_ends_after_the_episode_is_not_begun_again():
+    scenario = scenario_of([task(model="builtin:resnet", dataset="synthetic:3x64x64", variants=5)], 2, streams=1)
+    found = play(scenario, "accuracy-first", streams=LateStreams(workload_of(scenario), 1))
+    check(scenario, found.events)
+    kinds = Counter(found.events["kind"].tolist())
+    assert (kinds[START], kinds[FINISH], len(found.dispatch_ns)) == (1, 0, 1)
 
 
 def test_a_finite_trace_ends_with_its_last_job():

@@ -127,6 +127,14 @@ def entry(function: Callable[..., Any]) -> Any:
     return _decorate(njit, function, nogil=True, error_model="numpy")
 
 
+def code_of(function: Any, *arguments: Any) -> Any:
+    """Return the code of an entry for arguments of these types.
+
+    Called by itself, the entry would look at the types of all its arguments first, every time.
+    """
+    return function.compile(tuple(map(numba.typeof, arguments))) if COMPILED else function
+
+
 def entry_at(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile now for one signature."""
     return _decorate(njit, function, signature, nogil=True, error_model="numpy")

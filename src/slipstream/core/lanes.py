@@ -62,15 +62,6 @@ def resume(spec, state, lane):
 
 
 @family_function
-def follow(spec, state, lane, clock, ended, failed, last):
-    """Tell a lane that follows a device what happened there up to `clock`, and run to the next choice or the present.
-
-    `ended` says when the job of each resource ended, NEVER while it runs; `failed`, whether without a result. With
-    `last`, the episode ends there.
-    """
-
-
-@family_function
 def prepare(spec, state, sheet):
     """Write the columns that never change, once, into every slot of the sheet."""
 
@@ -335,12 +326,6 @@ def start_lane(spec, state, lane, seed, namespace):
 def begin_lane(spec, state, lane, seed, namespace):
     """Start an episode in one lane; whoever plays it lets it go on."""
     begin(spec, state, lane, seed, namespace)
-
-
-@entry
-def follow_lane(spec, state, lane, clock, ended, failed, last):
-    """Let one lane catch up with the device that it follows."""
-    follow(spec, state, lane, clock, ended, failed, last)
 
 
 @entry

@@ -172,17 +172,20 @@ class CpuStreams(Streams):
         """Begin a run; a worker that is just being replaced takes it as soon as it can."""
         self._send(stream, order, 0)
 
-    def loop(self, order: Order, seconds: float) -> list[int]:
-        """Let every worker run a model again and again by itself; return their runs. The runtime is measured by it."""
+    def loop(self, order: Order, seconds: float) -> list[tuple[int, int]]:
+        """Let every worker run a model again and again by itself; return their runs, and how many ns those took.
+
+        The runtime is measured by it.
+        """
         for stream in range(self.count):
             self._send(stream, order, round(seconds * 1e9))
-        runs = [0] * self.count
+        made = [(0, 0)] * self.count
         while any(self._running):
             for completion in self.wait(None):
                 if completion.error:
                     raise DeviceError(f"the loop of stream {completion.stream} failed: {completion.error}")
-                runs[completion.stream] = self._lengths[completion.stream]
-        return runs
+                made[completion.stream] = (self._lengths[completion.stream], completion.device_ns)
+        return made
 
     def _send(self, stream: int, order: Order, loop_ns: int) -> None:
         assert not self._running[stream]
@@ -195,10 +198,11 @@ class CpuStreams(Streams):
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up."""
         limit = None if seconds is None else max(0.0, seconds)
-        answering, _, _ = select.select(self._listening, (), (), limit)
-        # Now, since hearing may replace a worker; an alarm only wakes.
-        streams = [self._stream_at[descriptor] for descriptor in answering if descriptor in self._stream_at]
-        return [completion for stream in streams if (completion := self._hear(stream)) is not None]
+        stream_at, ended = self._stream_at, []  # as they are before hearing, which may replace a worker
+        for descriptor in select.select(self._listening, (), (), limit)[0]:
+            if descriptor in stream_at and (completion := self._hear(stream_at[descriptor])) is not None:
+                ended.append(completion)  # any other descriptor is an alarm, which only wakes
+        return ended
 
     def _hear(self, stream: int) -> Completion | None:
         message = receive_exactly(self._workers[stream], REPLY.size)

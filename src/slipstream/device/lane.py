@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from slipstream.core import lanes
-from slipstream.core.heap import BLOCK, NEVER
+from slipstream.core.heap import BLOCK
 from slipstream.core.simulator import Simulator, check_seed, namespace_code
 from slipstream.policies.base import Policy, WholeEpisodes
 
@@ -25,22 +25,24 @@ class DeviceLane(Simulator):
 
     def __init__(self, scenario: Any) -> None:
         super().__init__(scenario)
-        streams = len(self.arrays["streams"][0])
-        self._ended = np.full(streams, NEVER, np.int64)
-        """When the run of each stream ended, NEVER while it goes on."""
-        self._failed = np.zeros(streams, np.int64)
-        self._told: list[int] = []
-        """Streams whose runs have ended since the last `follow`."""
+        self._policy: Policy | None = None
+        self._play: Callable[[int], int] | None = None
+        self._heard = 0
+        """When the last run ended that we were told of."""
         self._kept: list[np.ndarray] = []
-        self._streams = self.arrays["streams"][0]
-        # Views of what is asked for at every turn: a record or a reduction of numpy takes longer than all the rest.
-        self._status, self._asked = self.arrays["lanes"]["status"], self.arrays["lanes"]["asked"]
-        self._timers = self.arrays["heap"][0, : self.arrays["heap"].shape[1] // (1 + BLOCK)]
+        self._horizon_slot = scenario.device.streams + 2 * len(scenario.tasks)
+        """See edge/slots.py."""
+        # Views of what is looked at in every turn: a record or a reduction of numpy takes longer than all the rest.
+        lane, streams, self._heap = self.arrays["lanes"], self.arrays["streams"][0], self.arrays["heap"][0]
+        self._status, self._now, self._clock = lane["status"], lane["now"], lane["clock"]
+        self._ended, self._failed = streams["ended"], streams["failed"]
+        self._task, self._job, self._variant = streams["task"], streams["job"], streams["variant"]
+        self._timers = self._heap[: len(self._heap) // (1 + BLOCK)]
 
     def begin(self, seed: int, namespace: str) -> None:
         """Start an episode at the first tick of its clock."""
         self._kept.clear()
-        self._forget()
+        self._heard = 0
         self.header["clock"] = FIRST_TICK
         lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
         self._settle()
@@ -48,29 +50,46 @@ class DeviceLane(Simulator):
     def end(self, stream: int, time: int, failed: bool = False) -> None:
         """Note that the run of a stream has ended; `follow` applies it."""
         self._ended[stream], self._failed[stream] = time, failed
-        self._told.append(stream)
+        self._heard = max(self._heard, time)
 
-    def follow(self, clock: int, last: bool = False) -> None:
-        """Apply all that has happened up to a time; with `last`, end the episode there."""
-        for stream in self._told:
-            clock = max(clock, int(self._ended[stream]))
-        lanes.follow_lane(self.spec, self.state, 0, clock, self._ended, self._failed, last)
+    def follow(self, clock: int, policy: Policy | None = None, last: bool = False) -> None:
+        """Apply all that has happened up to a time; with `last`, end the episode there.
+
+        If a choice is due then and there is a policy that decides in compiled code, it makes one: going there and
+        back again would take longer than both.
+        """
+        clock = max(clock, self._heard, self._now.item())
+        self._clock[0] = clock
+        if last:
+            self._plan(self._horizon_slot, clock)
+        play = None if policy is None else self._player(policy)
+        if play is not None:
+            self._status[0] = lanes.LOG_FULL  # it goes on as a lane does whose log was flushed
+            play(1)
+        else:
+            lanes.resume_lane(self.spec, self.state, 0)
         self._settle()
-        self._forget()
 
-    def _forget(self) -> None:
-        """Take the ends of runs as applied. Few streams end at a time, so that is quicker one by one."""
-        for stream in self._told:
-            self._ended[stream], self._failed[stream] = NEVER, 0
-        self._told.clear()
+    def _plan(self, slot: int, time: int) -> None:
+        """Set the time of an event, as `core.heap.schedule` does in compiled code."""
+        blocks, block = len(self._timers), slot // BLOCK
+        self._heap[blocks + slot] = time
+        self._timers[block] = self._heap[blocks + block * BLOCK : blocks + (block + 1) * BLOCK].min()
 
     def decide(self, policy: Policy) -> None:
         """Let a policy make the choice that is due: the same object, and the same code, as in a simulation."""
-        if _decides_in_compiled_code(type(policy)):
-            policy.run(self, 1)  # type: ignore[attr-defined]
+        play = self._player(policy)
+        if play is not None:
+            play(1)
         else:
             lanes.step_lane(self.spec, self.state, 0, int(policy.choose(*self.observe())))
         self._settle()
+
+    def _player(self, policy: Policy) -> Callable[[int], int] | None:
+        """Return what lets the policy decide in compiled code, None if it does not; found once for each policy."""
+        if policy is not self._policy:
+            self._policy, self._play = policy, policy.player(self) if isinstance(policy, WholeEpisodes) else None
+        return self._play
 
     def _settle(self) -> None:
         while self._status.item() == lanes.LOG_FULL:
@@ -88,26 +107,15 @@ class DeviceLane(Simulator):
         return self._status.item() in (lanes.TERMINATED, lanes.TRUNCATED)
 
     @property
-    def asked(self) -> int:
-        """The stream for which a choice is due."""
-        return int(self._asked.item())
-
-    @property
     def next_timer(self) -> int:
         """When the next arrival, expiry or the horizon is due."""
         return int(min(self._timers.tolist()))
 
     def running(self, stream: int) -> tuple[int, int, int] | None:
         """Return task, job and variant of what the stream is to run, None if it is idle."""
-        task, variant, job = self._streams[stream].item()[:3]
-        return None if task < 0 else (task, job, variant)
+        task = self._task.item(stream)
+        return None if task < 0 else (task, self._job.item(stream), self._variant.item(stream))
 
     def events(self) -> np.ndarray:
         """Return the whole event log."""
         return np.concatenate([*self._kept, self.log()])
-
-
-@cache
-def _decides_in_compiled_code(kind: type) -> bool:
-    """Return whether policies of a class do; asked at every dispatch, where looking at a protocol takes too long."""
-    return issubclass(kind, WholeEpisodes)

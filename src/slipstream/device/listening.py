@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.core.eventlog import DROP, EXPIRE, FAIL, FINISH, REJECT
-from slipstream.core.heap import BLOCK, NEVER
+from slipstream.core.heap import NEVER
 from slipstream.core.parts import nanoseconds
 from slipstream.device.intake import Answer, Intake, Outcome, Ticket
 from slipstream.device.lane import DeviceLane
@@ -31,9 +31,8 @@ class OpenLane(DeviceLane):
 
     def __init__(self, scenario: Any) -> None:
         super().__init__(scenario)
-        self._heap = self.arrays["heap"][0]
-        self._first = scenario.device.streams + len(scenario.tasks)
-        """The slot of the first task's release (edge/slots.py)."""
+        self._first_slot = scenario.device.streams + len(scenario.tasks)
+        """Of the first task's release; see edge/slots.py."""
         self._read = (0, 0)
         """Pieces of the log, and rows of the next one, that were told of as news."""
 
@@ -44,22 +43,15 @@ class OpenLane(DeviceLane):
 
     def silence(self, task: int) -> None:
         """Cancel the release that a task has planned."""
-        self._plan(task, NEVER)
+        self._plan(self._first_slot + task, NEVER)
 
     def release(self, task: int, clock: int) -> int:
         """Let a task release a job at this time, which may not be in the past; return the job."""
         job = int(self.arrays["tasks"][0, task]["released"])
-        self._plan(task, clock)
+        self._plan(self._first_slot + task, clock)
         self.follow(clock)
         self.silence(task)
         return job
-
-    def _plan(self, task: int, time: int) -> None:
-        """Set the time of a task's release, as `core.heap.schedule` does in compiled code."""
-        blocks = len(self._heap) // (1 + BLOCK)
-        block = (self._first + task) // BLOCK
-        self._heap[blocks + self._first + task] = time
-        self._heap[block] = self._heap[blocks + block * BLOCK : blocks + (block + 1) * BLOCK].min()
 
     def news(self) -> Iterator[tuple[int, ...]]:
         """Yield the rows of the event log that were not told of before."""
@@ -114,10 +106,10 @@ class ListeningRuntime(Runtime):
         super()._dispatch(lane, policy, found)
         self._answer(lane)
 
-    def _catch_up(self, lane: DeviceLane, found: Execution) -> None:
+    def _catch_up(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
         """Wait for what comes next; take up what was offered while no choice is due."""
         assert isinstance(lane, OpenLane)
-        super()._catch_up(lane, found)
+        super()._catch_up(lane, policy, found)
         self._intake.beat()
         while not (lane.asking or lane.over or self._stopping):
             ticket = self._intake.take()

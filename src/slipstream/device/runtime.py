@@ -97,6 +97,8 @@ class Runtime:
         self._stopping = False
         self._jobs: dict[int, tuple[int, int, int]] = {}
         """By stream: task, job and variant that run there."""
+        self._samples = [workload.samples(task) for task in range(len(scenario.tasks))]
+        """How many each task has."""
         self._labelled = any(samples.labels is not None for samples in workload.sets)
         self._zero = 0
         """When the episode began, on the clock of `now()`."""
@@ -126,7 +128,7 @@ class Runtime:
                 if lane.asking and not self._stopping:
                     self._dispatch(lane, policy, found)
                 else:
-                    self._catch_up(lane, found)
+                    self._catch_up(lane, policy, found)
             self._drain()
         found.events = lane.events()
         found.mistakes = int(lane.header["mistakes"])
@@ -144,21 +146,26 @@ class Runtime:
 
     def _sample(self, task: int, job: int) -> int:
         """Return the input of a job, among those of its task."""
-        return self._workload.sample(task, job)
+        return job % self._samples[task]
 
     def _dispatch(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
         """Have a choice made, and begin the run that it starts, if it starts one."""
-        began = now()
-        stream = lane.asked
+        due = now()
         lane.decide(policy)
-        job = lane.running(stream)
-        if job is not None:
-            self._streams.submit(stream, self._order(*job))
-            self._jobs[stream] = job
-            found.dispatch_ns.append(now() - began)
+        self._begin_runs(lane, found, due)
 
-    def _catch_up(self, lane: DeviceLane, found: Execution) -> None:
-        """Wait for what comes next, and tell the lane."""
+    def _begin_runs(self, lane: DeviceLane, found: Execution, due: int) -> None:
+        """Begin what was chosen since a time: what the lane's streams run and the device's do not yet."""
+        if lane.over:
+            return  # what ended too late is still running in the log
+        for stream in range(self._streams.count):
+            if stream not in self._jobs and (job := lane.running(stream)) is not None:
+                self._streams.submit(stream, self._order(*job))
+                self._jobs[stream] = job
+                found.dispatch_ns.append(now() - due)
+
+    def _catch_up(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
+        """Wait for what comes next, tell the lane, and begin what a first choice starts."""
         timer = self._zero + lane.next_timer
         last = self._stopping and not self._jobs
         ended = [] if last else self._wait_until(timer)
@@ -167,7 +174,8 @@ class Runtime:
             found.wake_ns.append(moment - timer)
         for completion in ended:
             self._note(lane, completion, found)
-        lane.follow(moment - self._zero, last)
+        lane.follow(moment - self._zero, None if self._stopping else policy, last)
+        self._begin_runs(lane, found, moment)
         if self._watcher is not None:
             self._watcher(moment - self._zero, lane)
 

@@ -36,9 +36,8 @@ class Completion(NamedTuple):
     """How long the device worked on it, by its own clock."""
 
 
-def now() -> int:
-    """Return the time in ns, on the clock that all processes of the machine share."""
-    return monotonic_ns()
+now = monotonic_ns
+"""The time in ns, on the clock that all processes of the machine share."""
 
 
 class Streams(Protocol):

@@ -36,14 +36,14 @@ class Workload:
     set_of: tuple[int, ...]
     """By task: index into the sets of samples."""
 
-    def sample(self, task: int, job: int) -> int:
-        """Return the sample that a job works on: the task's samples in turn."""
-        return job % len(self.sets[self.set_of[task]].inputs)
+    def samples(self, task: int) -> int:
+        """Return how many samples a task has; its jobs work on them in turn."""
+        return len(self.sets[self.set_of[task]].inputs)
 
     def label(self, task: int, job: int) -> int | None:
         """Return the right class of a job's sample, where somebody knows it."""
         labels = self.sets[self.set_of[task]].labels
-        return None if labels is None else int(labels[self.sample(task, job)])
+        return None if labels is None else int(labels[job % self.samples(task)])
 
 
 def workload_of(

@@ -2,7 +2,7 @@
 
 State changes in two ways only: `apply` an event, or let a choice take effect (`take_effect`). The simulator takes its
 events from the heap, as fast as it can. A lane that follows a device takes timers from the heap as its clock passes
-them, and the ends of runs from what the device says (`follow`); everything else is the same.
+them, and the ends of runs from what the device says (`device/lane.py`); everything else is the same.
 """
 
 from __future__ import annotations
@@ -303,19 +303,6 @@ def resume(spec, state, lane):
                 return
         apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
-
-
-@kernel
-def follow(spec, state, lane, clock, ended, failed, last):
-    """Tell a lane that follows a device what happened there up to `clock`; run to the next choice or the present."""
-    header = state.lanes[lane]
-    for stream in range(spec.device[0].streams):
-        state.streams[lane, stream].ended = ended[stream]
-        state.streams[lane, stream].failed = failed[stream]
-    header.clock = max(clock, header.now)
-    if last:
-        schedule(state.heap, lane, horizon_slot(spec), header.clock)
-    resume(spec, state, lane)
 
 
 @kernel

@@ -13,7 +13,7 @@ from slipstream.core.jit import inlined, kernel
 from slipstream.core.sheets import put, shown
 from slipstream.edge import features as f
 from slipstream.edge.ahead import lanes_at_once, prefetch_rows, prefetch_state
-from slipstream.edge.kernel import act, begin, follow, may_dispatch, may_preempt, resume
+from slipstream.edge.kernel import act, begin, may_dispatch, may_preempt, resume
 from slipstream.edge.memory import loading_time
 from slipstream.edge.outlook import (
     clear_outlook,
@@ -341,7 +341,6 @@ core.implement_all(
     begin,
     act,
     resume,
-    follow,
     prepare,
     observe,
     lanes_at_once,

@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -40,6 +40,9 @@ class Policy(Protocol):
 @runtime_checkable
 class WholeEpisodes(Protocol):
     """A policy that decides inside compiled code, many choices at a time."""
+
+    def player(self, simulator: Simulator) -> Callable[[int], int]:
+        """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane, at most so many choices; return why it stopped, a status of `core.lanes`."""
@@ -103,20 +106,20 @@ class Heuristic:
         if self.prepare is not None:
             self.prepare(scenario)
 
-    @cached_property
-    def _how(self) -> tuple[Any, int, int]:
-        """The compiled loop that plays it, its form and its address: looked up once, since a device asks every time."""
-        from slipstream.core import lanes
+    def player(self, simulator: Simulator) -> Callable[[int], int]:
+        """Return what plays on in the simulator's lane, at most so many choices, and returns why it stopped."""
+        from slipstream.core.jit import code_of
+        from slipstream.core.lanes import run
 
-        return lanes.run, self.form, self.address
-
-    def run(self, simulator: Simulator, choices: int) -> int:
-        """Play on in the simulator's lane; return why it stopped."""
         self.prepare_for(simulator.scenario)
         if self.parameter is not None:
             simulator.header["parameter"] = self.parameter
-        play, form, address = self._how
-        return int(play(simulator.spec, simulator.state, 0, simulator.sheet, form, address, choices))
+        given = (simulator.spec, simulator.state, 0, simulator.sheet, self.form, self.address)
+        return partial(code_of(run, *given, 0), *given)
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane; return why it stopped."""
+        return self.player(simulator)(choices)
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take, in plain Python."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slipstream.core.family import FAMILIES
-from slipstream.core.jit import algebra, entry
+from slipstream.core.jit import algebra, code_of, entry
 from slipstream.core.lanes import ASKING, LOG_FULL, RULE_ON_ALL, act, list_legal, observe, resume, summarise
 from slipstream.errors import PolicyError
 from slipstream.policies.graphs import graph_fits, load_graph, looks_at_graphs
@@ -96,15 +96,20 @@ class CompiledPolicy:
         graph = GraphRoom(columns, nodes, edges) if self.reads_graph and columns else NO_GRAPH
         return lay_out(self.operations, shapes, self._widths, capacity, graph=graph)
 
-    def run(self, simulator: Simulator, choices: int) -> int:
-        """Play on in the simulator's lane; return why it stopped."""
+    def player(self, simulator: Simulator) -> Callable[[int], int]:
+        """Return what plays on in the simulator's lane, at most so many choices, and returns why it stopped."""
         capacity = len(simulator.raw["mask"][0])
         shape = simulator.family.graph(simulator.scenario) if self.reads_graph else None
         if shape is None:
             network, sheet = self.network(capacity), simulator.observed
         else:
             network, sheet = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
-        return int(run_network(simulator.spec, simulator.state, 0, sheet, network, choices))
+        given = (simulator.spec, simulator.state, 0, sheet, network)
+        return partial(code_of(run_network, *given, 0), *given)
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane; return why it stopped."""
+        return self.player(simulator)(choices)
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""
