@@ -8,7 +8,8 @@ heard, or a choice was due, to the moment the next run is under way, with a heur
 compiled_dispatch_p99_us (the same with a trained network), others (share of the machine that other programs took around
 it). The bare loop is the worker's own: it takes the next sample as soon as the last is done, without anybody asking.
 Both count whole runs and the time up to the end of the last one, stream by stream. A shared machine changes its speed
-by a third from one second to the next, so both are measured in many turns of a quarter of a second; which of them goes first alternates.
+by a third from one second to the next, so both are measured in many turns of a quarter of a second; which of them goes
+first alternates.
 
     python benchmarks/runtime_overhead.py --json
 """
