@@ -42,7 +42,10 @@ class WholeEpisodes(Protocol):
     """A policy that decides inside compiled code, many choices at a time."""
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
-        """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
+        """Return what plays on in the simulator's lane as `run` does, called with the number of choices.
+
+        It takes time to be made, and less than `run` to be called: for those who want one choice at a time.
+        """
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane, at most so many choices; return why it stopped, a status of `core.lanes`."""
@@ -106,20 +109,30 @@ class Heuristic:
         if self.prepare is not None:
             self.prepare(scenario)
 
-    def player(self, simulator: Simulator) -> Callable[[int], int]:
-        """Return what plays on in the simulator's lane, at most so many choices, and returns why it stopped."""
-        from slipstream.core.jit import code_of
-        from slipstream.core.lanes import run
+    @cached_property
+    def _how(self) -> tuple[Any, int, int]:
+        """The compiled loop that plays it, its form and its address."""
+        from slipstream.core import lanes
 
+        return lanes.run, self.form, self.address
+
+    def _given(self, simulator: Simulator) -> tuple[Any, ...]:
+        """Let the simulator show what this policy needs; return what the compiled loop is called with."""
         self.prepare_for(simulator.scenario)
         if self.parameter is not None:
             simulator.header["parameter"] = self.parameter
-        given = (simulator.spec, simulator.state, 0, simulator.sheet, self.form, self.address)
-        return partial(code_of(run, *given, 0), *given)
+        return simulator.spec, simulator.state, 0, simulator.sheet, *self._how[1:]
+
+    def player(self, simulator: Simulator) -> Callable[[int], int]:
+        """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
+        from slipstream.core.jit import code_of
+
+        given = self._given(simulator)
+        return partial(code_of(self._how[0], *given, 0), *given)
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
-        return self.player(simulator)(choices)
+        return int(self._how[0](*self._given(simulator), choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take, in plain Python."""

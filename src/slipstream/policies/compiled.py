@@ -96,20 +96,24 @@ class CompiledPolicy:
         graph = GraphRoom(columns, nodes, edges) if self.reads_graph and columns else NO_GRAPH
         return lay_out(self.operations, shapes, self._widths, capacity, graph=graph)
 
-    def player(self, simulator: Simulator) -> Callable[[int], int]:
-        """Return what plays on in the simulator's lane, at most so many choices, and returns why it stopped."""
+    def _given(self, simulator: Simulator) -> tuple[Any, ...]:
+        """Return what the compiled loop is called with."""
         capacity = len(simulator.raw["mask"][0])
         shape = simulator.family.graph(simulator.scenario) if self.reads_graph else None
         if shape is None:
             network, sheet = self.network(capacity), simulator.observed
         else:
             network, sheet = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
-        given = (simulator.spec, simulator.state, 0, sheet, network)
+        return simulator.spec, simulator.state, 0, sheet, network
+
+    def player(self, simulator: Simulator) -> Callable[[int], int]:
+        """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
+        given = self._given(simulator)
         return partial(code_of(run_network, *given, 0), *given)
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
-        return self.player(simulator)(choices)
+        return int(run_network(*self._given(simulator), choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""
