@@ -3,8 +3,8 @@
 Keys: throughput_loss (1 − runs per second under the runtime / runs per second of the bare loop, the same model on the
 same two pinned workers, both streams always busy) with its bootstrap 95% interval over the turns, idle_share (of the
 streams' time under the runtime, between the end of a run and the start of the next: the part of the loss that does not
-depend on how fast the machine was just then), dispatch_p50_us and dispatch_p99_us (from the moment the end of a run was
-heard, or a choice was due, to the moment the next run is under way, with a heuristic that looks at every row),
+depend on how fast the machine was just then), dispatch_p50_us and dispatch_p99_us (from the moment a choice is due,
+with what has to be applied before it, to the moment its run is under way, with a heuristic that looks at every row),
 compiled_dispatch_p99_us (the same with a trained network), others (share of the machine that other programs took around
 it). The bare loop is the worker's own: it takes the next sample as soon as the last is done, without anybody asking.
 Both count whole runs and the time up to the end of the last one, stream by stream. A shared machine changes its speed

@@ -49,7 +49,9 @@ class Execution:
     restarts: int = 0
     """Streams that had to be replaced."""
     dispatch_ns: list[int] = field(default_factory=list)
-    """From the moment a choice was due to the moment its run was under way, of every start."""
+    """From the moment a choice was due to the moment its run was under way, of every start.
+
+    With it counts what happened before and is applied in the same call."""
     wake_ns: list[int] = field(default_factory=list)
     """From the moment a timer was due to the moment the controller acted on it."""
     service_ns: list[tuple[int, int, int]] = field(default_factory=list)
@@ -174,8 +176,9 @@ class Runtime:
             found.wake_ns.append(moment - timer)
         for completion in ended:
             self._note(lane, completion, found)
+        due = now()
         lane.follow(moment - self._zero, None if self._stopping else policy, last)
-        self._begin_runs(lane, found, moment)
+        self._begin_runs(lane, found, due)
         if self._watcher is not None:
             self._watcher(moment - self._zero, lane)
 
