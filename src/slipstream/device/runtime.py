@@ -49,7 +49,7 @@ class Execution:
     restarts: int = 0
     """Streams that had to be replaced."""
     dispatch_ns: list[int] = field(default_factory=list)
-    """Of every start: from the moment its choice was due, with what one call applies before it, to its run under way."""
+    """Of every start: from when its choice was due, with what one call applies before it, to its run under way."""
     wake_ns: list[int] = field(default_factory=list)
     """From the moment a timer was due to the moment the controller acted on it."""
     service_ns: list[tuple[int, int, int]] = field(default_factory=list)
