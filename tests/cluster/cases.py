@@ -146,7 +146,7 @@ CASES = [
         # though the other node is tighter; the next takes the odd one of three; the third makes one useless anyway.
         scenario(
             [(0.0, 2, 50.0), (1.0, 1, 50.0), (2.0, 1, 50.0), (3.0, 2, 50.0), (3.0, 2, 50.0)],
-            [{"name": "small", "count": 1, "gpus": 4}, {"name": "large", "count": 1, "gpus": 3}],
+            [{"name": "a", "count": 1, "gpus": 4}, {"name": "b", "count": 1, "gpus": 3}],
             placement="fgd",
         ),
         [(0, 0), (1, 1), (2, 2), (3, 3), (50, 4)],

@@ -113,6 +113,29 @@ CASES = [
         -10.0,
     ),
     Case(
+        "the fastest class comes first, however classes are listed",
+        scenario(
+            2,
+            [(0, [stage("a", 1, 4)])],
+            classes=[{"name": "s", "count": 1, "speed": 1.0}, {"name": "f", "count": 1, "speed": 2.0}],
+        ),
+        [0],
+        [(1, 0, 0, 0)],
+        [(3, 0)],
+        -3.0,
+    ),
+    Case(
+        "a pool may leave a stage to another pool of idle executors",
+        scenario(2, [(0, [stage("a", 1, 2), stage("b", 1, 3, "a")])]),
+        # One executor goes to a. At 3 it is idle at the job and the other in the common pool; nothing else is to come.
+        # The first leaves b to the other, which has to move.
+        [0, STOP, STOP, 0],
+        [(1, 0, 0, 0), (4, 0, 1, 1)],
+        [(7, 0)],
+        -7.0,
+        [(0, MOVE, 0), (3, MOVE, 0)],
+    ),
+    Case(
         "a faster executor needs less",
         scenario(
             2,

@@ -92,11 +92,12 @@ class ReferenceMachine:
     # What there is
 
     def read_cluster(self) -> None:
+        self.nodes = sorted(self.scenario.nodes, key=lambda kind: (-kind.speed, kind.name))
         self.kind_of: list[int] = []
         self.rack_of: list[int] = []
         self.size_of: list[int] = []
         racks = 0
-        for number, kind in enumerate(self.scenario.nodes):
+        for number, kind in enumerate(self.nodes):
             # A GPU in slices is a node of its own, and its node a rack.
             sliced = kind.slices > 1
             count = kind.count * kind.gpus if sliced else kind.count
@@ -109,13 +110,13 @@ class ReferenceMachine:
         self.slices = self.scenario.nodes[0].slices
         self.total = sum(self.size_of)
         self.idle_since: list[int | None] = [0] * len(self.size_of)
-        self.factors = [[t / k.speed for t in (1.0, *(c.time for c in caps_of(k)))] for k in self.scenario.nodes]
+        self.factors = [[t / k.speed for t in (1.0, *(c.time for c in caps_of(k)))] for k in self.nodes]
         self.added = [
             [
                 round(k.busy_w / k.slices * share * 1000) - round(k.idle_w / k.slices * 1000)
                 for share in (1.0, *(c.power for c in caps_of(k)))
             ]
-            for k in self.scenario.nodes
+            for k in self.nodes
         ]
         self.idle = sum(self.idle_of(node) for node in range(len(self.size_of)))
         budget = self.scenario.power.budget_w
@@ -125,7 +126,7 @@ class ReferenceMachine:
         self.compat = self.scenario.compat is not None
 
     def idle_of(self, node: int) -> int:
-        kind = self.scenario.nodes[self.kind_of[node]]
+        kind = self.nodes[self.kind_of[node]]
         rest = kind.node_w / kind.gpus if self.slices > 1 else kind.node_w
         return self.size_of[node] * round(kind.idle_w / kind.slices * 1000) + round(rest * 1000)
 

@@ -122,7 +122,7 @@ class Machine:
         self.compat = scenario.compat is not None
         speeds = [1.0] * scenario.executors
         if scenario.classes is not None:
-            speeds = [one.speed for one in scenario.classes for _ in range(one.count)]
+            speeds = sorted((one.speed for one in scenario.classes for _ in range(one.count)), reverse=True)
         self.executors = [Executor(number, speed) for number, speed in enumerate(speeds)]
         self.disturbed = any(speed != 1.0 for speed in speeds) or (
             scenario.stragglers is not None and scenario.stragglers.probability > 0.0
@@ -132,6 +132,8 @@ class Machine:
         self.promises: list[Promise] = []
         self.source: Pool | None = None
         self.common_due = False
+        self.passed: list[Job | None] = []
+        """Jobs whose pools, None for the common one, have left all to the others since the last event."""
         self.in_round = False
         self.committable = 0
         self.rounds = 0
@@ -205,7 +207,15 @@ class Machine:
         return bool(self.running() or self.moving() or len(self.jobs) < len(self.arrivals))
 
     def may_stop(self) -> bool:
-        return self.something_is_coming() or self.chosen_this_round > 0
+        if self.something_is_coming() or self.chosen_this_round > 0:
+            return True
+        assert self.source is not None
+        return not self.compat and any(job is not self.source[0] for job, _ in self.pools_left())
+
+    def pools_left(self) -> list[Pool]:
+        """Return the pools with idle executors that have not left all to the others since the last event."""
+        pools: list[Pool] = [COMMON, *((job, None) for job in self.active)]
+        return [pool for pool in pools if self.members(pool) and not any(pool[0] is one for one in self.passed)]
 
     @property
     def most(self) -> int:
@@ -451,8 +461,7 @@ class Machine:
             if self._begin_round(COMMON):
                 return True
         if self.active and not self.something_is_coming():
-            pools = [COMMON, *((job, None) for job in self.active)]
-            return self._begin_round(next(pool for pool in pools if self.members(pool)))
+            return self._begin_round(self.pools_left()[0])
         return False
 
     def _end_round(self) -> None:
@@ -510,6 +519,9 @@ class Machine:
         if chosen is None:
             self.illegal = not (self.may_stop() and action in self.stop_rows())
             if self.may_stop():
+                if not self.something_is_coming() and self.chosen_this_round == 0:
+                    assert self.source is not None
+                    self.passed.append(self.source[0])
                 self._end_round()
                 return
             chosen = rows[0][1:]
@@ -540,6 +552,7 @@ class Machine:
                 break
             time, order, number = self._next_event()
             self.now = time
+            self.passed = []
             if order == 0:
                 executor = self.executors[number]
                 if executor.doing == "runs":

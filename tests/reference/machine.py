@@ -512,7 +512,9 @@ class Machine:
             return -1
         idle = [stream for stream, run in enumerate(self.runs) if run is None]
         if idle:
-            return next((stream for stream in idle if stream not in self.parked), -1)
+            asked = [stream for stream in idle if stream not in self.parked]
+            priorities = self.scenario.device.stream_priorities or [0] * self.scenario.device.streams
+            return min(asked, key=lambda stream: (-priorities[stream], stream), default=-1)
         if self.alert and any(self.can_be_interrupted(stream) for stream in range(self.streams)):
             return self.streams
         return -1

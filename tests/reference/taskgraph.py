@@ -135,7 +135,7 @@ class ReferenceMachine:
         self.asked_task: Task | None = None
         self.workers: list[Worker] = []
         self.devices: list[Device] = []
-        for kind, processors in enumerate(scenario.processors):
+        for kind, processors in enumerate(self.library.kinds):
             for _ in range(processors.count):
                 node = len(self.devices) + 1 if processors.device else 0
                 self.workers.append(Worker(len(self.workers), kind, node))
@@ -191,7 +191,7 @@ class ReferenceMachine:
     def duration(self, task: Task, kind: int) -> int:
         """Return what a task takes on a kind of processor."""
         expected, noise = task.durations[kind], self.scenario.noise
-        if noise.kind == "none" or (noise.kinds is not None and self.scenario.processors[kind].name not in noise.kinds):
+        if noise.kind == "none" or (noise.kinds is not None and self.library.kinds[kind].name not in noise.kinds):
             return expected
         z = normal(stream_key(self.key, 3 + task.job.number), task.number * 64 + kind)
         if noise.kind == "additive":
@@ -417,9 +417,13 @@ class ReferenceMachine:
         return best
 
     def may_wait(self) -> bool:
-        if self.asked_task is not None and any(worker.queue for worker in self.workers):
+        if self._next_event()[0] < FOREVER:
             return True
-        return self._next_event()[0] < FOREVER
+        if self.asked_task is not None:
+            others = [task for task in self.ready if not task.parked and task is not self.asked_task]
+            return bool(others) or any(worker.queue for worker in self.workers)
+        others = [worker for worker in self.workers if self._can_take(worker) and worker is not self.asked_worker]
+        return any(worker.queue or not self.pushes for worker in others)
 
     def _go_on(self) -> None:
         """Run to the next choice, or to the end."""

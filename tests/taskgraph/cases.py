@@ -23,6 +23,7 @@ LINK = {"bandwidth_mb_s": 1000.0}
 LINKS = {"to_device": LINK, "to_host": LINK}
 GPU = {"name": "gpu", "count": 1, "device": True}
 CPU = {"name": "cpu", "count": 1}
+A, B = {"name": "a", "count": 1}, {"name": "b", "count": 1}
 
 
 def task(duration: float | Json, *after: str, **accesses: str) -> Json:
@@ -296,6 +297,29 @@ CASES = [
         [(1, 0, 0, 0), (4, 0, 1, 0)],
         5,
         [(0, 0, 0), (1, 1, 0)],
+    ),
+    Case(
+        "a processor may leave a task to one that was not asked yet",
+        scenario({"x": task({"a": 10.0, "b": 1.0}), "y": task({"a": 1.0, "b": 20.0}, "x")}, [B, A]),
+        # Kind a is faster on both together, so it is processor 0 and asked first. Nothing is pending, but b is left.
+        [WAIT, 0, 0],
+        [(0, 0, 0, 1), (1, 0, 1, 0)],
+        2,
+    ),
+    Case(
+        "a task may let the next one be placed before it",
+        scenario({"u": task(2.0), "v": task(3.0)}, [CPU], mode="push"),
+        [WAIT, 0, 0],
+        [(0, 0, 1, 0), (3, 0, 0, 0)],
+        5,
+    ),
+    Case(
+        "a processor may wait while another one has a queue to take from",
+        scenario({name: task(2.0) for name in "uvw"}, [{**CPU, "count": 2}], mode="push"),
+        # u and v go to processor 0, w to processor 1. Processor 0 waits, w runs, and at 2 ms v is taken before u.
+        [0, 0, 1, WAIT, 1],
+        [(0, 0, 2, 1), (2, 0, 1, 0), (4, 0, 0, 0)],
+        6,
     ),
     Case(
         "a task that waits is asked again",

@@ -26,6 +26,24 @@ def test_plans_are_followed_in_every_lane(name, makespan):
     vector.close()
 
 
+def test_only_the_last_processor_that_could_be_asked_may_not_wait():
+    times = {"a": 1.0, "b": 2.0, "c": 3.0}
+    scenario = {
+        "family": "taskgraph",
+        "processors": [{"name": name, "count": 1} for name in times],
+        "graphs": [{"kind": "inline", "tasks": [{"name": "only", "duration_ms": times}]}],
+    }
+    env = gymnasium.make(ID, scenario=scenario).unwrapped
+    env.reset(seed=0)
+    wait = env.action_space.n - 1
+    may_wait = []
+    for _ in times:
+        may_wait.append(int(env.action_masks()[wait]))
+        *_, terminated, _, info = env.step(wait)
+    assert may_wait == [1, 1, 0]
+    assert (info["illegal_action"], terminated, info["time"]) == (1, True, 3.0)
+
+
 def test_what_does_not_fit_is_counted():
     scenario = load("taskgraph/cholesky-8-2g2c")
     small = scenario.window.model_copy(update={"nodes": 5, "depth": 50})

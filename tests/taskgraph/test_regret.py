@@ -15,7 +15,7 @@ from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.taskgraph.hindsight import Episode
 from slipstream.taskgraph.oracle import Oracle, bracket
-from slipstream.taskgraph.schedule import bottlenecks, solve
+from slipstream.taskgraph.schedule import solve
 from slipstream.taskgraph.search import Search
 from slipstream.taskgraph.situation import Situation
 from tests.taskgraph.instances import random_scenario
@@ -116,13 +116,6 @@ def test_not_waiting_costs_what_was_worked_out_by_hand():
     assert (one.time, one.regret, one.exact) == (5_000_000, 3.0, True)
     assert (one.what, one.better) == ("gpu 0 takes other", "gpu 0 waits")
     assert sum(other.regret for other in found.decisions) == 3.0
-
-
-def test_a_bottleneck_is_what_all_others_come_before_or_after():
-    # 0 before 1 and 2, both before 3, then 4; 5 is by itself.
-    parents = [(), (0,), (0,), (1, 2), (3,)]
-    assert bottlenecks(parents) == [0, 3, 4]
-    assert bottlenecks([*parents, ()]) == []
 
 
 def test_episodes_with_links_and_memories_are_solved():

@@ -204,7 +204,7 @@ def test_a_file_of_ones_own_and_the_scenario_say_the_same(tmp_path):
     here = {**BASE, "durations": {"kind": "table"}, "graphs": [{"kind": "inline", **GRAPH}]}
     assert digest(load(there)) == digest(load(here))
     library = built(load(there)).library
-    assert library.durations[0].tolist() == [[4_000_000, 4_000_000], [2_000_000, 1_000_000]]
+    assert library.durations[0].tolist() == [[4_000_000, 4_000_000], [1_000_000, 2_000_000]]
     assert library.templates[0].tile_bytes == (7,)
 
 
@@ -229,7 +229,9 @@ def test_a_broken_file_of_ones_own_is_told(tmp_path, graph, message):
 def test_speed_divides_what_is_given_for_speed_one():
     processors = [{"name": "cpu", "count": 1}, {"name": "gpu", "count": 1, "speed": 4.0}]
     scenario = load({**BASE, "processors": processors, "graphs": [{"kind": "inline", **GRAPH}]})
-    assert built(scenario).library.durations[0].tolist() == [[4_000_000, 1_000_000], [2_000_000, 1_000_000]]
+    library = built(scenario).library
+    assert [kind.name for kind in library.kinds] == ["gpu", "cpu"]
+    assert library.durations[0].tolist() == [[1_000_000, 4_000_000], [1_000_000, 2_000_000]]
 
 
 def test_a_kernel_without_a_duration_is_told():

@@ -320,7 +320,12 @@ class ClusterScenario(Part):
     @property
     def kinds(self) -> list[NodeKind]:
         """The nodes as the machine has them: where GPUs are shared out in slices, each is a node, its slices GPUs."""
-        return self.nodes if self.slices == 1 else [_sliced(kind) for kind in self.nodes]
+        return self.by_speed if self.slices == 1 else [_sliced(kind) for kind in self.by_speed]
+
+    @property
+    def by_speed(self) -> list[NodeKind]:
+        """The kinds of nodes in the order of their numbers: the fastest first, then by name, however they are listed."""
+        return sorted(self.nodes, key=lambda kind: (-kind.speed, kind.name))
 
     @property
     def gpus(self) -> int:
@@ -343,8 +348,8 @@ class ClusterScenario(Part):
         from slipstream.cluster.caps import caps_of
 
         data = self.lasting()
-        caps = [[cap.model_dump(mode="json") for cap in caps_of(kind)] for kind in self.nodes]
-        data["nodes"] = [{**kind.lasting(), "caps": own} for kind, own in zip(self.nodes, caps, strict=True)]
+        caps = [[cap.model_dump(mode="json") for cap in caps_of(kind)] for kind in self.by_speed]
+        data["nodes"] = [{**kind.lasting(), "caps": own} for kind, own in zip(self.by_speed, caps, strict=True)]
         data["jobs"] = digest_of_jobs(self)
         return data
 

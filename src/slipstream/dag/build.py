@@ -172,8 +172,7 @@ def _machine(scenario: DagScenario, library: Library, sizes: Sizes, times: np.nd
 
 def _executors(scenario: DagScenario) -> np.ndarray:
     executors = np.ones(scenario.executors, k.EXECUTOR)
-    if scenario.classes is not None:
-        executors["speed"] = np.repeat([one.speed for one in scenario.classes], [one.count for one in scenario.classes])
+    executors["speed"] = scenario.speeds
     return executors
 
 

@@ -28,13 +28,13 @@ from slipstream.dag.pools import enter_pool, settle
 from slipstream.dag.rounds import (
     choose_count,
     choose_stage,
-    end_round,
     first_commitment,
     go_to_stage,
     keep_commitment,
     look_for_round,
     may_stop,
     set_source,
+    stop_round,
 )
 from slipstream.dag.slots import arrival_slot, horizon_slot
 from slipstream.dag.state import (
@@ -89,6 +89,7 @@ def arrive(spec, state, lane):
     owner.pooled = 0
     owner.edges = source.edges
     owner.done = 0
+    owner.stopped = -1
     owner.touched = 1
     for stage in range(source.stages):
         prepare_stage(spec.stages[source.first_stage + stage], state.stages[lane, job, stage])
@@ -283,7 +284,7 @@ def decide(spec, state, lane, action):
         if place < 0 and not (stops and is_wait(machine, action)):
             header.illegal = 1
         if stops:
-            end_round(spec, state, lane)
+            stop_round(spec, state, lane)
         else:
             choose_stage(spec, state, lane, max(place, 0))
     header.mistakes += header.illegal
@@ -320,6 +321,7 @@ def begin(spec, state, lane, seed, namespace):
     header.in_round = 0
     header.committable = 0
     header.common_due = 0
+    header.stopped = -1
     header.round_number = 0
     header.round_commitments = 0
     header.commitments = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.core.heap import pending
-from slipstream.core.jit import kernel
+from slipstream.core.jit import inlined, kernel
 from slipstream.dag.demand import anything_to_choose, assign, find_backup
 from slipstream.dag.pools import enter_pool, leave_pool, lose_supply, send, settle, settle_all
 from slipstream.dag.slots import arrival_slot
@@ -183,8 +183,45 @@ def something_is_coming(spec, state, lane):
 
 @kernel
 def may_stop(spec, state, lane):
-    """Return whether the round may end here: not where nothing would ever happen again."""
-    return something_is_coming(spec, state, lane) or state.lanes[lane].round_commitments > 0
+    """Return whether the round may end here: not where nothing would ever happen again.
+
+    Where no event is pending, only the last pool of idle executors that could still be asked has to choose.
+    """
+    if something_is_coming(spec, state, lane) or state.lanes[lane].round_commitments > 0:
+        return True
+    return not spec.machine[0].compat and another_pool_is_left(state, lane)
+
+
+@kernel
+def another_pool_is_left(state, lane):
+    """Return whether a pool other than that of the source has idle executors and has not stopped since the last event."""
+    header = state.lanes[lane]
+    if header.source_job != NOWHERE and header.common > 0 and header.stopped != header.events:
+        return True
+    for place in range(header.active):
+        job = state.order[lane, place]
+        if job != header.source_job and pool_is_left(state, lane, job):
+            return True
+    return False
+
+
+@inlined
+def pool_is_left(state, lane, job):
+    """Return whether the pool of a job has idle executors and has not stopped since the last event."""
+    owner = state.jobs[lane, job]
+    return owner.pooled > 0 and owner.stopped != state.lanes[lane].events
+
+
+@kernel
+def stop_round(spec, state, lane):
+    """End the round by choice; a pool that leaves all to the others is not asked again before the next event."""
+    header = state.lanes[lane]
+    if not something_is_coming(spec, state, lane) and header.round_commitments == 0:
+        if header.source_job == NOWHERE:
+            header.stopped = header.events
+        else:
+            state.jobs[lane, header.source_job].stopped = header.events
+    end_round(spec, state, lane)
 
 
 @kernel
@@ -225,11 +262,12 @@ def look_for_round(spec, state, lane):
 
 @kernel
 def idle_job(state, lane):
-    """Return the oldest job with idle executors; NOWHERE if the common pool has any."""
-    if state.lanes[lane].common > 0:
+    """Return the oldest job whose pool is left to be asked; NOWHERE if the common pool is."""
+    header = state.lanes[lane]
+    if header.common > 0 and header.stopped != header.events:
         return NOWHERE
     place = 0
-    while state.jobs[lane, state.order[lane, place]].pooled == 0:
+    while not pool_is_left(state, lane, state.order[lane, place]):
         place += 1
     return np.int64(state.order[lane, place])
 

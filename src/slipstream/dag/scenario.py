@@ -307,7 +307,7 @@ class DagScenario(Part):
     executors: int = Field(ge=1, le=MOST_EXECUTORS)
     """How many tasks can run at once."""
     classes: Annotated[list[ExecutorClass], Field(min_length=1, max_length=64)] | None = None
-    """Executors of different speed, in the order of their numbers; all of speed 1 if absent."""
+    """Executors of different speed, in any order: they are numbered from the fastest class on. Absent: all of speed 1."""
     moving_delay_s: NonNegativeSeconds = 2.0
     """Time an executor needs to come to a job, from another one or from the common pool."""
     warmup_delay_s: NonNegativeSeconds = 1.0
@@ -337,9 +337,21 @@ class DagScenario(Part):
         from slipstream.dag.templates import digest_of_source
 
         data = self.model_dump(mode="json")
+        if self.classes is not None:
+            data["classes"] = [one.model_dump(mode="json") for one in self._classes_by_speed()]
         data["jobs"] = digest_of_source(self)
         data["arrivals"] = resolved_arrivals(self)
         return data
+
+    def _classes_by_speed(self) -> list[ExecutorClass]:
+        return sorted(self.classes or [], key=lambda one: (-one.speed, one.name))
+
+    @property
+    def speeds(self) -> list[float]:
+        """The speed of each executor by its number; the order in which classes are listed decides nothing."""
+        if self.classes is None:
+            return [1.0] * self.executors
+        return [one.speed for one in self._classes_by_speed() for _ in range(one.count)]
 
     @model_validator(mode="after")
     def _classes_add_up(self) -> DagScenario:

@@ -85,6 +85,7 @@ LANE = np.dtype(
         ("has_source", "i8"),
         ("in_round", "i8"),  # 1 while a round is open
         ("committable", "i8"),  # executors of the source that are not committed yet
+        ("stopped", "i8"),  # events that had happened when the common pool left all to the other pools, -1 at first
         ("common_due", "i8"),  # 1 if something came that idle executors of the common pool may serve
         ("round_number", "i8"),
         ("round_commitments", "i8"),  # commitments to stages in this round
@@ -112,6 +113,7 @@ JOB_STATE = np.dtype(
         ("template", "i8"),
         ("arrival", "i8"),
         ("key", "u8"),
+        ("stopped", "i8"),  # events that had happened when its pool left all to the other pools, -1 at first
         ("work", "i8"),  # expected work of tasks not started, at the last choice
         ("path", "i8"),  # longest chain of durations before it
         ("work_before", "i8"),  # expected work of jobs with less of it

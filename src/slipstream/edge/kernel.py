@@ -228,15 +228,19 @@ def decide(spec, state, lane, action):
 
 @inlined
 def whom_to_ask(spec, state, lane):
-    """Return the first stream that is idle and not parked, the device if a job could be interrupted, else -1."""
+    """Return the first idle stream that is not parked, the device if a job could be interrupted, else -1.
+
+    Streams of higher priority come first: with a decision time, who is asked first is served first.
+    """
     device = spec.device[0]
     header = state.lanes[lane]
     if header.waiting == 0 or header.in_flight != NOTHING:
         return -1
-    for stream in range(device.streams):
-        candidate = state.streams[lane, stream]
-        if candidate.task < 0 and candidate.parked != header.events:
-            return stream
+    for level in range(device.levels):
+        for stream in range(device.streams):
+            candidate = state.streams[lane, stream]
+            if candidate.task < 0 and candidate.parked != header.events and spec.streams[stream].level == level:
+                return stream
     if device.preemption != NO_PREEMPTION and header.alert and header.busy == device.streams:
         for stream in range(device.streams):
             if can_be_interrupted(spec, state, lane, stream):

@@ -41,7 +41,7 @@ def least_durations(scenario: TaskgraphScenario, number: int) -> np.ndarray:
     """Return the least that each task of a graph can take on each kind of processor, whatever its luck."""
     durations = built(scenario).library.durations[number].copy()
     noise = scenario.noise
-    for kind, processors in enumerate(scenario.processors):
+    for kind, processors in enumerate(built(scenario).library.kinds):
         if isinstance(noise, Additive) and (noise.kinds is None or processors.name in noise.kinds):
             durations[:, kind] = np.maximum(1, durations[:, kind] + round(noise.floor_ms * 1e6))
         elif isinstance(noise, Lognormal) and (noise.kinds is None or processors.name in noise.kinds):
@@ -125,7 +125,7 @@ def bounds_of(scenario: TaskgraphScenario, number: int) -> Bounds:
 
 
 def _counts(scenario: TaskgraphScenario) -> list[int]:
-    return [kind.count for kind in scenario.processors]
+    return [kind.count for kind in built(scenario).library.kinds]
 
 
 def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray, drawn: list[np.ndarray] | None = None) -> int:

@@ -174,12 +174,12 @@ def state_arrays(scenario: TaskgraphScenario, lanes: int, log_rows: int) -> dict
 
 
 def _spec_arrays(scenario: TaskgraphScenario, library: Library, sizes: Sizes) -> dict[str, np.ndarray]:
-    processors, nodes = _processors(scenario, sizes)
+    processors, nodes = _processors(library, sizes)
     durations = np.concatenate(library.durations)
-    kinds = np.zeros(len(scenario.processors), k.KIND)
+    kinds = np.zeros(len(library.kinds), k.KIND)
     if not isinstance(scenario.noise, NoNoise):
         chosen = scenario.noise.kinds
-        kinds["noisy"] = [chosen is None or kind.name in chosen for kind in scenario.processors]
+        kinds["noisy"] = [chosen is None or kind.name in chosen for kind in library.kinds]
     parts = _graphs(scenario, library, durations, processors["kind"])
     _check_memory(scenario, library, parts["tasks"]["bytes"])
     return {
@@ -233,12 +233,12 @@ def capacity_of(memory_mb: float | None) -> int:
     return NEVER if memory_mb is None else round(memory_mb * 1e6)
 
 
-def _processors(scenario: TaskgraphScenario, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
+def _processors(library: Library, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
     processors = np.zeros(sizes.processors, k.PROCESSOR)
     nodes = np.zeros(1 + sizes.devices, k.NODE)
     nodes[0] = (NEVER, -1)
     number = node = 0
-    for index, kind in enumerate(scenario.processors):
+    for index, kind in enumerate(library.kinds):
         for _ in range(kind.count):
             processors[number]["kind"] = index
             if kind.device:

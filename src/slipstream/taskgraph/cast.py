@@ -12,12 +12,13 @@ LINK_NAMES = ("load", "send", "peer")
 
 def processor_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
     """Return a name for each processor."""
-    return tuple(f"{kind.name} {number}" for kind in scenario.processors for number in range(kind.count))
+    kinds = built(scenario).library.kinds
+    return tuple(f"{kind.name} {number}" for kind in kinds for number in range(kind.count))
 
 
 def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
     """Return a name for each link."""
-    kinds = scenario.processors
+    kinds = built(scenario).library.kinds
     devices = [f"{kind.name} {number}" for kind in kinds if kind.device for number in range(kind.count)]
     return tuple(f"{which} {device}" for device in devices for which in LINK_NAMES)
 
@@ -31,7 +32,7 @@ def cast(scenario: TaskgraphScenario) -> Cast:
     spec = parts.spec
     work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
     expected = max(1, work // parts.sizes.processors)
-    variants = (*(kind.name for kind in scenario.processors), *LINK_NAMES)
+    variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
     return Cast(
         scenario=f"{scenario.family}/{scenario.name}",
         unit="ms",

@@ -80,7 +80,7 @@ def list_actions(spec, state, lane, frames, actions):
     can: nothing is lost without that.
     """
     machine = spec.machine[0]
-    waits = may_wait(state, lane)
+    waits = may_wait(spec, state, lane)
     prefetched = machine.prefetch if machine.transfers else 0
     queues_wait = waits and prefetched <= 1 and not counts_queues(spec)
     header = state.lanes[lane]

@@ -156,7 +156,7 @@ class _Delays:
         self.template, self.scenario = template, scenario
         parts = built(scenario)
         self.tiles = parts.spec["tiles"][int(parts.spec["templates"][number]["first_tile"]) :]
-        self.devices = [kind.device for kind in scenario.processors]
+        self.devices = [kind.device for kind in built(scenario).library.kinds]
         self.peer = scenario.links is not None and scenario.links.peer is not None
         self.writer = last_writers(template)
 

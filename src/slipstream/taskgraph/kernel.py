@@ -241,10 +241,28 @@ def take_what_is_there(spec, state, lane):
 
 
 @kernel
-def may_wait(state, lane):
-    """Return whether anything is to come: an event or, for a task, a processor that takes another from its queue."""
+def may_wait(spec, state, lane):
+    """Return whether who is asked may wait: an event is pending, or another can still be asked at this instant.
+
+    Only the last one that could be asked has to choose, so no result depends on the order in which processors are
+    listed. Those before the asked one wait already, or can take nothing.
+    """
     header = state.lanes[lane]
-    return earliest_time(state.heap, lane) < NEVER or (header.phase == CHOOSE_PROCESSOR and header.placed > 0)
+    if earliest_time(state.heap, lane) < NEVER:
+        return True
+    if header.phase == CHOOSE_PROCESSOR:
+        # A task in a queue is going to be taken; else another ready task has to be left.
+        if header.placed > 0:
+            return True
+        for position in range(state.tasks[lane, header.asked_task].place + 1, header.ready):
+            if state.tasks[lane, state.ready[lane, position]].parked != header.events:
+                return True
+        return False
+    for processor in range(header.asked + 1, spec.machine[0].processors):
+        has_any = header.phase == CHOOSE_TASK or state.processors[lane, processor].queued > 0
+        if has_any and can_take(spec, state, lane, processor):
+            return True
+    return False
 
 
 @kernel
@@ -254,7 +272,7 @@ def decide(spec, state, lane, action):
     header = state.lanes[lane]
     header.illegal = 0
     position = candidate_of(spec, state, lane, action)
-    waits = position < 0 and may_wait(state, lane)
+    waits = position < 0 and may_wait(spec, state, lane)
     if position < 0 and not (waits and is_wait(machine, action)):
         header.illegal = 1
     header.mistakes += header.illegal

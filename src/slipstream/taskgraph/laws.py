@@ -58,7 +58,7 @@ class _Books(Books):
         self.jobs: list[_Job] = []
         self.node: list[int] = []
         self.capacity = [capacity_of(None)]
-        for kind in scenario.processors:
+        for kind in built(scenario).library.kinds:
             for _ in range(kind.count):
                 self.node.append(len(self.capacity) if kind.device else HOST)
                 if kind.device:

@@ -170,7 +170,7 @@ def list_legal(spec, state, lane, sheet, slot, form):
         clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
         sheet.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
-    waits = asking and may_wait(state, lane)
+    waits = asking and may_wait(spec, state, lane)
     close_rows(sheet, slot, dispatch, waits)
 
 

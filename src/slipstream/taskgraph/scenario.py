@@ -359,7 +359,7 @@ class TaskgraphScenario(Part):
     name: Name = "unnamed"
     description: str = ""
     processors: Annotated[list[Processors], Field(min_length=1, max_length=MOST_KINDS)]
-    """Kinds of processors, in the order of their numbers."""
+    """Kinds of processors, in any order: they are numbered from the fastest kind on."""
     links: Links | None = None
     """How tiles come to devices; every tile is everywhere if absent."""
     durations: Durations = ReadysTable(kind="readys")
@@ -389,10 +389,12 @@ class TaskgraphScenario(Part):
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults filled in, graphs and tables replaced by what is in them."""
-        from slipstream.taskgraph.templates import digest_of_graphs
+        from slipstream.taskgraph.templates import digest_of_graphs, library_of
 
+        library = library_of(self)
         data = self.model_dump(mode="json")
-        data["graphs"] = digest_of_graphs(self)
+        data["processors"] = [kind.model_dump(mode="json") for kind in library.kinds]
+        data["graphs"] = digest_of_graphs(library)
         data.pop("durations")
         return data
 

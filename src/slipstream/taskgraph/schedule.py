@@ -53,16 +53,6 @@ def solve(
     return model.solve(seconds)
 
 
-def bottlenecks(parents: list[tuple[int, ...]]) -> list[int]:
-    """Return the tasks with which each other one has to wait: all come before them, or after them."""
-    before = [0] * len(parents)
-    for task, own in enumerate(parents):
-        for parent in own:
-            before[task] |= before[parent] | 1 << parent
-    after = [sum(before[other] >> task & 1 for other in range(len(parents))) for task in range(len(parents))]
-    return [task for task in range(len(parents)) if before[task].bit_count() + after[task] == len(parents) - 1]
-
-
 @dataclass
 class _Task:
     """The variables of a task, in units."""
@@ -109,7 +99,7 @@ class _Model:
                 if number * episode.stride + task not in situation.finished:
                     self._add_task(number, task)
         self._add_processors()
-        self._add_duties()
+        self._add_duty()
         if self.scenario.links is not None:
             self._add_tiles()
             for intervals in self.links.values():
@@ -189,8 +179,8 @@ class _Model:
         else:
             self.cp.add_cumulative(intervals, [1] * len(intervals), count)
 
-    def _add_duties(self) -> None:
-        """Where nothing else happens any more, nobody may wait: whoever is asked first takes what there is."""
+    def _add_duty(self) -> None:
+        """Require that a processor which may not wait takes one of the ready tasks now."""
         asked, ready = self.situation.duty
         taken = []
         for name in ready:
@@ -199,11 +189,6 @@ class _Model:
             self.cp.add(self.tasks[name].take == self.now).only_enforce_if(taken[-1])
         if taken:
             self.cp.add_bool_or(taken)
-        # A full memory may still be sending then.
-        if self.scenario.mode == "pull" and len(self.episode.jobs) == 1 and not self.limited:
-            for name in bottlenecks(self.episode.jobs[0].parents):
-                if name in self.tasks and name not in {*self.situation.running, *self.situation.held}:
-                    self.cp.add(self.tasks[name].chosen[self.place_of[0]] == 1)
 
     # Tiles
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from slipstream.core.copies import lane_bytes
 from slipstream.core.simulator import Simulator
+from slipstream.taskgraph.build import built
 from slipstream.taskgraph.explore import FRAME, KNOWN, explore
 from slipstream.taskgraph.hindsight import Episode
 from slipstream.taskgraph.prospect import bound_of_first
@@ -47,7 +48,7 @@ class Search:
         self.arrays = simulator.family.state_arrays(scenario, depth, 0)
         self.state = simulator.family.make_state(self.arrays)
         self.rows = lane_bytes(self.arrays)
-        kinds = np.array([kind.count for kind in scenario.processors], np.int64)
+        kinds = np.array([kind.count for kind in built(scenario).library.kinds], np.int64)
         self.facts = (episode.times, episode.tails, episode.by_bent, episode.arrivals, episode.longest, kinds)
         self.frames = np.zeros(depth, FRAME)
         self.actions = np.zeros((depth, simulator.family.all_rows(scenario)), np.int32)

@@ -94,9 +94,12 @@ class Situation:
 
 
 def _duty(simulator: Simulator) -> tuple[int, ...]:
-    """Return the tasks of which the processor that is asked has to take one."""
-    taken_by_processor = int(simulator.header["phase"]) == CHOOSE_TASK
-    if not taken_by_processor or next_time(simulator.arrays["heap"][0]) < NEVER:
+    """Return the tasks of which the asked processor has to take one, because it may not wait."""
+    header, arrays = simulator.header, simulator.arrays
+    if int(header["phase"]) != CHOOSE_TASK or next_time(arrays["heap"][0]) < NEVER:
+        return ()
+    later = arrays["processors"][0][int(header["asked"]) + 1 :]
+    if np.any((later["held"] < simulator.scenario.pipeline) & (later["parked"] != header["events"])):
         return ()
     return tuple(candidates_by_row(simulator).values())
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from slipstream.core.parts import nanoseconds
 from slipstream.errors import ScenarioError
-from slipstream.taskgraph.scenario import TaskgraphScenario
+from slipstream.taskgraph.scenario import Processors, TaskgraphScenario
 
 READ, WRITE = 1, 2
 """What an access does, as bits."""
@@ -234,6 +234,11 @@ class Library:
     templates: tuple[Template, ...]
     durations: tuple[np.ndarray, ...]
     """Of each template: (tasks, kinds) ns."""
+    kinds: tuple[Processors, ...]
+    """Kinds of processors in the order of their numbers: the fastest on all graphs together first, then devices, then by name.
+
+    The order in which a scenario lists them decides nothing.
+    """
 
 
 def library_of(scenario: TaskgraphScenario) -> Library:
@@ -243,7 +248,16 @@ def library_of(scenario: TaskgraphScenario) -> Library:
 
     templates = tuple(read_graph(graph, scenario._folder) for graph in scenario.graphs)
     table = kernel_table(scenario)
-    return Library(templates, tuple(_durations(scenario, template, table) for template in templates))
+    listed = [_durations(scenario, template, table) for template in templates]
+    totals = [sum(int(rows[:, kind].sum()) for rows in listed) for kind in range(len(scenario.processors))]
+    order = sorted(range(len(totals)), key=lambda kind: (totals[kind], *_tie(scenario.processors[kind])))
+    kinds = tuple(scenario.processors[kind] for kind in order)
+    return Library(templates, tuple(np.ascontiguousarray(rows[:, order]) for rows in listed), kinds)
+
+
+def _tie(kind: Processors) -> tuple[bool, str]:
+    """Return what decides between kinds that are equally fast: devices first, then the name."""
+    return not kind.device, kind.name
 
 
 def _durations(scenario: TaskgraphScenario, template: Template, table: Mapping[str, Mapping[str, float]]) -> np.ndarray:
@@ -274,9 +288,8 @@ def _by_kind(scenario: TaskgraphScenario, what: str, times: Mapping[str, float])
     return [max(1, nanoseconds(times[kind.name])) for kind in scenario.processors]
 
 
-def digest_of_graphs(scenario: TaskgraphScenario) -> dict[str, Any]:
+def digest_of_graphs(library: Library) -> dict[str, Any]:
     """Return the digest of all graphs and expected durations."""
-    library = library_of(scenario)
     content = hashlib.sha256()
     for template, durations in zip(library.templates, library.durations, strict=True):
         accesses = [task.accesses for task in template.tasks]

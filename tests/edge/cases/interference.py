@@ -226,7 +226,7 @@ CASES.append(
     )
 )
 
-# Stream 1 is the high one. B there gets min(1, 1.25) = 1, and A what is left: 0.25. B ends at 4; A has 7 left and ends
+# Stream 1 is the high one, and asked first. B there gets min(1, 1.25) = 1, and A what is left: 0.25. B ends at 4; A has 7 left and ends
 # at 11. The priority is shown for the stream that is asked, and not where nothing waits.
 CASES.append(
     Case(
@@ -239,17 +239,17 @@ CASES.append(
             stream_priorities=[0, 2],
         ),
         [
-            Step(0, 0, 0, {(0, "stream_priority"): 0.0, (1, "corun_latency"): 4e6}),
+            Step(0, 1, 1, {(0, "stream_priority"): 2.0, (1, "corun_latency"): 4e6}),
             Step(
                 0,
-                1,
-                1,
+                0,
+                0,
                 {
                     (0, "stream_priority"): 0.0,
-                    (1, "stream_priority"): 2.0,
+                    (1, "stream_priority"): 0.0,
                     (3, "stream_priority"): 0.0,
-                    (1, "corun_latency"): 4e6,
-                    (1, "corun_margin"): 989e6,
+                    (0, "corun_latency"): 11e6,
+                    (0, "corun_margin"): 996e6,
                     "throughput": 1.25,
                 },
             ),
@@ -257,8 +257,8 @@ CASES.append(
         [
             (0, ARRIVAL, 0, 0, -1, -1),
             (0, ARRIVAL, 1, 0, -1, -1),
-            (0, START, 0, 0, 0, 0),
             (0, START, 1, 0, 0, 1),
+            (0, START, 0, 0, 0, 0),
             (4, FINISH, 1, 0, 0, 1),
             (11, FINISH, 0, 0, 0, 0),
             (11, END, -1, -1, -1, -1),
@@ -279,12 +279,12 @@ CASES.append(
             interference=share(0.5),
             stream_priorities=[0, 1],
         ),
-        [Step(0, 0, 0), Step(0, 1, 1, {(1, "corun_latency"): 8e6, (1, "corun_margin"): 984.08e6})],
+        [Step(0, 1, 1), Step(0, 0, 0, {(0, "corun_latency"): 15.92e6, (0, "corun_margin"): 992e6})],
         [
             (0, ARRIVAL, 0, 0, -1, -1),
             (0, ARRIVAL, 1, 0, -1, -1),
-            (0, START, 0, 0, 0, 0),
             (0, START, 1, 0, 0, 1),
+            (0, START, 0, 0, 0, 0),
             (8, FINISH, 1, 0, 0, 1),
             (15.92, FINISH, 0, 0, 0, 0),
             (15.92, END, -1, -1, -1, -1),
@@ -359,15 +359,15 @@ CASES.append(
             stream_priorities=[0, 1],
         ),
         [
-            Step(0, 0, 0),
-            Step(0, 1, 1, {(1, "corun_latency"): 4e6, (1, "corun_margin"): 990e6}),
+            Step(0, 1, 1),
+            Step(0, 0, 0, {(0, "corun_latency"): 10e6, (0, "corun_margin"): 996e6}),
             Step(4, 1, 2, {(2, "corun_latency"): 2e6, "corun_first": 6e6}),
         ],
         [
             (0, ARRIVAL, 0, 0, -1, -1),
             (0, ARRIVAL, 1, 0, -1, -1),
-            (0, START, 0, 0, 0, 0),
             (0, START, 1, 0, 0, 1),
+            (0, START, 0, 0, 0, 0),
             (4, FINISH, 1, 0, 0, 1),
             (4, ARRIVAL, 2, 0, -1, -1),
             (4, START, 2, 0, 0, 1),

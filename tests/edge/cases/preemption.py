@@ -885,7 +885,7 @@ CASES.append(
 )
 
 # The priority of a preempt row is that of its stream, always. That of a dispatch row is that of the stream that is
-# asked, where a job waits. Stream 0 is told to wait, so A is on the high stream 1. At 2 stream 0 is asked, and gives B
+# asked, where a job waits. The high stream 1 is asked first and takes A. At 2 stream 0 is asked, and gives B
 # the stream of A. Asked again, it lets A go on: B gets 1 of 1.25 and A the rest, 0.25. B ends at 4, and A has 6 - 0.5 =
 # 5.5 left.
 # Rows: 0 and 1 dispatch; A on streams 0 and 1: 2 and 3; B: 4 and 5; 6 and 7 drop, 8 waits.
@@ -903,11 +903,16 @@ CASES.append(
         [
             Step(
                 0,
+                1,
                 0,
-                8,
-                {(0, "stream_priority"): 1.0, (1, "stream_priority"): 0.0, (4, "stream_priority"): 1.0},
+                {
+                    (0, "stream_priority"): 3.0,
+                    (1, "stream_priority"): 0.0,
+                    (3, "stream_priority"): 3.0,
+                    (4, "stream_priority"): 1.0,
+                    (5, "stream_priority"): 3.0,
+                },
             ),
-            Step(0, 1, 0, {(0, "stream_priority"): 3.0, (3, "stream_priority"): 3.0, (5, "stream_priority"): 3.0}),
             Step(
                 2,
                 0,
