@@ -1,4 +1,4 @@
-"""Writes Slipstream-Bench v1 into the package: scenarios with their digests, and what is known of their test episodes.
+"""Writes Slipstream-Bench v2 into the package: scenarios with their digests, and what is known of their test episodes.
 
 What is there already is left alone, so the script can be stopped and goes on where it was: rules that are new, trained
 policies whose files changed, and episodes that nobody has solved are played, nothing else. Scenarios never change once
@@ -31,11 +31,11 @@ from slipstream.suite.catalogue import FLOOR, Entry, Suite, folder_hash, load_su
 
 SECONDS = 0.5
 """Time of the oracle for an episode that nobody has solved."""
-HOME = Path(slipstream.__file__).parent / "suite" / "v1"
+HOME = Path(slipstream.__file__).parent / "suite" / "v2"
 SEEDS = {
-    "train": {"namespace": "train"},
-    "practice": {"namespace": "eval", "first": 20_000, "episodes": 4},
-    "test": {"namespace": "test", "first": 20_000, "episodes": 10},
+    "train": {"split": "train"},
+    "practice": {"split": "eval", "first": 20_000, "episodes": 4},
+    "test": {"split": "test", "first": 20_000, "episodes": 10},
 }
 
 
@@ -62,14 +62,14 @@ def write_scenarios() -> Suite:
             path.write_text(dump(scenario), encoding="utf-8")
             listed.append({"family": family, "name": name, "kind": KINDS[name], "digest": found})
     no_two_alike(digests)
-    write_json(listing, {"version": "v1", "seeds": SEEDS, "scenarios": listed})
+    write_json(listing, {"version": "v2", "seeds": SEEDS, "scenarios": listed})
     return load_suite()
 
 
 def rewards(entry: Entry, suite: Suite, policy: str) -> list[float]:
     """Return what a policy reaches in the test episodes."""
     seeds = suite.test
-    played = slipstream.evaluate(entry.scenario, policy, seeds.episodes, seeds.first, seeds.namespace)
+    played = slipstream.evaluate(entry.scenario, policy, seeds.episodes, seeds.first, seeds.split)
     found: list[float] = played.of("reward").tolist()
     return found
 
@@ -78,7 +78,7 @@ def solve(entry: Entry, suite: Suite, known: dict[str, Any], seconds: float) -> 
     """Return the brackets of the test episodes, no wider than those that are known."""
     seeds = range(suite.test.first, suite.test.first + suite.test.episodes)
     oracle = family_of(entry.scenario).oracle
-    brackets = [oracle(entry.scenario, seed, suite.test.namespace, seconds) for seed in seeds]
+    brackets = [oracle(entry.scenario, seed, suite.test.split, seconds) for seed in seeds]
     found = {key: [getattr(one, key) for one in brackets] for key in ("best_known", "bound", "exact")}
     if known["bound"] is not None:
         found["best_known"] = np.maximum(found["best_known"], known["best_known"]).tolist()

@@ -1,4 +1,4 @@
-"""The scenarios of Slipstream-Bench v1, as they were made: `freeze_suite.py` writes them into the package.
+"""The scenarios of Slipstream-Bench v2, as they were made: `freeze_suite.py` writes them into the package.
 
 Every family has the same ten: three sizes, three loads, and four shifts away from `medium`, which is where a policy is
 expected to be at home. What is shifted is a rate, the kind of work, the hardware, or how far what a policy is told
@@ -178,7 +178,7 @@ def scenarios() -> dict[str, dict[str, dict[str, Any]]]:
         made = make()
         assert list(made) == list(KINDS)
         found[make.__name__] = {
-            name: {**data, "name": f"bench-v1-{name}", "description": _told(name, data)} for name, data in made.items()
+            name: {**data, "name": f"bench-v2-{name}", "description": _told(name, data)} for name, data in made.items()
         }
     return found
 

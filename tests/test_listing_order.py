@@ -15,10 +15,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator
-from slipstream.policies.base import find
-from slipstream.scenario import digest, load
+from slipstream.scenario import load
 
 Json = dict[str, Any]
 REPEATED = settings(

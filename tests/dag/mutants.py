@@ -109,6 +109,18 @@ MUTANTS = [
     Mutant("one failure more", WAVES, "failures >= machine.most_failures", "failures > machine.most_failures"),
     # Rounds
     Mutant(
+        "a pool may not leave a stage to another pool",
+        ROUNDS,
+        "return not spec.machine[0].compat and another_pool_is_left(state, lane)",
+        "return False",
+    ),
+    Mutant(
+        "a pool that left a stage to the others is asked again",
+        ROUNDS,
+        "return owner.pooled > 0 and owner.stopped != state.lanes[lane].events",
+        "return owner.pooled > 0",
+    ),
+    Mutant(
         "what is left over is forgotten",
         ROUNDS,
         "        commit(state, lane, header.committable, NOWHERE, NOWHERE)\n",
@@ -147,8 +159,8 @@ MUTANTS = [
     Mutant(
         "stopping is always allowed",
         ROUNDS,
-        "return something_is_coming(spec, state, lane) or state",
-        "return True or state",
+        "if something_is_coming(spec, state, lane) or state",
+        "if True or state",
     ),
     Mutant(
         "a round at every arrival of an instant",
@@ -172,9 +184,9 @@ MUTANTS = [
     Mutant(
         "the youngest job with idle executors is asked",
         ROUNDS,
-        "    place = 0\n    while state.jobs[lane, state.order[lane, place]].pooled == 0:\n        place += 1",
+        "    place = 0\n    while not pool_is_left(state, lane, state.order[lane, place]):\n        place += 1",
         "    place = state.lanes[lane].active - 1\n"
-        "    while state.jobs[lane, state.order[lane, place]].pooled == 0:\n"
+        "    while not pool_is_left(state, lane, state.order[lane, place]):\n"
         "        place -= 1",
     ),
     # Events

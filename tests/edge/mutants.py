@@ -234,7 +234,13 @@ MUTANTS = [
         "header.in_flight == WAITING",
     ),
     Mutant("a choice takes a nanosecond", KERNEL, "header.now + spec.device[0].decision_time", "header.now + 1"),
-    Mutant("parked streams are asked", KERNEL, " and candidate.parked != header.events:", ":"),
+    Mutant(
+        "streams are asked by number, whatever their priority",
+        KERNEL,
+        " and spec.streams[stream].level == level:",
+        ":",
+    ),
+    Mutant("parked streams are asked", KERNEL, " and candidate.parked != header.events and", " and"),
     Mutant(
         "two choices in flight", KERNEL, "header.waiting == 0 or header.in_flight != NOTHING:", "header.waiting == 0:"
     ),

@@ -210,8 +210,14 @@ class ReferenceTaskgraph(ReferenceMachine):
         if planner not in self.planned:
             return -1
         template = self.library.templates.index(task.job.template)
-        where, turn = plan(self.scenario, planner)[template][task.number]
-        return max(0, turn - task.job.taken[worker.number]) if where == worker.number else -1
+        placed = plan(self.scenario, planner)[template]
+        where, turn = placed[task.number]
+        if where != worker.number:
+            return -1
+        if self.scenario.visibility.kind == "all":
+            return max(0, turn - task.job.taken[worker.number])
+        before = [one for one in task.job.tasks if placed[one.number][0] == where and placed[one.number][1] < turn]
+        return sum(one.status in ("waiting", "ready", "queued") for one in before)
 
     # The whole
 

@@ -19,7 +19,7 @@ from slipstream.suite.playing import scores_elsewhere
 from slipstream.suite.scoring import best_rule, ceiling, gain, normalised, score, stored_scores
 from slipstream.suite.submission import baselines, differences, fresh_scores, read_submission
 
-DIGEST = "6186415163a2d5f1555b1346d15a555897920c721c38b0f491f6caa86749549b"
+DIGEST = "ef13075b8080c0f528c2574a4670e8b45268e14510e5597e9a07e9e3a5ca1e7b"
 """Of version 1, for ever: a suite that differs in a scenario or a seed is another version."""
 NAMES = ["small", "medium", "large", "light", "heavy", "bursty"]
 NAMES += ["shifted-rates", "shifted-work", "shifted-hardware", "shifted-profiles"]
@@ -33,7 +33,7 @@ def suite():
 def piece(suite, entry_id, episodes=2):
     """Return a suite of one scenario and few episodes."""
     entry = next(one for one in suite.entries if one.id == entry_id)
-    seeds = [Seeds(one.namespace, one.first, episodes) for one in (suite.test, suite.practice)]
+    seeds = [Seeds(one.split, one.first, episodes) for one in (suite.test, suite.practice)]
     return Suite(suite.version, (entry,), *seeds)
 
 
@@ -56,14 +56,14 @@ def test_every_scenario_has_the_digest_that_the_list_says(suite):
 def test_a_scenario_that_drifted_is_refused(suite):
     first = suite.entries[0]
     moved = Entry(first.suite, first.family, first.name, first.kind, "0" * 64)
-    with pytest.raises(SuiteError, match=r"suite v1: edge/small: its digest is \w+: expected 0+"):
+    with pytest.raises(SuiteError, match=r"suite v2: edge/small: its digest is \w+: expected 0+"):
         _ = moved.scenario
     with pytest.raises(SuiteError, match="nothing is known of its episodes"):
         _ = moved.reference
 
 
 def test_seeds_of_training_practice_and_test_lie_apart(suite):
-    assert (suite.test.namespace, suite.practice.namespace) == ("test", "eval")
+    assert (suite.test.split, suite.practice.split) == ("test", "eval")
     assert suite.test.episodes * len(NAMES) >= 100
 
 
@@ -95,7 +95,7 @@ def test_rules_reach_what_is_stored(suite, family):
 
 
 def made_up(best, bound, **rules):
-    entry = Entry("v1", "edge", "made-up", "size", "")
+    entry = Entry("v2", "edge", "made-up", "size", "")
     reference = Reference(np.array(best), np.array(bound), {name: np.array(one) for name, one in rules.items()}, {})
     entry.__dict__["reference"] = reference
     return entry
@@ -232,7 +232,7 @@ class Spy:
         while frame is not None:
             known |= set(frame.f_locals)
             frame = frame.f_back
-        assert not known & {"seed", "seeds", "simulator", "scenario", "namespace", "entry", "suite"}, known
+        assert not known & {"seed", "seeds", "simulator", "scenario", "split", "entry", "suite"}, known
         told = " ".join([*sys.argv, *os.environ, *os.environ.values()])
         assert "20000" not in told and "20_000" not in told
         assert rows.base is None or rows.base.base is None

@@ -77,7 +77,7 @@ def heft(graph: Graph) -> Graph:
 
 
 def peft(graph: Graph) -> Graph:
-    """Place the ready task with the greatest mean optimistic cost where finish and optimistic cost are least together."""
+    """Place the ready task of the greatest mean optimistic cost where finish plus optimistic cost is least."""
 
     @cache
     def cost(task: int, processor: int) -> Fraction:

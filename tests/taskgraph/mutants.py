@@ -196,9 +196,7 @@ MUTANTS = [
         "if not machine.push or queued > 1:",
         "if not machine.push or queued > 0:",
     ),
-    Mutant(
-        "a task may not wait for a queue", KERNEL, " or (header.phase == CHOOSE_PROCESSOR and header.placed > 0)", ""
-    ),
+    Mutant("a task may not wait for a queue", KERNEL, "        if header.placed > 0:\n            return True\n", ""),
     Mutant(
         "rows behind the window are one off",
         ROWS,
@@ -305,6 +303,24 @@ MUTANTS = [
     ),
     Mutant("ties in the window go to the last", WINDOW, "        if value <= least:\n", "        if value < least:\n"),
     Mutant("the window prefers what is far away", WINDOW, "    return -survey(", "    return survey("),
+    Mutant(
+        "hidden tasks count as turns",
+        OBSERVATION,
+        "turns += status in (WAITING, READY, QUEUED)",
+        "turns += 1",
+    ),
+    Mutant(
+        "a processor may not leave a task to one that was not asked yet",
+        KERNEL,
+        "for processor in range(header.asked + 1, spec.machine[0].processors):",
+        "for processor in range(0):",
+    ),
+    Mutant(
+        "a task may not let another be placed before it",
+        KERNEL,
+        "state.tasks[lane, state.ready[lane, position]].parked != header.events",
+        "False",
+    ),
     Mutant(
         "turns count from the plan alone",
         OBSERVATION,

@@ -324,7 +324,7 @@ class ClusterScenario(Part):
 
     @property
     def by_speed(self) -> list[NodeKind]:
-        """The kinds of nodes in the order of their numbers: the fastest first, then by name, however they are listed."""
+        """The kinds of nodes in the order of their numbers: the fastest first, then by name, however listed."""
         return sorted(self.nodes, key=lambda kind: (-kind.speed, kind.name))
 
     @property

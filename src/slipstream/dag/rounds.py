@@ -194,7 +194,7 @@ def may_stop(spec, state, lane):
 
 @kernel
 def another_pool_is_left(state, lane):
-    """Return whether a pool other than that of the source has idle executors and has not stopped since the last event."""
+    """Return whether a pool other than the source has idle executors and has not stopped since the last event."""
     header = state.lanes[lane]
     if header.source_job != NOWHERE and header.common > 0 and header.stopped != header.events:
         return True

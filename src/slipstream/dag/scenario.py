@@ -307,7 +307,7 @@ class DagScenario(Part):
     executors: int = Field(ge=1, le=MOST_EXECUTORS)
     """How many tasks can run at once."""
     classes: Annotated[list[ExecutorClass], Field(min_length=1, max_length=64)] | None = None
-    """Executors of different speed, in any order: they are numbered from the fastest class on. Absent: all of speed 1."""
+    """Executors of different speed, in any order: numbered from the fastest class on. All of speed 1 if absent."""
     moving_delay_s: NonNegativeSeconds = 2.0
     """Time an executor needs to come to a job, from another one or from the common pool."""
     warmup_delay_s: NonNegativeSeconds = 1.0

@@ -1,7 +1,7 @@
 """What the suite is made of: scenarios known by their digests, seeds, and what was found out about every episode.
 
-All of it is data of the package: `v1/suite.json` lists the scenarios and the seeds, `v1/scenarios` holds them, and
-`v1/reference` what `random`, every other rule and the oracle reached in each test episode.
+All of it is data of the package: `v2/suite.json` lists the scenarios and the seeds, `v2/scenarios` holds them, and
+`v2/reference` what `random`, every other rule and the oracle reached in each test episode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from slipstream.errors import SuiteError
 from slipstream.scenario import digest, load
 
-VERSION = "v1"
+VERSION = "v2"
 FLOOR = "random"
 """The policy whose score is 0."""
 
@@ -85,7 +85,7 @@ class Entry:
 class Seeds:
     """Where episodes begin."""
 
-    namespace: str
+    split: str
     first: int
     episodes: int
 

@@ -72,7 +72,7 @@ class Player:
 
 def _pick(entry: Entry, seeds: Seeds) -> str:
     """Return the trained policy of the package that is best in practice; no test episode has a part in it."""
-    played = (seeds.episodes, seeds.first, seeds.namespace)
+    played = (seeds.episodes, seeds.first, seeds.split)
     means = {name: evaluate(entry.scenario, name, *played).mean("reward") for name in shipped(entry.family)}
     return max(means, key=lambda name: means[name])
 

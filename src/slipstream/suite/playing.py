@@ -36,11 +36,11 @@ class Played:
 def rewards_of(policy: Policy, scenario: Any, seeds: Seeds, farm: Farm | None = None) -> np.ndarray:
     """Return what a policy reaches in some episodes; code that was handed in stays on this machine."""
     if not isinstance(policy, CagedPolicy):
-        return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.namespace, farm=farm).of("reward")
+        return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.split, farm=farm).of("reward")
     found = []
     for episode in range(seeds.episodes):
         policy.begin()
-        found.append(evaluate(scenario, policy, 1, seeds.first + episode, seeds.namespace).of("reward")[0])
+        found.append(evaluate(scenario, policy, 1, seeds.first + episode, seeds.split).of("reward")[0])
         policy.finish()
     return np.array(found)
 
@@ -118,6 +118,6 @@ def scores_elsewhere(played: list[Played], seeds: Seeds) -> dict[str, Score]:
     """Return a score per family for other episodes than those of the test; `random` plays them too."""
     samples: dict[str, list[np.ndarray]] = {}
     for one in played:
-        floor = evaluate(one.entry.scenario, FLOOR, seeds.episodes, seeds.first, seeds.namespace).of("reward")
+        floor = evaluate(one.entry.scenario, FLOOR, seeds.episodes, seeds.first, seeds.split).of("reward")
         samples.setdefault(one.entry.family, []).append(normalised(one.entry, one.rewards, floor))
     return {family: score(own) for family, own in samples.items()}

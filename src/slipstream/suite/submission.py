@@ -222,7 +222,7 @@ def fresh_scores(
     """
     data = read_submission(path)
     part = load_suite(data["suite"]["version"]).only(list(data["families"]))
-    seeds = Seeds(part.test.namespace, first, part.test.episodes)
+    seeds = Seeds(part.test.split, first, part.test.episodes)
     players = _players_again(data, part, path, sources)
     found = scores_elsewhere(measure(part, players, seeds, progress), seeds)
     return {

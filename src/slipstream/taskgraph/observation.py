@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from slipstream.core import lanes as core
 from slipstream.core.heap import NEVER
-from slipstream.core.jit import inlined, kernel
+from slipstream.core.jit import kernel
 from slipstream.core.sheets import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
 from slipstream.core.window import filled_rows
 from slipstream.taskgraph import features as f
@@ -20,6 +20,11 @@ from slipstream.taskgraph.state import (
     CHOOSE_QUEUED,
     CHOOSE_TASK,
     HOST,
+    QUEUED,
+    READY,
+    SEE_ALL,
+    SEE_WINDOW,
+    WAITING,
     TaskgraphStateType,
 )
 
@@ -81,14 +86,28 @@ def write_row(spec, state, lane, task, processor, row, image):
             put(row, image, f.HEFT + planner, turns_until(spec, state, lane, planner, task, processor))
 
 
-@inlined
+@kernel
 def turns_until(spec, state, lane, planner, task, processor):
-    """Return how many tasks of its job a plan has before a task on a processor, -1 if it goes elsewhere."""
+    """Return how many tasks of its job a plan has before a task on a processor, -1 if it goes elsewhere.
+
+    Tasks that are not visible do not count: a processor that waited for them could keep them from coming into view.
+    """
     own = state.tasks[lane, task]
     plan = spec.plans[planner, own.source]
     if plan.processor != processor:
         return -1
-    return max(0, plan.turn - state.taken[lane, own.job, processor])
+    if spec.machine[0].visibility == SEE_ALL:
+        return max(0, plan.turn - state.taken[lane, own.job, processor])
+    owner = state.jobs[lane, own.job]
+    first = own.job * spec.machine[0].tasks
+    last = owner.submitted if spec.machine[0].visibility == SEE_WINDOW else owner.tasks
+    turns = 0
+    for other in range(first + owner.oldest, first + last):
+        before = spec.plans[planner, state.tasks[lane, other].source]
+        if before.processor == processor and before.turn < plan.turn:
+            status = state.tasks[lane, other].status
+            turns += status in (WAITING, READY, QUEUED)
+    return turns
 
 
 @kernel

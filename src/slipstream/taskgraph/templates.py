@@ -235,7 +235,7 @@ class Library:
     durations: tuple[np.ndarray, ...]
     """Of each template: (tasks, kinds) ns."""
     kinds: tuple[Processors, ...]
-    """Kinds of processors in the order of their numbers: the fastest on all graphs together first, then devices, then by name.
+    """Kinds of processors in the order of their numbers: the fastest on all graphs first, then devices, then by name.
 
     The order in which a scenario lists them decides nothing.
     """

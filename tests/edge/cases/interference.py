@@ -226,8 +226,8 @@ CASES.append(
     )
 )
 
-# Stream 1 is the high one, and asked first. B there gets min(1, 1.25) = 1, and A what is left: 0.25. B ends at 4; A has 7 left and ends
-# at 11. The priority is shown for the stream that is asked, and not where nothing waits.
+# Stream 1 is the high one, and asked first. B there gets min(1, 1.25) = 1, and A what is left: 0.25. B ends at 4; A has
+# 7 left and ends at 11. The priority is shown for the stream that is asked, and not where nothing waits.
 CASES.append(
     Case(
         "priorities with share: the high stream first",
