@@ -18,7 +18,7 @@ from slipstream.errors import InputError
 from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.serving.metrics import FINISHED, metrics, requests_of
-from slipstream.serving.sources import read_allocation, scenario_of
+from slipstream.serving.sources import read_allocation, read_variants, scenario_of
 
 Answer = tuple[str, int, float]
 SHORT = json.loads(Path(__file__).with_name("proteus_answers.json").read_text())
@@ -144,3 +144,10 @@ def test_a_damaged_allocation_is_told_in_one_line(text, tmp_path):
     with pytest.raises(InputError, match="expected 'required_predictors:' and a dictionary like") as error:
         read_allocation(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("read", [read_allocation, read_variants])
+def test_a_missing_file_of_proteus_is_told_in_one_line(read, tmp_path):
+    with pytest.raises(InputError) as error:
+        read(tmp_path / "nowhere.txt")
+    assert str(error.value) == f"{tmp_path / 'nowhere.txt'}: cannot be read: No such file or directory"
