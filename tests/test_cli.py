@@ -41,6 +41,18 @@ def test_help_of_every_command_has_an_example(command):
     assert f"Example: slipstream {command}" in " ".join(output.split())
 
 
+def test_a_serving_scenario_whose_trace_is_missing_ends_in_one_line(tmp_path):
+    variant = {"name": "A", "accuracy": 90.0, "latency_ms": {"gpu": [10.0]}}
+    model = {"name": "a", "slo_ms": 100.0, "variants": [variant], "arrivals": {"kind": "trace", "path": "nowhere.txt"}}
+    scenario = {"family": "serving", "accelerators": [{"name": "gpu", "count": 1}], "models": [model]}
+    (tmp_path / "mine.json").write_text(json.dumps(scenario))
+    for command in (("run",), ("compare", "--episodes", "1"), ("run", "--log", "run.parquet")):
+        code, output, error = slipstream(*command[:1], "./mine.json", *command[1:], cwd=tmp_path)
+        assert (code, output) == (2, "")
+        assert error == f"error: {tmp_path / 'nowhere.txt'}: cannot be read: No such file or directory\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.json"]
+
+
 def test_compare_prints_json_of_the_documented_shape():
     arguments = ("--policies", "edf,edf-fit", "--episodes", "3", "--seed", "10000", "--json")
     code, output, _ = slipstream("compare", "edge/heavy", *arguments)

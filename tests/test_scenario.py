@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstream.scenario as scenarios
+from slipstream.core.family import family_of
 from slipstream.edge.scenario import EdgeScenario
-from slipstream.errors import ScenarioError
+from slipstream.errors import InputError, ScenarioError
 
 FAMILY_NAMES = "'edge', 'dag', 'taskgraph', 'serving', 'cluster'"
 ORIGINALS = {"light": "config_lw.json", "medium": "config_mw.json", "heavy": "config_hw.json"}
@@ -524,6 +525,45 @@ def test_every_kind_of_preemption_has_its_digest() -> None:
     kinds = [{"kind": kind} for kind in ("none", "stage", "restart")]
     loaded = [scenarios.load(edited("device", {"preemption": each})) for each in kinds + costly]
     assert len({scenarios.digest(each) for each in loaded}) == 5
+
+
+DATA_FILES = [
+    ("edge/tiny", "tasks.0.arrival", {"kind": "trace"}),
+    ("dag/tiny", "jobs", {"kind": "tpch"}),
+    ("dag/tiny", "jobs", {"kind": "alibaba"}),
+    ("dag/tiny", "arrivals", {"kind": "trace"}),
+    *(("cluster/tiny", "jobs", {"kind": kind}) for kind in ("swf", "philly", "helios", "openb")),
+    *(("taskgraph/tiny", "graphs.0", {"kind": kind}) for kind in ("stg", "wfcommons", "file")),
+    ("taskgraph/tiny", "durations", {"kind": "profile", "machine": "x", "kernels": {"PREPARE": "p", "TRAIN": "t"}}),
+    ("serving/tiny", "models.0.arrivals", {"kind": "trace"}),
+    ("serving/tiny", "models.0.arrivals", {"kind": "trace", "format": "azure-llm"}),
+    ("serving/tiny", "models.0.arrivals", {"kind": "rates", "step_s": 1.0}),
+]
+
+
+@pytest.mark.parametrize("path", ["nowhere.csv", "nowhere", ".", "null\0.csv", f"{'long' * 80}.csv"])
+@pytest.mark.parametrize(
+    ("name", "place", "source"), DATA_FILES, ids=lambda value: value.get("kind") if isinstance(value, dict) else value
+)
+def test_a_data_file_that_cannot_be_read_is_named_in_one_line(
+    name: str, place: str, source: dict[str, Any], path: str, here: Path
+) -> None:
+    data = json.loads(scenarios.dump(scenarios.load(name)))
+    *way, last = [int(step) if step.isdigit() else step for step in place.split(".")]
+    part: Any = data
+    for step in way:
+        part = part[step]
+    part[last] = {**source, "path": path}
+    (here / "mine.json").write_text(json.dumps(data))
+    if name == "cluster/tiny" and len(path) > 200:
+        assert "path: must have at most 200 characters" in complaint("./mine.json")
+        return
+    scenario = scenarios.load("./mine.json")
+    for read in (scenarios.digest, family_of(scenario).spec_arrays):
+        with pytest.raises(InputError) as caught:
+            read(scenario)
+        assert str(caught.value).startswith(str(here / path))
+        assert "\n" not in str(caught.value)
 
 
 def test_digest_uses_what_the_family_resolves() -> None:

@@ -136,6 +136,14 @@ def test_a_profile_is_read_with_its_stages_tasks_and_waves(folder):
     assert template.stages[1].waves[5].fresh.tolist() == [1_000_000_000]
 
 
+def test_the_published_simulators_have_no_level_below_five(folder):
+    source = {"kind": "tpch", "path": str(folder / "tpch"), "sizes": ["2g"], "queries": [1]}
+    both = [load({**BASE, "jobs": source, "compat": compat}) for compat in (None, "decima")]
+    ours, theirs = (library_of(scenario).levels for scenario in both)
+    assert min(ours) < 5
+    assert theirs == tuple(level for level in ours if level >= 5)
+
+
 def test_the_published_profile_is_read_whole(shared_data):
     if not (shared_data / "dag" / "tpch").is_dir():
         pytest.skip("the TPC-H profile is not among the shared data")

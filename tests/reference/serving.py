@@ -672,8 +672,8 @@ class ReferenceMachine:
 
     def ring(self, a: Accelerator) -> None:
         assert a.column is not None
-        alarm = min(a.alarms, key=lambda one: one[0])
-        a.alarms.remove(alarm)
+        earliest = min(time for time, _ in a.alarms)
+        alarm = a.alarms.pop(max(place for place, (time, _) in enumerate(a.alarms) if time == earliest))
         if self.scenario.batching == "accscale":
             if not a.can_start:
                 a.noted = True

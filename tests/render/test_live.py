@@ -44,6 +44,16 @@ def test_drawing_never_changes_the_run_nor_its_log(tmp_path):
     assert (tmp_path / "plain.parquet").read_bytes() == (tmp_path / "drawn.parquet").read_bytes()
 
 
+@pytest.mark.parametrize("scenario", ["cluster/tiny", "dag/small", "serving/route", "serving/tiny", "taskgraph/tiny"])
+def test_every_family_is_drawn_and_its_log_stays_the_same(scenario, tmp_path):
+    assert run(scenario, "--log", "plain.parquet", cwd=tmp_path)[0] == 0
+    code, output, error = run(scenario, "--log", "drawn.parquet", "--render", cwd=tmp_path, COLUMNS="100")
+    assert (code, error) == (0, "")
+    assert f"{scenario} under " in output
+    assert output.count("ended at") == 1
+    assert (tmp_path / "plain.parquet").read_bytes() == (tmp_path / "drawn.parquet").read_bytes()
+
+
 def test_a_pipe_gets_one_plain_frame_per_window_and_then_the_metrics():
     code, output, error = run("edge/drone", "--policy", "edf", "--render", COLUMNS="100")
     assert (code, error) == (0, "")

@@ -148,6 +148,26 @@ CASES = [
         ],
     ),
     Case(
+        "as in Proteus, an older alarm that rings when a batch has begun makes the next one start as soon as it ends",
+        # At 87 a batch of four (16 ms) would end after 100: the first request is dropped, its alarms (at 90 for one
+        # request, at 88 for two) stay. The next head has until 102, a pair takes 12 ms: its alarm is at 90 too, and
+        # rings first. The older one then finds the accelerator busy, so that the last request starts at 102, not at
+        # its own time, 177.
+        scenario(
+            [model("a", [0.0, 2.0, 7.0, 87.0], SLOW)],
+            batching="accscale",
+            drop="twice-deadline",
+            compat="proteus",
+            queue=16,
+        ),
+        [
+            *[(0, A, 0, 0, -1), (2, A, 0, 1, -1), (7, A, 0, 2, -1), (87, A, 0, 3, -1), (87, DROP, 0, 0, -1)],
+            *[(90, S, 0, 1, 0), (90, S, 0, 2, 0), (102, F, 0, 1, 0), (102, F, 0, 2, 0), (102, S, 0, 3, 0)],
+            # Its own alarm still rings.
+            *[(112, F, 0, 3, 0), (177, END, -1, -1, -1)],
+        ],
+    ),
+    Case(
         "nexus waits for a whole batch, or starts what fills one",
         # The largest batch takes 16 ms: at 84 two of three start, then the last, at once: its time has come too.
         scenario([model("a", [0.0, 30.0, 40.0], SLOW)], batching="nexus", drop="batch"),

@@ -111,7 +111,8 @@ MUTANTS = [
     Mutant("the limit never falls", BATCHING, "            own.limit -= 1\n", "            own.limit -= 0\n"),
     Mutant("the limit rises after small batches", BATCHING, "elif own.running == spec.sizes[own.limit] and", "elif"),
     # The rules of Proteus
-    Mutant("alarms ring in any order", ORIGINALS, "place].time < state.alarms", "place].time > state.alarms"),
+    Mutant("alarms ring in any order", ORIGINALS, "place].time <= state.alarms", "place].time > state.alarms"),
+    Mutant("the older alarm rings first", ORIGINALS, "place].time <= state.alarms", "place].time < state.alarms"),
     Mutant("stale alarms count", ORIGINALS, "head.number != number or head.alarm != time", "head.number != number"),
     Mutant(
         "an alarm while busy is lost",

@@ -131,7 +131,8 @@ def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | No
     from slipstream.core.simulator import Simulator
     from slipstream.render.live import LiveView
 
-    cast = family_of(scenario).cast(scenario)
+    family = family_of(scenario)
+    cast = family.cast(scenario)
     pace = None if speed is None else speed * cast.nanoseconds_per_unit
     pieces: list[np.ndarray] = []
     with LiveView(cast, f"{source} under {player.name}, seed {seed}", console, pace) as view:
@@ -140,7 +141,7 @@ def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | No
             pieces.append(events)
             view.show(events)
 
-        Simulator(scenario, LIVE_ROWS).play(player, seed, sink=take)
+        Simulator(scenario, family.log_margin(scenario) + LIVE_ROWS).play(player, seed, sink=take)
     if view.stopped:
         console.print("Drawing stopped; the rest of the run was played without it.")
     return np.concatenate(pieces)

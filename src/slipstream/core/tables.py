@@ -63,6 +63,34 @@ def table_error(path: Path, text: str) -> TraceError:
     return TraceError(f"{path}: {line[:LONGEST_LINE]}")
 
 
+def read_content(path: Path) -> bytes:
+    """Return the bytes of a file.
+
+    Raises:
+        TraceError: One line: the file and why it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise table_error(path, f"cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a null character in the path
+        raise table_error(path, f"cannot be read: {error}") from error
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, without a byte order mark.
+
+    Raises:
+        TraceError: One line: the file, and why it cannot be read or which row is not UTF-8.
+    """
+    raw = read_content(path)
+    try:
+        return raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        row = raw.count(b"\n", 0, error.start) + 1
+        raise table_error(path, f"row {row}: not UTF-8 at byte {error.start}: expected a text file") from error
+
+
 def read_table(path: Path, columns: Sequence[str]) -> Table:
     """Return the named columns of a .csv or .parquet file.
 
@@ -102,7 +130,7 @@ def table_bytes(columns: dict[str, list[Any]], kind: str) -> bytes:
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> Table:
-    reader = csv.reader(io.StringIO(_text(path), newline=""))
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
     lines: list[int] = []
     kept: list[list[str]] = []
     try:
@@ -123,20 +151,6 @@ def _read_csv(path: Path, columns: Sequence[str]) -> Table:
         raise table_error(path, f"row {reader.line_num}: not CSV: {error}") from error
     cells = {column: [row[place] for row in kept] for column, place in zip(columns, places, strict=True)}
     return Table(path, np.array(lines, np.int64), cells)
-
-
-def _text(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise table_error(path, f"cannot be read: {error.strerror}") from error
-    except ValueError as error:  # a null character in the path
-        raise table_error(path, f"cannot be read: {error}") from error
-    try:
-        return raw.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        row = raw.count(b"\n", 0, error.start) + 1
-        raise table_error(path, f"row {row}: not UTF-8 at byte {error.start}: expected a text file") from error
 
 
 def _place(path: Path, header: list[str], column: str) -> int:

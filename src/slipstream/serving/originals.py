@@ -41,11 +41,15 @@ def set_alarm(spec, state, lane, accelerator, time, number):
 
 @kernel
 def take_alarm(spec, state, lane, accelerator):
-    """Remove the earliest alarm, the first set of those; return its time, and the request that it was set for."""
+    """Remove the earliest alarm, of several the one set last; return its time, and the request that it was set for.
+
+    The original inserts an event before one of the same time. So the head's own alarm, always the last that was set,
+    starts its batch before older ones of that time ring, and they find the accelerator busy.
+    """
     own = state.accelerators[lane, accelerator]
     chosen = 0
     for place in range(1, own.alarms):
-        if state.alarms[lane, accelerator, place].time < state.alarms[lane, accelerator, chosen].time:
+        if state.alarms[lane, accelerator, place].time <= state.alarms[lane, accelerator, chosen].time:
             chosen = place
     time = state.alarms[lane, accelerator, chosen].time
     number = state.alarms[lane, accelerator, chosen].number

@@ -308,11 +308,13 @@ class ServingScenario(Part):
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults filled in, files replaced by a digest of what is in them."""
+        from slipstream.core.tables import read_content
+
         data = self.model_dump(mode="json")
         for model in data["models"]:
             arrivals = model["arrivals"]
             if arrivals is not None and arrivals.get("path") is not None:
-                content = (self._folder / arrivals["path"]).read_bytes()
+                content = read_content(self._folder / arrivals["path"])
                 arrivals["path"] = hashlib.sha256(content).hexdigest()
         return data
 

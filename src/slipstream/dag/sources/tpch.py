@@ -29,7 +29,11 @@ LONGEST_MS = 1e9
 def library(source: Tpch, folder: Path, compat: str | None) -> Library:
     """Return the queries of a folder."""
     root = folder / source.path
-    if not root.is_dir():
+    try:
+        is_there = root.is_dir()
+    except OSError as error:
+        raise table_error(root, f"cannot be read: {error.strerror}") from error
+    if not is_there:
         raise table_error(root, "no such folder: expected one that holds the folders 2g, 5g and so on")
     templates = tuple(
         _query(root / size, query, f"q{query}-{size}") for query in source.queries for size in source.sizes
