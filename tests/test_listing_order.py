@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator
 from slipstream.scenario import load
 
@@ -147,7 +148,8 @@ def servings(draw: st.DrawFn) -> tuple[Json, str]:
     arrivals = {"kind": "trace", "times_ms": times}
     return {
         "family": "serving",
-        "mode": "route",
+        "mode": draw(st.sampled_from(["route", "plan"])),
+        "planning": {"interval_s": 0.03, "moves": 1},
         "accelerators": kinds,
         "batch_sizes": [1],
         "slo_share": 1.0,
@@ -229,3 +231,28 @@ def test_listing_resources_in_another_order_changes_no_optimum(family: str) -> N
 
     check()
     assert solved >= 20
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_oracle_brackets_the_same_optimum_in_every_order(family: str) -> None:
+    solved = 0
+
+    @settings(REPEATED, max_examples=12)
+    @given(FAMILIES[family](), st.integers(0, 5))
+    def check(drawn: tuple[Json, str], seed: int) -> None:
+        nonlocal solved
+        scenarios = in_every_order(*drawn)
+        try:
+            best = optimum(scenarios[0], seed)
+        except TooLargeError:
+            assume(False)
+        for scenario in scenarios:
+            found = family_of(scenario).oracle(scenario, seed, "test", 2.0)
+            assert found.best_known <= best + 1e-5
+            assert found.bound >= best - 1e-5
+            if found.exact:
+                solved += 1
+                assert found.best_known == pytest.approx(best, abs=1e-5)
+
+    check()
+    assert solved > 0 or family == "serving", "serving has a bound and no exact optimum"
