@@ -7,6 +7,7 @@ nothing to the oracles.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,9 @@ from hypothesis import strategies as st
 
 from slipstream.core.family import family_of
 from slipstream.core.simulator import Simulator
-from slipstream.scenario import load
+from slipstream.evaluation import evaluate
+from slipstream.policies.base import names
+from slipstream.scenario import digest, dump, load
 
 Json = dict[str, Any]
 REPEATED = settings(
@@ -256,3 +259,30 @@ def test_the_oracle_brackets_the_same_optimum_in_every_order(family: str) -> Non
 
     check()
     assert solved > 0 or family == "serving", "serving has a bound and no exact optimum"
+
+
+LISTED = {
+    "dag": ("dag/small", "classes", [{"name": "b", "count": 3, "speed": 2.0}, {"name": "a", "count": 7, "speed": 0.5}]),
+    "taskgraph": ("taskgraph/unrolled", "processors", None),
+    "serving": ("serving/tiny", "accelerators", None),
+    "cluster": (
+        "cluster/tiny",
+        "nodes",
+        [{"name": "b", "count": 1, "gpus": 2, "speed": 0.5}, {"name": "a", "count": 1, "gpus": 2}],
+    ),
+}
+"""Scenarios of families that have kinds of resources, where they are listed, and what is listed there."""
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_no_policy_earns_more_in_another_order(family: str) -> None:
+    name, key, listed = LISTED[family]
+    data = json.loads(dump(load(name)))
+    if listed is not None:
+        data |= {key: listed, "placement": "best-fit"} if family == "cluster" else {key: listed, "executors": 10}
+    scenarios = in_every_order(data, key)
+    assert len(scenarios) > 1
+    assert len({digest(scenario) for scenario in scenarios}) == 1
+    for policy in names(family):
+        earned = {float(evaluate(scenario, policy, 2, 0, "test").mean("reward")) for scenario in scenarios}
+        assert len(earned) == 1, policy

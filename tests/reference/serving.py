@@ -113,9 +113,12 @@ class ReferenceMachine:
         for number, source in enumerate(scenario.models):
             if source.arrivals is not None or any(variant.name in hosted for variant in source.variants):
                 self._add_model(number, source)
+        self.kinds = scenario.accelerators
+        if scenario.compat != "proteus":
+            self.kinds = sorted(self.kinds, key=lambda kind: kind.name)
         self.columns = self._find_columns()
         self.accelerators: list[Accelerator] = []
-        for kind, sort in enumerate(scenario.accelerators):
+        for kind, sort in enumerate(self.kinds):
             for _ in range(sort.count):
                 self.accelerators.append(Accelerator(len(self.accelerators), kind))
         self.now = 0
@@ -129,7 +132,7 @@ class ReferenceMachine:
         self.terms: dict[str, float] = {}
         self.reward, self.elapsed, self.began = 0.0, 0, 0
         for one in scenario.initial:
-            kind = [sort.name for sort in scenario.accelerators].index(one.accelerator)
+            kind = [sort.name for sort in self.kinds].index(one.accelerator)
             variant = [variant.name for _, variant in self.variants].index(one.variant)
             column = next(c for c in self.columns if (c.kind, c.variant) == (kind, variant))
             for _ in range(one.count):
@@ -243,7 +246,7 @@ class ReferenceMachine:
 
     def service(self, kind: int, variant: int, requests: int) -> int:
         """Return the time of so many requests together, 0 if it cannot be."""
-        times = self.variants[variant][1].latency_ms.get(self.scenario.accelerators[kind].name, [])
+        times = self.variants[variant][1].latency_ms.get(self.kinds[kind].name, [])
         for size, latency in zip(self.sizes, times, strict=False):
             if size >= requests:
                 return round(latency * 1e6)
@@ -252,7 +255,7 @@ class ReferenceMachine:
     def _find_columns(self) -> list[Column]:
         columns: list[Column] = []
         for number, (model, variant) in enumerate(self.variants):
-            for kind, sort in enumerate(self.scenario.accelerators):
+            for kind, sort in enumerate(self.kinds):
                 limit = self.scenario.slo_share * self.models[model].slo
                 fits = sort.memory_mb is None or variant.memory_mb <= sort.memory_mb
                 possible = [s for s in self.sizes if fits and 0 < self.service(kind, number, s) < limit]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FROZEN = {
-    "serving/fleet-40": "bac30eb37d6c940856a5fd973ee5bec3a41beb14e597c9f0d4c463346b8d4bf4",
+    "serving/fleet-40": "272256d2aee7fa706a47a0269c0a17381d0e7a72e8fb5b50568ac4995ef5b8f0",
     "serving/route": "a634ef3a2afb69b8297724f286fb9820520d5553871e1aae517041a4c6849f62",
     "serving/route-bursty": "b0809dba93e2f6a037d4e72dac820597c43f68239d67ea7b97febc11d123fe94",
     "serving/small": "9e69a74bef5965f283b35f1f48179a29e48805fc4738dae47d498744c9b8827a",

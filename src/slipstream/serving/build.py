@@ -105,7 +105,7 @@ def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[s
         "queues": np.zeros((lanes, accelerators, 1 << (scenario.queue - 1).bit_length()), k.REQUEST),
         "alarms": np.zeros((lanes, accelerators, alarms), k.ALARM),
         "columns": np.zeros((lanes, len(spec["columns"])), k.COLUMN_STATE),
-        "idle": np.zeros((lanes, len(scenario.accelerators)), np.int64),
+        "idle": np.zeros((lanes, len(scenario.kinds)), np.int64),
         "heap": empty_heap(lanes, 2 * accelerators + 2 + models),
         "terms": np.zeros((lanes, 3)),
         "log": np.zeros((lanes, log_rows), EVENT),
@@ -133,7 +133,7 @@ def built(scenario: ServingScenario) -> Built:
     columns, column_of = _columns(scenario, models, variants, service)
     spec = {
         "machine": np.zeros(1, k.MACHINE),
-        "kinds": np.repeat(np.arange(len(scenario.accelerators)), [kind.count for kind in scenario.accelerators]),
+        "kinds": np.repeat(np.arange(len(scenario.kinds)), [kind.count for kind in scenario.kinds]),
         "models": _models(scenario, active, flows),
         "variants": np.array(
             [(place, variant.accuracy, nanoseconds_of(variant.load_s)) for place, variant in variants], k.VARIANT
@@ -152,8 +152,8 @@ def built(scenario: ServingScenario) -> Built:
 def _service(scenario: ServingScenario, variants: list[ModelVariant]) -> np.ndarray:
     """Return the time of each number of requests, by kind and variant; 0 where a variant cannot run so many."""
     most = scenario.batch_sizes[-1]
-    times = np.zeros((len(scenario.accelerators), len(variants), most + 1), np.int64)
-    for row, kind in enumerate(scenario.accelerators):
+    times = np.zeros((len(scenario.kinds), len(variants), most + 1), np.int64)
+    for row, kind in enumerate(scenario.kinds):
         for column, variant in enumerate(variants):
             smallest = 1
             for size, latency in zip(scenario.batch_sizes, variant.latency_ms.get(kind.name, []), strict=False):
@@ -179,9 +179,9 @@ def _columns(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the pairs of a variant and a kind that can serve it, and the number of each pair."""
     rows: list[tuple[int, int, int, int, float]] = []
-    column_of = np.full((len(scenario.accelerators), len(variants)), -1, np.int64)
+    column_of = np.full((len(scenario.kinds), len(variants)), -1, np.int64)
     for number, (place, variant) in enumerate(variants):
-        for row, kind in enumerate(scenario.accelerators):
+        for row, kind in enumerate(scenario.kinds):
             largest = _largest_batch(scenario, models[place], variant, kind, service[row, number])
             if largest:
                 column_of[row, number] = len(rows)
@@ -211,7 +211,7 @@ def _models(scenario: ServingScenario, active: list[tuple[int, ServedModel]], fl
 
 def _initial(scenario: ServingScenario, variants: list[ModelVariant], column_of: np.ndarray) -> np.ndarray:
     numbers = {variant.name: number for number, variant in enumerate(variants)}
-    kinds = {kind.name: number for number, kind in enumerate(scenario.accelerators)}
+    kinds = {kind.name: number for number, kind in enumerate(scenario.kinds)}
     columns = []
     for index, hosted in enumerate(scenario.initial):
         column = int(column_of[kinds[hosted.accelerator], numbers[hosted.variant]])

@@ -10,7 +10,7 @@ from slipstream.serving.scenario import ServingScenario
 
 def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
     """Return a name for each accelerator."""
-    return tuple(f"{kind.name} {number}" for kind in scenario.accelerators for number in range(kind.count))
+    return tuple(f"{kind.name} {number}" for kind in scenario.kinds for number in range(kind.count))
 
 
 def cast(scenario: ServingScenario) -> Cast:

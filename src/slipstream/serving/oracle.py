@@ -62,7 +62,7 @@ def _served(
         length = int(deadline.max(initial=0)) + 1
     first, last = arrival // length, deadline // length
     windows = int(last.max(initial=0)) + 1
-    columns, models, kinds = spec["columns"], len(spec["models"]), len(scenario.accelerators)
+    columns, models, kinds = spec["columns"], len(spec["models"]), len(scenario.kinds)
     fleet = np.bincount(spec["kinds"], minlength=kinds)
     rate, longest = _rates(spec)
     width = len(columns)

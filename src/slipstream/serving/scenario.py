@@ -271,7 +271,7 @@ class ServingScenario(Part):
     name: Name = "unnamed"
     description: str = ""
     accelerators: Annotated[list[Accelerators], Field(min_length=1, max_length=MOST_KINDS)]
-    """Kinds of accelerators, in the order of their numbers."""
+    """Kinds of accelerators, in any order: they are numbered by the names of the kinds."""
     batch_sizes: Annotated[list[Annotated[int, Field(ge=1, le=LARGEST_BATCH)]], Field(min_length=1)] = Field(
         default=[1, 2, 4, 8]
     )
@@ -311,12 +311,20 @@ class ServingScenario(Part):
         from slipstream.core.tables import read_content
 
         data = self.model_dump(mode="json")
+        data["accelerators"] = [kind.model_dump(mode="json") for kind in self.kinds]
         for model in data["models"]:
             arrivals = model["arrivals"]
             if arrivals is not None and arrivals.get("path") is not None:
                 content = read_content(self._folder / arrivals["path"])
                 arrivals["path"] = hashlib.sha256(content).hexdigest()
         return data
+
+    @property
+    def kinds(self) -> list[Accelerators]:
+        """The kinds of accelerators in the order of their numbers: by name, under published rules as listed."""
+        if self.compat == "proteus":
+            return self.accelerators
+        return sorted(self.accelerators, key=lambda kind: kind.name)
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> ServingScenario:
