@@ -90,8 +90,8 @@ def fine_tune(
     settings = train_settings(judge.policy(parent), {**changes, "start_from": str(judge.store.place(parent))})
     with TemporaryDirectory() as place:
         run = Path(place) / "run"
-        told = {"command": command, "report": report, "tell_limits": tell_limits}
-        train(judge.scenario(signature), settings, run, minutes, **told)
+        scenario = judge.scenario(signature)
+        train(scenario, settings, run, minutes, command=command, report=report, tell_limits=tell_limits)
         return read_files(run / "best")
 
 

@@ -70,8 +70,9 @@ class Heuristic:
     def __reduce__(self) -> tuple[Any, ...]:
         # What was compiled is left behind: an address of machine code means nothing in another process.
         known = _REGISTRY.get(self.family, {}).get(self.name.partition("(")[0])
-        ours = isinstance(known, Heuristic) and self.function.__module__.startswith("slipstream.")
-        if ours and self == replace(known, name=self.name, parameter=self.parameter):
+        if not self.function.__module__.startswith("slipstream."):
+            known = None
+        if isinstance(known, Heuristic) and self == replace(known, name=self.name, parameter=self.parameter):
             return _registered, (self.family, known.name, self.name, self.parameter)
         from numba.core.serialize import dumps
 
