@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from slipstream.core.eventlog import ARRIVAL, END, FAIL, FINISH, START
 from slipstream.core.simulator import Simulator
 from slipstream.device.lane import DeviceLane
 from slipstream.edge.scenario import EdgeScenario
+from slipstream.errors import DeviceError
 from slipstream.policies import find
 from slipstream.render.scene import Scene
 from slipstream.scenario import load
@@ -170,3 +174,9 @@ def test_a_simulator_after_a_device_simulates():
     started()
     events = Simulator(scenario).play(find("edf", "edge"), 0)
     assert (events["kind"] == ARRIVAL).sum() == 4 == (events["kind"] == START).sum()
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, pickle.dumps])
+def test_a_lane_that_follows_a_device_is_not_copied(way):
+    with pytest.raises(DeviceError, match="a lane that follows a device cannot be copied"):
+        way(DeviceLane(load("edge/tiny")))

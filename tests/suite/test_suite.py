@@ -288,7 +288,11 @@ def test_code_that_is_no_policy_is_refused_in_one_line(suite, tmp_path, code, me
 
 @pytest.mark.parametrize(
     ("does", "message"),
-    [("raise KeyError(1)", "failed to choose"), ("import os; os._exit(0)", "has ended in the middle")],
+    [
+        ("raise KeyError(1)", "failed to choose"),
+        ("return 1.5", "failed to choose .*: expected the index of a row"),
+        ("import os; os._exit(0)", "has ended in the middle"),
+    ],
 )
 def test_code_that_fails_in_the_middle_ends_with_one_line(suite, tmp_path, does, message):
     (tmp_path / "mine.py").write_text(f"class Bad:\n family = 'edge'\n def choose(self, *_):\n  {does}\n")

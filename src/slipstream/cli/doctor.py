@@ -7,7 +7,6 @@ import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -95,9 +94,9 @@ def _device() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    from slipstream.core import jit
+    from slipstream.core.cache_folder import cache_folder
 
-    folder: Path = jit.cache_folder()
+    folder = cache_folder()
     files = [path for path in folder.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files) / 1e6
     return {"folder": str(folder), "files": len(files), "megabytes": round(size, 1)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slipstream.cli.common import JsonOption, ScenarioArgument, console, errors, print_json, progress_bar, writable
-from slipstream.cli.train import WarmStartOption, parse_settings
+from slipstream.cli.train import WarmStartOption, parse_settings, tell_limits
 
 if TYPE_CHECKING:
     from slipstream.library import Library
@@ -46,6 +46,8 @@ ScenariosOption = Annotated[
     list[str] | None, typer.Option("--scenario", help="A workload that the model owns; repeatable.")
 ]
 HERE = Path("library")
+DEFAULT_MINUTES = 2.0
+"""Of training, for an update."""
 
 
 @app.callback()
@@ -209,8 +211,10 @@ def choose(
 def update(
     model: ModelArgument,
     scenario: ScenarioArgument,
-    steps: Annotated[int | None, typer.Option(help="Choices to learn from.", min=1)] = None,
-    minutes: Annotated[float | None, typer.Option(help="Train for so long.", min=0.01)] = None,
+    steps: Annotated[int | None, typer.Option(help="Choices to learn from, to the end of a rollout.", min=1)] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Train for so long; 2 unless --steps is given.", min=0.01)
+    ] = None,
     warm_start: WarmStartOption = "none",
     seed: Annotated[int, typer.Option(help="Decides arrivals and draws of the training.", min=0)] = 0,
     settings: SetOption = None,
@@ -225,11 +229,9 @@ def update(
     Example: slipstream library update heavy edge/medium --minutes 2
     """
     changes: dict[str, Any] = {"seed": seed, "warm_start": None if warm_start == "none" else warm_start}
-    if steps is not None:
-        changes["steps"] = steps
-    elif minutes is None:
-        minutes = 2.0
-    changes |= parse_settings("--set", settings)
+    changes |= parse_settings("--set", settings, steps)
+    if "steps" not in changes and minutes is None:
+        minutes = DEFAULT_MINUTES
     command = shlex.join(["slipstream", *sys.argv[1:]])
     _needs_learning()
     with progress_bar("training") as move, _open(library, False, episodes, oracle, silent=True) as opened:
@@ -237,7 +239,7 @@ def update(
         def report(now: Any) -> None:
             move(now.steps, now.planned_steps)
 
-        outcome = opened.update(model, scenario, changes, minutes, tolerance, command, report)
+        outcome = opened.update(model, scenario, changes, minutes, tolerance, command, report, tell_limits)
     _tell(outcome, as_json)
 
 

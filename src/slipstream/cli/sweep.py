@@ -12,13 +12,19 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from slipstream.cli.common import JsonOption, RayOption, console, errors, print_json
-from slipstream.cli.train import WarmStartOption, parse_settings
+from slipstream.cli.train import WarmStartOption, parse_settings, tell_limits
 
 if TYPE_CHECKING:
     from slipstream.learn.sweep import Standing
 
 OutOption = Annotated[Path, typer.Option(help="Folder for the trainings, sweep.json and the pictures.")]
-StepsOption = Annotated[int, typer.Option(help="Choices to learn from, of every training.", min=1)]
+DEFAULT_STEPS = 1_000_000
+StepsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Choices to learn from, of every training, to the end of a rollout; 1,000,000 unless given.", min=1
+    ),
+]
 SeedsOption = Annotated[int, typer.Option(help="Trainings of every value.", min=1)]
 SeedOption = Annotated[int, typer.Option(help="Seed of the first training of every value.", min=0)]
 EpisodesOption = Annotated[int, typer.Option(help="Held-out episodes that score a training.", min=1)]
@@ -51,7 +57,7 @@ ResumeOption = Annotated[
 def sweep(
     scenarios: ScenariosArgument,
     out: OutOption,
-    steps: StepsOption = 1_000_000,
+    steps: StepsOption = None,
     seeds: SeedsOption = 3,
     knobs: KnobsOption = None,
     knob: KnobOption = None,
@@ -82,7 +88,7 @@ def sweep(
     from slipstream.scale.farm import farm_at
 
     start = None if warm_start == "none" else warm_start
-    changes = {"steps": steps, "seed": seed, "warm_start": start, **parse_settings("--set", settings)}
+    changes = {"seed": seed, "warm_start": start, "steps": DEFAULT_STEPS, **parse_settings("--set", settings, steps)}
     base = TrainSettings().with_changes(changes)
     grids = {name: values.split(",") for name, values in parse_settings("--knob", knob).items()}
     chosen = choose_knobs(base, None if knobs is None else knobs.split(","), grids)
@@ -100,7 +106,7 @@ def sweep(
 
             # What was not begun when a sweep of several was interrupted is begun now.
             go_on = resume and (len(scenarios) == 1 or home.exists())
-            options = (seeds, episodes, go_on, command, show, farm, scheduler)
+            options = (seeds, episodes, go_on, command, show, farm, scheduler, tell_limits)
             results.append(study(scenario, home, chosen, base, *options))
     pictures = [write_pictures(result, home) for result, home in zip(results, homes, strict=True)]
     if as_json:

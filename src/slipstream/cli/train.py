@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     from slipstream.learn.training import Report
 
 AlgoOption = Annotated[str, typer.Option(help="'ppo' or 'reinforce'.")]
+DEFAULT_MINUTES = 5.0
 MinutesOption = Annotated[
-    float | None, typer.Option(help="Plan as many steps as fit into this time, and stop when it is over.", min=0.01)
+    float | None,
+    typer.Option(
+        help="Plan as many steps as fit into this time, and stop when it is over; 5 unless --steps is given.", min=0.01
+    ),
 ]
 StepsOption = Annotated[
-    int | None, typer.Option(help="Choices to learn from; gives the same policy every time.", min=1)
+    int | None,
+    typer.Option(
+        help="Choices to learn from, to the end of a rollout; without --minutes the same policy every time.", min=1
+    ),
 ]
 OutOption = Annotated[Path, typer.Option(help="Folder for checkpoints and history.")]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the training in --out.")]
@@ -57,13 +64,14 @@ def train(
     except ImportError as error:
         raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
 
-    changes: dict[str, object] = {"algo": algo, "seed": seed}
-    if steps is not None:
-        changes["steps"] = steps
-    elif minutes is None and not resume:
-        minutes = 5.0
-    changes["warm_start"] = None if warm_start == "none" else warm_start
-    chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings)})
+    changes: dict[str, object] = {
+        "algo": algo,
+        "seed": seed,
+        "warm_start": None if warm_start == "none" else warm_start,
+    }
+    chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings, steps)})
+    if chosen.steps is None and minutes is None and not resume:
+        minutes = DEFAULT_MINUTES
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
         bar = progress.add_task("compiling", total=None)
@@ -72,7 +80,7 @@ def train(
             progress.update(bar, description=_line(report), completed=report.steps, total=report.planned_steps)
 
         command = shlex.join(["slipstream", *sys.argv[1:]])
-        result = learn(scenario, chosen, out, minutes, resume, command, show, farm)
+        result = learn(scenario, chosen, out, minutes, resume, command, show, farm, tell_limits)
     if as_json:
         print_json(
             {
@@ -93,17 +101,24 @@ def train(
     console.print(f"Policy: {out / 'best'} (slipstream compare {scenario} --policies all,{out / 'best'})")
 
 
-def parse_settings(option: str, texts: list[str] | None) -> dict[str, str]:
-    """Return the settings that were given as NAME=VALUE."""
+def parse_settings(option: str, texts: list[str] | None, steps: int | None = None) -> dict[str, str]:
+    """Return the settings that were given as NAME=VALUE, with the steps if an option of their own gave them."""
     from slipstream.errors import InputError
 
-    given = {}
+    given = {} if steps is None else {"steps": str(steps)}
     for text in texts or []:
         key, found, value = text.partition("=")
         if not found:
             raise InputError(f"{option} {text}: expected a setting and its value, such as ppo.clip=0.1")
+        if key in given:
+            raise InputError(f"{option} {text}: {key} is given already, as {given[key]}: expected one value")
         given[key] = value
     return given
+
+
+def tell_limits(limits: str) -> None:
+    """Say on standard error when a training is going to end."""
+    errors.print(f"training ends after {limits}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _line(report: Report) -> str:

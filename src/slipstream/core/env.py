@@ -10,7 +10,7 @@ import numpy as np
 from slipstream.core import lanes
 from slipstream.core.family import FAMILIES, Family
 from slipstream.core.sheets import make_sheet, sheet_arrays
-from slipstream.core.simulator import check_seed, namespace_code
+from slipstream.core.simulator import check_action, check_seed, namespace_code, own_arrays
 from slipstream.core.spaces import action_space, observation_space, observed_keys
 from slipstream.errors import InputError, ScenarioError
 from slipstream.render.scene import Scene, scene_of
@@ -20,6 +20,8 @@ RENDER_FPS = 15
 RENDER_LOG_ROWS = 1024
 """Rows of the event log that fit between two looks at it; an environment without a render mode keeps no log."""
 TEXT_COLUMNS = 100
+BOUND = ("_structs", "_terms", "_painter")
+"""What an environment builds over its arrays or holds of the display; a copy builds its own."""
 
 Observation = dict[str, Any]
 """Arrays by name; typed as Gymnasium types its dictionary spaces."""
@@ -35,21 +37,14 @@ def load_for(family: Family, scenario: Any) -> Any:
     return loaded
 
 
-def _rendering(family: Family, scenario: Any, mode: str | None) -> tuple[Scene | None, Any]:
-    """Return what an environment needs to draw in a mode: a scene, and for pictures a painter."""
-    if mode is None:
-        return None, None
-    if mode not in RENDER_MODES:
-        raise InputError(f"render_mode '{mode}': expected one of {', '.join(RENDER_MODES)}, or None")
-    cast = family.cast(scenario)
-    if mode == "ansi":
-        return scene_of(cast), None
+def _painter_of(scene: Scene) -> Any:
+    """Return what draws pictures of a scene."""
     try:
         from slipstream.render.picture import painter_of
     except ImportError as error:
         text = "render_mode 'rgb_array' needs Pillow: run `pip install pillow`"
         raise gymnasium.error.DependencyNotInstalled(text) from error
-    return scene_of(cast), painter_of(cast)
+    return painter_of(scene.cast)
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -58,12 +53,14 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     Observation: `globals` (G,) and `candidates` (A, F), the columns of the family's `features.py`; `action_mask` (A,)
     too with `mask_in_observation=True`. Where work is a graph, also `nodes` (N, Fn), `node_job` (N,), `edges` (2, E)
     from parents to children and `candidate_node` (A,); indices are -1 where there is nothing.
-    Action: index of a row; the last one waits. An illegal action counts as wait.
+    Action: index of a row, an integer; the last one waits. The index of a row that may not be taken, or of none,
+    counts as wait.
     Reward: the scenario's named terms times their weights; the terms of the step are in `info["rewards"]`.
     Episode: truncated at the horizon, terminated when a finite trace has been worked off.
     Info: `action_mask`, `illegal_action`, `elapsed` (time since the last choice) and `time`, in the family's unit.
     Rendering: `rgb_array` gives a picture (H, W, 3) of what runs, what ran lately and what waits; `ansi` the same as
     text. The pictures need Pillow, from the extra `render`.
+    Copies: `copy.deepcopy` and `pickle` give an environment that goes on from the same point by itself.
     """
 
     # Declared as Gymnasium declares it.
@@ -80,25 +77,40 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.family = FAMILIES[family]
         self.scenario = load_for(self.family, scenario)
         self.render_mode = render_mode
-        self._scene, self._painter = _rendering(self.family, self.scenario, render_mode)
+        if render_mode is not None and render_mode not in RENDER_MODES:
+            raise InputError(f"render_mode '{render_mode}': expected one of {', '.join(RENDER_MODES)}, or None")
+        self._scene = scene_of(self.family.cast(self.scenario)) if render_mode is not None else None
         self.action_space = action_space(self.family, self.scenario)
         self.observation_space = observation_space(self.family, self.scenario, mask_in_observation)
         self._namespace = namespace_code(namespace)
         log_rows = max(RENDER_LOG_ROWS, 2 * self.family.log_margin(self.scenario)) if render_mode else 0
         self._arrays = self.family.state_arrays(self.scenario, 1, log_rows)
-        self._terms = self._arrays["terms"][0]
         rows = int(self.action_space.n)
         features = (self.family.global_features, self.family.candidate_features)
         self._shown = sheet_arrays(1, rows, *features, raw=False, graph=self.family.graph(self.scenario))
         self._keys = observed_keys(self.observation_space)
+        self._actions = np.zeros(1, np.int64)
+        self._seeded = False
+        self._bind()
+        lanes.prepare_sheet(*self._structs)
+
+    def _bind(self) -> None:
+        """Build the compiled structs, and what else refers to the arrays; a painter where pictures are asked for."""
+        self._terms = self._arrays["terms"][0]
+        self._painter = _painter_of(self._scene) if self._scene is not None and self.render_mode != "ansi" else None
         self._structs = (
             self.family.make_spec(self.family.spec_arrays(self.scenario)),
             self.family.make_state(self._arrays),
             make_sheet(self._shown),
         )
-        lanes.prepare_sheet(*self._structs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in BOUND}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _arrays=own_arrays(state["_arrays"]), _shown=own_arrays(state["_shown"]))
         self._actions = np.zeros(1, np.int64)
-        self._seeded = False
+        self._bind()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -120,7 +132,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """Take the row `action` and run to the next choice."""
         if not self._seeded:
             raise gymnasium.error.ResetNeeded("step was called before reset: expected a reset first")
-        self._actions[0] = action
+        self._actions[0] = check_action(action)
         lanes.step_lanes(*self._structs, self._actions, False)
         if self._scene is not None:
             self._look(self._scene, stepped=True)

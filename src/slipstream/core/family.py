@@ -41,6 +41,10 @@ class Family(ABC):
     default_policy: ClassVar[str]
     """The heuristic that commands play unless told otherwise."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of whatever holds a family holds the registered one.
+        return registered_family, (self.name,)
+
     def _room(self, name: str) -> Any:
         """Return a module of the family's folder."""
         return import_module(f"{type(self).__module__}.{name}")
@@ -220,6 +224,11 @@ FAMILIES: dict[str, Family] = {}
 def register_family(family: Family) -> None:
     """Make a family known to scenarios, policies and the command line."""
     FAMILIES[family.name] = family
+
+
+def registered_family(name: str) -> Family:
+    """Return the family of that name."""
+    return FAMILIES[name]
 
 
 def family_of(scenario: Any) -> Family:

@@ -1,33 +1,26 @@
 """Compiled code: two decorators, and functions that each family implements for its own state.
 
-Numba's cache does not notice an edit in a function that another file calls. So the cache folder is named by a hash of
-every module that holds kernels: any edit gives a new folder, and nothing stale can be loaded.
+What is compiled is kept on disk (`core.compile_cache`), in a folder that any edit of the package changes
+(`core.cache_folder`), so nothing stale can be loaded.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import llvmlite
 import numba
-import numpy as np
-from numba import cfunc, njit
+from numba import njit
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
 from slipstream.core import inner
+from slipstream.core.compile_cache import keep_compiled
 
 COMPILED = not numba.config.DISABLE_JIT
 """False under NUMBA_DISABLE_JIT=1: the same functions run as plain Python, for debuggers and mutation tests."""
-
-PACKAGE = Path(__file__).parents[1]
-MARK = b"slipstream.core.jit"
 
 INNER: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "fastmath": False, "forceinline": False}
 """Kernels never allocate, so they need no reference counts; nor do they raise, so a division needs no check.
@@ -41,64 +34,17 @@ ALGEBRA: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
 """Matrix products count references and so need Numba's run-time; a product and a sum may be one operation."""
 
 
-def kernel_sources() -> list[Path]:
-    """Return every module of the package that compiles something: those that import this one, this one, and `inner`."""
-    own = {Path(__file__), Path(inner.__file__)}
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if path in own or MARK in path.read_bytes()]
-
-
-@functools.cache
-def cache_folder() -> Path:
-    """Return the folder of compiled kernels, keyed by their sources, the compiler and its flags."""
-    content = hashlib.sha256()
-    for path in kernel_sources():
-        content.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
-    flags = (numba.__version__, llvmlite.__version__, np.__version__, numba.config.BOUNDSCHECK, numba.config.OPT)
-    content.update(repr(flags).encode())
-    folder = _cache_root() / "kernels" / content.hexdigest()[:24]
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _cache_root() -> Path:
-    chosen = os.environ.get("SLIPSTREAM_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slipstream"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=home):
-            return home
-    except OSError:
-        # A read-only home (containers, CI) must not stop anybody: compile once per user of the machine instead.
-        return Path(tempfile.gettempdir()) / f"slipstream-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
-
-
-@contextmanager
-def _cache_here() -> Iterator[None]:
-    """Point Numba at our folder; it reads the setting when a function is decorated."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before
-
-
-def _decorate(decorator: Callable[..., Any], function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
-    with _cache_here():
-        try:
-            return decorator(*signature, cache=True, **options)(function)
-        except RuntimeError as error:
-            if "cannot cache function" not in str(error):
-                raise
-            # A function typed at a prompt has no file to key a cache on.
-            return decorator(*signature, **options)(function)
+def _njit(function: Callable[..., Any], **options: Any) -> Any:
+    """Return the dispatcher of a function, which keeps its code on disk."""
+    compiled = njit(**options)(function)
+    if COMPILED:
+        keep_compiled(compiled, function)
+    return compiled
 
 
 def _inside(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function that only compiled functions call."""
-    compiled = _decorate(njit, function, nogil=True, **inner.OPTIONS, **options)
+    compiled = _njit(function, nogil=True, **inner.OPTIONS, **options)
     return inner.keep_inside(compiled) if COMPILED else compiled
 
 
@@ -124,7 +70,7 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls: it takes structs, and releases the GIL while running."""
-    return _decorate(njit, function, nogil=True, error_model="numpy")
+    return _njit(function, nogil=True, error_model="numpy")
 
 
 def code_of(function: Any, *arguments: Any) -> Any:
@@ -137,12 +83,18 @@ def code_of(function: Any, *arguments: Any) -> Any:
 
 def entry_at(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile now for one signature."""
-    return _decorate(njit, function, signature, nogil=True, error_model="numpy")
+    compiled = _njit(function, nogil=True, error_model="numpy")
+    if COMPILED:
+        compiled.compile(signature)
+    return compiled
 
 
 def callback_at(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile now as a C callback for one signature."""
-    return _decorate(cfunc, function, signature, error_model="numpy")
+    callback = CFunc(function, normalize_signature(signature), locals={}, options={"error_model": "numpy"})
+    keep_compiled(callback, function)
+    callback.compile()
+    return callback
 
 
 def overload_inside(function: Any, options: dict[str, Any]) -> Any:

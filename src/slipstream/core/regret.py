@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from slipstream.core.family import family_of
-from slipstream.core.simulator import Simulator
+from slipstream.core.simulator import Simulator, check_action
 from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, find, names
 
 LEAST_GAIN = 1e-9
@@ -88,7 +88,7 @@ class Rollouts:
             return Rest(earned, earned, method="end")
         here, best = simulator.save(), known
         for policy in self.policies:
-            action, total = int(policy.choose(*simulator.observe())), earned
+            action, total = check_action(policy.choose(*simulator.observe())), earned
             while simulator.asking:
                 simulator.step(policy.choose(*simulator.observe()))
                 total += float(simulator.header["reward"])
@@ -275,7 +275,7 @@ def choices_of(simulator: Simulator, policy: Policy, seed: int, namespace: str) 
 def _choice(simulator: Simulator, policy: Policy) -> int:
     """Return the action of a policy; of one that decides in compiled code only, the one that leads where it goes."""
     if not getattr(policy, "reads_graph", False):
-        return int(policy.choose(*simulator.observe()))
+        return check_action(policy.choose(*simulator.observe()))
     assert isinstance(policy, WholeEpisodes)
     here = simulator.save()
     policy.run(simulator, 1)

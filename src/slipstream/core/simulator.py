@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable
 from functools import cached_property
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -32,11 +34,36 @@ def namespace_code(namespace: str) -> int:
     return NAMESPACES[namespace]
 
 
-def check_seed(seed: int) -> int:
+def check_seed(seed: Any) -> int:
     """Return the seed if it is one."""
-    if not 0 <= seed < SEED_LIMIT:
-        raise InputError(f"seed {seed}: expected a number from 0 to 2**62 - 1")
-    return seed
+    number = _integer(seed)
+    if number is None or not 0 <= number < SEED_LIMIT:
+        raise InputError(f"seed {shorten(repr(seed), 80)}: expected a number from 0 to 2**62 - 1")
+    return number
+
+
+def check_action(action: Any) -> int:
+    """Return the action as an integer; refuse what is not one. Whether its row may be taken is the machine's to say."""
+    number = _integer(action)
+    if number is None or abs(number) > FOREVER:
+        raise InputError(f"action {shorten(repr(action), 80)}: expected an integer, the index of a row")
+    return number
+
+
+def _integer(value: Any) -> int | None:
+    """Return what any kind of integer stands for: Python's, NumPy's, or that of an array without dimensions."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def own_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays that came with a copy of their owner as arrays that compiled code may write.
+
+    Unpickled from buffers that somebody else keeps, as Ray does it, they are read-only.
+    """
+    return {name: np.require(array, requirements=["C", "W"]) for name, array in arrays.items()}
 
 
 class Simulator:
@@ -51,7 +78,6 @@ class Simulator:
         if 0 < log_rows <= margin:
             raise InputError(f"log_rows {log_rows}: expected 0, or more than the {margin} that one event may fill")
         self.arrays = self.family.state_arrays(scenario, 1, log_rows)
-        self.header = self.arrays["lanes"][0]
         self.raw = sheet_arrays(
             1,
             self.family.all_rows(scenario),
@@ -59,10 +85,23 @@ class Simulator:
             self.family.candidate_features,
             raw=True,
         )
-        self.spec = self.family.make_spec(self.family.spec_arrays(scenario))
+        self._bind()
+        lanes.prepare_sheet(self.spec, self.state, self.sheet)
+
+    def _bind(self) -> None:
+        """Build the compiled structs, and what else refers to the arrays."""
+        self.header = self.arrays["lanes"][0]
+        self.spec = self.family.make_spec(self.family.spec_arrays(self.scenario))
         self.state = self.family.make_state(self.arrays)
         self.sheet = make_sheet(self.raw)
-        lanes.prepare_sheet(self.spec, self.state, self.sheet)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled structs cannot be copied: a copy builds its own over its own arrays.
+        return {name: vars(self)[name] for name in ("scenario", "family", "arrays", "raw")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, arrays=own_arrays(state["arrays"]), raw=own_arrays(state["raw"]))
+        self._bind()
 
     @cached_property
     def observed(self) -> Any:
@@ -93,7 +132,7 @@ class Simulator:
 
     def step(self, action: int, sink: Sink | None = None) -> None:
         """Apply a choice and run to the next one."""
-        lanes.step_lane(self.spec, self.state, 0, int(action))
+        lanes.step_lane(self.spec, self.state, 0, check_action(action))
         self._flush_while_full(sink)
 
     def observe(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,17 @@ from slipstream.core.spaces import action_space, observation_space, observed_key
 from slipstream.core.structs import on_cache_lines
 from slipstream.errors import InputError
 
+ARRAYS = ("_arrays", "_shown", "_times")
+BOUND = ("_told", "_rewards", "_pool", "_workers")
+"""What an environment builds over its arrays; a copy builds its own."""
+
 
 class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     """`num_envs` lanes of one scenario; lane k of a vector seeded s is bit-identical to a single env seeded s + k.
 
     With `copy=False` all arrays that are handed out are the environment's own, overwritten by the next step. Every
-    thread owns its structs over a slice of the lanes, so threads share nothing.
+    thread owns its structs over a slice of the lanes, so threads share nothing. `copy.deepcopy` and `pickle` give an
+    environment that goes on from the same point by itself.
     """
 
     _pool: ThreadPoolExecutor | None = None
@@ -69,12 +75,25 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self._actions = np.zeros(num_envs, np.int64)
         self._times = {name: np.zeros(num_envs) for name in ("elapsed", "time")}
         """What the sheet has in ns, in the family's unit."""
+        self._threads = threads
+        self._seeded = False
+        self._bind()
+        self._each(lanes.prepare_sheet)
+
+    def _bind(self) -> None:
+        """Build the compiled structs, and what else refers to the arrays; start the threads."""
         self._told = {"action_mask": self._shown["mask"], "illegal_action": self._shown["illegal"], **self._times}
         self._rewards = dict(zip(self.family.reward_terms, self._arrays["terms"].T, strict=True))
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        self._workers = self._split(min(threads, num_envs))
-        self._seeded = False
-        self._each(lanes.prepare_sheet)
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._workers = self._split(min(self._threads, self.num_envs))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in BOUND}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({name: on_cache_lines(value) if name in ARRAYS else value for name, value in state.items()})
+        self._actions = np.zeros(self.num_envs, np.int64)
+        self._bind()
 
     def _split(self, parts: int) -> list[tuple[slice, tuple[Any, Any, Any]]]:
         """Give every worker its own structs over a slice of the lanes."""
@@ -104,6 +123,10 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         """Start episodes; lane k gets `seed + k`, or the k-th of a list. `options["reset_mask"]` limits it to some."""
         options = options or {}
         chosen = np.asarray(options.get("reset_mask", np.ones(self.num_envs, np.bool_)), np.bool_)
+        if chosen.shape != (self.num_envs,):
+            raise InputError(
+                f"reset_mask of shape {chosen.shape}: expected a boolean for each of {self.num_envs} lanes"
+            )
         namespace = namespace_code(options["namespace"]) if "namespace" in options else self._namespace
         if seed is None and not self._seeded:
             super().reset(seed=None)
@@ -115,8 +138,8 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     def _seeds(self, seed: int | list[int | None] | None) -> np.ndarray:
         if seed is None:
             return np.full(self.num_envs, -1, np.int64)
-        if isinstance(seed, int | np.integer):
-            return np.arange(check_seed(int(seed)), check_seed(int(seed)) + self.num_envs, dtype=np.int64)
+        if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
+            return np.arange(check_seed(seed), check_seed(seed) + self.num_envs, dtype=np.int64)
         if len(seed) != self.num_envs:
             raise InputError(f"{len(seed)} seeds for {self.num_envs} lanes: expected one for each")
         return np.array([-1 if one is None else check_seed(one) for one in seed], np.int64)
@@ -125,7 +148,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         """Take one row in every lane and run each to its next choice."""
         if not self._seeded:
             raise ResetNeeded("step was called before reset: expected a reset first")
-        self._actions[:] = actions
+        self._actions[:] = self._checked(actions)
         self._each(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
         outcome = tuple(self._shown[name] for name in ("reward", "terminated", "truncated"))
         resets = self.autoreset_mode == AutoresetMode.SAME_STEP and bool((outcome[1] | outcome[2]).any())
@@ -135,6 +158,17 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         if resets:
             info = self._reset_at_once(terminated | truncated, info)
         return self._observation(), reward, terminated, truncated, info
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        """Return the actions as an array of integers, one for every lane; refuse anything else."""
+        try:
+            rows = np.asarray(actions)
+        except ValueError:
+            rows = np.empty(0)  # lists of different lengths
+        if rows.shape != (self.num_envs,) or rows.dtype.kind not in "iu":
+            told = f"{rows.dtype} of shape {rows.shape}" if rows.size else shorten(repr(actions), 80)
+            raise InputError(f"actions {told}: expected {self.num_envs} integers, the index of a row for every lane")
+        return rows
 
     def _reset_at_once(self, ended: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
         """Start the next episode of ended lanes; keep what they showed last as `final_obs` and `final_info`."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstream.core.eventlog import DROP, KINDS, MOVE, PREEMPT, START, TAKE
 from slipstream.core.features import Feature
-from slipstream.core.simulator import Simulator
+from slipstream.core.simulator import Simulator, check_action
 from slipstream.dashboard.replay import Recording
 from slipstream.errors import InputError
 from slipstream.policies.base import Heuristic, WholeEpisodes, find
@@ -166,7 +166,7 @@ class Decisions:
         policy = self._policy
         if isinstance(policy, CompiledPolicy):
             return self._logits(policy)
-        chosen = int(policy.choose(global_row, rows, mask))
+        chosen = check_action(policy.choose(global_row, rows, mask))
         scores: dict[int, float] = {}
         if isinstance(policy, Scoring):
             scores = policy.scores(global_row, rows, mask)

@@ -9,7 +9,8 @@ import numpy as np
 
 from slipstream.core import lanes
 from slipstream.core.heap import BLOCK
-from slipstream.core.simulator import Simulator, check_seed, namespace_code
+from slipstream.core.simulator import Simulator, check_action, check_seed, namespace_code
+from slipstream.errors import DeviceError
 from slipstream.policies.base import Policy, WholeEpisodes
 
 FIRST_TICK = 1
@@ -38,6 +39,9 @@ class DeviceLane(Simulator):
         self._ended, self._failed = streams["ended"], streams["failed"]
         self._task, self._job, self._variant = streams["task"], streams["job"], streams["variant"]
         self._timers = self._heap[: len(self._heap) // (1 + BLOCK)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise DeviceError("a lane that follows a device cannot be copied, nor can the device: expected a Simulator")
 
     def begin(self, seed: int, namespace: str) -> None:
         """Start an episode at the first tick of its clock."""
@@ -82,7 +86,7 @@ class DeviceLane(Simulator):
         if play is not None:
             play(1)
         else:
-            lanes.step_lane(self.spec, self.state, 0, int(policy.choose(*self.observe())))
+            lanes.step_lane(self.spec, self.state, 0, check_action(policy.choose(*self.observe())))
         self._settle()
 
     def _player(self, policy: Policy) -> Callable[[int], int] | None:

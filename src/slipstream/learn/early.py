@@ -45,7 +45,7 @@ def scored_early(
     stopped = {
         training.key: int(last[number]["trained"])
         for number, training in enumerate(trainings)
-        if int(last[number]["trained"]) < training.settings.steps
+        if int(last[number]["trained"]) < training.settings.planned_steps
     }
     return scores, stopped
 

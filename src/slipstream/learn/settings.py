@@ -20,6 +20,8 @@ ORACLE = "oracle"
 """The warm start that imitates the hindsight optimum."""
 ORACLE_ROUNDS = 20
 """Rounds of it unless `hindsight.rounds` says otherwise."""
+DEFAULT_STEPS = 6_000_000
+"""Choices to learn from where neither steps nor minutes are given."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class TrainSettings:
 
     algo: Literal["ppo", "reinforce"] = "ppo"
     """How to learn: `ppo` or `reinforce`."""
-    steps: int = 6_000_000
-    """Choices to learn from, warm start included; schedules run over these."""
+    steps: int | None = None
+    """Choices to learn from, warm start included; schedules run over these, and the last rollout is played to its end.
+    None: as many as fit into the minutes of the training, 6,000,000 where it has none."""
     seed: int = 0
     """Decides initial weights, arrivals and draws."""
     lanes: int = 256
@@ -84,8 +87,9 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name in ("steps", "lanes", "rollout", "groups", "threads", "redraw", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"training: {name} is {getattr(self, name)}: expected at least 1")
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise InputError(f"training: {name} is {number}: expected at least 1")
         parts = {"ppo": self.ppo, "reinforce": self.reinforce, "imitation": self.imitation}
         for name, value in (
             (f"{part}.{key}", value) for part, own in parts.items() for key, value in vars(own).items()
@@ -110,6 +114,35 @@ class TrainSettings:
         if self.algo == "reinforce" and self.lanes % (self.groups * self.reinforce.same_arrivals):
             each = self.groups * self.reinforce.same_arrivals
             raise InputError(f"training: {self.lanes} lanes with reinforce: expected a multiple of {each}")
+
+    @property
+    def planned_steps(self) -> int:
+        """The number of choices that schedules run over."""
+        return DEFAULT_STEPS if self.steps is None else self.steps
+
+    def choices_per_lane(self, most: int) -> int:
+        """Return how many choices each lane makes in a rollout: `most`, or fewer where `steps` is less than that."""
+        return min(most, -(-self.planned_steps // self.lanes))
+
+    def limits(self, minutes: float | None) -> str:
+        """Return when a training ends that has these settings and so many minutes, in words."""
+        told = []
+        if self.steps is not None:
+            told.append(f"{self.steps:,} steps{self._surplus(self.steps)}")
+        if minutes is not None:
+            told.append(f"{minutes:g} minutes")
+        return ", or ".join(told or [f"{DEFAULT_STEPS:,} steps"]) + (", whichever is over first" if told[1:] else "")
+
+    def _surplus(self, steps: int) -> str:
+        """Return how many steps are made where whole rollouts do not add up to the number that is asked for."""
+        if self.algo == "reinforce":
+            return f" (the last {self.lanes:,} episodes are played to their end)"
+        size = self.lanes * self.choices_per_lane(self.rollout)
+        if self.hindsight_rounds:
+            longest = max(size, self.lanes * self.choices_per_lane(self.hindsight.apart))
+            return f" (to the end of a rollout of up to {longest:,})"
+        made = -(-steps // size) * size
+        return f" ({made:,} in whole rollouts of {size:,})" if made != steps else ""
 
     @property
     def imitation_rollouts(self) -> int:
@@ -166,6 +199,7 @@ class TrainSettings:
 def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
     """Return settings with some changed at once; texts become the kind of value that was there."""
     known = [one.name for one in fields(settings)]
+    hints = typing.get_type_hints(type(settings))
     values = {}
     for name, value in changes.items():
         if name not in known:
@@ -179,10 +213,10 @@ def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
             if value not in ("true", "false"):
                 raise InputError(f"training: {part}{name} is '{value}': expected true or false")
             value = value == "true"
-        elif isinstance(before, int | float) and not isinstance(before, bool):
+        elif (kind := _bare(hints[name])) in (int, float) and (value is not None or kind is hints[name]):
             try:
-                value = type(before)(value)
-            except ValueError:
+                value = kind(value)
+            except (TypeError, ValueError):
                 raise InputError(f"training: {part}{name} is '{value}': expected a number") from None
         values[name] = value
     return replace(settings, **values)

@@ -89,6 +89,7 @@ def sweep(
     report: Callable[[Standing], None] | None = None,
     farm: Farm | None = None,
     scheduler: str = "none",
+    tell_limits: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Train with one setting changed at a time, several seeds each; return what `sweep.json` then holds.
 
@@ -105,6 +106,7 @@ def sweep(
         farm: Where whole trainings run; by default here, one after the other. What comes out is the same.
         scheduler: Who stops hopeless trainings early (`early.SCHEDULERS`), on a Ray cluster. Who is stopped depends on
             who was quick; only scores are kept then.
+        tell_limits: Called before the first training with the steps that every one of them ends at, in words.
     """
     base = settings or TrainSettings()
     knobs = choose_knobs(base, None, {}) if knobs is None else knobs
@@ -118,21 +120,23 @@ def sweep(
     if resume != (home / TRAININGS).exists():
         problem = "holds no sweep: expected the folder of one" if resume else "holds a sweep: expected a new folder"
         raise InputError(f"{home}: {problem}{', or --resume' if not resume else ''}")
+    if tell_limits is not None:
+        tell_limits(base.limits(None))
     played = compare(loaded, "all", episodes, SCORE_SEED, "eval").evaluations
     heuristic = max(played, key=lambda evaluation: evaluation.mean("reward"))
     study = Study(loaded, home / TRAININGS, episodes, command)
 
     def tell(number: int, training: Training, steps: int) -> None:
         if report is not None:
-            done = number * base.steps + min(steps, base.steps)
+            done = number * base.planned_steps + min(steps, base.planned_steps)
             name = f"{training.name}, seed {training.seed}"
-            report(Standing(name, number + 1, len(trainings), done, len(trainings) * base.steps))
+            report(Standing(name, number + 1, len(trainings), done, len(trainings) * base.planned_steps))
 
     stopped: dict[tuple[str, int], int] = {}
     if scheduler != "none":
         from slipstream.learn.early import scored_early
 
-        scores, stopped = scored_early(study, trainings, scheduler, farm, base.steps)
+        scores, stopped = scored_early(study, trainings, scheduler, farm, base.planned_steps)
     elif farm is None or isinstance(farm, InProcess):
         scores = study.scored_here(trainings, tell)
     else:
@@ -141,7 +145,7 @@ def sweep(
         "scenario": scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}",
         "scenario_digest": digest(loaded),
         "command": command,
-        "steps": base.steps,
+        "steps": base.planned_steps,
         "seeds": [base.seed + index for index in range(seeds)],
         "episodes": episodes,
         "heuristic": {"policy": heuristic.policy, "reward": heuristic.mean("reward")},
@@ -204,7 +208,7 @@ class Study:
                 score = self.train(training, folder, begun, follow)
                 _write_score(folder, score)
             else:
-                tell(number, training, training.settings.steps)
+                tell(number, training, training.settings.planned_steps)
             scores[training.key] = float(score["reward"])
         return scores
 
@@ -220,7 +224,7 @@ class Study:
                 replace_file(folder / name, content)
             _write_score(folder, score)
             scores[training.key] = float(score["reward"])
-            tell(len(scores) - 1, training, training.settings.steps)
+            tell(len(scores) - 1, training, training.settings.planned_steps)
         return scores
 
     def known_score(self, training: Training) -> dict[str, Any] | None:

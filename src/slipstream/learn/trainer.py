@@ -104,7 +104,7 @@ class Trainer:
     @property
     def progress(self) -> float:
         """How much of the planned steps is behind, from 0 to 1."""
-        return min(1.0, self.steps / self.settings.steps)
+        return min(1.0, self.steps / self.settings.planned_steps)
 
     def _draw_pool(self) -> LanePool:
         """Return lanes for the present round: every group with its scenario, every lane at the start of an episode."""
@@ -140,18 +140,18 @@ class Trainer:
         """Play the rollout of the next update."""
         settings = self.settings
         key = (settings.seed, self.update_number)
+        choices = settings.choices_per_lane(settings.rollout)
         if self.phase == "imitation":
             loyalty = settings.imitation.loyalty(self.update_number)
-            return self.pool.collect(
-                self.learner.layout, self.learner.weights, settings.rollout, key, self.expert, loyalty
-            )
+            return self.pool.collect(self.learner.layout, self.learner.weights, choices, key, self.expert, loyalty)
         if self.phase == "hindsight":
-            return self.pool.collect(self.learner.layout, self.learner.weights, settings.hindsight.apart, key)
+            apart = settings.choices_per_lane(settings.hindsight.apart)
+            return self.pool.collect(self.learner.layout, self.learner.weights, apart, key)
         if settings.algo == "reinforce":
             self.pool.start(self._seeds(self.update_number))
             most = settings.episode_choices
             return self.pool.collect(self.learner.layout, self.learner.weights, most, key, until_end=True)
-        return self.pool.collect(self.learner.layout, self.learner.weights, settings.rollout, key)
+        return self.pool.collect(self.learner.layout, self.learner.weights, choices, key)
 
     def update(self) -> dict[str, float]:
         """Play one rollout and learn from it; return figures about it."""

@@ -75,20 +75,26 @@ def train(
     command: str = "",
     report: Callable[[Report], None] | None = None,
     farm: Farm | None = None,
+    tell_limits: Callable[[str], None] | None = None,
 ) -> Training:
     """Train a policy.
 
     Args:
         scenario: What to train on; with `resume`, what the folder says counts.
-        settings: How; the defaults are those of `TrainSettings`.
+        settings: How; the defaults are those of `TrainSettings`. With `resume` only its steps count, if it has any.
         out: Folder for checkpoints and history; without it nothing is written.
-        minutes: Plan as many steps as fit into this time, measured at the first updates, and stop when it is over.
-        resume: Go on where the training in `out` was when it last wrote its state.
+        minutes: Plan as many steps as fit into this time, measured at the first updates, and stop when it is over; at
+            most those of the settings. With `resume`, the time before counts too.
+        resume: Go on where the training in `out` was when it last wrote its state, with its limits unless others are
+            given.
         command: What to note as the command that made the policy.
         report: Called after every update.
         farm: Where lanes play; by default in this process. The policy is the same.
+        tell_limits: Called before the first update with the steps and minutes that the training ends at, in words.
     """
     run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, farm)
+    if tell_limits is not None:
+        tell_limits(run.trainer.settings.limits(run.minutes))
     return run.go(report)
 
 
@@ -110,21 +116,38 @@ class _Run:
         self.folder = RunFolder(Path(out)) if out is not None else None
         self.minutes, self.farm = minutes, farm
         self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
+        new_limits: dict[str, Any] | None = None
         if resume and self.folder is not None:
             self.about = self.folder.about()
             scenario = self.about["scenario_file"]
+            limits = self.about.get("limits", {"steps": self.about["settings"]["steps"], "minutes": None})
+            if settings.steps is not None or minutes is not None:
+                new_limits = {
+                    "steps": limits["steps"] if settings.steps is None else settings.steps,
+                    "minutes": minutes,
+                }
+                self.about["settings"] |= {"steps": new_limits["steps"]}
+                self.about["limits"] = new_limits
             settings = TrainSettings.from_dict(self.about["settings"])
         self.scenario: Any = load(scenario)
         torch.set_num_threads(1)  # The work is shared out above torch.
         self.trainer = Trainer(self.scenario, settings, farm)
         if resume and self.folder is not None:
             self.notes = {**self.notes, **self.folder.restore(self.trainer)}
+            if new_limits is not None:
+                self.notes["planned"] = minutes is None
+                self.folder.rewrite(self.about)
+            elif not self.notes["planned"]:
+                # It ended before it knew how many steps fit into its time: that is still to be planned.
+                self.minutes = limits["minutes"]
+                self.notes["planned"] = self.minutes is None
         else:
             self.about = {
                 "scenario": f"{self.scenario.family}/{self.scenario.name}",
                 "scenario_digest": digest(self.scenario),
                 "command": command,
                 "settings": settings.to_dict(),
+                "limits": {"steps": settings.steps, "minutes": minutes},
                 "scenario_file": json.loads(dump(self.scenario)),
                 **_versions(),
             }
@@ -159,7 +182,15 @@ class _Run:
                 self._evaluate(figures, heuristic_reward, phase, writer)
             if report is not None:
                 best = self.notes["best"]
-                told = (trainer.steps, trainer.settings.steps, self.seconds, phase, figures, self.last_reward, best)
+                told = (
+                    trainer.steps,
+                    trainer.settings.planned_steps,
+                    self.seconds,
+                    phase,
+                    figures,
+                    self.last_reward,
+                    best,
+                )
                 report(Report(*told, heuristic, heuristic_reward))
         if writer is not None:
             writer.close()
@@ -184,8 +215,9 @@ class _Run:
         speed = (trainer.steps - speed_from[1]) / (perf_counter() - speed_from[0])
         left = 60.0 * (self.minutes or 0.0) - self.seconds
         # A little less than fits: evaluations take time too.
-        planned = trainer.steps + int(0.93 * max(0.0, left) * speed)
-        trainer.settings = replace(trainer.settings, steps=max(planned, trainer.steps + 1))
+        planned = max(trainer.steps + 1, trainer.steps + int(0.93 * max(0.0, left) * speed))
+        given = trainer.settings.steps
+        trainer.settings = replace(trainer.settings, steps=planned if given is None else min(planned, given))
         self.notes["planned"] = True
         self.about["settings"] = trainer.settings.to_dict()
         if self.folder is not None:

@@ -96,12 +96,12 @@ class Judge:
     ) -> None:
         """With `oracle_seconds`, the best reward of every episode is bracketed, solving each for about so long."""
         from slipstream import __version__
-        from slipstream.core import jit
+        from slipstream.core.cache_folder import cache_key
 
         self.store, self.gate_episodes = store, gate_episodes
         self.oracle_seconds, self.progress = oracle_seconds, progress
         # What was earned in another simulator says nothing about this one.
-        self.code = f"{__version__}+{jit.cache_folder().name[:12]}"
+        self.code = f"{__version__}+{cache_key()[:12]}"
         self._loaded: dict[str, Any] = {}
         self._policies: dict[str, LearnedPolicy] = {}
 

@@ -156,13 +156,15 @@ class Library:
         tolerance: float = updating.TOLERANCE,
         command: str = "",
         report: Callable[[Any], None] | None = None,
+        tell_limits: Callable[[str], None] | None = None,
     ) -> updating.Outcome:
         """Fine-tune a model's version in use on a workload; it is used if it gains there and no anchor loses.
 
-        `changes` are settings of training, as `TrainSettings.with_changes` takes them.
+        `changes` are settings of training, as `TrainSettings.with_changes` takes them; `report` and `tell_limits` are
+        called as `slipstream.train` calls them.
         """
         return updating.update(
-            self.judge, model, scenario, changes or {}, minutes, tolerance, self.gate, command, report
+            self.judge, model, scenario, changes or {}, minutes, tolerance, self.gate, command, report, tell_limits
         )
 
     def merge(

@@ -82,6 +82,7 @@ def fine_tune(
     minutes: float | None,
     command: str,
     report: Callable[[Any], None] | None,
+    tell_limits: Callable[[str], None] | None,
 ) -> dict[str, bytes]:
     """Go on with a version's training on a scenario; return the files of the best policy on the way."""
     from slipstream.learn.training import train
@@ -89,7 +90,8 @@ def fine_tune(
     settings = train_settings(judge.policy(parent), {**changes, "start_from": str(judge.store.place(parent))})
     with TemporaryDirectory() as place:
         run = Path(place) / "run"
-        train(judge.scenario(signature), settings, run, minutes, command=command, report=report)
+        scenario = judge.scenario(signature)
+        train(scenario, settings, run, minutes, command=command, report=report, tell_limits=tell_limits)
         return read_files(run / "best")
 
 
@@ -103,6 +105,7 @@ def update(
     episodes: Episodes | None = None,
     command: str = "",
     report: Callable[[Any], None] | None = None,
+    tell_limits: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Fine-tune a model's version in use on a scenario, and use the result if the gate lets it through."""
     parent = judge.store.version(model)
@@ -110,7 +113,7 @@ def update(
     family = judge.store.models()[parent.model]
     if judge.scenario(target).family != family:
         raise LibraryError(f"model '{parent.model}' is for '{family}': expected a scenario of that family")
-    files = fine_tune(judge, parent, target, changes, minutes, command, report)
+    files = fine_tune(judge, parent, target, changes, minutes, command, report, tell_limits)
     made = f"fine-tuned from {parent.label} on {judge.name(target)}"
     about = {"target": target, "parent": parent.label}
     child = judge.store.publish(Entry(parent.model, family, "update", files, made, (parent,), evidence=about))

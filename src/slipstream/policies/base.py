@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -66,9 +67,20 @@ class Heuristic:
     prepare: Callable[[Any], None] | None = None
     """Works out of a scenario, before an episode, what the rows are to show for this policy, such as a plan."""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # What was compiled is left behind: an address of machine code means nothing in another process.
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        known = _REGISTRY.get(self.family, {}).get(self.name.partition("(")[0])
+        if not self.function.__module__.startswith("slipstream."):
+            known = None
+        if isinstance(known, Heuristic) and self == replace(known, name=self.name, parameter=self.parameter):
+            return _registered, (self.family, known.name, self.name, self.parameter)
+        from numba.core.serialize import dumps
+
+        # The name of a decorated function is that of the policy made of it, so the function goes by its content.
+        return _heuristic_of, (dumps({field.name: getattr(self, field.name) for field in fields(self)}),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Heuristic:
+        return self  # nothing of it changes
 
     def given(self, parameter: float) -> Heuristic:
         """Return the same policy with another number; its function is compiled once for all."""
@@ -149,6 +161,19 @@ class Heuristic:
                 if score > best_score:
                     best, best_score = int(index), score
         return best
+
+
+def _registered(family: str, known: str, name: str, parameter: float | None) -> Heuristic:
+    """Return a heuristic of the package, by the name that it is registered under, with a name and number of its own."""
+    FAMILIES[family].register_policies()
+    found = _REGISTRY[family][known]
+    assert isinstance(found, Heuristic)
+    return found if found.name == name else replace(found, name=name, parameter=parameter)
+
+
+def _heuristic_of(content: bytes) -> Heuristic:
+    """Return the heuristic whose fields were pickled."""
+    return Heuristic(**pickle.loads(content))
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from slipstream import __version__
-from slipstream.core.jit import cache_folder
+from slipstream.core.cache_folder import cache_key
 from slipstream.errors import InputError
 from slipstream.scale.farm import Item, Result
 
@@ -32,7 +32,7 @@ _works: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
 
 def _same_code() -> tuple[str, str]:
     """Return what has to agree between the machines: the version, and the hash of all kernels."""
-    return __version__, cache_folder().name
+    return __version__, cache_key()
 
 
 def _do(name: str, sent: list[Any], item: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import operator
 import os
 import struct
 import subprocess
@@ -199,7 +200,8 @@ def _play(policy: Any, requests: int, answer: Any) -> None:
         numbers = np.frombuffer(shown, "<f8", globals_count + rows * columns).copy()
         mask = np.frombuffer(shown, "i1", rows, 8 * len(numbers)).copy()
         try:
-            index = int(policy.choose(numbers[:globals_count], numbers[globals_count:].reshape(rows, columns), mask))
+            rest = numbers[globals_count:].reshape(rows, columns)
+            index = operator.index(policy.choose(numbers[:globals_count], rest, mask))
             answer(FINE, index.to_bytes(8, "little", signed=True))
         except Exception as error:
             answer(FAILED, f"failed to choose ({_told(error)}): expected the index of a row".encode())

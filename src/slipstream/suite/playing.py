@@ -80,14 +80,14 @@ class _Notes:
 
     def __init__(self, path: Path | None, suite: Suite, players: Mapping[str, Player], seeds: Seeds) -> None:
         from slipstream import __version__
-        from slipstream.core import jit
+        from slipstream.core.cache_folder import cache_key
 
         self._path = path
         self.known: dict[str, tuple[str, list[float]]] = {}
         # What other code, policies or scenarios brought says nothing here.
         about = {
             "suite": suite.digest,
-            "code": f"{__version__}+{jit.cache_folder().name}",
+            "code": f"{__version__}+{cache_key()}",
             "players": {family: player.to_dict() for family, player in players.items()},
             "seeds": seeds.to_dict(),
         }

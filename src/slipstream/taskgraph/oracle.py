@@ -15,7 +15,7 @@ import numpy as np
 from slipstream.core.bracket import Bracket
 from slipstream.core.eventlog import START, TAKE
 from slipstream.core.regret import Hindsight, Rest, heuristics
-from slipstream.core.simulator import Simulator
+from slipstream.core.simulator import Simulator, check_action
 from slipstream.errors import LawError
 from slipstream.policies.base import Policy
 from slipstream.taskgraph.bounds import least_makespan
@@ -145,7 +145,7 @@ class Oracle:
         """Return how a policy goes on; the simulator comes back."""
         own, here = self.own, self.own.save()
         pieces: list[np.ndarray] = []
-        action = int(policy.choose(*own.observe()))
+        action = check_action(policy.choose(*own.observe()))
         own.header["log_rows"] = 0
         own.go_on(policy, pieces.append)
         events = np.concatenate([*pieces, own.log()])
