@@ -99,7 +99,7 @@ def test_training_reaches_the_known_optimum_of_the_tiny_scenario():
     result = train(
         "edge/tiny",
         settings.with_changes(
-            {"ppo.minibatch": 512, "ppo.entropy_weight": 0.02, "ppo.discount_horizon": 10, "ppo.trace": 0.95}
+            {"ppo.minibatch": 512, "ppo.entropy_weight": 0.05, "ppo.discount_horizon": 10, "ppo.trace": 0.95}
         ),
     )
     assert slipstream.evaluate("edge/tiny", result.policy, 5).mean("reward") == pytest.approx(5.0)
