@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from slipstream.core.simulator import Simulator
 from slipstream.policies.base import find
 from slipstream.scenario import load
+from slipstream.taskgraph.build import built
 from slipstream.taskgraph.metrics import end_of
 from slipstream.taskgraph.plans import SCHEDULERS, cpop, heft, peft, problems
 
@@ -93,3 +97,20 @@ def test_the_critical_path_stays_on_the_processor_that_suits_it():
     problem = problems(load({"family": "taskgraph", "processors": processors, "graphs": graphs}))[0]
     assert cpop(problem).where == [0, 0, 0, 1]
     assert heft(problem).where[1] == 1
+
+
+def test_a_simulator_follows_a_plan_that_was_made_after_many_other_scenarios_were_built():
+    scenario = cholesky(4, 2, 2)
+    simulator = Simulator(scenario)
+    others = [cholesky(n, 1, 1) for n in range(2, 9)]
+    assert [len(problems(other)) for other in others] == [1] * 7
+    assert end_of(simulator.play(find("heft", "taskgraph"), 0)) == heft(problems(scenario)[0]).makespan
+
+
+def test_arrays_of_a_scenario_go_with_it():
+    scenario = cholesky(4, 2, 2)
+    arrays = weakref.ref(built(scenario))
+    assert built(scenario) is arrays()
+    del scenario
+    gc.collect()
+    assert arrays() is None

@@ -11,7 +11,7 @@ from slipstream.cluster import state as k
 from slipstream.cluster.arrivals import Workload, workload_of
 from slipstream.cluster.caps import caps_of
 from slipstream.cluster.scenario import ClusterScenario, NodeKind
-from slipstream.core.built import keep_last
+from slipstream.core.built import keep_built
 from slipstream.core.eventlog import EVENT
 from slipstream.core.lanes import LOG_MARGIN
 from slipstream.core.parts import nanoseconds_of
@@ -67,7 +67,7 @@ class Built:
     workload: Workload
 
 
-@keep_last
+@keep_built
 def built(scenario: ClusterScenario) -> Built:
     """Return the scenario as arrays."""
     workload = workload_of(scenario)

@@ -1,11 +1,12 @@
-"""Scenarios built into arrays, the last few kept: every part of an environment asks for the same one."""
+"""Scenarios built into arrays, once for each: every part of an environment asks for the same ones."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -13,8 +14,6 @@ Scenario = TypeVar("Scenario")
 Result = TypeVar("Result")
 Sizes = TypeVar("Sizes")
 Library = TypeVar("Library")
-
-MOST_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -27,18 +26,19 @@ class Built(Generic[Sizes, Library]):
     library: Library
 
 
-def keep_last(build: Callable[[Scenario], Result]) -> Callable[[Scenario], Result]:
-    """Return a function that builds what it was not asked for just before; equal scenarios are not the same."""
-    kept: list[tuple[Scenario, Result]] = []
+def keep_built(build: Callable[[Scenario], Result]) -> Callable[[Scenario], Result]:
+    """Return a function that builds each scenario object once and keeps the result while the object lives.
+
+    All users of one scenario share its arrays, so what one of them writes (a plan) every simulator of it sees. Equal
+    scenarios that are different objects are built separately.
+    """
+    kept: dict[int, tuple[weakref.ref[Any], Result]] = {}
 
     @wraps(build)
     def built(scenario: Scenario) -> Result:
-        for known, result in kept:
-            if known is scenario:
-                return result
-        result = build(scenario)
-        kept.insert(0, (scenario, result))
-        del kept[MOST_KEPT:]
-        return result
+        key = id(scenario)
+        if key not in kept:
+            kept[key] = (weakref.ref(scenario, lambda _: kept.pop(key, None)), build(scenario))
+        return kept[key][1]
 
     return built

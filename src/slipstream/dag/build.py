@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.core.built import Built, keep_last
+from slipstream.core.built import Built, keep_built
 from slipstream.core.eventlog import EVENT
 from slipstream.core.features import GraphShape
 from slipstream.core.heap import empty_heap
@@ -39,7 +39,7 @@ class Sizes:
     window_edges: int
 
 
-@keep_last
+@keep_built
 def built(scenario: DagScenario) -> Built[Sizes, Library]:
     """Return the scenario as arrays."""
     library = library_of(scenario)

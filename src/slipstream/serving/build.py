@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.built import keep_last
+from slipstream.core.built import keep_built
 from slipstream.core.eventlog import EVENT
 from slipstream.core.heap import empty_heap
 from slipstream.core.lanes import LOG_MARGIN
@@ -115,7 +115,7 @@ def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[s
 # The parts of a specification
 
 
-@keep_last
+@keep_built
 def built(scenario: ServingScenario) -> Built:
     """Return the scenario as arrays."""
     hosted = {one.variant for one in scenario.initial}

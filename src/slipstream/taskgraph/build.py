@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from slipstream.core.built import Built, keep_last
+from slipstream.core.built import Built, keep_built
 from slipstream.core.eventlog import EVENT
 from slipstream.core.features import GraphShape
 from slipstream.core.heap import NEVER, empty_heap
@@ -58,7 +58,7 @@ class Sizes:
     log_margin: int
 
 
-@keep_last
+@keep_built
 def built(scenario: TaskgraphScenario) -> Built[Sizes, Library]:
     """Return the scenario as arrays."""
     library = library_of(scenario)
