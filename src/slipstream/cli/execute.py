@@ -168,10 +168,12 @@ def _listening(
         from slipstream.device.intake import Intake
         from slipstream.device.listening import ListeningRuntime
         from slipstream.device.runtime import interruptible
-        from slipstream.service.app import create_app, serving
+        from slipstream.service.app import Service, serving
+        from slipstream.service.limits import raise_file_limit
     except ImportError as error:
-        raise InputError(f"--listen needs {error.name}: run `pip install 'slipstream[device,dashboard]'`") from None
+        raise InputError(f"--listen needs {error.name}: run `pip install 'slipstream[device]'`") from None
 
+    raise_file_limit()
     host, port = parse_address(address)
     token = token_for(host, token)
     intake = Intake(scenario, workload)
@@ -182,7 +184,7 @@ def _listening(
         before = signal.signal(signal.SIGTERM, lambda *_: runtime.stop())
         try:
             # From here on, since whoever reads where it listens may want to end it at once.
-            with interruptible(runtime.stop), serving(create_app(scenario, intake, token), listening):
+            with interruptible(runtime.stop), serving(Service(scenario, intake, token), listening):
                 if as_json:
                     print_json({"url": url, "tasks": list(intake.tasks), "token": token})
                 else:

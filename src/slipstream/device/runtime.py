@@ -168,7 +168,7 @@ class Runtime:
         """Wait for what comes next, tell the lane, and begin what a first choice starts."""
         timer = self._zero + lane.next_timer
         last = self._stopping and not self._jobs
-        ended = [] if last else self._wait_until(timer)
+        ended = [] if last else self._wait_until(self._latest(timer))
         moment = now()
         if timer <= moment and not ended:
             found.wake_ns.append(moment - timer)
@@ -179,6 +179,10 @@ class Runtime:
         self._begin_runs(lane, found, due)
         if self._watcher is not None:
             self._watcher(moment - self._zero, lane)
+
+    def _latest(self, timer: int) -> int:
+        """Return until when to wait for an end of a run, given the time of the next timer."""
+        return timer
 
     def _wait_until(self, timer: int) -> list[Completion]:
         """Block until a run ends, a timer is due, or a run has to be given up; return the runs that are over."""
