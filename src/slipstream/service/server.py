@@ -295,6 +295,7 @@ class Server:
         self.stopping = False
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop
+        self._sweeping: asyncio.TimerHandle
         self._open = 0
         self._for_head: _Table = {}
         self._for_body: _Table = {}
@@ -313,7 +314,7 @@ class Server:
         self._listening.setblocking(False)
         self._listening.listen(BACKLOG)
         self._loop.add_reader(self._listening, self._accept)
-        sweeping = self._loop.create_task(self._sweep_for_ever())
+        self._sweep()
         try:
             await stopped.wait()
         finally:
@@ -324,7 +325,7 @@ class Server:
             until = self._loop.time() + STOP_SECONDS
             while self._open and self._loop.time() < until:
                 await asyncio.sleep(0.01)
-            sweeping.cancel()
+            self._sweeping.cancel()
             for connection in list(self._all):
                 connection.expire()
             with suppress(OSError):
@@ -440,21 +441,20 @@ class Server:
         """Read a connection again after the time in `Retry-After`."""
         self._enter(self._held, connection)
 
-    async def _sweep_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            self._refusals = 0
-            for table, seconds in (
-                (self._for_head, HEAD_SECONDS),
-                (self._for_body, BODY_SECONDS),
-                (self._for_end, HEAD_SECONDS),
-                (self._spare, SPARE_SECONDS),
-            ):
-                while self._close_one(table, seconds):
-                    pass
-            released = [one for one, since in self._held.items() if self._loop.time() - since >= RETRY_SECONDS]
-            for connection in released:
-                connection.release()
+    def _sweep(self) -> None:
+        """Close what has waited too long, and read on where enough time has passed; again after a while."""
+        self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._refusals = 0
+        for table, seconds in (
+            (self._for_head, HEAD_SECONDS),
+            (self._for_body, BODY_SECONDS),
+            (self._for_end, HEAD_SECONDS),
+            (self._spare, SPARE_SECONDS),
+        ):
+            while self._close_one(table, seconds):
+                pass
+        for connection in [one for one, since in self._held.items() if self._loop.time() - since >= RETRY_SECONDS]:
+            connection.release()
 
     # Limits
 
