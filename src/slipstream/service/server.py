@@ -100,7 +100,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._server.wait_for_head(self)
+        self._server.take(self, self._spare)
 
     def data_received(self, data: bytes) -> None:
         if self._state is _State.LAST:
@@ -208,7 +208,8 @@ class _Connection(asyncio.Protocol):
         self._request = None
         keeps = request.keep_alive and self._skipped <= MOST_SKIPPED_BYTES
         if not keeps or self._spare or self._ended or self._server.stopping:
-            self._end(response)
+            all_read = not (self._skipped or self._received or "transfer-encoding" in request.headers)
+            self._end(response, at_once=all_read)
             return
         self._transport.write(encode(response, True))
         self._state = _State.HEAD
@@ -347,7 +348,9 @@ class Server:
             self._admit(accepted)
 
     def _admit(self, accepted: socket.socket) -> None:
-        spare = self._open >= self.limits.connections and not self._close_one(self._for_head, SPARE_SECONDS)
+        spare = self._open >= self.limits.connections and not (
+            self._close_one(self._for_end, SPARE_SECONDS) or self._close_one(self._for_head, SPARE_SECONDS)
+        )
         if spare and len(self._spare) >= self.limits.spare:
             self._close_one(self._spare, 0.0)
         if self._open >= self.limits.connections + 2 * self.limits.spare:
@@ -359,15 +362,13 @@ class Server:
         opening.add_done_callback(self._opening.discard)
 
     async def _begin(self, accepted: socket.socket, spare: bool) -> None:
-        connection = _Connection(self, spare)
-        self._all.add(connection)
-        if spare:
-            self._spare[connection] = self._loop.time()
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted)
-        except OSError:
+            await self._loop.connect_accepted_socket(lambda: _Connection(self, spare), accepted)
+        except BaseException as error:
             accepted.close()
-            self.forget(connection)
+            self._open -= 1
+            if not isinstance(error, OSError):
+                raise
 
     def _close_one(self, table: _Table, seconds: float) -> bool:
         """Close the connection that stands longest in a table, if that is for so long; return whether there is one."""
@@ -403,11 +404,17 @@ class Server:
 
         self._loop.call_later(SWEEP_SECONDS, again)
 
+    def take(self, connection: _Connection, spare: bool) -> None:
+        """Note that a connection can be read; `spare` if it is one beyond the limit."""
+        self._all.add(connection)
+        if spare:
+            self._spare[connection] = self._loop.time()
+        self.wait_for_head(connection)
+
     def forget(self, connection: _Connection) -> None:
         """Note that a connection is gone."""
-        if connection in self._all:
-            self._all.discard(connection)
-            self._open -= 1
+        self._all.discard(connection)
+        self._open -= 1
         self._leave(connection)
         self._spare.pop(connection, None)
 
