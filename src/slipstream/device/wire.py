@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -99,7 +100,7 @@ def _in_folder(folder: str | None) -> int:
         return os.dup(file.fileno())
 
 
-_PLACES = {
+_PLACES: dict[str, Callable[[], int]] = {
     "memory": _in_memory,
     "/dev/shm": lambda: _in_folder("/dev/shm"),
     "the folder for temporary files": lambda: _in_folder(None),
