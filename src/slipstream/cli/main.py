@@ -116,6 +116,9 @@ def main() -> None:
             # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
             sys.stderr.close()
             sys.exit(0)
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            errors.print(f"error: {unwritable(error)}: expected a higher limit (`ulimit -n`)", soft_wrap=True)
+            sys.exit(BAD_INPUT)
         if error.errno not in REFUSALS:
             raise
         _tell_unwritable(error)
