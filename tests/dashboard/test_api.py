@@ -420,6 +420,32 @@ def test_a_token_opens_the_door_and_leaves_the_address(runs):
         assert client.ask("/api/runs", headers={"Authorization": "Bearer open sesame"})[0] == 200
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t\n"])
+def test_a_blank_token_is_none(runs, blank):
+    with serving(create_app(runs, token=blank)) as client:
+        assert client.ask("/api/runs")[0] == 200
+        for headers in ({}, {"Authorization": f"Bearer {blank.strip()}"}, {"Cookie": "slipstream-token="}):
+            assert client.ask("/api/runs", headers={"Host": "my-machine:1", **headers})[0] == 403
+        assert client.ask("/api/runs?token=", headers={"Host": "my-machine:1"})[0] == 403
+
+
+@pytest.mark.parametrize("token", ["Schlüssel", "鍵 & #1;", "caf\udce9", "\x1b[2J"])
+def test_a_token_may_have_any_characters(runs, token):
+    raw = token.encode("utf-8", "surrogateescape")
+    with serving(create_app(runs, token=token)) as client:
+        for wrong in (b"Schluessel", b"\xff\xfe", "Schlüsse".encode()):
+            assert client.ask("/api/runs", headers={"Authorization": b"Bearer " + wrong})[0] == 401
+            assert client.ask("/api/runs", headers={"Cookie": b"slipstream-token=" + wrong})[0] == 401
+        if "\x1b" not in token:  # which no header holds
+            assert client.ask("/api/runs", headers={"Authorization": b"Bearer " + raw})[0] == 200
+        if "\udce9" in token:
+            return  # bytes that are not UTF-8 do not survive in an address
+        status, headers, _ = client.ask("/", token=token)
+        assert status == 303
+        cookie = headers["Set-Cookie"].split(";")[0]
+        assert client.ask("/api/runs", headers={"Cookie": cookie})[0] == 200
+
+
 @pytest.mark.parametrize(
     "question", [{"from": "x", "to": 1}, {"from": 0}, {"from": "nan", "to": 1}, {"from": 0, "to": 1, "columns": 0}]
 )

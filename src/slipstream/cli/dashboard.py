@@ -36,6 +36,7 @@ def dashboard(
 
         from slipstream.dashboard.app import create_app
         from slipstream.dashboard.pages import use_huge_pages
+        from slipstream.dashboard.security import quoted_token
     except ImportError as error:
         raise InputError(f"the dashboard needs {error.name}: run `pip install 'slipstream[dashboard]'`") from None
 
@@ -43,7 +44,7 @@ def dashboard(
     app = create_app(runs, token)
     use_huge_pages(False)
     listening = listen(host, port)
-    url = url_of(host, listening) + (f"?token={token}" if token else "")
+    url = url_of(host, listening) + (f"?token={quoted_token(token)}" if token else "")
     if as_json:
         print_json({"url": url, "folder": str(runs), "token": token})
     else:
