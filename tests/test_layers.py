@@ -13,13 +13,13 @@ from slipstream.core.jit import kernel_sources
 
 PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
-    ("errors",),
+    ("errors", "core.interrupts"),
+    ("core.atomic", "core.confined"),
     (
         "core.parts",
         "core.bracket",
         "core.cast",
         "core.charts",
-        "core.confined",
         "core.features",
         "core.built",
         "core.timeline",

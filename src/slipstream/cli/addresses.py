@@ -25,7 +25,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def token_for(host: str, token: str | None) -> str | None:
-    """Return the token that visitors need: none for those of this machine, unless one was given; a blank one is none."""
+    """Return the token that visitors need: none for those of this machine, unless one was given that is not blank."""
     from slipstream.dashboard.security import LOOPBACK, stated_token
 
     stated = stated_token(token)

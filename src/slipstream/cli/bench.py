@@ -23,6 +23,7 @@ from slipstream.cli.common import (
     progress_bar,
     tell_written,
     writable,
+    write_picture,
     write_text,
 )
 
@@ -142,7 +143,7 @@ def suite(
     if picture is not None:
         from slipstream.report.suite_picture import paint_suite
 
-        paint_suite(found, _baselines(list(found["families"]))).save(picture, optimize=True)
+        write_picture(picture, paint_suite(found, _baselines(list(found["families"]))))
     if as_json:
         print_json(found)
     else:

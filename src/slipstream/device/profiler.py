@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import replace_file
 from slipstream.device.cpu import cores_for
 from slipstream.device.noise import noise_of, others_share, yardstick
 from slipstream.device.streams import Order, Streams, now
 from slipstream.device.workload import Workload
 from slipstream.edge.measured import MeasuredProfile, MeasuredVariant
 from slipstream.errors import DeviceError
-from slipstream.policies.learned import replace_file
 
 Progress = Callable[[int, int], None]
 

@@ -21,6 +21,7 @@ from urllib.parse import quote
 import numpy as np
 from scipy.special import stdtrit
 
+from slipstream.core.atomic import replace_file
 from slipstream.core.family import family_of
 from slipstream.errors import InputError
 from slipstream.evaluation import compare, evaluate
@@ -29,7 +30,6 @@ from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import Report, train
 from slipstream.policies.base import Policy, find
-from slipstream.policies.learned import replace_file
 from slipstream.scale.farm import Farm, InProcess
 from slipstream.scenario import digest, load
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from slipstream.core.atomic import scratch_folder
 from slipstream.errors import LibraryError
 
 LARGEST_FILE_BYTES = 2**31
@@ -68,27 +68,24 @@ def put_in_place(files: Mapping[str, bytes], incoming: Path, home: Path) -> tupl
     place = home / sha256[:24]
     if place.exists() and fault(place, sha256) is None:
         return sha256, place
-    aside = Path(tempfile.mkdtemp(prefix="writing-", dir=incoming))
-    try:
-        for name, content in files.items():
-            with (aside / name).open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-    except BaseException as problem:
-        shutil.rmtree(aside, ignore_errors=True)
-        if isinstance(problem, OSError):
+    with scratch_folder(incoming) as aside:
+        try:
+            for name, content in files.items():
+                with (aside / name).open("xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+        except OSError as problem:
             problem.filename = str(home)
-        raise
-    sync_folder(aside)
-    if place.exists() and fault(place, sha256) is not None:
-        # The same content heals a folder that was damaged after it had been published.
-        place.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / place.name)
-    try:
-        aside.rename(place)
-    except OSError:
-        if fault(place, sha256) is not None:
             raise
-        shutil.rmtree(aside)  # another writer of the same content was faster
+        sync_folder(aside)
+        if place.exists() and fault(place, sha256) is not None:
+            # The same content heals a folder that was damaged after it had been published.
+            place.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / place.name)
+        try:
+            aside.rename(place)
+        except OSError:
+            if fault(place, sha256) is not None:
+                raise  # else another writer of the same content was faster
     sync_folder(home)
     return sha256, place

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import replace_file
+from slipstream.core.confined import ConfinementError, read_inside
 from slipstream.core.family import FAMILIES, Family
 from slipstream.errors import PolicyError
 from slipstream.policies.compiled import CompiledPolicy
@@ -23,23 +23,7 @@ from slipstream.policies.operations import NODES, Operation, parse_operations, r
 
 CARD = "policy.json"
 FORMAT = 1
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, also if the machine stops in the middle."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException as problem:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if isinstance(problem, OSError):
-            problem.filename = str(path)  # a disk that fills up does not say for whom
-        raise
+LARGEST_CARD_BYTES, LARGEST_TENSORS_BYTES = 2**26, 2**31
 
 
 def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -50,7 +34,7 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> 
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"{stem}-{sha256[:12]}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
-    replace_file(folder / name, content)
+    replace_file(folder / name, content, inside=folder)
     return {"file": name, "sha256": sha256}
 
 
@@ -65,7 +49,9 @@ def load_tensors(folder: Path, entry: Any, place: str) -> dict[str, np.ndarray]:
     if Path(name).name != name:
         raise PolicyError(f"{place}.file: '{name}' lies elsewhere: expected the name of a file in the same folder")
     try:
-        content = (folder / name).read_bytes()
+        content = read_inside(folder, name, LARGEST_TENSORS_BYTES)
+    except ConfinementError as error:
+        raise PolicyError(str(error)) from None
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise PolicyError(f"{folder / name}: cannot be read ({reason}): expected the weights of the policy") from None
@@ -87,14 +73,16 @@ def remove_others(folder: Path, stem: str, keep: str) -> None:
 
 def write_card(folder: Path, card_name: str, stem: str, card: Mapping[str, Any], key: str) -> None:
     """Point a card to tensors that are there already, then remove those it pointed to before."""
-    replace_file(folder / card_name, (json.dumps(card, indent=2) + "\n").encode())
+    replace_file(folder / card_name, (json.dumps(card, indent=2) + "\n").encode(), inside=folder)
     remove_others(folder, stem, card[key]["file"])
 
 
 def read_card(path: Path) -> dict[str, Any]:
     """Return the content of a card, or say in one line why it is none."""
     try:
-        card = json.loads(path.read_text())
+        card = json.loads(read_inside(path.parent, path.name, LARGEST_CARD_BYTES))
+    except ConfinementError as error:
+        raise PolicyError(str(error)) from None
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise PolicyError(f"{path}: cannot be read ({reason}): expected the folder of a trained policy") from None

@@ -11,7 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slipstream.policies.learned import replace_file
+from slipstream.core.atomic import replace_file
 from slipstream.report.figures import Figure
 from slipstream.report.page import cells, document, table_of
 from slipstream.report.tables import figure
