@@ -73,10 +73,11 @@ def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str
 
 def writable(path: Path) -> Path:
     """Return the path if a file can be created or replaced there, else end with one line."""
-    from slipstream.core.atomic import regular_target
+    from slipstream.core.atomic import folder_of, regular_target
     from slipstream.errors import InputError
 
-    folder = regular_target(path).parent
+    regular_target(path)
+    folder = folder_of(path)
     if not folder.is_dir():
         raise InputError(f"{path}: the folder {folder} does not exist: expected a writable place")
     return path

@@ -140,13 +140,14 @@ def _strike(number: int, frame: FrameType | None) -> None:
 
 
 def _repeating(report: Any) -> Any:
-    """Return a hook that repeats strikes which could not be passed on, and leaves all else to `report`."""
+    """Return a hook that repeats strikes which could not be passed on, and leaves to `report` what is none's fault."""
 
     def hook(about: Any) -> None:
         number = _state.struck
-        if number is None or not issubclass(about.exc_type, KeyboardInterrupt):
+        if number is None:
             report(about)
-            return
+        if number is None or not issubclass(about.exc_type, KeyboardInterrupt):
+            return  # what an object that is half made says in the end is no news after a strike
 
         def again() -> None:
             if not _state.heeded:
