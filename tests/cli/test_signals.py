@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from slipstream.core.eventlog import read
+from slipstream.scenario import dump, load
 from tests.device.conftest import scenario_of, task
 
 COMMAND = Path(sys.executable).with_name("slipstream")
@@ -93,6 +94,22 @@ def strike_at_moments(name, folder, count, seed):
 @pytest.mark.parametrize("name", ["run", "generate", "report"])
 def test_a_signal_leaves_nothing_half_written(name, folder):
     strike_at_moments(name, folder, 3, seed=7)
+
+
+@pytest.mark.parametrize("kind", SIGNALS)
+def test_a_signal_while_a_log_grows_leaves_none(folder, kind):
+    long = json.loads(dump(load("edge/heavy")))
+    long["horizon_ms"] *= 1000
+    (folder / "long.json").write_text(json.dumps(long))
+    before = sorted(folder.iterdir())
+    words = [COMMAND, "run", "long.json", "--policy", "edf", "--log", "out.parquet"]
+    process = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
+    while sorted(folder.iterdir()) == before and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(kind)
+    _, told = process.communicate(timeout=600)
+    assert (process.returncode, told) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n")
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.slow
