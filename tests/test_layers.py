@@ -19,6 +19,7 @@ LAYERS = [
         "core.bracket",
         "core.cast",
         "core.charts",
+        "core.confined",
         "core.features",
         "core.built",
         "core.timeline",
