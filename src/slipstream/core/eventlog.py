@@ -120,6 +120,10 @@ class LogWriter:
 EXPECTED = "an event log written by slipstream"
 
 
+class OtherTableError(TraceError):
+    """A Parquet file has other columns than an event log."""
+
+
 def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the rows of a recorded log and what it says about itself."""
     file = _open(path)
@@ -177,7 +181,7 @@ def _open_footer(path: Path) -> pq.ParquetFile:
     for name in COLUMNS:
         if schema.names.count(name) != 1:
             what = "is missing" if name not in schema.names else f"appears {schema.names.count(name)} times"
-            raise TraceError(f"{path}: column '{name}' {what}: expected an event log with {', '.join(COLUMNS)}")
+            raise OtherTableError(f"{path}: column '{name}' {what}: expected an event log with {', '.join(COLUMNS)}")
         found, expected = schema.field(name).type, pa.from_numpy_dtype(EVENT[name])
         if found != expected:
             raise TraceError(f"{path}: column '{name}' holds {found}: expected {expected}")
