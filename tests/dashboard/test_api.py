@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +24,7 @@ from slipstream.dashboard.replay import Recording
 from slipstream.dashboard.trial import problems_of
 from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import find
+from slipstream.policies.learned import shipped
 from slipstream.scenario import builtin_names, dump, load
 from tests.dashboard.conftest import HISTORY, serving
 from tests.report.test_report import record
@@ -453,3 +456,94 @@ def test_misspelt_questions_get_a_sentence(client, question):
     status, _, found = client.ask("/api/window", run="fit.parquet", **question)
     assert status == 422
     assert set(found) == {"error"}
+
+
+# Damaged files
+
+
+def damage(folder, whole):
+    """Write files into a folder that only look like runs; return the reason for each."""
+    (folder / "trained").mkdir()
+    (folder / "trained" / "run.json").write_text("[1]")
+    (folder / "odd").mkdir()
+    (folder / "odd" / "run.json").write_text('{"scenario": "edge/tiny", "settings": {"seed": [7]}}')
+    comparison = json.loads((whole / "all.json").read_text())
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "infinite.json").write_text(json.dumps({**comparison, "seed": float("inf")}))
+    (folder / "words.json").write_text(json.dumps({**comparison, "policies": [{"policy": "\ud800"}]}))
+    (folder / "none.json").write_text(json.dumps({**comparison, "policies": [{"policy": "a", "metrics": {"m": 1}}]}))
+    (folder / "torn.parquet").write_bytes((whole / "fit.parquet").read_bytes()[:-9])
+    os.mkfifo(folder / "pipe.json")
+    os.mkfifo(folder / "pipe.live.jsonl")
+    os.mkfifo(folder / "pipe.parquet")
+    (folder / "clear\x1b[2J.html").write_text("<!doctype html>")
+    (folder / os.fsdecode(b"raw\xff.html")).write_text("<!doctype html>")
+    _, about = read(whole / "fit.parquet")
+    for name, change in (
+        ("seed", {"seed": -1}), ("policy", {"policy": ["edf"]}), ("namespace", {"namespace": "x"}),
+        ("scenario", {"scenario": "{"}), ("family", {"scenario": '{"family": ["edge"]}'}), ("huge", {"seed": 2**80}),
+    ):  # fmt: skip
+        LogWriter(folder / f"{name}.parquet", {**about, **change}).close()
+    return {
+        "trained": "trained/run.json: expected a JSON object, got a list",
+        "odd": "odd/run.json: settings.seed: got a list: expected a whole number",
+        "deep.json": "deep.json: is nested too deeply: expected at most 64 levels",
+        "infinite.json": "infinite.json: seed: expected a finite number (below 1.8e308 in size), got Infinity",
+        "words.json": "words.json: policies[0].policy: expected valid Unicode, got '\\ud800'",
+        "none.json": "none.json: policies[0].metrics.m: expected a JSON object, got 1",
+        "torn.parquet": "torn.parquet: not a Parquet file: expected an event log written by slipstream",
+        "pipe.json": "pipe.json: is not a regular file: expected a run",
+        "pipe.live.jsonl": "pipe.live.jsonl: is not a regular file: expected a run",
+        "pipe.parquet": "pipe.parquet: is not a regular file: expected a run",
+        "clear\\x1b[2J.html": "its name is not printable",
+        "raw\\udcff.html": "its name is not printable",
+        "seed.parquet": "seed.parquet: seed: expected a whole number, got -1",
+        "huge.parquet": "huge.parquet: seed: expected a whole number, got 12",
+        "policy.parquet": "policy.parquet: policy: expected a text, got a list",
+        "namespace.parquet": "namespace.parquet: namespace: expected one of train, eval, test, got 'x'",
+        "scenario.parquet": "scenario.parquet: its scenario: is not JSON",
+        "family.parquet": "family.parquet: its scenario: family is a list: expected one of edge",
+    }
+
+
+def test_a_file_that_cannot_be_read_is_listed_with_its_reason_and_the_others_as_ever(runs, tmp_path):
+    reasons = damage(tmp_path, runs)
+    shutil.copy(runs / "fit.parquet", tmp_path / "fit.parquet")
+    (tmp_path / "list.json").write_text("[1]")  # another file, which nobody asked for
+    with serving(create_app(tmp_path)) as client:
+        listed = {run["name"]: run for run in client.get("/api/runs")["runs"]}
+        assert listed.keys() == {*reasons, "fit.parquet"}
+        for name, reason in reasons.items():
+            assert listed[name]["kind"] == "unreadable"
+            assert reason in listed[name]["error"]
+            assert listed[name]["error"].isprintable()
+            assert str(tmp_path) not in listed[name]["error"]
+        assert listed["fit.parquet"]["kind"] == "run"
+        for name in reasons:
+            for question, parameter in (("/api/replay", "run"), ("/api/compare", "run"), ("/api/live", "name")):
+                status, _, found = client.ask(question, **{parameter: name})
+                assert status in (400, 404), (question, name, found)
+                assert found["error"].isprintable()
+
+
+def test_a_training_that_is_repaired_is_listed_as_one(tmp_path):
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "history.jsonl").write_text("")
+    (tmp_path / "trained" / "run.json").write_text("[1]")
+    with serving(create_app(tmp_path)) as client:
+        assert [run["kind"] for run in client.get("/api/runs")["runs"]] == ["unreadable"]
+        (tmp_path / "trained" / "run.json").write_text('{"scenario": "edge/heavy", "settings": {}}')
+        assert [run["kind"] for run in client.get("/api/runs")["runs"]] == ["training"]
+
+
+def test_a_log_cannot_make_the_page_open_a_folder_elsewhere(runs, tmp_path):
+    (tmp_path / "runs").mkdir()
+    shutil.copytree(shipped("edge")["learned-heavy"], tmp_path / "elsewhere")
+    events, about = read(runs / "fit.parquet")
+    writer = LogWriter(tmp_path / "runs" / "a.parquet", {**about, "policy": str(tmp_path / "elsewhere")})
+    writer.write(events)
+    writer.close()
+    with serving(create_app(tmp_path / "runs")) as client:
+        status, _, found = client.ask("/api/decision", run="a.parquet", at=0)
+        assert status == 400
+        assert "is not among the runs" in found["error"]

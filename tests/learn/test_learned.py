@@ -88,7 +88,7 @@ def test_columns_that_differ_are_named(folder):
         ({"operations": [{"kind": "exec", "source": "rows", "target": "x"}]}, "not among those that can be compiled"),
         ({"weights": {}}, "expected an object with 'file' and 'sha256'"),
         ({"weights": {"file": "../../x", "sha256": "0"}}, "lies elsewhere"),
-        ({"weights": {"file": "x.safetensors", "sha256": "0"}}, r"cannot be read \(no such file"),
+        ({"weights": {"file": "x.safetensors", "sha256": "0"}}, "no such file: expected the weights"),
     ],
 )
 def test_a_damaged_card_is_refused_with_a_sentence(folder, changes, message):
@@ -103,7 +103,7 @@ def test_damaged_weights_are_refused(folder):
     with pytest.raises(PolicyError, match="is not the file that"):
         load_policy(folder)
     (folder / "policy.json").write_text("{")
-    with pytest.raises(PolicyError, match="expected JSON"):
+    with pytest.raises(PolicyError, match="is not JSON at line 1"):
         load_policy(folder)
 
 

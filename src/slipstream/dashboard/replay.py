@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.core.family import Family, family_of
+from slipstream.core.inputs import unreadable
 from slipstream.core.timeline import FATES, ON_TIME, OPEN, Timeline
 from slipstream.errors import LawError, TraceError
 from slipstream.report.figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
@@ -228,7 +229,10 @@ class Recordings:
 
     def open(self, path: Path) -> Recording:
         """Return a recording; a file that changed is read again."""
-        key = (path, path.stat().st_mtime_ns)
+        try:
+            key = (path, path.stat().st_mtime_ns)
+        except OSError as error:
+            raise TraceError(f"{path.name}: {unreadable(error)}: expected an event log") from None
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = Recording(path)

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.core.atomic import cannot_write, open_growing, remove_unfinished_in, replace_file
-from slipstream.core.confined import read_inside, refuse_links_out
+from slipstream.core.confined import refuse_links_out
+from slipstream.core.inputs import as_object, read_object, show
 from slipstream.errors import InputError
+from slipstream.learn.files import EXPECTED, HISTORY, RUN, read_about, read_history
 from slipstream.learn.trainer import Trainer
-from slipstream.policies.learned import load_tensors, read_card, save_policy, save_tensors, write_card
+from slipstream.policies.learned import load_tensors, save_policy, save_tensors, write_card
 
-RUN, HISTORY, STATE = "run.json", "history.jsonl", "state.json"
+STATE = "state.json"
 ENTRIES = (RUN, HISTORY, "best", "last", "state", "tensorboard")
-LARGEST_HISTORY_BYTES = 2**28
 
 
 class RunFolder:
@@ -64,7 +65,9 @@ class RunFolder:
         """Return what was asked for."""
         if not self.exists:
             raise InputError(f"{self.folder}: holds no training: expected a folder made by `slipstream train --out`")
-        return read_card(self.folder / RUN)
+        return read_about(
+            self.folder, ("scenario", "scenario_digest", "command", "version"), ("settings", "scenario_file")
+        )
 
     def save_policy(self, which: str, trainer: Trainer, about: dict[str, Any]) -> None:
         """Write the network as it is now, as `best` or `last`."""
@@ -87,11 +90,16 @@ class RunFolder:
         if not (folder / STATE).exists():
             self._forget_after(0)
             return {}
-        card = read_card(folder / STATE)
-        arrays = load_tensors(folder, card["arrays"], f"{folder / STATE}: arrays")
-        trainer.restore(arrays, card["numbers"])
+        card = read_object(folder / STATE, EXPECTED, folder=self.folder)
+        notes = _checked_notes(card.get("notes"), f"{folder / STATE}: notes")
+        arrays = load_tensors(folder, card.get("arrays"), f"{folder / STATE}: arrays")
+        try:
+            trainer.restore(arrays, as_object(card.get("numbers"), f"{folder / STATE}: numbers"))
+        except (LookupError, ValueError, TypeError, OverflowError, RuntimeError, AttributeError) as error:
+            # What torch says of tensors that do not fit takes many lines.
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{folder / STATE}: does not fit this training ({reason}): expected {EXPECTED}") from error
         self._forget_after(trainer.update_number)
-        notes: dict[str, Any] = card["notes"]
         return notes
 
     def append(self, line: dict[str, Any]) -> None:
@@ -101,19 +109,23 @@ class RunFolder:
 
     def history(self) -> list[dict[str, Any]]:
         """Return all evaluations; a last line that was cut off does not count."""
-        found = []
-        try:
-            content = read_inside(self.folder, HISTORY, LARGEST_HISTORY_BYTES).decode("utf-8", "replace")
-        except FileNotFoundError:
-            content = ""
-        for text in content.splitlines():
-            try:
-                found.append(json.loads(text))
-            except ValueError:
-                break
-        return found
+        return read_history(self.folder) if (self.folder / HISTORY).exists() else []
 
     def _forget_after(self, update: int) -> None:
         """Drop evaluations that the state to go on from does not know of."""
         lines = [json.dumps(line) + "\n" for line in self.history() if line["update"] <= update]
         replace_file(self.folder / HISTORY, "".join(lines).encode(), inside=self.folder)
+
+
+def _checked_notes(notes: Any, label: str) -> dict[str, Any]:
+    """Return the notes made with a state: the best reward, none before the first evaluation; seconds; whether planned.
+
+    Raises:
+        InputError: One line: the first that is something else.
+    """
+    found = as_object(notes, label)
+    for key, kinds in {"best": (int, float, type(None)), "seconds": (int, float), "planned": (bool,)}.items():
+        if key in found and type(found[key]) not in kinds:
+            expected = "true or false" if kinds == (bool,) else "a number"
+            raise InputError(f"{label}.{key}: expected {expected}, got {show(found[key])}")
+    return found

@@ -23,8 +23,10 @@ from scipy.special import stdtrit
 
 from slipstream.core.atomic import replace_file
 from slipstream.core.family import family_of
+from slipstream.core.inputs import read_object
 from slipstream.errors import InputError
 from slipstream.evaluation import compare, evaluate
+from slipstream.learn.files import EXPECTED
 from slipstream.learn.knobs import Knob, choose_knobs, told
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
@@ -230,12 +232,14 @@ class Study:
         if not run.exists:
             return None
         about = run.about()
-        same = TrainSettings.from_dict(about["settings"]) == training.settings
+        same = TrainSettings.from_dict(about["settings"], f"{folder}: settings") == training.settings
         if not same or about["scenario_digest"] != digest(self.scenario):
             raise InputError(f"{folder}: was trained on another scenario or with other settings: expected the same")
         if not (folder / SCORE).exists():
             return None
-        score: dict[str, Any] = json.loads((folder / SCORE).read_text())
+        score = read_object(folder / SCORE, EXPECTED, folder=folder)
+        if any(type(score.get(key)) not in (int, float) for key in ("reward", "episodes")):
+            raise InputError(f"{folder / SCORE}: reward and episodes: expected numbers")
         return score if score["episodes"] == self.episodes else None
 
     def train(

@@ -13,16 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slipstream.core.atomic import scratch_folder
+from slipstream.core.inputs import LARGEST_FILE_BYTES, read_bytes, unreadable
 from slipstream.errors import LibraryError
-
-LARGEST_FILE_BYTES = 2**31
 
 
 def content_hash(files: Mapping[str, bytes]) -> str:
     """Return the hash of files and their names."""
     whole = hashlib.sha256()
     for name in sorted(files):
-        whole.update(f"{name}\0{hashlib.sha256(files[name]).hexdigest()}\n".encode())
+        whole.update(os.fsencode(name) + f"\0{hashlib.sha256(files[name]).hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
@@ -33,10 +32,10 @@ def read_files(folder: Path) -> dict[str, bytes]:
         for path in paths:
             if not path.is_file() or path.is_symlink() or path.stat().st_size > LARGEST_FILE_BYTES:
                 raise LibraryError(f"{path}: expected a plain file of at most {LARGEST_FILE_BYTES >> 20} MB")
-        return {path.name: path.read_bytes() for path in paths}
     except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise LibraryError(f"{error.filename or folder}: cannot be read ({reason}): expected a policy") from None
+        raise LibraryError(f"{error.filename or folder}: {unreadable(error)}: expected a policy") from None
+    expected = f"a plain file of at most {LARGEST_FILE_BYTES >> 20} MB"
+    return {path.name: read_bytes(path, expected, LibraryError, LARGEST_FILE_BYTES, folder=folder) for path in paths}
 
 
 def fault(folder: Path, expected: str) -> str | None:
@@ -68,6 +67,8 @@ def put_in_place(files: Mapping[str, bytes], incoming: Path, home: Path) -> tupl
     place = home / sha256[:24]
     if place.exists() and fault(place, sha256) is None:
         return sha256, place
+    for folder in (incoming, home):  # a copy of a library may have lost what was empty
+        folder.mkdir(parents=True, exist_ok=True)
     with scratch_folder(incoming) as aside:
         try:
             for name, content in files.items():

@@ -34,6 +34,9 @@ KINDS = {
 }
 """The closed list, by the names that files use."""
 
+MOST_OPERATIONS = 1000
+"""Of a network in a file; ours have about thirty."""
+
 IN_PLACE = (ADD, RELU, TANH, SWITCH)
 """Operations that change a register which is there already; the others write a new one."""
 
@@ -155,6 +158,8 @@ def parse_operations(data: Any, place: str) -> tuple[Operation, ...]:
     """Return the operations of a file, or say what is wrong with them."""
     if not isinstance(data, list):
         raise PolicyError(f"{place}: expected a list of operations, got {type(data).__name__}")
+    if len(data) > MOST_OPERATIONS:
+        raise PolicyError(f"{place}: {len(data):,} operations: expected at most {MOST_OPERATIONS:,}")
     operations = []
     for index, item in enumerate(data):
         if not isinstance(item, dict) or not all(isinstance(value, str) for value in item.values()):

@@ -21,6 +21,9 @@ def models_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Return a row per model."""
     table = figure_table(None, ("model", "in use", "own workloads"), ("versions", "regret", "generality"))
     for row in rows:
+        if "error" in row:
+            table.add_row(row["model"], "unreadable", row["error"], "", "", "")
+            continue
         own = ", ".join(row["scenarios"]) + (f" (+{len(row['held_out'])} held out)" if row["held_out"] else "")
         figures = (str(row["versions"]), share(row["regret"]), share(row["generality"], signed=True))
         table.add_row(row["model"], row["in_use"] or "none", own, *figures)

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from slipstream.core.inputs import read_bytes
 from slipstream.core.parts import Name, NonNegativeMs, NonNegativeSeconds, Part, PositiveMs, PositiveSeconds
+from slipstream.errors import TraceError
 
 MOST_MODELS = 100_000
 MOST_ACCELERATORS = 10_000
@@ -312,7 +314,7 @@ class ServingScenario(Part):
         for model in data["models"]:
             arrivals = model["arrivals"]
             if arrivals is not None and arrivals.get("path") is not None:
-                content = (self._folder / arrivals["path"]).read_bytes()
+                content = read_bytes(self._folder / arrivals["path"], "a trace of requests", TraceError)
                 arrivals["path"] = hashlib.sha256(content).hexdigest()
         return data
 

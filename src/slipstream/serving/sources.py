@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slipstream.core.inputs import read_text
 from slipstream.core.tables import read_table, table_error
+from slipstream.errors import TraceError
 
 KINDS = {
     "CPU": "onnxruntime_cpu",
@@ -46,7 +48,7 @@ def read_profile(path: Path, batch_sizes: tuple[int, ...] = BATCH_SIZES) -> dict
 def read_variants(path: Path) -> dict[str, float]:
     """Return the accuracy of every variant that a list allows."""
     variants = {}
-    for row, line in enumerate(path.read_text().splitlines(), 1):
+    for row, line in enumerate(read_text(path, "a list of variants", TraceError).splitlines(), 1):
         if line.strip():
             name, _, accuracy = line.partition(",")
             try:
@@ -58,7 +60,7 @@ def read_variants(path: Path) -> dict[str, float]:
 
 def read_allocation(path: Path) -> list[dict[str, Any]]:
     """Return what an allocation file hosts, as a scenario's `initial`."""
-    found = re.search(r"required_predictors:\s*\{([^}]*)\}", path.read_text())
+    found = re.search(r"required_predictors:\s*\{([^}]*)\}", read_text(path, "an allocation", TraceError))
     entries = ENTRY.findall(found[1]) if found else []
     if found is None or ENTRY.sub("", found[1]).strip():
         raise table_error(path, "expected 'required_predictors:' and a dictionary like {('variant', 'KIND'): 2}")
