@@ -237,6 +237,7 @@ def leaderboard(
 
     Example: slipstream bench leaderboard submissions --out leaderboard.html
     """
+    from slipstream.core.confined import resolve_inside
     from slipstream.errors import InputError
     from slipstream.report.leaderboard import leaderboard_page, ranking
     from slipstream.suite.catalogue import load_suite
@@ -251,6 +252,7 @@ def leaderboard(
     for file in files:
         if (file.parent / "policy.json").is_file():
             continue  # the folder of a trained policy
+        resolve_inside(folder, file.relative_to(folder))
         data = read_submission(file)
         if data["suite"]["digest"] != whole.digest:
             raise InputError(f"{file}: suite.digest: {data['suite']['digest']}: expected {whole.digest}")

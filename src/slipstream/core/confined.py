@@ -48,7 +48,9 @@ def refuse_links_out(folder: Path, names: Iterable[str]) -> None:
                 resolve_inside(folder, name)
             except OSError as error:
                 reason = (error.strerror or "unknown reason").lower()
-                raise ConfinementError(f"{folder / name}: is a link that leads nowhere ({reason})") from None
+                raise ConfinementError(
+                    f"{folder / name}: is a link that leads nowhere ({reason}): expected a file in {folder}"
+                ) from None
 
 
 def open_inside(folder: Path, name: str | Path, largest: int | None = None) -> BinaryIO:

@@ -158,7 +158,9 @@ def _add_runs(app: FastAPI, board: Board) -> None:
             raise UnknownRunError(f"{name!r}: is a {entry.kind}: expected a training, or a run on a device")
         path = board.folder.path(name)
         source = path / HISTORY if entry.kind == "training" else path
-        return StreamingResponse(follow(source, request.is_disconnected), media_type="text/event-stream")
+        return StreamingResponse(
+            follow(source, board.folder.root, request.is_disconnected), media_type="text/event-stream"
+        )
 
 
 def _add_replay(app: FastAPI, board: Board) -> None:

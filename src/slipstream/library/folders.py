@@ -40,6 +40,8 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 def fault(folder: Path, expected: str) -> str | None:
     """Return what is wrong with a folder that should have a certain content; None if nothing is."""
+    if folder.is_symlink():
+        return "is a link: expected a folder"
     if not folder.is_dir():
         return "is not there"
     try:
