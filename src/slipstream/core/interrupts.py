@@ -155,7 +155,7 @@ def _repeating(report: Any) -> Any:
             if hasattr(signal, "pthread_kill"):  # a signal of the system, which also ends a sleep
                 signal.pthread_kill(threading.main_thread().ident or 0, number)
             else:
-                _thread.interrupt_main(number)
+                _thread.interrupt_main(signal.Signals(number))
 
         timer = threading.Timer(AGAIN_S, again)
         timer.daemon = True
