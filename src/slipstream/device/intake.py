@@ -123,9 +123,8 @@ class Intake:
         Raises:
             FullError: All places are taken.
         """
-        assert self._streams is not None
         with self._lock:
-            if not self._open:
+            if not self._open or self._streams is None:
                 raise DeviceError("the device takes no more work: it is not running")
             if not self._free[task]:
                 raise FullError(f"all {self._places[task]} places for inputs of this task are taken: try again later")
