@@ -13,14 +13,14 @@ from slipstream.core.jit import kernel_sources
 
 PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
-    ("errors",),
+    ("errors", "core.interrupts"),
+    ("core.atomic", "core.confined"),
     (
         "core.parts",
         "core.arrays",
         "core.bracket",
         "core.cast",
         "core.charts",
-        "core.confined",
         "core.features",
         "core.inputs",
         "core.built",

@@ -24,7 +24,7 @@ from slipstream.core.inputs import (
     read_object,
     show,
 )
-from slipstream.errors import InputError, ScenarioError
+from slipstream.errors import InputError, ScenarioError, one_line
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -193,7 +193,8 @@ def problems(data: Any) -> list[tuple[str, str]]:
         _check(data, "scenario", Path.cwd())
     except ScenarioError as error:
         if isinstance(error.__context__, ValidationError):
-            return [_word(one, data) for one in error.__context__.errors(include_url=False)]
+            found = [_word(one, data) for one in error.__context__.errors(include_url=False)]
+            return [(one_line(place), one_line(text)) for place, text in found]
         line = str(error).removeprefix("scenario: ")
         place, separator, text = line.partition(": ")
         return [(place, text)] if separator and " " not in place else [("", line)]

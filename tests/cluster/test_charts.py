@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from slipstream.cli.main import app
+from slipstream.cli.application import app
 from slipstream.cluster.charts import charts, max_min
 from slipstream.cluster.metrics import metrics
 from slipstream.core.charts import Chart, envelope

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
@@ -20,6 +21,7 @@ from slipstream.core.simulator import Simulator
 from slipstream.core.timeline import ON_TIME, OPEN
 from slipstream.dashboard.app import create_app
 from slipstream.dashboard.jobs import Jobs
+from slipstream.dashboard.live import follow
 from slipstream.dashboard.replay import Recording
 from slipstream.dashboard.trial import problems_of
 from slipstream.evaluation import bootstrap_interval
@@ -42,6 +44,7 @@ def test_the_list_holds_every_run_of_the_folder_and_nothing_else(client):
         "trained": "training",
         "camera.live.jsonl": "live",
         "validation.html": "page",
+        "way-out.parquet": "unreadable",
     }
     (run,) = [run for run in found["runs"] if run["name"] == "deep/edf.parquet"]
     assert (run["scenario"], run["policy"], run["seed"]) == ("edge/heavy", "edf", 7)
@@ -423,6 +426,32 @@ def test_a_token_opens_the_door_and_leaves_the_address(runs):
         assert client.ask("/api/runs", headers={"Authorization": "Bearer open sesame"})[0] == 200
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t\n"])
+def test_a_blank_token_is_none(runs, blank):
+    with serving(create_app(runs, token=blank)) as client:
+        assert client.ask("/api/runs")[0] == 200
+        for headers in ({}, {"Authorization": f"Bearer {blank.strip()}"}, {"Cookie": "slipstream-token="}):
+            assert client.ask("/api/runs", headers={"Host": "my-machine:1", **headers})[0] == 403
+        assert client.ask("/api/runs?token=", headers={"Host": "my-machine:1"})[0] == 403
+
+
+@pytest.mark.parametrize("token", ["Schlüssel", "鍵 & #1;", "caf\udce9", "\x1b[2J"])
+def test_a_token_may_have_any_characters(runs, token):
+    raw = token.encode("utf-8", "surrogateescape")
+    with serving(create_app(runs, token=token)) as client:
+        for wrong in (b"Schluessel", b"\xff\xfe", "Schlüsse".encode()):
+            assert client.ask("/api/runs", headers={"Authorization": b"Bearer " + wrong})[0] == 401
+            assert client.ask("/api/runs", headers={"Cookie": b"slipstream-token=" + wrong})[0] == 401
+        if "\x1b" not in token:  # which no header holds
+            assert client.ask("/api/runs", headers={"Authorization": b"Bearer " + raw})[0] == 200
+        if "\udce9" in token:
+            return  # bytes that are not UTF-8 do not survive in an address
+        status, headers, _ = client.ask("/", token=token)
+        assert status == 303
+        cookie = headers["Set-Cookie"].split(";")[0]
+        assert client.ask("/api/runs", headers={"Cookie": cookie})[0] == 200
+
+
 @pytest.mark.parametrize(
     "question", [{"from": "x", "to": 1}, {"from": 0}, {"from": "nan", "to": 1}, {"from": 0, "to": 1, "columns": 0}]
 )
@@ -498,6 +527,72 @@ def test_a_file_that_cannot_be_read_is_listed_with_its_reason_and_the_others_as_
                 status, _, found = client.ask(question, **{parameter: name})
                 assert status in (400, 404), (question, name, found)
                 assert found["error"].isprintable()
+
+
+@pytest.mark.parametrize("entry", ["run.json", "history.jsonl", "trained", "fit.parquet", "all.json", "page.html"])
+def test_a_link_that_leads_out_of_the_folder_is_listed_with_the_reason_and_never_read(runs, tmp_path, entry):
+    outside, home = tmp_path / "outside", tmp_path / "runs"
+    shutil.copytree(runs / "trained", outside / "trained")
+    for name in ("fit.parquet", "all.json"):
+        shutil.copy(runs / name, outside / name)
+    (outside / "page.html").write_text("<title>secret</title>")
+    home.mkdir()
+    shutil.copy(runs / "fit.parquet", home / "mine.parquet")
+    (home / "link-inside.parquet").symlink_to("mine.parquet")
+    if entry.endswith(("run.json", ".jsonl")):
+        shutil.copytree(runs / "trained", home / "mine")
+        (home / "mine" / entry).unlink()
+        (home / "mine" / entry).symlink_to(outside / "trained" / entry)
+        name = "mine"
+    else:
+        name = entry
+        (home / entry).symlink_to(outside / entry)
+    with serving(create_app(home)) as client:
+        listed = {run["name"]: run for run in client.get("/api/runs")["runs"]}
+        assert {one: run["kind"] for one, run in listed.items()} == {
+            name: "unreadable",
+            "mine.parquet": "run",
+            "link-inside.parquet": "run",
+        }
+        assert "leads out of the folder" in listed[name]["error"]
+        assert str(tmp_path) not in listed[name]["error"]
+        for question, parameter in (("replay", "run"), ("compare", "run"), ("live", "name"), ("page", "name")):
+            status, _, found = client.ask(f"/api/{question}" if question != "page" else "/page", **{parameter: name})
+            assert status in (400, 404), found
+
+
+def test_a_link_that_appears_later_is_not_followed(runs, tmp_path):
+    shutil.copytree(runs / "trained", tmp_path / "runs" / "mine")
+    history = tmp_path / "runs" / "mine" / "history.jsonl"
+    (tmp_path / "secret.jsonl").write_text('{"secret": 1}\n' * 10_000)
+
+    async def told():
+        found = []
+        looks = iter([False] * 3 + [True])
+
+        async def gone():
+            return next(looks)
+
+        async for event in follow(history, tmp_path / "runs", gone):
+            found.append(event)
+            history.unlink()
+            history.symlink_to(tmp_path / "secret.jsonl")
+        return found
+
+    (event,) = asyncio.run(told())
+    assert "heuristic_reward" in event
+
+
+def test_what_is_tried_stays_in_the_folder(runs, tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs" / "tried").symlink_to(tmp_path / "elsewhere")
+    with serving(create_app(tmp_path / "runs")) as client:
+        trial = {"text": dump(load("edge/tiny")), "policies": ["edf"]}
+        status, _, found = client.ask("/api/jobs", "POST", trial)
+        assert status == 400
+        assert "leads out of the folder" in found["error"]
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_training_that_is_repaired_is_listed_as_one(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import sys
@@ -71,13 +72,14 @@ def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str
 
 
 def writable(path: Path) -> Path:
-    """Return the path if a file can be created there, else end with one line."""
+    """Return the path if a file can be created or replaced there, else end with one line."""
+    from slipstream.core.atomic import folder_of, regular_target
     from slipstream.errors import InputError
 
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder: expected the name of a file to write")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist: expected a writable place")
+    regular_target(path)
+    folder = folder_of(path)
+    if not folder.is_dir():
+        raise InputError(f"{path}: the folder {folder} does not exist: expected a writable place")
     return path
 
 
@@ -97,6 +99,15 @@ def tell_written(written: dict[str, Path | None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all; where it cannot be written, end with one line."""
-    from slipstream.cli.files import write_files
+    from slipstream.core.atomic import write_files
 
     write_files({path: text.encode()}, overwrite=True)
+
+
+def write_picture(path: Path, picture: Any) -> None:
+    """Write a picture as a PNG file, whole or not at all; where it cannot be written, end with one line."""
+    from slipstream.core.atomic import write_files
+
+    content = io.BytesIO()
+    picture.save(content, "PNG", optimize=True)
+    write_files({path: content.getvalue()}, overwrite=True)

@@ -25,6 +25,8 @@ WHOLE_S = 115.0
 AFTERWARDS_S = 30.0
 """Of that, what running for real and the report take."""
 LEAST_TRAINING_S, MOST_TRAINING_S = 12.0, 60.0
+INTERRUPTED = 130
+"""What typer returns for a command that a signal ended."""
 
 OpenOption = Annotated[
     bool, typer.Option("--open/--no-open", help="Open the report in the browser, where there is a screen.")
@@ -121,7 +123,7 @@ class Tour:
 
     def _step(self, text: str, words: Sequence[str], optional: bool = False, tell: bool = True) -> bool:
         """Run a command as a user would; return whether it ran. An optional one may lack an extra."""
-        from slipstream.cli.main import app
+        from slipstream.cli.application import app
         from slipstream.errors import InputError
 
         command = shlex.join(["slipstream", *words])
@@ -131,9 +133,11 @@ class Tour:
         try:
             if self._quiet or not tell:
                 with redirect_stdout(output):
-                    app(list(words), standalone_mode=False)
+                    code = app(list(words), standalone_mode=False)
             else:
-                app(list(words), standalone_mode=False)
+                code = app(list(words), standalone_mode=False)
+            if code == INTERRUPTED:
+                raise KeyboardInterrupt  # which typer turns into a number
         except InputError as error:
             if not (optional and "pip install" in str(error)):
                 raise

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slipstream.cli.common import JsonOption, console, errors, print_json, writable
-from slipstream.cli.files import write_files
+from slipstream.core.atomic import folder_of, write_files
 
 OutOption = Annotated[Path | None, typer.Option(help="The file to write; standard output if absent.")]
 TraceOption = Annotated[
@@ -227,7 +227,7 @@ def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: A
         print(dump(scenario), end="")
         _note_late(scenario, releases)
         return
-    contents = {out.parent / path: content for path, content in files.items()}
+    contents = {folder_of(out) / path: content for path, content in files.items()}
     write_files({**contents, out: dump(scenario).encode()}, overwrite=force)
     _note_late(scenario, releases)
     written = [str(path) for path in (*contents, out)]

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, console, errors, print_json, progress_bar, writable
+from slipstream.cli.common import (
+    JsonOption,
+    ScenarioArgument,
+    console,
+    errors,
+    print_json,
+    progress_bar,
+    writable,
+    write_picture,
+)
 from slipstream.cli.train import WarmStartOption, parse_settings
 
 if TYPE_CHECKING:
@@ -373,7 +382,7 @@ def tradeoff(
     if out is not None:
         from slipstream.report.tradeoff_picture import paint_tradeoff
 
-        paint_tradeoff(curves).save(out, optimize=True)
+        write_picture(out, paint_tradeoff(curves))
     if as_json:
         print_json(curves)
         return

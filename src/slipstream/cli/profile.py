@@ -52,7 +52,7 @@ def profile(
 
     loaded = device_scenario(scenario, None)
     workload = device_workload(loaded, data, allow_code)
-    kept_in = writable(out).with_name(out.name + ".cells")
+    kept_in = writable(writable(out).with_name(out.name + ".cells"))
     if afresh:
         kept_in.unlink(missing_ok=True)
     with errors.status("loading models"):

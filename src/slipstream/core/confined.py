@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,6 +38,19 @@ def resolve_inside(folder: Path, name: str | Path) -> Path:
     if not found.is_relative_to(root):
         raise ConfinementError(f"{folder / name}: leads out of the folder: expected a file in {folder}, not a link")
     return found
+
+
+def refuse_links_out(folder: Path, names: Iterable[str]) -> None:
+    """Raise a ConfinementError where an entry of `folder` of one of these names is a link that leads out of it."""
+    for name in names:
+        if (folder / name).is_symlink():
+            try:
+                resolve_inside(folder, name)
+            except OSError as error:
+                reason = (error.strerror or "unknown reason").lower()
+                raise ConfinementError(
+                    f"{folder / name}: is a link that leads nowhere ({reason}): expected a file in {folder}"
+                ) from None
 
 
 def open_inside(folder: Path, name: str | Path, largest: int | None = None) -> BinaryIO:

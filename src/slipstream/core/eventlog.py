@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slipstream.core.atomic import AtomicFile, cannot_write
 from slipstream.core.inputs import json_object
 from slipstream.core.parquet import check_unpacked, open_parquet
-from slipstream.errors import TraceError, unwritable
+from slipstream.errors import TraceError
 
 ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, MOVE, FAIL, DONE, TAKE = range(14)
 KINDS = (
@@ -73,17 +74,18 @@ def from_arrow(batch: pa.RecordBatch, into: np.ndarray | None = None) -> np.ndar
 class LogWriter:
     """Writes a log to Parquet chunk by chunk; the file appears under its name only when it is complete.
 
-    Where it cannot be written, that is a TraceError, and nothing is left behind.
+    Where it cannot be written, that is an InputError, and nothing is left behind.
     """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path = path
-        self._partial = path.with_name(path.name + ".partial")
         schema = pa.schema([(name, pa.from_numpy_dtype(EVENT[name])) for name in COLUMNS])
         self._schema = schema.with_metadata({b"slipstream": json.dumps(about, sort_keys=True).encode()})
+        self._file: AtomicFile | None = None
         self._writer: Any = None
         with self._whole_or_not():
-            self._writer = pq.ParquetWriter(self._partial, self._schema, compression="zstd")
+            self._file = AtomicFile(path)
+            self._writer = pq.ParquetWriter(self._file.partial, self._schema, compression="zstd")
 
     def write(self, events: np.ndarray) -> None:
         """Append rows."""
@@ -93,16 +95,17 @@ class LogWriter:
     def close(self) -> None:
         """Finish the file and put it in its place."""
         with self._whole_or_not():
+            assert self._file is not None
             self._writer.close()
-            self._partial.replace(self.path)
+            self._file.commit()
 
     def abandon(self) -> None:
         """Give up: leave nothing behind."""
         with suppress(OSError):  # what is not written any more needs no end
             if self._writer is not None:
                 self._writer.close()
-        with suppress(OSError):
-            self._partial.unlink(missing_ok=True)
+        if self._file is not None:
+            self._file.discard()
 
     @contextmanager
     def _whole_or_not(self) -> Iterator[None]:
@@ -110,8 +113,7 @@ class LogWriter:
             yield
         except OSError as error:
             self.abandon()
-            reason = unwritable(error)
-            raise TraceError(f"{self.path}: cannot be written ({reason}): expected a writable place") from None
+            raise cannot_write(self.path, error) from None
         except BaseException:
             self.abandon()
             raise

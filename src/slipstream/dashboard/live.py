@@ -19,8 +19,10 @@ MOST_BYTES = 1 << 20
 """Read at a time."""
 
 
-async def follow(path: Path, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
+async def follow(path: Path, folder: Path, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
     """Yield the lines of a file as events, first those that are there, then each new one, until the reader is gone.
+
+    The file lies in `folder`: where a link leads out of it, nothing is read.
 
     A line counts when it is complete and JSON. A file that became shorter was begun again: the event `again` says so.
     """
@@ -32,7 +34,7 @@ async def follow(path: Path, gone: Callable[[], Awaitable[bool]]) -> AsyncIterat
             yield "event: again\ndata: {}\n\n"
         if size > place:
             try:
-                with open_regular(path, "a file that grows") as file:
+                with open_regular(path, "a file that grows", folder=folder) as file:
                     file.seek(place)
                     piece = file.read(MOST_BYTES)
             except InputError:

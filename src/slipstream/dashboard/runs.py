@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from slipstream.core.confined import refuse_links_out
 from slipstream.core.eventlog import OtherTableError, read_about
 from slipstream.core.family import FAMILIES
 from slipstream.core.inputs import as_object, read_json, show
@@ -20,6 +21,8 @@ from slipstream.report.runs import scenario_of
 MOST_ENTRIES = 2000
 """Runs that a page lists; what comes behind them is counted, not shown."""
 DEEPEST_FOLDER = 6
+LARGEST_FIGURE = 1e150
+"""Of a comparison: what is worked out from more would be infinite."""
 LONGEST_TEXT = 500
 """Characters of a name or a command in the list."""
 UNREADABLE = "unreadable"
@@ -96,7 +99,7 @@ class RunsFolder:
             try:
                 entry = self._entry(self.path(name), name) if name.isprintable() else _unprintable(path, name)
             except UnknownRunError:  # a link that leads outside, or a file that has just gone
-                continue
+                entry = _link_out(path, name)
             if entry is not None:
                 found.append(entry)
         found.sort(key=lambda entry: (-entry.modified, entry.name))
@@ -110,9 +113,17 @@ class RunsFolder:
                 folders.clear()
                 yield here
                 continue
+            yield from (here / name for name in sorted(folders) if self._leads_out(here / name))
             deep = len(here.relative_to(self.root).parts) >= DEEPEST_FOLDER
             folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
             yield from (here / name for name in sorted(files) if not name.startswith("."))
+
+    def _leads_out(self, path: Path) -> bool:
+        """Return whether `path` is a link to a place outside."""
+        try:
+            return path.is_symlink() and not path.resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError):
+            return True
 
     def _entry(self, path: Path, name: str) -> Entry | None:
         """Return what a file is, read again only where it changed."""
@@ -137,6 +148,18 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
+def _link_out(path: Path, name: str) -> Entry | None:
+    """Return the entry of a link that leads out of the folder, if it could be one that pages show."""
+    try:
+        modified = path.lstat().st_mtime
+    except OSError:
+        return None
+    if not path.is_symlink() or not (path.is_dir() or path.name.endswith(ENDINGS)):
+        return None
+    error = f"{name}: is a link that leads out of the folder: expected a file in it"
+    return Entry(name, UNREADABLE, modified, {"error": error})
+
+
 def _unprintable(path: Path, name: str) -> Entry | None:
     """Return the entry of a file whose name no page can show as it is, if it is of a kind that pages show."""
     stamp = _stamp(path)
@@ -154,7 +177,10 @@ def _recognised(path: Path, name: str) -> tuple[str, dict[str, Any]]:
     """
     try:
         if path.is_dir():
-            return ("training", _training(path)) if (path / RUN).exists() else ("", {})
+            if not (path / RUN).exists():
+                return "", {}
+            refuse_links_out(path, (RUN, HISTORY))
+            return "training", _training(path)
         if not path.name.endswith(ENDINGS):
             return "", {}
         if not stat.S_ISREG(path.stat().st_mode):
@@ -255,7 +281,9 @@ def _check_policy(policy: Any, label: str) -> None:
         raise InputError(f"{label}.policy: expected a text, got {show(found.get('policy'))}")
     for metric, figures in as_object(found.get("metrics"), f"{label}.metrics").items():
         values = as_object(figures, f"{label}.metrics.{metric}").get("values")
-        numbers = isinstance(values, list) and all(type(one) in (int, float) for one in values)
+        numbers = isinstance(values, list) and all(
+            type(one) in (int, float) and abs(one) <= LARGEST_FIGURE for one in values
+        )
         if not numbers or not values:
             raise InputError(f"{label}.metrics.{metric}.values: expected numbers, one for each episode")
 

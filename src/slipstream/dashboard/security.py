@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
@@ -37,7 +37,7 @@ class Guard:
     """Stands before every answer: checks the token, the host and the origin, and adds the headers."""
 
     def __init__(self, token: str | None, command: str = "dashboard", largest_body: int = LARGEST_BODY) -> None:
-        self._token = token
+        self._token = stated_token(token)
         self._command = command
         self._largest_body = largest_body
 
@@ -48,7 +48,8 @@ class Guard:
         if refusal is None and self._token is not None and given is not None:
             # Out of the address, so that it is neither shown nor shared; from here on the cookie says it.
             response: Response = RedirectResponse(request.url.path, status_code=303)
-            response.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            # Quoted, since a header carries few of the characters that a token may have.
+            response.set_cookie(COOKIE, quoted_token(self._token), httponly=True, samesite="strict")
         else:
             response = await answer(request) if refusal is None else refusal
         response.headers.setdefault("Content-Security-Policy", POLICY)
@@ -73,10 +74,30 @@ class Guard:
         return None
 
     def _has_token(self, request: Request) -> bool:
+        expected, in_cookie = _bytes(self._token or ""), quoted_token(self._token or "").encode()
         word, _, bearer = request.headers.get("authorization", "").partition(" ")
-        offered = [request.cookies.get(COOKIE), request.query_params.get("token"), bearer if word == "Bearer" else None]
-        expected = (self._token or "").encode()
-        return any(one is not None and hmac.compare_digest(one.encode(), expected) for one in offered)
+        offered = [
+            (request.cookies.get(COOKIE), in_cookie),
+            (request.query_params.get("token"), expected),
+            # Headers were decoded as Latin-1, whatever their bytes stood for.
+            (bearer.encode("latin-1").decode("utf-8", "surrogateescape") if word == "Bearer" else None, expected),
+        ]
+        return any(one is not None and hmac.compare_digest(_bytes(one), right) for one, right in offered)
+
+
+def stated_token(token: str | None) -> str | None:
+    """Return `token`, or None where it is empty or blank: everybody knows such a token."""
+    return token if token and token.strip() else None
+
+
+def quoted_token(token: str) -> str:
+    """Return `token` with all that an address or a cookie cannot hold as %-codes of its bytes."""
+    return quote(_bytes(token), safe="")
+
+
+def _bytes(text: str) -> bytes:
+    """Return `text` as UTF-8; bytes that were not, such as those of a variable of the system, as they were."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _refusal(status: int, text: str) -> Response:

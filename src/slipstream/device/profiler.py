@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import replace_file
 from slipstream.core.inputs import as_object, read_object
 from slipstream.device.cpu import cores_for
 from slipstream.device.noise import noise_of, others_share, yardstick
@@ -24,7 +25,6 @@ from slipstream.device.streams import Order, Streams, now
 from slipstream.device.workload import Workload
 from slipstream.edge.measured import MeasuredProfile, MeasuredVariant
 from slipstream.errors import DeviceError, InputError
-from slipstream.policies.learned import replace_file
 
 Progress = Callable[[int, int], None]
 

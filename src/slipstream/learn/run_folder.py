@@ -13,13 +13,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from slipstream.core.atomic import cannot_write, open_growing, remove_unfinished_in, replace_file
+from slipstream.core.confined import refuse_links_out
 from slipstream.core.inputs import as_object, read_object, show
-from slipstream.errors import InputError, unwritable
+from slipstream.errors import InputError
 from slipstream.learn.files import EXPECTED, HISTORY, RUN, read_about, read_history
 from slipstream.learn.trainer import Trainer
-from slipstream.policies.learned import load_tensors, replace_file, save_policy, save_tensors, write_card
+from slipstream.policies.learned import load_tensors, save_policy, save_tensors, write_card
 
 STATE = "state.json"
+ENTRIES = (RUN, HISTORY, "best", "last", "state", "tensorboard")
 
 
 class RunFolder:
@@ -36,20 +39,27 @@ class RunFolder:
     def create(self, about: dict[str, Any]) -> None:
         """Begin a training here."""
         if self.exists:
-            raise InputError(f"{self.folder}: holds a training already: expected a new folder, or --resume")
+            raise self._taken()
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder}: is a file: expected the name of a folder")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.rewrite(about)
+            refuse_links_out(self.folder, ENTRIES)
+            self._write_about(about, new=True)
+        except FileExistsError:
+            raise self._taken() from None
         except OSError as error:
-            raise InputError(
-                f"{self.folder}: cannot be written ({unwritable(error)}): expected a writable place"
-            ) from None
+            raise cannot_write(self.folder, error) from None
+
+    def _taken(self) -> InputError:
+        return InputError(f"{self.folder}: holds a training already: expected a new folder, or --resume")
 
     def rewrite(self, about: dict[str, Any]) -> None:
         """Replace what was asked for."""
-        replace_file(self.folder / RUN, (json.dumps(about, indent=2) + "\n").encode())
+        self._write_about(about)
+
+    def _write_about(self, about: dict[str, Any], new: bool = False) -> None:
+        replace_file(self.folder / RUN, (json.dumps(about, indent=2) + "\n").encode(), new, inside=self.folder)
 
     def about(self) -> dict[str, Any]:
         """Return what was asked for."""
@@ -74,6 +84,8 @@ class RunFolder:
 
     def restore(self, trainer: Trainer) -> dict[str, Any]:
         """Let a trainer go on from the last state, if there is one; return the notes made with it."""
+        refuse_links_out(self.folder, ENTRIES)
+        remove_unfinished_in(self.folder)
         folder = self.folder / "state"
         if not (folder / STATE).exists():
             self._forget_after(0)
@@ -92,8 +104,8 @@ class RunFolder:
 
     def append(self, line: dict[str, Any]) -> None:
         """Add an evaluation to the history."""
-        with (self.folder / HISTORY).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with open_growing(self.folder / HISTORY, append=True) as file:
+            file.write((json.dumps(line) + "\n").encode())
 
     def history(self) -> list[dict[str, Any]]:
         """Return all evaluations; a last line that was cut off does not count."""
@@ -102,7 +114,7 @@ class RunFolder:
     def _forget_after(self, update: int) -> None:
         """Drop evaluations that the state to go on from does not know of."""
         lines = [json.dumps(line) + "\n" for line in self.history() if line["update"] <= update]
-        replace_file(self.folder / HISTORY, "".join(lines).encode())
+        replace_file(self.folder / HISTORY, "".join(lines).encode(), inside=self.folder)
 
 
 def _checked_notes(notes: Any, label: str) -> dict[str, Any]:

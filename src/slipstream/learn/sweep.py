@@ -21,6 +21,8 @@ from urllib.parse import quote
 import numpy as np
 from scipy.special import stdtrit
 
+from slipstream.core.atomic import replace_file
+from slipstream.core.confined import refuse_links_out
 from slipstream.core.family import family_of
 from slipstream.core.inputs import read_object
 from slipstream.errors import InputError
@@ -31,7 +33,6 @@ from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import Report, train
 from slipstream.policies.base import Policy, find
-from slipstream.policies.learned import replace_file
 from slipstream.scale.farm import Farm, InProcess
 from slipstream.scenario import digest, load
 
@@ -117,6 +118,7 @@ def sweep(
     for start in {one.settings.warm_start for one in trainings} - {None}:
         find(str(start), family_of(loaded).name)
     home = Path(out)
+    refuse_links_out(home, (TRAININGS, RESULT))
     if resume != (home / TRAININGS).exists():
         problem = "holds no sweep: expected the folder of one" if resume else "holds a sweep: expected a new folder"
         raise InputError(f"{home}: {problem}{', or --resume' if not resume else ''}")
@@ -153,7 +155,7 @@ def sweep(
         "stopped": [{"training": name, "seed": seed, "steps": at} for (name, seed), at in stopped.items()],
     }
     home.mkdir(parents=True, exist_ok=True)  # trainings that a scheduler stops leave nothing there
-    replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
+    replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode(), inside=home)
     return result
 
 
@@ -187,8 +189,14 @@ class Study:
     command: str
 
     def folder_of(self, training: Training) -> Path:
-        """Return where a training is kept."""
-        return self.folder / quote(training.name, safe="=") / f"seed-{training.seed}"
+        """Return where a training is kept.
+
+        Raises:
+            ConfinementError: A link at this place leads out of the folder of all trainings.
+        """
+        name = quote(training.name, safe="=")
+        refuse_links_out(self.folder, (name, f"{name}/seed-{training.seed}"))
+        return self.folder / name / f"seed-{training.seed}"
 
     def scored_here(self, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
         """Train one after the other, in this process; each goes on where it was."""
@@ -219,7 +227,7 @@ class Study:
             folder = self.folder_of(training)
             for name, content in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                replace_file(folder / name, content)
+                replace_file(folder / name, content, inside=folder)
             _write_score(folder, score)
             scores[training.key] = float(score["reward"])
             tell(len(scores) - 1, training, training.settings.steps)
@@ -276,7 +284,7 @@ def _nobody(_: Report) -> None:
 
 
 def _write_score(folder: Path, score: dict[str, Any]) -> None:
-    replace_file(folder / SCORE, (json.dumps(score, indent=2) + "\n").encode())
+    replace_file(folder / SCORE, (json.dumps(score, indent=2) + "\n").encode(), inside=folder)
 
 
 def _results(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from slipstream.core.atomic import scratch_folder
 from slipstream.core.inputs import LARGEST_FILE_BYTES, read_bytes, unreadable
 from slipstream.errors import LibraryError
 
@@ -40,6 +40,8 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 def fault(folder: Path, expected: str) -> str | None:
     """Return what is wrong with a folder that should have a certain content; None if nothing is."""
+    if folder.is_symlink():
+        return "is a link: expected a folder"
     if not folder.is_dir():
         return "is not there"
     try:
@@ -69,27 +71,24 @@ def put_in_place(files: Mapping[str, bytes], incoming: Path, home: Path) -> tupl
         return sha256, place
     for folder in (incoming, home):  # a copy of a library may have lost what was empty
         folder.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix="writing-", dir=incoming))
-    try:
-        for name, content in files.items():
-            with (aside / name).open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-    except BaseException as problem:
-        shutil.rmtree(aside, ignore_errors=True)
-        if isinstance(problem, OSError):
+    with scratch_folder(incoming) as aside:
+        try:
+            for name, content in files.items():
+                with (aside / name).open("xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+        except OSError as problem:
             problem.filename = str(home)
-        raise
-    sync_folder(aside)
-    if place.exists() and fault(place, sha256) is not None:
-        # The same content heals a folder that was damaged after it had been published.
-        place.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / place.name)
-    try:
-        aside.rename(place)
-    except OSError:
-        if fault(place, sha256) is not None:
             raise
-        shutil.rmtree(aside)  # another writer of the same content was faster
+        sync_folder(aside)
+        if place.exists() and fault(place, sha256) is not None:
+            # The same content heals a folder that was damaged after it had been published.
+            place.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / place.name)
+        try:
+            aside.rename(place)
+        except OSError:
+            if fault(place, sha256) is not None:
+                raise  # else another writer of the same content was faster
     sync_folder(home)
     return sha256, place

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from slipstream.core.confined import ConfinementError, refuse_links_out
 from slipstream.core.inputs import json_object
 from slipstream.errors import LibraryError, one_line
 from slipstream.library.folders import fault, put_in_place, sync_folder
@@ -109,6 +110,12 @@ class Store:
         self._skipped: list[str] | None = None
         if not self.path.is_file() and not create:
             raise LibraryError(f"{self.folder}: holds no library: expected a folder made by `slipstream library add`")
+        try:
+            refuse_links_out(self.folder, (DATABASE, VERSIONS, INCOMING))
+        except ConfinementError as error:
+            raise LibraryError(str(error)) from None
+        if self.path.exists() and not self.path.is_file():
+            raise LibraryError(f"{self.path}: is not a regular file: expected a library")
         try:
             for part in (VERSIONS, INCOMING):
                 if create:

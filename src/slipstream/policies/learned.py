@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import replace_file
 from slipstream.core.family import FAMILIES, Family
 from slipstream.core.inputs import read_bytes, read_object, show
-from slipstream.errors import PolicyError
+from slipstream.errors import PolicyError, one_line
 from slipstream.policies.compiled import CompiledPolicy
 from slipstream.policies.operations import NODES, Operation, parse_operations, reads_graph
 
@@ -26,23 +25,6 @@ CARD = "policy.json"
 FORMAT = 1
 MOST_REGISTERS = 1 << 18
 """Numbers that a network keeps for each candidate; ours keep a few thousand."""
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, also if the machine stops in the middle."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException as problem:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if isinstance(problem, OSError):
-            problem.filename = str(path)  # a disk that fills up does not say for whom
-        raise
 
 
 def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -53,7 +35,7 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> 
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"{stem}-{sha256[:12]}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
-    replace_file(folder / name, content)
+    replace_file(folder / name, content, inside=folder)
     return {"file": name, "sha256": sha256}
 
 
@@ -88,7 +70,7 @@ def remove_others(folder: Path, stem: str, keep: str) -> None:
 
 def write_card(folder: Path, card_name: str, stem: str, card: Mapping[str, Any], key: str) -> None:
     """Point a card to tensors that are there already, then remove those it pointed to before."""
-    replace_file(folder / card_name, (json.dumps(card, indent=2) + "\n").encode())
+    replace_file(folder / card_name, (json.dumps(card, indent=2) + "\n").encode(), inside=folder)
     remove_others(folder, stem, card[key]["file"])
 
 
@@ -136,12 +118,16 @@ class LearnedPolicy(CompiledPolicy):
     @property
     def description(self) -> str:
         """One sentence for tables."""
-        return f"Trained on {self.card.get('scenario', 'an unnamed scenario')} by {self.card.get('algorithm', '?')}."
+        card = self.card
+        return one_line(f"Trained on {card.get('scenario', 'an unnamed scenario')} by {card.get('algorithm', '?')}.")
 
 
 def is_policy_folder(text: str) -> bool:
     """Return whether a text names the folder of a trained policy."""
-    return (Path(text) / CARD).is_file()
+    try:
+        return (Path(text) / CARD).is_file()
+    except OSError:  # a text that is longer than a path can be
+        return False
 
 
 def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slipstream.policies.learned import replace_file
+from slipstream.core.atomic import replace_file
 from slipstream.report.figures import Figure
 from slipstream.report.page import cells, document, table_of
 from slipstream.report.tables import figure
@@ -69,7 +69,7 @@ def sweep_page(result: dict[str, Any]) -> str:
 def write_pictures(result: dict[str, Any], folder: Path) -> list[Path]:
     """Write `sweep.html` and, where Pillow is there to draw it, `sweep.png`; return what was written."""
     page = folder / "sweep.html"
-    replace_file(page, sweep_page(result).encode())
+    replace_file(page, sweep_page(result).encode(), inside=folder)
     if find_spec("PIL") is None:
         return [page]
     from slipstream.report.panels import paint
@@ -77,7 +77,7 @@ def write_pictures(result: dict[str, Any], folder: Path) -> list[Path]:
     picture = folder / "sweep.png"
     content = io.BytesIO()
     paint(result).save(content, "PNG", optimize=True)
-    replace_file(picture, content.getvalue())
+    replace_file(picture, content.getvalue(), inside=folder)
     return [page, picture]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.inputs import read_bytes
 from slipstream.errors import SuiteError
 from slipstream.scenario import digest, load
 
@@ -170,5 +172,6 @@ def folder_hash(folder: Path) -> str:
     content = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file():
-            content.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+            raw = read_bytes(path, "a file of a policy", folder=folder)
+            content.update(os.fsencode(path.name) + b"\0" + hashlib.sha256(raw).digest())
     return content.hexdigest()

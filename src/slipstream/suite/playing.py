@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import cannot_write, open_growing, replace_file
 from slipstream.core.inputs import checked_json, read_text
 from slipstream.errors import SuiteError
 from slipstream.evaluation import evaluate
@@ -96,19 +97,17 @@ class _Notes:
             return
         self.known = _kept(path, json.dumps(about)) if path.is_file() else {}
         try:
-            with path.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(about) + "\n")
-                file.writelines(json.dumps([key, *value]) + "\n" for key, value in self.known.items())
+            kept = [json.dumps([key, *value]) for key, value in self.known.items()]
+            replace_file(path, "".join(f"{line}\n" for line in (json.dumps(about), *kept)).encode())
         except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
-            raise SuiteError(f"{path}: cannot be written ({reason}): expected a writable place") from None
+            raise cannot_write(path, error) from None
 
     def add(self, identity: str, policy: str, rewards: np.ndarray) -> None:
         """Keep what was played."""
         self.known[identity] = (policy, rewards.tolist())
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([identity, policy, rewards.tolist()]) + "\n")
+            with open_growing(self._path, append=True) as file:
+                file.write((json.dumps([identity, policy, rewards.tolist()]) + "\n").encode())
 
 
 def _kept(path: Path, about: str) -> dict[str, tuple[str, list[float]]]:
