@@ -14,9 +14,10 @@ from slipstream.dashboard.jobs import Job, Jobs
 from slipstream.device.intake import Intake
 from slipstream.device.workload import workload_of
 from slipstream.scenario import dump, load
-from slipstream.service.app import create_app as create_service
-from slipstream.service.inputs import JSON, RAW
-from tests.fuzz.checks import BrokenError, check_output
+from slipstream.service.app import Service
+from slipstream.service.http import encode, parse_head
+from slipstream.service.inputs import JSON, RAW, input_of
+from tests.fuzz.checks import BrokenError
 from tests.fuzz.mutations import damaged_bytes, json_bytes, nasty, nasty_name
 from tests.fuzz.stored import runs_folder
 from tests.fuzz.surface import Reading, Surface, put
@@ -65,27 +66,21 @@ class Requests(Surface):
             "variants": [{"latency_ms": 1, "accuracy": 0.5}],
         }
         scenario: Any = load({"family": "edge", "name": "service", "horizon_ms": 1000, "tasks": [task]})
-        self.service = create_service(scenario, Intake(scenario, workload_of(scenario)))
+        self.intake = Intake(scenario, workload_of(scenario))
+        self.service = Service(scenario, self.intake)
 
     def make(self, rng: Random, folder: Path) -> Reading:
+        if rng.random() < 0.35:
+            return self._service(rng)
         runs = folder / "runs"
         put({name: self.files[name] for name in rng.sample(list(self.files), 2)}, runs)
         if self.dashboard is None:  # the folder of cases is always the same
             self.dashboard = create_dashboard(runs, None, IdleJobs(runs))
-        service = rng.random() < 0.35
-        method, path, query, body, headers = self._service(rng) if service else self._dashboard(rng)
-        app = self.service if service else self.dashboard
+        method, path, query, body, headers = self._dashboard(rng)
 
         def ask() -> list[str]:
-            status, content_type, answer = self.loop.run_until_complete(_ask(app, method, path, query, body, headers))
-            if not (200 <= status < 400 or status in REFUSALS):
-                raise BrokenError(f"{method} {path}?{query}: status {status}: {answer[:300]!r}")
-            text = answer.decode()
-            if status >= 400 and content_type.startswith("application/json"):
-                data = json.loads(text)
-                for line in data.values():
-                    check_output(str(line))
-            return [text] if content_type.startswith("application/json") else []
+            request = _ask(self.dashboard, method, path, query, body, headers)
+            return _shown(*self.loop.run_until_complete(request))
 
         return ask
 
@@ -115,14 +110,43 @@ class Requests(Surface):
             return rng.choice([*self.names, "edge/tiny", nasty_name(rng)])
         return rng.choice(("0", "1", "5", "100", "-1", "1e18", "0.5", "300"))
 
-    def _service(self, rng: Random) -> tuple[str, str, str, bytes, dict[str, str]]:
+    def _service(self, rng: Random) -> Reading:
+        """Ask the service with bytes as they come from a connection, or hand an input to its reader."""
         data = rng.choice(({"input": [[[0.0, 1.0], [2.0, 3.0]]]}, {"sample": 0}))
         body = json_bytes(rng, data) if rng.random() < 0.7 else damaged_bytes(rng, rng.randbytes(16))
         kind = rng.choice((JSON, RAW, "text/plain", ""))
+        if rng.random() < 0.5:
+            task = self.intake.tasks["camera"]
+            return lambda: [str(input_of(self.intake.kind(task), kind, body, self.intake.samples(task)).shape)]
         path = "/v1/tasks/" + (nasty_name(rng)[:300] if rng.random() < 0.2 else "camera")
-        if rng.random() < 0.1:
-            return "GET", rng.choice(("/healthz", "/metrics", "/", path)), "", b"", {"host": "localhost"}
-        return "POST", path, "", body, _headers(rng, {"host": "localhost", "content-type": kind}, body)
+        path = rng.choice((path, path, path, "/healthz", "/metrics", "/"))
+        method = "POST" if path.startswith("/v1") else "GET"
+        headers = _headers(rng, {"host": "localhost", "content-type": kind}, body)
+        head = f"{method} {quote(path.encode('utf-8', 'surrogatepass'))}?token=%ff HTTP/1.1\r\n"
+        head += "\r\n".join(f"{name}: {value}" for name, value in headers.items())
+        raw = head.encode("latin-1", "replace")
+        sent = damaged_bytes(rng, raw, 2) if rng.random() < 0.5 else raw
+
+        def ask() -> list[str]:
+            request = parse_head(sent)
+            answer = self.service.admit(request) or self.service.answer(request, body, lambda _: None)
+            if answer is None:
+                raise BrokenError(f"{sent!r}: no answer, though no device runs")
+            encode(answer, True)
+            return _shown(answer.status, answer.content_type, answer.body)
+
+        return ask
+
+
+def _shown(status: int, content_type: str, answer: bytes) -> list[str]:
+    """Return what of an answer is shown, once its status is one that it may have."""
+    if not (200 <= status < 400 or status in REFUSALS):
+        raise BrokenError(f"status {status}: {answer[:300]!r}")
+    if not content_type.startswith("application/json"):
+        return []
+    text = answer.decode()
+    told = json.loads(text).get("error", "") if status >= 400 and text else ""
+    return [text, str(told)]
 
 
 def _headers(rng: Random, headers: dict[str, str], body: bytes) -> dict[str, str]:
