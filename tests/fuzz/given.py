@@ -103,7 +103,7 @@ class Names(Surface):
             lambda: [digest(load(data))],
             lambda: [dump(changed(self.scenario, f"{name}={name}"))],
             lambda: [dump(changed(self.scenario, f"tasks.0.name={name}"))],
-            lambda: [dump(load(name))],
+            lambda: [dump(load(name.replace("/etc", "etc")))],  # by its whole name, any file may be a scenario
             lambda: [check_name(name)],
             lambda: [str(parse_reference(name))],
             lambda: [json.dumps([one.to_dict() for one in RunsFolder(runs).listing()[0]], ensure_ascii=False)],

@@ -58,9 +58,8 @@ class Access:
         word, _, bearer = headers.get("authorization", "").partition(" ")
         tokens = [None if token is None else _bytes(token) for token in offered]
         if word == "Bearer":
-            tokens.append(
-                bearer.encode("latin-1", "replace")
-            )  # headers were decoded so, whatever their bytes stood for
+            # Headers were decoded so, whatever their bytes stood for.
+            tokens.append(bearer.encode("latin-1", "replace"))
         expected = self._token or b""
         return any(token is not None and hmac.compare_digest(token, expected) for token in tokens)
 
