@@ -30,7 +30,7 @@ LAYERS = [
         "core.family",
     ),
     ("core.inner", "core.jit", "core.structs", "core.prefetch"),
-    ("core.generator", "core.parquet", "core.tables"),
+    ("core.generator", "core.parquet", "core.tables", "core.thrift"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.copies", "core.laws"),
     ("core.job_stream", "core.window"),
     ("policies", "core.simulator", "core.search", "core.regret"),

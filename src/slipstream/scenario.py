@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -23,7 +24,7 @@ from slipstream.core.inputs import (
     read_object,
     show,
 )
-from slipstream.errors import InputError, ScenarioError
+from slipstream.errors import InputError, ScenarioError, one_line
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from slipstream.core.family import Family
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_STEERING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Scenario(Protocol):
@@ -89,7 +92,9 @@ def builtin_names() -> list[str]:
 def dump(scenario: Scenario) -> str:
     """Return the scenario as JSON text that loads back to the same fields; defaults that were not set are left out."""
     data = _model(scenario).model_dump(mode="json", exclude_unset=True)
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # Characters that steer a terminal or reorder text: a name may hold them, but nobody should be shown them.
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def digest(scenario: Scenario) -> str:
@@ -188,7 +193,8 @@ def problems(data: Any) -> list[tuple[str, str]]:
         _check(data, "scenario", Path.cwd())
     except ScenarioError as error:
         if isinstance(error.__context__, ValidationError):
-            return [_word(one, data) for one in error.__context__.errors(include_url=False)]
+            found = [_word(one, data) for one in error.__context__.errors(include_url=False)]
+            return [(one_line(place), one_line(text)) for place, text in found]
         line = str(error).removeprefix("scenario: ")
         place, separator, text = line.partition(": ")
         return [(place, text)] if separator and " " not in place else [("", line)]

@@ -170,3 +170,14 @@ def test_a_pickle_that_refers_to_a_part_of_a_huge_number_takes_no_memory(tmp_pat
     memo = b"\x80\x02}r\xff\xff\xff\x3f."  # LONG_BINPUT 1,073,741,823: the reader in C made room for twice as many
     path.write_bytes(npy("()", "'|O'")[:-16] + memo)
     assert "damaged: expected a dictionary" in told(TraceError, tpch._read_profile, path)
+
+
+def test_a_footer_that_ends_the_process_in_its_usual_reader_is_refused(tmp_path):
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.Table.from_batches([to_arrow(np.zeros(9, EVENT))]), path)
+    content = path.read_bytes()
+    # The column may have no empty cells any more, but its statistics still count them: Arrow throws where it must not.
+    optional, required = b"\x25\x02\x18\x04time", b"\x25\x00\x18\x04time"
+    assert content.count(optional) == 1
+    path.write_bytes(content.replace(optional, required))
+    assert "damaged: expected an event log" in told(TraceError, read, path)

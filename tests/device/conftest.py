@@ -22,7 +22,8 @@ def shared_segments():
     """Return the shared memory that this process maps, and the named segments of the machine."""
     named = {entry.name for entry in Path("/dev/shm").iterdir()} if Path("/dev/shm").is_dir() else set()
     maps = Path("/proc/self/maps")
-    mapped = [line for line in maps.read_text().splitlines() if "/dev/shm" in line] if maps.exists() else []
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    mapped = [line for line in lines if "/dev/shm" in line or "/memfd:slipstream" in line]
     return named, len(mapped)
 
 

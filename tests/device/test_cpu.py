@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,12 @@ import psutil
 import pytest
 import torch
 
-from slipstream.device import models
+from slipstream.device import models, wire
 from slipstream.device.cpu import CpuStreams, cores_for
 from slipstream.device.streams import Order, now
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError, ModelError
+from tests.cli.test_writing import no_file_larger_than
 from tests.device import faulty
 from tests.device.conftest import scenario_of, task
 
@@ -97,6 +100,80 @@ def test_a_worker_that_dies_idle_is_replaced(start_faulty):
             streams.submit(stream, Order(0, 0, 0))
             assert completion(streams).error == ""
         assert streams.restarts == 1
+
+
+@contextmanager
+def open_files_limited(limit, pid=0):
+    """Let a process, this one unless another is named, open no file whose descriptor is `limit` or more."""
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+
+def first_worker(streams):
+    return min(worker.pid for worker in psutil.Process(streams._process.pid).children())
+
+
+@pytest.mark.parametrize("where", ["controller", "process that starts workers"])
+def test_a_worker_that_cannot_be_replaced_now_is_replaced_later(start_faulty, caplog, where):
+    """No descriptor is left when it dies: the other stream goes on, and its own run waits for its next worker."""
+    with start_faulty([faulty.FINE]) as streams:
+        pid = os.getpid() if where == "controller" else streams._process.pid
+        first = first_worker(streams)
+        with open_files_limited(3, pid):
+            os.kill(first, signal.SIGKILL)
+            until = time.monotonic() + 60
+            while not caplog.records and time.monotonic() < until:
+                assert streams.wait(0.1) == []
+            (told,) = [record.getMessage() for record in caplog.records]
+            assert "no worker can be started" in told
+            assert ("too many open files" in told) == (where == "controller")
+            streams.submit(0, Order(0, 0, 0))
+            for _ in range(3):
+                streams.submit(1, Order(0, 0, 0))
+                ended = completion(streams)
+                assert (ended.stream, ended.error) == (1, "")
+        ended = completion(streams)
+        assert (ended.stream, ended.error) == (0, "")
+        assert caplog.records[-1].getMessage() == "stream 0: a worker has been started again"
+        assert len(caplog.records) == 2
+
+
+def test_a_run_that_waits_for_a_worker_in_vain_can_be_given_up(start_faulty, caplog):
+    with start_faulty([faulty.FINE]) as streams:
+        first = first_worker(streams)
+        with open_files_limited(3):
+            os.kill(first, signal.SIGKILL)
+            until = time.monotonic() + 60
+            while not caplog.records and time.monotonic() < until:
+                streams.wait(0.1)
+            streams.submit(0, Order(0, 0, 0))
+            assert streams.since(0) <= now()
+            streams.replace(0)
+            streams.submit(0, Order(0, 0, 0))
+        assert completion(streams).error == ""
+        assert streams.wait(0.2) == []
+
+
+def test_streams_run_where_more_than_a_thousand_files_are_open(start_faulty):
+    """As in a service with many connections: `select` knows no descriptor above 1023."""
+    with open_files_limited(2000):
+        many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+        try:
+            with start_faulty([faulty.FINE, faulty.DIES]) as streams:
+                assert min(streams._stream_at) > 1023
+                streams.submit(0, Order(0, 0, 1))
+                assert completion(streams).error == "the worker died"
+                for stream in range(2):
+                    streams.submit(stream, Order(0, 0, 0))
+                    assert completion(streams).error == ""
+                assert streams.wait(0.0) == []
+        finally:
+            for descriptor in many:
+                os.close(descriptor)
 
 
 def test_a_model_that_cannot_be_made_is_told_in_one_line():
@@ -187,3 +264,41 @@ def test_a_ctrl_c_does_not_reach_the_workers(start_faulty):
         streams.submit(0, Order(0, 0, 0))
         assert completion(streams).error == ""
         assert streams.restarts == 0
+
+
+def test_a_small_dev_shm_does_not_end_a_run():
+    """Containers have 64 MB there; here it is one, and the inputs of the scenario take more than ten."""
+    code = (
+        "from tests.device.conftest import scenario_of, task;"
+        "from slipstream.device.cpu import CpuStreams; from slipstream.device.streams import Order;"
+        "from slipstream.device.workload import workload_of;"
+        "streams = CpuStreams(workload_of(scenario_of([task(dataset='synthetic:3x128x128')])));"
+        "streams.submit(0, Order(0, 0, 63)); print([one.error for one in streams.wait(60.0)]); streams.close()"
+    )
+    small = f'mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 77; exec "{sys.executable}" -c "{code}"'
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))}
+    try:
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", small], env=env, capture_output=True, text=True, timeout=300
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no `unshare` here to make a mount of our own")
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("only root may make a small /dev/shm of its own")
+    assert (done.returncode, done.stdout) == (0, "['']\n"), done.stderr
+
+
+def test_shared_memory_that_is_not_there_is_told_in_one_line():
+    with pytest.raises(DeviceError, match=r"^the inputs need [0-9,]+ MB of shared memory: expected as much, .*free$"):
+        wire.shared_file(1 << 55)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux has files in memory without a mount point")
+def test_shared_memory_is_there_from_the_start(monkeypatch):
+    descriptor = wire.shared_file(3 << 20)
+    try:
+        assert os.fstat(descriptor).st_blocks * 512 >= 3 << 20
+    finally:
+        os.close(descriptor)
+    with no_file_larger_than(1 << 20), pytest.raises(DeviceError, match=r"need 3 MB of shared memory.*file too large"):
+        wire.shared_file(3 << 20)

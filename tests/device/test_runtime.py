@@ -206,6 +206,80 @@ def test_ctrl_c_lets_runs_end_and_closes_the_log():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+class FailingStreams(CpuStreams):
+    """Streams whose wait fails after a while."""
+
+    error: BaseException
+
+    def wait(self, seconds):
+        if self.restarts > 0:
+            raise self.error
+        return super().wait(seconds)
+
+
+class FailingPolicy:
+    """A policy that takes what is first, up to its fifth choice."""
+
+    name = "failing"
+
+    def __init__(self, error):
+        self._error, self._choices = error, 0
+
+    def choose(self, global_row, rows, mask):
+        self._choices += 1
+        if self._choices > 5:
+            raise self._error
+        return int(np.flatnonzero(mask)[0])
+
+
+ERRORS = [MemoryError(), OSError(24, "too many open files"), DeviceError("gone"), KeyboardInterrupt(), SystemExit(3)]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("place", ["policy", "watcher", "streams"])
+def test_whatever_ends_a_run_its_log_is_whole_up_to_there(faulty_data, place, error):
+    scenario = scenario_of([faulty_task(arrival={"kind": "periodic", "period_ms": 10})], 60_000)
+    workload = workload_of(scenario, faulty_data([faulty.FINE] * 8 + [faulty.DIES]), allow_code=True)
+    policy = FailingPolicy(error) if place == "policy" else find("edf", "edge")
+    streams_type = CpuStreams
+    if place == "streams":
+        streams_type = type("Failing", (FailingStreams,), {"error": error})
+    counts = {}
+
+    def watch(_time, lane):
+        counts.update({name: int(lane.header[name]) for name in ("released", "finished")})
+        if place == "watcher" and counts["finished"] >= 5:
+            raise error
+
+    with streams_type(workload, 2) as streams:
+        runtime = Runtime(scenario, workload, streams, watcher=watch)
+        with pytest.raises(type(error)):
+            runtime.play(policy, 0)
+        events = np.concatenate(runtime.pieces())
+    check(scenario, events)
+    kinds = Counter(events["kind"].tolist())
+    assert kinds[END] == 1
+    assert kinds[FINISH] >= counts["finished"] > 2
+    assert kinds[ARRIVAL] >= counts["released"] > 2
+    FAMILIES["edge"].metrics(scenario, events)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_that_end_a_program_end_a_run_in_order_too(number):
+    scenario = scenario_of([task(model="builtin:resnet", variants=5)], 60_000)
+    struck, before = [], signal.getsignal(number)
+
+    def strike_once(time, _lane):
+        if time > 100_000_000 and not struck:
+            struck.append(time)
+            os.kill(os.getpid(), number)
+
+    found = play(scenario, "accuracy-first", watcher=strike_once)
+    check(scenario, found.events)
+    assert found.interrupted
+    assert signal.getsignal(number) is before
+
+
 def test_the_watchdog_follows_the_longest_latency():
     assert watchdog_ms(scenario_of([task()])) == 1000
     assert watchdog_ms(scenario_of([task(latency_ms=100)])) == 2000

@@ -28,7 +28,7 @@ from slipstream.device.listening import ListeningRuntime
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError
 from slipstream.policies import find
-from slipstream.service.app import create_app, serving
+from slipstream.service.app import Service, serving
 from slipstream.service.inputs import RAW
 from tests.dashboard.conftest import Client
 from tests.device.conftest import scenario_of, task
@@ -60,7 +60,7 @@ def service(scenario, policy="edf", **options):
     with CpuStreams(intake.workload, scenario.device.streams) as streams:
         runtime = ListeningRuntime(scenario, intake, streams, **options)
         playing = threading.Thread(target=lambda: ended.append(runtime.play(find(policy, "edge"), 0)))
-        with serving(create_app(scenario, intake), listening):
+        with serving(Service(scenario, intake), listening):
             client = Client(listening.getsockname()[1])
             playing.start()
             try:

@@ -26,7 +26,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def token_for(host: str, token: str | None) -> str | None:
     """Return the token that visitors need: none for those of this machine, unless one was given that is not blank."""
-    from slipstream.dashboard.security import LOOPBACK, stated_token
+    from slipstream.dashboard.access import LOOPBACK, stated_token
 
     stated = stated_token(token)
     return secrets.token_urlsafe(24) if stated is None and host not in LOOPBACK else stated

@@ -34,9 +34,9 @@ def dashboard(
     try:
         import uvicorn
 
+        from slipstream.dashboard.access import quoted_token
         from slipstream.dashboard.app import create_app
         from slipstream.dashboard.pages import use_huge_pages
-        from slipstream.dashboard.security import quoted_token
     except ImportError as error:
         raise InputError(f"the dashboard needs {error.name}: run `pip install 'slipstream[dashboard]'`") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,6 @@ from slipstream.cli.common import (
     errors,
     print_json,
     tell_written,
-    write_text,
 )
 from slipstream.cli.device import (
     CodeOption,
@@ -82,11 +80,10 @@ def execute(
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
-    from slipstream.core.eventlog import LogWriter, digest
+    from slipstream.cli.recording import RunFiles
+    from slipstream.core.eventlog import digest
     from slipstream.core.family import family_of
     from slipstream.policies import find
-    from slipstream.report.page import page
-    from slipstream.report.runs import run_of
 
     loaded = _for_ever(device_scenario(scenario, profile), listen_at, seconds)
     player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
@@ -108,25 +105,29 @@ def execute(
         else _listening(device, loaded, workload, watchdog_ms, watch, listen_at, token, as_json)
     )
     with opened as (runtime, name):
-        execution = runtime.play(player, seed)
-    if file is not None:
-        file.close()
-        if file.problem:
-            errors.print(f"{live}: not written to its end ({file.problem})", soft_wrap=True, markup=False)
-    about = _about(scenario, loaded, player.name, seed, device, profile, name)
-    if log is not None:
-        writer = LogWriter(log, about)
-        writer.write(execution.events)
-        writer.close()
+        about = _about(scenario, loaded, player.name, seed, device, profile, name)
+        files = RunFiles(loaded, about, log, target)
+        try:
+            execution = runtime.play(player, seed)
+        except BaseException:
+            files.save(runtime.pieces())
+            raise
+        finally:
+            if file is not None:
+                file.close()
+        failed = files.write([execution.events])
+    if file is not None and file.problem:
+        errors.print(f"{live}: not written to its end ({file.problem})", soft_wrap=True, markup=False)
     figures = family_of(loaded).metrics(loaded, execution.events)
-    if target is not None:
-        write_text(target, page([run_of(execution.events, about, loaded)], about["command"]))
     if as_json:
         head = {"scenario": scenario, "policy": player.name, "seed": seed, "device": name}
         print_json({**head, "digest": digest(execution.events), "metrics": figures, **told(loaded, execution)})
-        return
-    _tell(scenario, loaded, player.name, seed, name, figures, execution)
-    tell_written({"Report": target, "Event log": log})
+    else:
+        _tell(scenario, loaded, player.name, seed, name, figures, execution)
+    if failed:
+        raise failed[0]
+    if not as_json:
+        tell_written({"Report": target, "Event log": log})
 
 
 def _for_ever(scenario: Any, listen_at: str | None, seconds: float | None) -> Any:
@@ -168,10 +169,12 @@ def _listening(
         from slipstream.device.intake import Intake
         from slipstream.device.listening import ListeningRuntime
         from slipstream.device.runtime import interruptible
-        from slipstream.service.app import create_app, serving
+        from slipstream.service.app import Service, serving
+        from slipstream.service.limits import raise_file_limit
     except ImportError as error:
-        raise InputError(f"--listen needs {error.name}: run `pip install 'slipstream[device,dashboard]'`") from None
+        raise InputError(f"--listen needs {error.name}: run `pip install 'slipstream[device]'`") from None
 
+    raise_file_limit()
     host, port = parse_address(address)
     token = token_for(host, token)
     intake = Intake(scenario, workload)
@@ -179,10 +182,9 @@ def _listening(
     url = url_of(host, listening)
     with device_streams(device, scenario, intake.workload) as streams:
         runtime = ListeningRuntime(scenario, intake, streams, watchdog_ms, watch)
-        before = signal.signal(signal.SIGTERM, lambda *_: runtime.stop())
         try:
             # From here on, since whoever reads where it listens may want to end it at once.
-            with interruptible(runtime.stop), serving(create_app(scenario, intake, token), listening):
+            with interruptible(runtime.stop), serving(Service(scenario, intake, token), listening):
                 if as_json:
                     print_json({"url": url, "tasks": list(intake.tasks), "token": token})
                 else:
@@ -192,7 +194,6 @@ def _listening(
                     console.print("Ctrl-C ends it.")
                 yield runtime, streams.device
         finally:
-            signal.signal(signal.SIGTERM, before)
             intake.hang_up()
 
 

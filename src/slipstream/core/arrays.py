@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -14,10 +13,6 @@ import numpy as np
 
 from slipstream.core.inputs import most_unpacked, open_regular, read_bytes
 from slipstream.errors import InputError
-
-DAMAGES = (OSError, ValueError, EOFError, KeyError, TypeError, NotImplementedError, RuntimeError, zlib.error)
-DAMAGES += (SyntaxError, RecursionError, MemoryError, zipfile.BadZipFile, zipfile.LargeZipFile)
-"""What a damaged file makes of its readers."""
 
 
 def read_array(path: Path, expected: str, error: type[InputError]) -> np.ndarray:
@@ -29,7 +24,7 @@ def read_array(path: Path, expected: str, error: type[InputError]) -> np.ndarray
     content = read_bytes(path, expected, error)
     try:
         return _array(io.BytesIO(content), len(content))
-    except DAMAGES as problem:
+    except Exception as problem:  # whatever a damaged header makes of its readers
         raise error(f"{path}: cannot be read ({_reason(problem)}): expected {expected}") from None
 
 
@@ -47,7 +42,9 @@ def read_arrays(path: Path, names: Sequence[str], expected: str, error: type[Inp
                 if sum(entry.file_size for entry in found.values()) > limit:
                     raise error(f"{path}: unpacks to over {limit >> 20} MB: expected {expected}")
                 return {name: _member(archive, entry) for name, entry in found.items()}
-        except DAMAGES as problem:
+        except InputError:
+            raise
+        except Exception as problem:  # whatever a damaged archive makes of its readers
             raise error(f"{path}: cannot be read ({_reason(problem)}): expected {expected}") from None
 
 

@@ -193,5 +193,5 @@ def _open_footer(path: Path) -> pq.ParquetFile:
 def _open(path: Path) -> pq.ParquetFile:
     """Open a log whose rows fit into memory."""
     file = _open_footer(path)
-    check_unpacked(path, file, COLUMNS, EVENT.itemsize, EXPECTED, TraceError)
+    check_unpacked(path, COLUMNS, EVENT.itemsize, EXPECTED, TraceError)
     return file

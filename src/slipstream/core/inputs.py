@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,8 +52,9 @@ def read_bytes(
     """
     label = str(path) if label is None else label
     with open_regular(path, expected, error, label, folder) as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
+        large = os.fstat(file.fileno()).st_size > limit
+        content = b"" if large else file.read(limit + 1)
+    if large or len(content) > limit:
         raise error(f"{label}: is larger than {limit >> 20} MB: expected {expected}")
     return content
 

@@ -7,24 +7,23 @@ footer, and those in front of its pages, which the reader of the pages goes by a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slipstream.core.inputs import most_unpacked, open_regular
+from slipstream.core.thrift import Compact
 from slipstream.errors import InputError
 
 HEADER_BYTES = 1 << 16
 """Most bytes of a page's header; statistics of long texts take about ten thousand."""
-DEEPEST_STRUCT = 8
-UNPACKED_SIZE, PACKED_SIZE = 2, 3
-"""Numbers of the fields of a page's header."""
-
-STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(13)
-"""Types of Thrift's compact protocol."""
+FOOTER_BYTES = 1 << 26
+MAGIC = b"PAR1"
 
 
 def open_parquet(path: Path, expected: str, error: type[InputError]) -> pq.ParquetFile:
@@ -41,123 +40,119 @@ def open_parquet(path: Path, expected: str, error: type[InputError]) -> pq.Parqu
         raise error(f"{path}: not a Parquet file: expected {expected}") from None
 
 
-def check_unpacked(
-    path: Path, file: pq.ParquetFile, columns: Sequence[str], row_bytes: int, expected: str, error: type[InputError]
-) -> None:
+def check_unpacked(path: Path, columns: Sequence[str], row_bytes: int, expected: str, error: type[InputError]) -> None:
     """Refuse a file whose `columns` would take too much memory; a row of them takes `row_bytes` once it is read.
+
+    The footer is read here too, by our own reader: Arrow's ends the process where some of it is damaged.
 
     Raises:
         InputError: Of the type `error`, one line: the file, how much it declares, and what was `expected`.
     """
     with open_regular(path, expected, error) as raw:
         limit = most_unpacked(raw.seek(0, 2))
-        metadata = file.metadata
-        rows = metadata.num_rows
-        if not 0 <= rows * row_bytes <= limit:
-            raise error(f"{path}: declares {rows:,} rows, which would take over {limit >> 20} MB: expected {expected}")
         try:
-            size = _unpacked_size(raw, metadata, set(columns))
-        except (ValueError, LookupError, OSError, pa.ArrowException):
+            footer = _footer(raw)
+            rows = footer.rows
+            if not 0 <= rows * row_bytes <= limit:
+                too_many = f"declares {rows:,} rows, which would take over {limit >> 20} MB"
+                raise error(f"{path}: {too_many}: expected {expected}")
+            size = sum(_chunk_size(raw, chunk) for chunk in footer.chunks(set(columns)))
+        except (ValueError, LookupError, TypeError, AttributeError, OSError):
             raise error(f"{path}: damaged: expected {expected}") from None
-        if size > limit:
-            raise error(f"{path}: its pages unpack to over {limit >> 20} MB: expected {expected}")
+    if size > limit:
+        raise error(f"{path}: its pages unpack to over {limit >> 20} MB: expected {expected}")
 
 
-def _unpacked_size(raw: BinaryIO, metadata: pq.FileMetaData, columns: set[str]) -> int:
-    """Return the bytes of all pages of some flat columns; a file that contradicts itself is a ValueError."""
-    size = rows = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        rows += group.num_rows
-        for place in range(group.num_columns):
-            column = group.column(place)
-            if column.path_in_schema in columns:
-                if column.num_values != group.num_rows:
+@dataclass(frozen=True)
+class _Chunk:
+    """A column of a group of rows: where its pages begin, and how many bytes they take."""
+
+    place: int
+    packed: int
+
+
+@dataclass(frozen=True)
+class _Footer:
+    """The numbers of a footer, by the numbers of their fields."""
+
+    fields: dict[int, Any]
+
+    @property
+    def rows(self) -> int:
+        """All rows; those of the groups must add up to them."""
+        rows = int(self.fields[FileField.ROWS])
+        if sum(group[GroupField.ROWS] for group in self.fields[FileField.GROUPS]) != rows:
+            raise ValueError("the rows of all groups")
+        return rows
+
+    def chunks(self, columns: set[str]) -> Iterator[_Chunk]:
+        """Yield the chunks of some flat columns that have values; one with another number of values is a ValueError."""
+        names = {name.encode() for name in columns}
+        for group in self.fields[FileField.GROUPS]:
+            for column in group[GroupField.COLUMNS]:
+                about = column[ChunkField.ABOUT]
+                if len(about[ColumnField.PATH]) != 1 or about[ColumnField.PATH][0] not in names:
+                    continue
+                if about[ColumnField.VALUES] != group[GroupField.ROWS]:
                     raise ValueError("a cell for each row")
-                size += _chunk_size(raw, column) if column.num_values else 0  # where none are, pages may be missing
-    if rows != metadata.num_rows:
-        raise ValueError("the rows of all groups")
-    return size
+                if not about[ColumnField.VALUES]:
+                    continue  # where none are, pages may be missing
+                place, first = about[ColumnField.DATA], about.get(ColumnField.DICTIONARY, 0)
+                yield _Chunk(first if 0 < first < place else place, about[ColumnField.PACKED])
 
 
-def _chunk_size(raw: BinaryIO, column: pq.ColumnChunkMetaData) -> int:
+class FileField(IntEnum):
+    """Numbers of fields of a footer, as Parquet's format gives them."""
+
+    ROWS, GROUPS = 3, 4
+
+
+class GroupField(IntEnum):
+    """Those of a group of rows."""
+
+    COLUMNS, ROWS = 1, 3
+
+
+class ChunkField(IntEnum):
+    """Those of a column of a group."""
+
+    ABOUT = 3
+
+
+class ColumnField(IntEnum):
+    """Those of what is said about it."""
+
+    PATH, VALUES, PACKED, DATA, DICTIONARY = 3, 5, 7, 9, 11
+
+
+class PageField(IntEnum):
+    """Those of a page."""
+
+    UNPACKED, PACKED = 2, 3
+
+
+def _footer(raw: BinaryIO) -> _Footer:
+    """Return the footer of a file, which stands before its last eight bytes: its length, and Parquet's mark."""
+    end = raw.seek(-8, 2)
+    tail = raw.read(8)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != MAGIC or not 0 < length <= min(end, FOOTER_BYTES):
+        raise ValueError("the end of the file")
+    raw.seek(end - length)
+    return _Footer(Compact(raw.read(length)).struct())
+
+
+def _chunk_size(raw: BinaryIO, chunk: _Chunk) -> int:
     """Return the bytes that the pages of a column unpack to, as their headers say."""
-    place, first = column.data_page_offset, column.dictionary_page_offset
-    if first is not None and 0 < first < place:
-        place = first
-    end = place + column.total_compressed_size
+    place, end = chunk.place, chunk.place + chunk.packed
     size = 0
     while place < end:
         raw.seek(place)
-        header = _Header(raw.read(HEADER_BYTES))
-        fields = header.struct(0)
-        unpacked, packed = fields[UNPACKED_SIZE], fields[PACKED_SIZE]
+        header = Compact(raw.read(HEADER_BYTES))
+        fields = header.struct()
+        unpacked, packed = fields[PageField.UNPACKED], fields[PageField.PACKED]
         if unpacked < 0 or packed < 0:
             raise ValueError("sizes")
         size += unpacked
         place += header.place + packed
     return size
-
-
-class _Header:
-    """Reads the header of a page, which is a struct of Thrift's compact protocol: its whole numbers by field."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content, self.place = content, 0
-
-    def byte(self) -> int:
-        self.place += 1
-        return self.content[self.place - 1]
-
-    def number(self) -> int:
-        """Return an unsigned number in groups of seven bits, the lowest first."""
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 63:
-                raise ValueError("a number of over 64 bits")
-
-    def struct(self, depth: int) -> dict[int, int]:
-        if depth > DEEPEST_STRUCT:
-            raise ValueError("structs inside each other")
-        fields: dict[int, int] = {}
-        field = 0
-        while (head := self.byte()) != STOP:
-            field = field + (head >> 4) if head >> 4 else _signed(self.number())
-            fields[field] = self.value(head & 0x0F, depth)
-        return fields
-
-    def value(self, kind: int, depth: int) -> int:
-        """Return a whole number; read past anything else."""
-        if kind in (I16, I32, I64):
-            return _signed(self.number())
-        if kind in (BYTE, DOUBLE, BINARY):
-            length = self.number() if kind == BINARY else 8 if kind == DOUBLE else 1
-            self.place += length
-        elif kind in (LIST, SET):
-            head = self.byte()
-            for _ in range(self.number() if head >> 4 == 15 else head >> 4):
-                self.item(head & 0x0F, depth)
-        elif kind == MAP:
-            count = self.number()
-            kinds = self.byte() if count else 0
-            for _ in range(count):
-                self.item(kinds >> 4, depth)
-                self.item(kinds & 0x0F, depth)
-        elif kind == STRUCT:
-            self.struct(depth + 1)
-        elif kind not in (TRUE, FALSE):
-            raise ValueError("an unknown type")
-        return 0
-
-    def item(self, kind: int, depth: int) -> None:
-        """Read past an item of a list or map, where truth values take a byte."""
-        self.value(BYTE if kind in (TRUE, FALSE) else kind, depth + 1)
-
-
-def _signed(number: int) -> int:
-    return (number >> 1) ^ -(number & 1)

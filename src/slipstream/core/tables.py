@@ -160,7 +160,7 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> Table:
                 raise _absent(path, schema.names, column)
             if not _is_numeric(schema.field(column).type) and not _is_text(schema.field(column).type):
                 raise table_error(path, f"{column}: expected numbers or text, got {schema.field(column).type}")
-        check_unpacked(path, file, columns, CELL_BYTES * len(columns), EXPECTED, TraceError)
+        check_unpacked(path, columns, CELL_BYTES * len(columns), EXPECTED, TraceError)
         cells = {column: _cells(path, column, file) for column in columns}
     except (OSError, pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
         raise table_error(path, f"damaged: expected {EXPECTED}") from error

@@ -12,10 +12,11 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 
 from slipstream.core.family import FAMILIES
 from slipstream.core.inputs import read_bytes
+from slipstream.dashboard.answers import AsciiResponse
 from slipstream.dashboard.comparison import compare_runs
 from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.jobs import Jobs, TooManyJobsError
@@ -51,7 +52,14 @@ def create_app(root: Path, token: str | None = None, jobs: Jobs | None = None) -
         board.jobs.close()
 
     # No documentation pages: those of FastAPI load their scripts from elsewhere.
-    app = FastAPI(title="Slipstream", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="Slipstream",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+        default_response_class=AsciiResponse,
+    )
     app.middleware("http")(Guard(token))
     app.add_exception_handler(InputError, _told)
     app.add_exception_handler(RequestValidationError, _misspelt)
@@ -102,14 +110,14 @@ class Board:
 
 async def _told(_: Request, error: Exception) -> Response:
     status = 404 if isinstance(error, UnknownRunError) else 429 if isinstance(error, TooManyJobsError) else 400
-    return JSONResponse({"error": str(error)}, status_code=status)
+    return AsciiResponse({"error": str(error)}, status_code=status)
 
 
 async def _misspelt(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"][1:])
-    return JSONResponse({"error": one_line(f"{place}: {first['msg']}")}, status_code=422)
+    return AsciiResponse({"error": one_line(f"{place}: {first['msg']}")}, status_code=422)
 
 
 def _add_files(app: FastAPI, folder: RunsFolder) -> None:

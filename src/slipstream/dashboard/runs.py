@@ -21,6 +21,8 @@ from slipstream.report.runs import scenario_of
 MOST_ENTRIES = 2000
 """Runs that a page lists; what comes behind them is counted, not shown."""
 DEEPEST_FOLDER = 6
+LARGEST_FIGURE = 1e150
+"""Of a comparison: what is worked out from more would be infinite."""
 LONGEST_TEXT = 500
 """Characters of a name or a command in the list."""
 UNREADABLE = "unreadable"
@@ -279,7 +281,9 @@ def _check_policy(policy: Any, label: str) -> None:
         raise InputError(f"{label}.policy: expected a text, got {show(found.get('policy'))}")
     for metric, figures in as_object(found.get("metrics"), f"{label}.metrics").items():
         values = as_object(figures, f"{label}.metrics.{metric}").get("values")
-        numbers = isinstance(values, list) and all(type(one) in (int, float) for one in values)
+        numbers = isinstance(values, list) and all(
+            type(one) in (int, float) and abs(one) <= LARGEST_FIGURE for one in values
+        )
         if not numbers or not values:
             raise InputError(f"{label}.metrics.{metric}.values: expected numbers, one for each episode")
 

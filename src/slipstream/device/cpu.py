@@ -6,10 +6,11 @@ blocks while it waits, for the same reason.
 
 from __future__ import annotations
 
+import errno
+import logging
 import mmap
 import os
 import platform
-import select
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.device.polling import readable
 from slipstream.device.streams import Completion, Order, Streams, now
 from slipstream.device.wire import (
     BROKEN,
@@ -39,11 +41,17 @@ from slipstream.device.wire import (
 from slipstream.device.workload import Workload, bytes_of
 from slipstream.errors import DeviceError, ModelError
 
+LOG = logging.getLogger(__name__)
+
 LONGEST_START_S = 600.0
 """For which the models may load and warm up before we give up."""
 ENERGY_METER = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 MOST_EARLY_DEATHS = 3
-"""Workers of one stream that may die before they are ready, one after the other."""
+"""Workers of one stream that may die before they are ready, one after the other, while no other stream has one."""
+RETRY_NS = 500_000_000
+"""After which a worker is asked for again that could not be made."""
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""What the system says when it has no means for another socket now."""
 
 
 def cores_for(streams: int) -> list[list[int]]:
@@ -68,6 +76,12 @@ class CpuStreams(Streams):
         self._lengths = [0] * count
         self._ready = [False] * count
         self._early_deaths = [0] * count
+        self._retry_at: dict[int, int] = {}
+        """By stream without a worker: when to ask for one again."""
+        self._missed: set[int] = set()
+        """Streams of which it was said that they have no worker."""
+        self._held_orders: dict[int, bytes] = {}
+        """By stream without a worker: the run that its next worker is to make."""
         self._alarms: list[int] = []
         self._asker = 0
         """The thread that workers may move to their own cores when they have an answer for it; 0: none."""
@@ -81,6 +95,7 @@ class CpuStreams(Streams):
         for view, samples in zip(self._samples, workload.sets, strict=True):
             view.reshape(-1).view(np.uint8)[:] = bytes_of(samples)
         self._control, other = socket.socketpair()
+        self._reserve = -1
         try:
             self._process = self._start_nursery(other)
         finally:
@@ -145,7 +160,14 @@ class CpuStreams(Streams):
         return tuple(received[0]["memory_mb"])
 
     def _fork(self, stream: int) -> None:
-        """Have a worker made for a stream; it may take orders at once, and reads them when it is ready."""
+        """Have a worker made for a stream; it may take orders at once, and reads them when it is ready.
+
+        Raises:
+            OSError: The system has no means for it now.
+        """
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
         ours, theirs = socket.socketpair()
         try:
             send(self._control, {"stream": stream}, (theirs.fileno(),))
@@ -154,10 +176,19 @@ class CpuStreams(Streams):
             raise DeviceError("the process that starts the workers died") from None
         finally:
             theirs.close()
-        self._workers[stream], self._ready[stream], self._running[stream] = ours, False, False
+            self._take_reserve()
+        self._workers[stream], self._ready[stream] = ours, False
+        self._listen()
+        self._since[stream] = now()
+
+    def _take_reserve(self) -> None:
+        """Keep a descriptor for the next worker: its socket takes one more than the one that its predecessor frees."""
+        with suppress(OSError):
+            self._reserve = os.dup(self._control.fileno())
+
+    def _listen(self) -> None:
         self._stream_at = {worker.fileno(): stream for stream, worker in self._workers.items()}
         self._listening = [*self._stream_at, *self._alarms]
-        self._since[stream] = now()
 
     def _await_ready(self) -> None:
         until = now() + int(LONGEST_START_S * 1e9)
@@ -192,14 +223,22 @@ class CpuStreams(Streams):
         self._running[stream] = True
         if self._ready[stream]:
             self._since[stream] = now()
+        message = ORDER.pack(*order, self._asker, loop_ns)
+        if stream in self._retry_at:
+            self._held_orders[stream], self._since[stream] = message, now()
+            return
+        self._hand_over(stream, message)
+
+    def _hand_over(self, stream: int, message: bytes) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # a worker that died is found out by `wait`
-            self._workers[stream].sendall(ORDER.pack(*order, self._asker, loop_ns))
+            self._workers[stream].sendall(message)
 
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up."""
-        limit = None if seconds is None else max(0.0, seconds)
+        if self._retry_at:
+            seconds = self._ask_again(seconds)
         stream_at, ended = self._stream_at, []  # as they are before hearing, which may replace a worker
-        for descriptor in select.select(self._listening, (), (), limit)[0]:
+        for descriptor in readable(self._listening, seconds):
             if descriptor in stream_at and (completion := self._hear(stream_at[descriptor])) is not None:
                 ended.append(completion)  # any other descriptor is an alarm, which only wakes
         return ended
@@ -215,6 +254,9 @@ class CpuStreams(Streams):
             return Completion(stream, ended, "", ended - began)
         if status == READY:
             self._ready[stream], self._early_deaths[stream] = True, 0
+            if stream in self._missed:
+                self._missed.discard(stream)
+                LOG.warning("stream %d: a worker has been started again", stream)
             self._since[stream] = ended
             return None
         text = receive_exactly(self._workers[stream], length)
@@ -222,7 +264,9 @@ class CpuStreams(Streams):
             return self._bury(stream)
         told = text.decode(errors="replace")
         if status == BROKEN:
-            raise DeviceError(f"stream {stream}: the worker cannot run the models: {told}")
+            lost, self._running[stream] = self._running[stream], False
+            self._give_up_worker(stream, f"the worker cannot run the models: {told}")
+            return Completion(stream, ended, told) if lost else None
         self._running[stream], self._lengths[stream] = False, 0
         return Completion(stream, ended, told, ended - began)
 
@@ -242,16 +286,52 @@ class CpuStreams(Streams):
     def _bury(self, stream: int) -> Completion | None:
         """Replace a worker that died; its run, if it had one, has failed."""
         lost = self._running[stream]
+        self._running[stream] = False
         if not self._ready[stream]:
             self._early_deaths[stream] += 1
-            if self._early_deaths[stream] >= MOST_EARLY_DEATHS:
-                raise DeviceError(f"stream {stream}: {MOST_EARLY_DEATHS} workers died before they were ready")
-        self.replace(stream)
+        if self._early_deaths[stream] < MOST_EARLY_DEATHS:
+            self.replace(stream)
+        else:
+            self._give_up_worker(stream, f"{MOST_EARLY_DEATHS} workers died before they were ready")
         return Completion(stream, now(), "the worker died") if lost else None
 
+    def _give_up_worker(self, stream: int, reason: str) -> None:
+        """Leave a stream without its worker, which cannot work.
+
+        Raises:
+            DeviceError: No other stream has a worker that can.
+        """
+        self._workers.pop(stream).close()
+        self._ready[stream] = False
+        if not any(self._ready):
+            raise DeviceError(f"stream {stream}: {reason}")
+        self._do_without(stream, reason)
+
+    def _do_without(self, stream: int, reason: str) -> None:
+        """Leave a stream without a worker for a while, and say so once."""
+        self._ready[stream] = False
+        self._listen()
+        if stream not in self._missed:
+            self._missed.add(stream)
+            LOG.warning("stream %d: no worker can be started (%s): the others go on", stream, reason)
+        self._retry_at[stream] = now() + RETRY_NS
+
+    def _ask_again(self, seconds: float | None) -> float | None:
+        """Ask again for workers that could not be made, where it is time to; return for how long to wait at most."""
+        for stream, due in list(self._retry_at.items()):
+            if due <= now():
+                self._start_worker(stream)
+        if not self._retry_at:
+            return seconds
+        left = (min(self._retry_at.values()) - now()) / 1e9
+        return left if seconds is None else min(seconds, left)
+
     def since(self, stream: int) -> int | None:
-        """Return since when the stream works on its run, None while its worker starts, unless that takes for ever."""
-        if self._ready[stream] or now() - self._since[stream] > LONGEST_START_S * 1e9:
+        """Return since when the stream works on its run, None while its worker starts, unless that takes for ever.
+
+        Of a stream that has no worker, since when its run waits for one: it is given up like one that hangs.
+        """
+        if self._ready[stream] or stream in self._retry_at or now() - self._since[stream] > LONGEST_START_S * 1e9:
             return self._since[stream]
         return None
 
@@ -269,10 +349,30 @@ class CpuStreams(Streams):
         return self._outputs[stream][: self._lengths[stream]]
 
     def replace(self, stream: int) -> None:
-        """Kill the worker of a stream and start another."""
-        self._workers[stream].close()
-        self.restarts += 1
-        self._fork(stream)
+        """Kill the worker of a stream and start another, now or when the system has the means for it."""
+        worker = self._workers.pop(stream, None)
+        if worker is not None:
+            worker.close()
+            self.restarts += 1
+        self._running[stream] = False
+        self._held_orders.pop(stream, None)
+        if stream not in self._retry_at:
+            self._start_worker(stream)
+
+    def _start_worker(self, stream: int) -> None:
+        """Start a worker for a stream that has none, or put it off."""
+        try:
+            self._fork(stream)
+        except OSError as error:
+            if error.errno not in SCARCE:
+                raise
+            self._take_reserve()
+            self._do_without(stream, os.strerror(error.errno).lower())
+            return
+        self._retry_at.pop(stream, None)
+        order = self._held_orders.pop(stream, None)
+        if order is not None:
+            self._hand_over(stream, order)
 
     def joules(self) -> float | None:
         """Return what the processor's own meter shows, where the system lets us read it."""
@@ -288,6 +388,9 @@ class CpuStreams(Streams):
         for worker in self._workers.values():
             worker.close()
         self._workers = {}
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
         self._control.close()
         try:
             self._process.wait(10.0)

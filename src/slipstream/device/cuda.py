@@ -15,7 +15,6 @@ This is the only file that touches `torch.cuda`. What each line is for:
 from __future__ import annotations
 
 import os
-import select
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ import torch
 
 from slipstream.device.engines import memory_mb
 from slipstream.device.models import load
+from slipstream.device.polling import readable
 from slipstream.device.streams import Completion, Order, Streams, now
 from slipstream.device.wire import OUTPUT_NUMBERS
 from slipstream.device.workload import Workload
@@ -180,9 +180,7 @@ class CudaStreams(Streams):
 
     def wait(self, seconds: float | None) -> list[Completion]:
         """Block until a run has ended or the time is up."""
-        limit = None if seconds is None else max(0.0, seconds)
-        ready, _, _ = select.select([self._reader, *self._alarms], [], [], limit)
-        if self._reader not in ready:
+        if self._reader not in readable([self._reader, *self._alarms], seconds):
             return []
         ended = [self._completions.pop(index) for index in os.read(self._reader, 4096)]
         for completion in ended:

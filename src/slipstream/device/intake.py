@@ -10,8 +10,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -59,15 +58,13 @@ class Ticket:
     task: int
     place: int
     """Where its input lies among those of its task."""
-    answer: Future[Answer] = field(default_factory=Future)
+    reply: Callable[[Answer], None]
+    """Called once with the answer; must be quick."""
     job: int = -1
     released: int = 0
     variant: int = -1
     outputs: np.ndarray | None = None
     fault: str = ""
-
-    def __post_init__(self) -> None:
-        self.answer.set_running_or_notify_cancel()  # who waits may go away; the answer is given all the same
 
 
 class Intake:
@@ -90,6 +87,8 @@ class Intake:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._streams: Streams | None = None
+        self._rung = False
+        """Whether the runtime is being woken: one wake-up is enough for all that was offered before it."""
         self._open = False
         self._beaten = 0
 
@@ -117,28 +116,40 @@ class Intake:
         """Return how many inputs of a task are on their way."""
         return self._places[task] - len(self._free[task])
 
-    def offer(self, task: int, values: np.ndarray) -> Future[Answer]:
-        """Hand in an input that has the type of the task's inputs; return its answer to come.
+    def check(self, task: int) -> None:
+        """Refuse an input of a task before it is read, where `offer` would.
 
         Raises:
             FullError: All places are taken.
+            DeviceError: The device is not running.
         """
-        assert self._streams is not None
+        if not self._open:
+            raise DeviceError("the device takes no more work: it is not running")
+        if not self._free[task]:
+            raise FullError(f"all {self._places[task]} places for inputs of this task are taken: try again later")
+
+    def offer(self, task: int, values: np.ndarray, reply: Callable[[Answer], None]) -> None:
+        """Hand in an input that has the type of the task's inputs; `reply` gets the answer, in another thread.
+
+        Raises:
+            FullError: All places are taken.
+            DeviceError: The device is not running.
+        """
         with self._lock:
-            if not self._open:
-                raise DeviceError("the device takes no more work: it is not running")
-            if not self._free[task]:
-                raise FullError(f"all {self._places[task]} places for inputs of this task are taken: try again later")
-            ticket = Ticket(task, self._free[task].pop())
+            self.check(task)
+            ticket = Ticket(task, self._free[task].pop(), reply)
+        assert self._streams is not None  # it is open only once it is connected
         self._streams.put(self.workload.set_of[task], ticket.place, values)
         with self._lock:
-            if not self._open:
-                ticket.answer.set_result(Answer("stopped"))
-                return ticket.answer
-            self._offered.append(ticket)
-        with suppress(BlockingIOError):
-            self._writer.send(b"\0")
-        return ticket.answer
+            is_open = self._open
+            if is_open:
+                self._offered.append(ticket)
+        if not is_open:
+            self.settle(ticket, Answer("stopped"))
+        elif not self._rung:
+            self._rung = True
+            with suppress(BlockingIOError):
+                self._writer.send(b"\0")
 
     # Of the runtime
 
@@ -153,6 +164,13 @@ class Intake:
         self._beaten = now()
         with suppress(BlockingIOError):
             self._reader.recv(4096)
+        # Before the runtime looks at what was offered: whatever comes after its look rings again.
+        self._rung = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something was offered that the runtime has not taken up."""
+        return bool(self._offered)
 
     def take(self) -> Ticket | None:
         """Return the next input that was offered."""
@@ -162,7 +180,7 @@ class Intake:
         """Answer, and free the place of the input."""
         with self._lock:
             self._free[ticket.task].append(ticket.place)
-        ticket.answer.set_result(answer)
+        ticket.reply(answer)
 
     def close(self, left: Sequence[Ticket]) -> None:
         """Take nothing more; tell all that are left that they come to nothing."""

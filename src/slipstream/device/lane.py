@@ -116,6 +116,10 @@ class DeviceLane(Simulator):
         task = self._task.item(stream)
         return None if task < 0 else (task, self._job.item(stream), self._variant.item(stream))
 
+    def pieces(self) -> list[np.ndarray]:
+        """Return the event log in pieces, most of them without a copy."""
+        return [*self._kept, self.log()]
+
     def events(self) -> np.ndarray:
         """Return the whole event log."""
-        return np.concatenate([*self._kept, self.log()])
+        return np.concatenate(self.pieces())

@@ -120,6 +120,10 @@ class ListeningRuntime(Runtime):
             self._tickets[ticket.task, ticket.job] = ticket
         self._answer(lane)
 
+    def _latest(self, timer: int) -> int:
+        """Return until when to wait: not at all while there is something to take up, since nothing else wakes us."""
+        return 0 if self._intake.waiting and not self._stopping else timer
+
     def _note(self, lane: DeviceLane, completion: Completion, found: Execution) -> None:
         """Write down how a run ended, and keep what it gave before the stream's next run overwrites it."""
         task, job, variant = self._jobs[completion.stream]

@@ -111,7 +111,13 @@ def main() -> None:
         with suppress(OSError):
             send(control, {"memory_mb": nursery.memory()})
         while (request := receive(control)) is not None:
-            nursery.replace(request[0]["stream"], request[1][0])
+            message, orders = request
+            if not orders:
+                continue  # no descriptor was left for it here: who asked finds its own end closed
+            try:
+                nursery.replace(message["stream"], orders[0])
+            except OSError:  # no process or no memory is left for a worker: the same
+                os.close(orders[0])
     finally:
         nursery.close()
 

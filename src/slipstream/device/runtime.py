@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +104,8 @@ class Runtime:
         """When the episode began, on the clock of `now()`."""
         self._next_look = 0
         """When some run may have taken too long, at the earliest."""
+        self._lane: DeviceLane | None = None
+        """Of the last episode."""
 
     def stop(self) -> None:
         """Start nothing more; let what runs end, then end the episode: the present one, or else the next."""
@@ -111,6 +113,7 @@ class Runtime:
 
     def play(self, policy: Policy, seed: int, namespace: str = "test") -> Execution:
         """Play one episode in real time."""
+        self._lane = None
         with interruptible(self.stop):
             found = self._play(policy, seed, namespace)
         self._stopping = False
@@ -122,19 +125,35 @@ class Runtime:
         found = Execution(np.empty(0))
         restarts = self._streams.restarts
         self._zero = self._next_look = now()
-        self._begin(lane, seed, namespace)
-        with _urgent(), _little_garbage(), self._streams.attended():
-            while not lane.over:
-                if lane.asking and not self._stopping:
-                    self._dispatch(lane, policy, found)
-                else:
-                    self._catch_up(lane, policy, found)
-            self._drain()
+        self._lane = lane
+        try:
+            self._begin(lane, seed, namespace)
+            with _urgent(), _little_garbage(), self._streams.attended():
+                while not lane.over:
+                    if lane.asking and not self._stopping:
+                        self._dispatch(lane, policy, found)
+                    else:
+                        self._catch_up(lane, policy, found)
+                self._drain()
+        except BaseException:
+            self._break_off(lane)
+            raise
         found.events = lane.events()
         found.mistakes = int(lane.header["mistakes"])
         found.interrupted = self._stopping
         found.restarts = self._streams.restarts - restarts
         return found
+
+    def _break_off(self, lane: DeviceLane) -> None:
+        """End the episode where an error found it, so that its log can be read like any other."""
+        self._jobs.clear()
+        with suppress(Exception):  # a lane that cannot go on leaves a log without an end
+            if not lane.over:
+                lane.follow(now() - self._zero, None, last=True)
+
+    def pieces(self) -> list[np.ndarray]:
+        """Return the event log of the last episode in pieces, also of one that an error ended."""
+        return [] if self._lane is None else self._lane.pieces()
 
     def _begin(self, lane: DeviceLane, seed: int, namespace: str) -> None:
         """Let the episode begin."""
@@ -168,7 +187,7 @@ class Runtime:
         """Wait for what comes next, tell the lane, and begin what a first choice starts."""
         timer = self._zero + lane.next_timer
         last = self._stopping and not self._jobs
-        ended = [] if last else self._wait_until(timer)
+        ended = [] if last else self._wait_until(self._latest(timer))
         moment = now()
         if timer <= moment and not ended:
             found.wake_ns.append(moment - timer)
@@ -179,6 +198,10 @@ class Runtime:
         self._begin_runs(lane, found, due)
         if self._watcher is not None:
             self._watcher(moment - self._zero, lane)
+
+    def _latest(self, timer: int) -> int:
+        """Return until when to wait for an end of a run, given the time of the next timer."""
+        return timer
 
     def _wait_until(self, timer: int) -> list[Completion]:
         """Block until a run ends, a timer is due, or a run has to be given up; return the runs that are over."""
@@ -242,29 +265,47 @@ def _rehearse(lane: DeviceLane, policy: Policy) -> None:
         lane.decide(policy)
 
 
-class _FirstInterrupt:
-    """What a first Ctrl-C does: it stops in order; a second ends the command as usual."""
+STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""What tells a run to end: a Ctrl-C, a supervisor, and a terminal that is closed."""
+
+
+class _FirstSignal:
+    """What the first of these signals does: it stops in order; a second does what it always does."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop, self.before = stop, signal.getsignal(signal.SIGINT)
+        self._stop = stop
+        self._before = {number: signal.getsignal(number) for number in STOPS}
 
     def __call__(self, number: int, frame: object) -> None:
         self._stop()
-        signal.signal(signal.SIGINT, self.before)
+        self.restore()
+
+    def install(self) -> None:
+        """Heed the signals, but for those that are ignored: `nohup` does that for a reason."""
+        for number, handler in self._before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, self)
+
+    def restore(self) -> None:
+        """Put back what was there before, where it was Python that put it there."""
+        for number, handler in self._before.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 @contextmanager
 def interruptible(stop: Callable[[], None]) -> Iterator[None]:
-    """Let a first Ctrl-C stop a run in order, unless somebody further out sees to that already."""
-    handler = _FirstInterrupt(stop)
-    if isinstance(handler.before, _FirstInterrupt) or threading.current_thread() is not threading.main_thread():
+    """Let a first signal to end stop a run in order, unless somebody further out sees to that already."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or isinstance(signal.getsignal(signal.SIGINT), _FirstSignal):
         yield
         return
-    signal.signal(signal.SIGINT, handler)
+    handler = _FirstSignal(stop)
+    handler.install()
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler.before)
+        handler.restore()
 
 
 @contextmanager

@@ -11,11 +11,14 @@ import os
 import socket
 import struct
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from slipstream.errors import DeviceError, unwritable
 
 ORDER = struct.Struct("<iiiiq")
 """model, set of samples, sample, the thread that waits for the answer (0: it stays where it is), and for how many ns
@@ -60,11 +63,74 @@ def lay_out(arrays: list[tuple[tuple[int, ...], str]]) -> tuple[list[Place], int
 
 
 def shared_file(size: int) -> int:
-    """Return the descriptor of a file of that size that has no name and lives in memory where there is such a place."""
-    folder = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    """Return the descriptor of a nameless file of `size` bytes, in memory where the system has such files.
+
+    All of it is there from the start: a page that cannot be had when it is first written ends the process without a
+    word. Memory without a mount point comes first, since containers make /dev/shm as small as 64 MB.
+
+    Raises:
+        DeviceError: One line: how much is needed, and that it is not there.
+    """
+    free = _free_memory()
+    if free is not None and size > free:
+        raise DeviceError(f"the inputs need {_mb(size)} of shared memory: expected as much, {_mb(free)} are free")
+    refused: list[str] = []
+    for place, create in _PLACES.items():
+        try:
+            descriptor = create()
+        except (OSError, AttributeError):  # a system without it
+            continue
+        try:
+            _allocate(descriptor, size)
+        except OSError as error:
+            os.close(descriptor)
+            refused.append(f"{place}: {unwritable(error)}")
+            continue
+        return descriptor
+    raise DeviceError(f"the inputs need {_mb(size)} of shared memory: expected as much ({'; '.join(refused)})")
+
+
+def _in_memory() -> int:
+    return os.memfd_create("slipstream")
+
+
+def _in_folder(folder: str | None) -> int:
     with tempfile.TemporaryFile(dir=folder) as file:
-        file.truncate(size)
         return os.dup(file.fileno())
+
+
+_PLACES = {
+    "memory": _in_memory,
+    "/dev/shm": lambda: _in_folder("/dev/shm"),
+    "the folder for temporary files": lambda: _in_folder(None),
+}
+"""Where shared memory can lie, the best place first."""
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    """Give a file its size, with all of its pages."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+        return
+    zeros = bytes(1 << 20)
+    for start in range(0, size, len(zeros)):
+        os.pwrite(descriptor, zeros[: size - start], start)
+
+
+def _free_memory() -> int | None:
+    """Return the bytes that the system can still give out, and a container may have; None where none of them says."""
+    found = []
+    with suppress(OSError, IndexError, ValueError):
+        found.append(1024 * int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]))
+    for limit in _CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # no such limit, or 'max'
+            found.append(int(Path(limit).read_text()))
+    return min(found, default=None)
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
 
 
 def send(to: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from slipstream.core.atomic import replace_file
 from slipstream.core.family import FAMILIES, Family
 from slipstream.core.inputs import read_bytes, read_object, show
-from slipstream.errors import PolicyError
+from slipstream.errors import PolicyError, one_line
 from slipstream.policies.compiled import CompiledPolicy
 from slipstream.policies.operations import NODES, Operation, parse_operations, reads_graph
 
@@ -118,12 +118,16 @@ class LearnedPolicy(CompiledPolicy):
     @property
     def description(self) -> str:
         """One sentence for tables."""
-        return f"Trained on {self.card.get('scenario', 'an unnamed scenario')} by {self.card.get('algorithm', '?')}."
+        card = self.card
+        return one_line(f"Trained on {card.get('scenario', 'an unnamed scenario')} by {card.get('algorithm', '?')}.")
 
 
 def is_policy_folder(text: str) -> bool:
     """Return whether a text names the folder of a trained policy."""
-    return (Path(text) / CARD).is_file()
+    try:
+        return (Path(text) / CARD).is_file()
+    except OSError:  # a text that is longer than a path can be
+        return False
 
 
 def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:

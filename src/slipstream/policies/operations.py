@@ -237,8 +237,8 @@ class _Plan:
         """Return a laid-out operation."""
         if operation.kind not in KINDS:
             raise PolicyError(f"{where}: not among those that can be compiled: expected one of {', '.join(KINDS)}")
-        for name in filter(None, (operation.source, operation.scores)):
-            if name not in self.registers:
+        for name in (operation.source, operation.scores):
+            if name is not None and name not in self.registers:
                 raise PolicyError(f"{where}: register '{name}' is read before it is written")
         kind, source = KINDS[operation.kind], self.registers[operation.source]
         read = READS.get(kind, tuple(range(len(DOMAINS))))

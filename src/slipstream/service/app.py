@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from socket import socket
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import parse_qs, unquote
 
-import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from starlette.exceptions import HTTPException
-
-from slipstream.dashboard.security import Guard
+from slipstream.dashboard.access import Access
 from slipstream.device.intake import Answer, FullError, Intake
 from slipstream.errors import DeviceError, InputError
 from slipstream.service.figures import CONTENT_TYPE, Figures
+from slipstream.service.handoff import Handoff
+from slipstream.service.http import Request, Response, json_response, refusal
 from slipstream.service.inputs import JSON, RAW, input_of, largest_body
+from slipstream.service.server import BODY_SECONDS, MOST_READING_BYTES, Server, serving_in_thread
 
-BODY_SECONDS = 10.0
-"""For which a request may take to arrive."""
-MOST_BODIES = 32
-"""Requests whose bodies are read at a time: others are sent away, so that memory stays bounded."""
-MOST_CONNECTIONS = 1024
+TASKS = "/v1/tasks/"
+PLACES = ("/healthz", "/metrics")
+KNOWN = "expected POST /v1/tasks/NAME, GET /healthz or GET /metrics"
 
 REFUSALS = {
     "expired": (503, "its deadline passed before it could start"),
@@ -35,43 +31,15 @@ REFUSALS = {
 """Status and sentence for jobs that did not run."""
 
 
-def create_app(scenario: Any, intake: Intake, token: str | None = None) -> FastAPI:
-    """Return the service of an intake; with a token, only for those who know it."""
-    app = FastAPI(title="Slipstream", docs_url=None, redoc_url=None, openapi_url=None)
-    largest = max(largest_body(intake.kind(task)) for task in intake.tasks.values())
-    app.middleware("http")(Guard(token, "execute", largest))
-    app.add_exception_handler(HTTPException, _unknown)
-    desk = Desk(scenario, intake)
+class Service:
+    """Answers requests with what an intake says; with a token, only for those who know it."""
 
-    @app.post("/v1/tasks/{name}")
-    async def run(name: str, request: Request) -> Response:
-        return await desk.answer(name, request)
-
-    @app.get("/healthz")
-    async def health() -> Response:
-        return JSONResponse({"status": "ok"} if intake.well else {"status": "not running"}, 200 if intake.well else 503)
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        return PlainTextResponse(desk.figures.text(desk.gauges()), media_type=CONTENT_TYPE)
-
-    return app
-
-
-async def _unknown(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    known = "expected POST /v1/tasks/NAME, GET /healthz or GET /metrics"
-    return JSONResponse({"error": f"{str(error.detail).lower()}: {known}"}, error.status_code)
-
-
-class Desk:
-    """Takes requests, one after the other or many at once, and words the answers."""
-
-    def __init__(self, scenario: Any, intake: Intake) -> None:
+    def __init__(self, scenario: Any, intake: Intake, token: str | None = None) -> None:
         self._intake = intake
         self._tasks = {task.name: task for task in scenario.tasks}
-        self._reading = 0
+        self._access = Access(token, "execute", max(largest_body(intake.kind(task)) for task in intake.tasks.values()))
         self.figures = Figures(intake.tasks)
+        self.handoff = Handoff()
 
     def gauges(self) -> dict[str, tuple[str, dict[str, float]]]:
         """Return what can be read off at this moment."""
@@ -81,38 +49,81 @@ class Desk:
             "slipstream_up": ("Whether the device takes work.", {"": float(self._intake.well)}),
         }
 
-    async def answer(self, name: str, request: Request) -> Response:
-        """Answer a request for one run."""
+    # As `server.Application`
+
+    def essential(self, request: Request) -> bool:
+        """Return whether a request asks how the service is."""
+        return request.path in PLACES
+
+    def admit(self, request: Request) -> Response | None:
+        """Return the refusal of a request whose body need not be read, None if it is wanted."""
+        refused = self._access.refusal(request.method, request.headers, parse_qs(request.query).get("token", ()))
+        if refused is not None:
+            return refusal(*refused)
+        is_task = request.path.startswith(TASKS) and "/" not in request.path[len(TASKS) :]
+        if not is_task and request.path not in PLACES:
+            return refusal(404, f"not found: {KNOWN}")
+        allowed = "POST" if is_task else "GET"
+        if request.method != allowed:
+            return json_response(405, {"error": f"method not allowed: {KNOWN}"}, f"Allow: {allowed}\r\n")
+        if is_task:
+            return self._admit_input(request)
+        return refusal(413, "expected no body with GET") if request.length else None
+
+    def _admit_input(self, request: Request) -> Response | None:
+        name = _task_of(request)
         task = self._intake.tasks.get(name)
         if task is None:
             known = ", ".join(self._intake.tasks)
-            return _refusal(404, f"no task {name[:200]!r} takes requests: expected one of {known}")
-        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type not in (JSON, RAW):
+            return refusal(404, f"no task {name[:200]!r} takes requests: expected one of {known}")
+        if _content_type(request) not in (JSON, RAW):
             return self._refuse(name, "bad_input", 415, f"content-type: expected {JSON} or {RAW}")
-        if self._reading >= MOST_BODIES:
-            return self._refuse(name, "full", 429, f"{MOST_BODIES} requests are being read: try again later")
-        self._reading += 1
         try:
-            body = await asyncio.wait_for(request.body(), BODY_SECONDS)
-        except TimeoutError:
-            return self._refuse(name, "bad_input", 408, f"the request did not arrive within {BODY_SECONDS:g} s")
-        finally:
-            self._reading -= 1
+            self._intake.check(task)
+        except FullError as error:
+            return self._refuse(name, "full", 429, str(error))
+        except DeviceError as error:
+            return self._refuse(name, "stopped", 503, str(error))
+        return None
+
+    def answer(self, request: Request, body: bytes, reply: Callable[[Response], None]) -> Response | None:
+        """Return the answer to a request; None where it comes with the end of a job, to `reply`."""
+        if request.path == "/healthz":
+            well = self._intake.well
+            return json_response(200 if well else 503, {"status": "ok" if well else "not running"})
+        if request.path == "/metrics":
+            return Response(200, self.figures.text(self.gauges()).encode(), CONTENT_TYPE)
+        name = _task_of(request)
+        task = self._intake.tasks[name]
         try:
-            values = input_of(self._intake.kind(task), content_type, body, self._intake.samples(task))
-            waiting = self._intake.offer(task, values)
+            values = input_of(self._intake.kind(task), _content_type(request), body, self._intake.samples(task))
+            self._intake.offer(task, values, partial(self._answered, name, reply))
         except FullError as error:
             return self._refuse(name, "full", 429, str(error))
         except DeviceError as error:
             return self._refuse(name, "stopped", 503, str(error))
         except InputError as error:
             return self._refuse(name, "bad_input", 400, str(error))
-        return self._worded(name, await asyncio.wrap_future(waiting))
+        return None
+
+    def refuse(self, request: Request, reason: Literal["late", "crowded"]) -> Response:
+        """Return the answer to a request whose body came too late, or for which too much else is being read."""
+        if reason == "late":
+            text = f"the request did not arrive within {BODY_SECONDS:g} s"
+            return self._refuse(_task_of(request), "bad_input", 408, text)
+        text = f"{MOST_READING_BYTES:,} bytes of requests are being read: try again later"
+        return self._refuse(_task_of(request), "full", 429, text)
+
+    # Answers
+
+    def _answered(self, name: str, reply: Callable[[Response], None], answer: Answer) -> None:
+        """Have the answer to a job worded and sent by the thread of the server; called by that of the runtime."""
+        self.handoff.hand(lambda: reply(self._worded(name, answer)))
 
     def _refuse(self, name: str, reason: str, status: int, text: str) -> Response:
-        self.figures.refused(name, reason)
-        return _refusal(status, text)
+        if name in self._intake.tasks:
+            self.figures.refused(name, reason)
+        return refusal(status, text)
 
     def _worded(self, name: str, answer: Answer) -> Response:
         """Return the answer to a request that became a job."""
@@ -127,37 +138,24 @@ class Desk:
         }
         if answer.outcome in REFUSALS:
             status, text = REFUSALS[answer.outcome]
-            return _refusal(status, text, about)
+            return refusal(status, text, about)
         variant = self._tasks[name].ladder[answer.variant]
         about["variant"] = {"rank": answer.variant, "name": variant.name, "accuracy": variant.accuracy}
         if answer.outcome == "failed":
-            return _refusal(500, f"the model failed: {answer.text}", about)
-        return JSONResponse({**about, "outputs": answer.outputs.tolist()})
+            return refusal(500, f"the model failed: {answer.text}", about)
+        return json_response(200, {**about, "outputs": answer.outputs.tolist()})
 
 
-def _refusal(status: int, text: str, about: dict[str, Any] | None = None) -> Response:
-    headers = {"Retry-After": "1"} if status in (429, 503) else {}
-    return JSONResponse({"error": text, **(about or {})}, status, headers)
+def _task_of(request: Request) -> str:
+    return unquote(request.path[len(TASKS) :])
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 @contextmanager
-def serving(app: FastAPI, listening: socket) -> Iterator[None]:
-    """Answer requests beside what the caller does, from a thread of its own."""
-    settings = uvicorn.Config(
-        app,
-        log_level="error",
-        access_log=False,
-        lifespan="off",
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=2,
-    )
-    server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="service", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join(10.0)
-        listening.close()
+def serving(service: Service, listening: socket) -> Iterator[Server]:
+    """Answer the requests to a service beside what the caller does, from a thread of its own."""
+    with serving_in_thread(service, listening, service.handoff) as server:
+        yield server

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from slipstream.errors import SuiteError
 from slipstream.scenario import digest, load
 
 VERSION = "v1"
+NAME = re.compile(r"v[0-9]{1,6}")
 FLOOR = "random"
 """The policy whose score is 0."""
 
@@ -134,7 +136,7 @@ class Suite:
 def load_suite(version: str = VERSION) -> Suite:
     """Return a version of the suite."""
     listing = _home(version).joinpath("suite.json")
-    if not listing.is_file():
+    if not NAME.fullmatch(version) or not listing.is_file():  # by name: a path could lead anywhere
         raise SuiteError(f"suite '{version}' is not known: expected {VERSION}")
     data = json.loads(listing.read_text(encoding="utf-8"))
     entries = tuple(Entry(version, *(one[key] for key in ENTRY_KEYS)) for one in data["scenarios"])

@@ -1,0 +1,63 @@
+"""The event log and the report of a run on a device, written however the run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.cli.common import errors, write_text
+from slipstream.core.eventlog import LogWriter
+from slipstream.errors import InputError
+from slipstream.report.page import page
+from slipstream.report.runs import run_of
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """Where the files of a run go; None where one is not wanted."""
+
+    scenario: Any
+    about: dict[str, Any]
+    """What the run says about itself."""
+    log: Path | None
+    report: Path | None
+
+    def write(self, pieces: Sequence[np.ndarray]) -> list[InputError]:
+        """Write both from the pieces of an event log; return why one could not be, which does not stop the other."""
+        failed = []
+        for path, write in ((self.log, self._write_log), (self.report, self._write_report)):
+            if path is not None:
+                try:
+                    write(path, pieces)
+                except InputError as error:
+                    failed.append(error)
+        return failed
+
+    def save(self, pieces: Sequence[np.ndarray]) -> None:
+        """Write what was recorded up to an error that is told elsewhere, and say so in one line."""
+        if not any(len(piece) for piece in pieces):
+            return
+        failed: list[Exception] = []
+        try:
+            failed += self.write(pieces)
+        except Exception as error:  # the one that ended the run is still to be told
+            failed.append(error)
+        for error in failed:
+            errors.print(f"what was recorded: {error}", soft_wrap=True, markup=False)
+        written = [str(path) for path in (self.log, self.report) if path is not None]
+        if written and not failed:
+            errors.print(f"written up to the error: {', '.join(written)}", soft_wrap=True, markup=False)
+
+    def _write_log(self, path: Path, pieces: Sequence[np.ndarray]) -> None:
+        writer = LogWriter(path, self.about)
+        for piece in pieces:
+            writer.write(piece)
+        writer.close()
+
+    def _write_report(self, path: Path, pieces: Sequence[np.ndarray]) -> None:
+        events = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        write_text(path, page([run_of(events, self.about, self.scenario)], self.about["command"]))
