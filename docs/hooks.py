@@ -22,7 +22,7 @@ from mkdocs.exceptions import PluginError
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from slipstream.cli.main import app
+from slipstream.cli.application import app
 from slipstream.core.family import FAMILIES, Family
 from slipstream.edge.profiles import PROFILES
 from slipstream.policies.base import describe

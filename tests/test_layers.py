@@ -12,20 +12,24 @@ from slipstream.core.family import FAMILIES
 
 PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
-    ("errors",),
+    ("errors", "core.interrupts"),
+    ("core.atomic", "core.confined"),
     (
         "core.parts",
+        "core.arrays",
         "core.bracket",
         "core.cast",
         "core.charts",
         "core.features",
+        "core.inputs",
+        "core.markup",
         "core.built",
         "core.timeline",
         "core.variation",
         "core.family",
     ),
     ("core.cache_folder", "core.compile_cache", "core.inner", "core.jit", "core.structs", "core.prefetch"),
-    ("core.generator", "core.tables"),
+    ("core.generator", "core.parquet", "core.tables", "core.thrift"),
     ("core.calling", "core.rng", "core.heap", "core.eventlog", "core.sheets", "core.lanes", "core.copies", "core.laws"),
     ("core.job_stream", "core.window"),
     ("policies", "core.simulator", "core.search", "core.regret"),

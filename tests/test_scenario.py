@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -241,15 +242,21 @@ def test_a_folder_is_refused(here: Path) -> None:
 def test_a_file_of_over_64_mb_is_refused(here: Path) -> None:
     with Path("my.json").open("wb") as file:
         file.truncate(65 * 2**20)
-    line = "my.json: is larger than 64 MB: expected a scenario, with long traces in files of their own"
-    assert complaint("my.json") == line
+    assert complaint("my.json") == "my.json: is larger than 64 MB: expected a JSON file"
+
+
+def test_a_pipe_is_refused_and_not_waited_for(here: Path) -> None:
+    os.mkfifo("my.json")
+    assert complaint("my.json") == "my.json: is not a regular file: expected a JSON file"
+    assert complaint("/dev/zero") == "/dev/zero: is not a regular file: expected a JSON file"
 
 
 def test_a_file_that_cannot_be_opened_is_worded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    Path("my.json").write_text("{}")
+    monkeypatch.setattr(os, "open", refuse)
     assert complaint("my.json") == "my.json: cannot be read (permission denied): expected a JSON file"
 
 

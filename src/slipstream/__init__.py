@@ -11,14 +11,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
+from slipstream.core import interrupts as _interrupts
 
-from slipstream.cluster import FAMILY as _CLUSTER
-from slipstream.core.family import FAMILIES, register_family
-from slipstream.dag import FAMILY as _DAG
-from slipstream.edge import FAMILY as _EDGE
-from slipstream.serving import FAMILY as _SERVING
-from slipstream.taskgraph import FAMILY as _TASKGRAPH
+_interrupts.end_silently_while_starting()  # before anything is imported that takes its time
+
+import gymnasium  # noqa: E402
+
+from slipstream.cluster import FAMILY as _CLUSTER  # noqa: E402
+from slipstream.core.family import FAMILIES, register_family  # noqa: E402
+from slipstream.dag import FAMILY as _DAG  # noqa: E402
+from slipstream.edge import FAMILY as _EDGE  # noqa: E402
+from slipstream.serving import FAMILY as _SERVING  # noqa: E402
+from slipstream.taskgraph import FAMILY as _TASKGRAPH  # noqa: E402
 
 if TYPE_CHECKING:
     from slipstream.evaluation import Comparison, Evaluation, compare, evaluate

@@ -23,8 +23,31 @@ def unwritable(error: OSError) -> str:
     return told.lower()
 
 
+LONGEST_LINE = 1000
+"""Characters of an error; what exceeds them is cut, so that a hostile name cannot fill a screen."""
+
+
+def printable(text: str) -> str:
+    """Return `text` with every character escaped that ends a line or is not printable.
+
+    Controls, bidirectional marks and lone surrogates would otherwise reach terminals, pages and logs.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def one_line(text: str, longest: int = LONGEST_LINE) -> str:
+    """Return `text` with all that is not printable escaped, cut to `longest` characters."""
+    line = printable(text)
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
 class SlipstreamError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose; its message is one printable line, whatever it quotes."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class InputError(SlipstreamError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 
-from slipstream.errors import ScenarioError
+from slipstream.core.inputs import (
+    LARGEST_JSON_BYTES,
+    check_values,
+    join,
+    parse_json,
+    place_error,
+    read_bytes,
+    read_object,
+    show,
+)
+from slipstream.errors import InputError, ScenarioError, one_line
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -23,11 +33,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=BaseModel)
 
-LARGEST_FILE_BYTES = 64 * 2**20
-DEEPEST_NESTING = 64
-"""Levels of lists and objects inside each other; real scenarios need about six."""
-LONGEST_LINE = 600
-"""Characters of an error line; what exceeds it is cut, so that a hostile key cannot fill a screen."""
+_STEERING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Scenario(Protocol):
@@ -86,7 +92,9 @@ def builtin_names() -> list[str]:
 def dump(scenario: Scenario) -> str:
     """Return the scenario as JSON text that loads back to the same fields; defaults that were not set are left out."""
     data = _model(scenario).model_dump(mode="json", exclude_unset=True)
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # Characters that steer a terminal or reorder text: a name may hold them, but nobody should be shown them.
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def digest(scenario: Scenario) -> str:
@@ -156,11 +164,18 @@ def _load_builtin(name: str) -> Scenario:
     family, _, stem = name.partition("/")
     entry = resources.files(_families()[family].scenario_package).joinpath(f"{stem}.json")
     folder = entry.parent if isinstance(entry, Path) else Path.cwd()  # a zipped package has no folder
-    return _check(_parse(entry.read_bytes(), name), name, folder)
+    return _check(parse_json(entry.read_bytes(), name, ScenarioError), name, folder)
 
 
 def _load_file(path: Path, label: str) -> Scenario:
-    return _check(_parse(_read(path, label, _unknown_source), label), label, path.resolve().parent)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise _error(label, "", _unknown_source(label)) from None
+    except (OSError, ValueError):
+        pass  # reading it tells why
+    raw = read_bytes(path, "a JSON file", ScenarioError, LARGEST_JSON_BYTES, label)
+    return _check(parse_json(raw, label, ScenarioError), label, path.resolve().parent)
 
 
 def parse(text: str) -> Any:
@@ -169,7 +184,7 @@ def parse(text: str) -> Any:
     Raises:
         ScenarioError: One line: where the text stops being JSON.
     """
-    return _parse(text.encode("utf-8", "surrogatepass"), "scenario")
+    return parse_json(text.encode("utf-8", "surrogatepass"), "scenario", ScenarioError)
 
 
 def problems(data: Any) -> list[tuple[str, str]]:
@@ -178,7 +193,8 @@ def problems(data: Any) -> list[tuple[str, str]]:
         _check(data, "scenario", Path.cwd())
     except ScenarioError as error:
         if isinstance(error.__context__, ValidationError):
-            return [_word(one, data) for one in error.__context__.errors(include_url=False)]
+            found = [_word(one, data) for one in error.__context__.errors(include_url=False)]
+            return [(one_line(place), one_line(text)) for place, text in found]
         line = str(error).removeprefix("scenario: ")
         place, separator, text = line.partition(": ")
         return [(place, text)] if separator and " " not in place else [("", line)]
@@ -191,28 +207,7 @@ def read_json(path: Path, model: type[Model]) -> Model:
     Raises:
         ScenarioError: One line: the file, the place in it, what is wrong and what was expected.
     """
-    label = str(path)
-    data = _parse(_read(path, label, lambda _: "no such file: expected a JSON file"), label)
-    if not isinstance(data, dict):
-        raise _error(label, "", f"expected a JSON object, got {_show(data)}")
-    return check(data, model, label)
-
-
-def _read(path: Path, label: str, say_absent: Callable[[str], str]) -> bytes:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(LARGEST_FILE_BYTES + 1)
-    except FileNotFoundError:
-        raise _error(label, "", say_absent(label)) from None
-    except IsADirectoryError:
-        raise _error(label, "", "is a folder: expected a JSON file") from None
-    except (OSError, ValueError) as problem:  # ValueError: a null character in the path
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise _error(label, "", f"cannot be read ({str(reason).lower()}): expected a JSON file") from None
-    if len(raw) > LARGEST_FILE_BYTES:
-        limit = f"{LARGEST_FILE_BYTES >> 20} MB"
-        raise _error(label, "", f"is larger than {limit}: expected a scenario, with long traces in files of their own")
-    return raw
+    return _validated(read_object(path, error=ScenarioError), model, str(path))
 
 
 def _unknown_source(label: str) -> str:
@@ -225,54 +220,13 @@ def _unknown_source(label: str) -> str:
     return "no such file or built-in scenario: expected a JSON file or a name that `slipstream scenarios` lists"
 
 
-def _parse(raw: bytes, label: str) -> Any:
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise _error(label, "", f"is not UTF-8 text (byte {problem.start}): expected a JSON file") from None
-    if not text.strip():
-        raise _error(label, "", "is empty: expected a JSON object")
-    try:
-        return json.loads(text, object_pairs_hook=_object, parse_int=_whole_number)
-    except json.JSONDecodeError as problem:
-        reason = problem.msg[:1].lower() + problem.msg[1:]
-        raise _error(label, "", f"is not JSON at line {problem.lineno}, column {problem.colno}: {reason}") from None
-    except RecursionError:
-        raise _error(label, "", f"is nested too deeply: expected at most {DEEPEST_NESTING} levels") from None
-
-
-class _RepeatedKey(dict[str, Any]):
-    """An object that named a key twice; found again, with its path, when the whole file is known."""
-
-    key: str
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) == len(pairs):
-        return data
-    seen: set[str] = set()
-    repeated = _RepeatedKey(data)
-    for key, _ in pairs:
-        if key in seen:
-            repeated.key = key
-            break
-        seen.add(key)
-    return repeated
-
-
-def _whole_number(text: str) -> int | float:
-    # Beyond the range of float64, where Python also refuses to convert very long texts.
-    return int(text) if len(text) <= 300 else float(text)
-
-
 # Checking --------------------------------------------------------------------------------------------------------
 
 
 def _check(data: Any, label: str, folder: Path) -> Scenario:
     if not isinstance(data, dict):
-        raise _error(label, "", f"expected a JSON object, got {_show(data)}")
-    _check_values(data, label, "", 1)
+        raise _error(label, "", f"expected a JSON object, got {show(data)}")
+    check_values(data, label, ScenarioError)
     families = _families()
     known = ", ".join(f"'{name}'" for name in families)
     if "family" not in data:
@@ -281,7 +235,7 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
     if not isinstance(name, str) or name not in families:
         near = difflib.get_close_matches(name, families, n=1) if isinstance(name, str) else []
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {known}"
-        raise _error(label, "family", f"unknown family {_show(name)}: {hint}")
+        raise _error(label, "family", f"unknown family {show(name)}: {hint}")
     scenario = cast(Scenario, _validated(data, families[name].scenario_type, label))
     scenario._folder = folder
     completed: Scenario = families[name].complete(scenario)
@@ -290,7 +244,7 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
 
 def check(data: dict[str, Any], model: type[Model], label: str) -> Model:
     """Return the model of some data; where they do not fit, raise a ScenarioError that begins with the label."""
-    _check_values(data, label, "", 1)
+    check_values(data, label, ScenarioError)
     return _validated(data, model, label)
 
 
@@ -342,35 +296,6 @@ def _validated(data: dict[str, Any], model: type[Model], label: str) -> Model:
         raise _error(label, path, text, more) from None
 
 
-def _check_values(data: Any, label: str, path: str, depth: int) -> None:
-    """Refuse what no family can take, before the family's model sees it."""
-    if depth > DEEPEST_NESTING:
-        raise _error(label, "", f"is nested too deeply: expected at most {DEEPEST_NESTING} levels")
-    if isinstance(data, _RepeatedKey):
-        raise _error(label, path, f"the key '{data.key}' appears twice: expected it once")
-    if isinstance(data, dict):
-        for key, value in data.items():
-            if not isinstance(key, str):
-                raise _error(label, path, f"expected keys that are strings, got {_show(key)}")
-            _check_values(key, label, path, depth)
-            _check_values(value, label, _join(path, key), depth + 1)
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            _check_values(value, label, f"{path}[{index}]", depth + 1)
-    elif isinstance(data, str):
-        if any("\ud800" <= character <= "\udfff" for character in data):
-            raise _error(label, path, f"expected valid Unicode, got {_show(data)}")
-    elif isinstance(data, float | int) and not _is_finite(data):
-        raise _error(label, path, f"expected a finite number (below 1.8e308 in size), got {_show(data)}")
-
-
-def _is_finite(number: float) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # a whole number beyond float64
-        return False
-
-
 # Wording ---------------------------------------------------------------------------------------------------------
 
 _WORDS = {
@@ -404,16 +329,16 @@ def _word(error: ErrorDetails, data: Any) -> tuple[str, str]:
     path = _path(error["loc"], data, kind == "missing")
     if kind.startswith("union_tag"):
         discriminator = str(context["discriminator"]).strip("'")
-        path = _join(path, discriminator)
+        path = join(path, discriminator)
         if kind == "union_tag_invalid":
             tags = str(context["expected_tags"])
             near = difflib.get_close_matches(str(context["tag"]), tags.replace("'", "").split(", "), n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"expected one of {tags}"
-            return path, f"unknown {discriminator} {_show(error['input'][discriminator])}: {hint}"
+            return path, f"unknown {discriminator} {show(error['input'][discriminator])}: {hint}"
     if kind not in _WORDS:
         return path, error["msg"]
-    values = {key: _show(value) if isinstance(value, int | float) else value for key, value in context.items()}
-    text = _WORDS[kind].format(got=_show(error["input"]), **values)
+    values = {key: show(value) if isinstance(value, int | float) else value for key, value in context.items()}
+    text = _WORDS[kind].format(got=show(error["input"]), **values)
     return path, text.replace("at least 1 items", "at least 1 item").replace(
         "at least 1 characters", "at least 1 character"
     )
@@ -427,38 +352,11 @@ def _path(loc: Iterable[str | int], data: Any, missing: bool) -> str:
         if isinstance(step, int) and isinstance(data, list) and step < len(data):
             path, data = f"{path}[{step}]", data[step]
         elif isinstance(data, dict) and step in data:
-            path, data = _join(path, str(step)), data[step]
+            path, data = join(path, str(step)), data[step]
         elif missing and position == len(steps) - 1:
-            path = _join(path, str(step))
+            path = join(path, str(step))
     return path
 
 
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
-
-
-def _show(value: Any) -> str:
-    """Return the value as its file would spell it, shortened."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    if isinstance(value, str):
-        return f"'{value[:60]}…'" if len(value) > 60 else f"'{value}'"
-    if isinstance(value, int):
-        return str(value) if abs(value) < 10**30 else "a whole number of over 30 digits"
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(float(value))
-    return f"an object of type {type(value).__name__}"
-
-
-def _error(label: str, path: str, text: str, more: str = "") -> ScenarioError:
-    line = f"{label}: {path}: {text}" if path else f"{label}: {text}"
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    if len(line) > LONGEST_LINE:
-        line = line[: LONGEST_LINE - 1] + "…"
-    return ScenarioError(line + more)
+def _error(label: str, path: str, text: str, more: str = "") -> InputError:
+    return place_error(ScenarioError, label, path, text, more)

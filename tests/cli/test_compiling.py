@@ -16,6 +16,7 @@ from numba.core import event
 from rich.console import Console
 
 from slipstream.cli import compiling
+from slipstream.core import interrupts
 
 
 @pytest.fixture
@@ -66,18 +67,20 @@ def heeded():
 
 
 @pytest.mark.usefixtures("heeded")
-def test_a_ctrl_c_waits_for_the_function_that_is_being_compiled():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
     keeper = compiling.InterruptKeeper()
     listener = compiling.listener_for(keeper)
     event.register("numba:compile", listener)
     try:
-        keeper.on_start()
-        os.kill(os.getpid(), signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupts.heeded():
+            keeper.on_start()
+            os.kill(os.getpid(), number)
             compile_something()
+            with pytest.raises(KeyboardInterrupt):
+                keeper.on_end()
     finally:
         event.unregister("numba:compile", listener)
-        keeper.on_end()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     compile_something()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.cli.files import write_files
+from slipstream.core.atomic import write_files
 from slipstream.errors import InputError
 
 

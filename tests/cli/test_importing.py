@@ -123,7 +123,7 @@ DAMAGED = {
         "1,000,001 releases: expected at most 1,000,000 in a sce",
     ),
     "stranger": (ROWS, b"task,arrival_ms\nx,1\n", "t.csv: row 2: no task 'x' in the scenario: expected one of task1"),
-    "no file": (("import", "trace", "no.csv", *TRACE[3:]), b"", "no.csv: cannot be read: No such file or directory"),
+    "no file": (("import", "trace", "no.csv", *TRACE[3:]), b"", "no.csv: no such file: expected a text file"),
     "two files": (("import", "trace", "t.csv", *TRACE[2:]), b"", "--task is given 1 times for 2 files"),
     "twice": (("import", "trace", "t.csv", *ROWS[2:]), b"task,arrival_ms\ntask1,1\n", "has releases in another file"),
     "list": (("import", "tasklist", "t.csv"), b'{"num_tasks": 1}', "t.csv: num_variants: this key is required"),
@@ -149,7 +149,7 @@ DAMAGED = {
         b"arrival_ms\n1\n",
         "l.json: exists already: expected a new name, or --force",
     ),
-    "lost base": ((*ROWS[:4], "lost.json", *ROWS[5:]), b"task,arrival_ms\na,1\n", "gone.csv: cannot be read: No such"),
+    "lost base": ((*ROWS[:4], "lost.json", *ROWS[5:]), b"task,arrival_ms\na,1\n", "gone.csv: no such file"),
     "late": ((*TRACE[:-1], "l.json", "--horizon-ms", 1), b"arrival_ms\n1\n", "l.json: exists already"),
     "folder": ((*TRACE[:-1], "no/s.json"), b"arrival_ms\n1\n", "no/s.json: the folder no does not exist"),
 }

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import resource
 import shutil
+import socket
+import stat
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -11,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from slipstream.core.eventlog import digest
+from slipstream.report.runs import read_recording
 from tests.device.conftest import scenario_of, task
 
 COMMAND = Path(sys.executable).with_name("slipstream")
@@ -113,12 +119,131 @@ def test_standard_output_that_takes_nothing_more_is_told(tmp_path):
     )
 
 
-def test_a_device_file_is_written_to_and_not_replaced(slipstream, folder):
-    code, _, error = slipstream("import", "profile", "ladder.csv", "--force", "--out", "/dev/full")
-    assert code == 2
-    assert "/dev/full: cannot be written (no space left on device)" in error
-    assert not Path("/dev/full").is_file()
-    assert not Path("/dev/full.partial").exists()
+REFUSED_EARLY = {
+    "animation": ("run", "dag/tiny", "--gif", "OUT.gif"),
+    "live": ("execute", "small.json", "--json", "--live", "OUT.live.jsonl"),
+    "validate": ("validate", "small.json", "--out", "OUT.html"),
+    "validate with a fit": ("validate", "small.json", "--out", "first.html", "--fit", "OUT.json"),
+    "bench suite": ("bench", "suite", "--policy", "edf", "--family", "edge", "--out", "OUT.json"),
+    "picture of a suite": ("bench", "suite", "--policy", "edf", "--family", "edge", "--picture", "OUT.png"),
+    "leaderboard": ("bench", "leaderboard", ".", "--out", "OUT.html"),
+    "tradeoff": ("library", "tradeoff", "--out", "OUT.png"),
+}
+"""Further commands that write; those which look at the place first take no time to refuse it."""
+FILES = {name: words for name, words in WRITERS.items() if name not in ("train", "library")}
+ODD = {
+    "device": "is a device",
+    "link to a device": "is a device",
+    "pipe": "is a pipe",
+    "socket": "is a socket",
+    "folder": "is a folder",
+    "link to nowhere": "does not exist",
+    "ring of links": "symbolic links",
+}
+"""What may be where a file is to be written, and how it is refused."""
+
+
+def put_something_odd(kind, place):
+    if kind == "device":
+        try:
+            os.mknod(place, 0o666 | stat.S_IFCHR, os.makedev(1, 7))  # as /dev/full
+        except PermissionError:
+            pytest.skip("only root makes devices")
+    elif kind == "link to a device":
+        place.symlink_to("/dev/full")
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(place.name)  # in the current folder: names of sockets are short
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "link to nowhere":
+        place.symlink_to(place.parent / "missing" / "file")
+    else:
+        place.symlink_to(place.name)
+
+
+def kind_of(place):
+    return stat.S_IFMT(place.lstat().st_mode), place.readlink() if place.is_symlink() else None
+
+
+def outputs(words):
+    return [word.replace("OUT", "odd") for word in words if word.startswith("OUT")]
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", FILES | REFUSED_EARLY)
+def test_only_regular_files_are_replaced(slipstream, folder, name, kind):
+    words = (FILES | REFUSED_EARLY)[name]
+    for place in outputs(words):
+        put_something_odd(kind, folder / place)
+    before, kinds = listing(folder), [kind_of(folder / place) for place in outputs(words)]
+    force = ["--force"] if name.startswith(("import", "generate")) else []
+    code, _, error = slipstream(*named(words, "odd"), *force)
+    assert code == 2, error
+    (line,) = [line for line in error.strip().splitlines() if line.startswith("error: ")]
+    assert "odd" in line
+    assert ODD[kind] in line
+    assert listing(folder) == before
+    assert [kind_of(folder / place) for place in outputs(words)] == kinds
+
+
+def test_what_is_kept_beside_a_profile_is_a_regular_file_too(slipstream, folder):
+    put_something_odd("pipe", folder / "odd.json.cells")
+    code, _, error = slipstream(*named(WRITERS["profile"], "odd"), "--afresh")
+    assert (code, error) == (2, "error: odd.json.cells: is a pipe: expected the name of a file to write\n")
+    assert (folder / "odd.json.cells").is_fifo()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_through_a_link_the_file_it_leads_to_is_replaced(slipstream, folder, name):
+    (folder / "elsewhere").mkdir()
+    for number, place in enumerate(outputs(FILES[name])):
+        if number == 0:
+            (folder / "elsewhere" / place).write_bytes(b"old")
+            (folder / "elsewhere" / place).chmod(0o600)
+        (folder / place).symlink_to(f"elsewhere/{place}")  # of the others, to a file that is not there yet
+    force = ["--force"] if name.startswith(("import", "generate")) else []
+    code, _, error = slipstream(*named(FILES[name], "odd"), *force)
+    assert code == 0, error
+    for number, place in enumerate(outputs(FILES[name])):
+        assert (folder / place).is_symlink()
+        written = folder / "elsewhere" / place
+        assert written.is_file()
+        assert not written.is_symlink()
+        assert written.read_bytes() not in (b"old", b"")
+        assert number or written.stat().st_mode & 0o777 == 0o600
+    assert not [path for path in listing(folder) if path.endswith(".partial")]
+
+
+@pytest.mark.parametrize("entry", ["run.json", "history.jsonl", "best", "state"])
+def test_a_training_writes_nothing_out_of_its_folder(slipstream, folder, entry):
+    (folder / "run").mkdir()
+    (folder / "outside").mkdir()
+    is_file = "." in entry
+    target = folder / "outside" / ("mine" if is_file else "")
+    if is_file:
+        target.write_text("keep")
+    (folder / "run" / entry).symlink_to(target)
+    words = [word.replace("OUT", "run") for word in WRITERS["train"]]
+    code, _, error = slipstream(*words)
+    assert code == 2, error
+    (line,) = error.strip().splitlines()
+    assert entry in line or "holds a training already" in line
+    assert listing(folder / "outside") == (["mine"] if is_file else [])
+    assert not is_file or target.read_text() == "keep"
+
+
+def test_two_runs_that_write_one_file_leave_one_whole_log(folder):
+    words = [COMMAND, "run", "edge/heavy", "--policy", "edf", "--log", "same.parquet", "--seed"]
+    begun = [subprocess.Popen([*words, str(seed)], cwd=folder, stdout=subprocess.DEVNULL) for seed in (1, 2, 3)]
+    assert [process.wait(300) for process in begun] == [0, 0, 0]
+    events, about, _ = read_recording(folder / "same.parquet")
+    assert about["seed"] in (1, 2, 3)
+    alone = subprocess.run([*words[:-3], "--json", "--seed", str(about["seed"])], capture_output=True, cwd=folder)
+    assert json.loads(alone.stdout)["digest"] == digest(events)
+    assert not [path for path in listing(folder) if path.endswith(".partial")]
 
 
 def test_a_run_that_is_interrupted_leaves_no_log(slipstream, folder, monkeypatch):

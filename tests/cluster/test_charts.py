@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from slipstream.cli.main import app
+from slipstream.cli.application import app
 from slipstream.cluster.charts import charts, max_min
 from slipstream.cluster.metrics import metrics
 from slipstream.core.charts import Chart, envelope
@@ -156,7 +156,10 @@ def test_a_folder_that_is_no_training_is_told_in_one_line(tmp_path: Path) -> Non
     log = record(tmp_path / "run.parquet", HOURLY, "fifo")
     done = CliRunner().invoke(app, ["report", str(log), "--out", str(tmp_path / "r.html"), "--training", str(tmp_path)])
     assert isinstance(done.exception, Exception)
-    assert "has no readable history.jsonl" in str(done.exception) + done.output
+    assert (
+        "history.jsonl: no such file: expected a file written by `slipstream train`"
+        in str(done.exception) + done.output
+    )
     assert not (tmp_path / "r.html").exists()
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
+import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,10 +21,12 @@ from slipstream.core.simulator import Simulator
 from slipstream.core.timeline import ON_TIME, OPEN
 from slipstream.dashboard.app import create_app
 from slipstream.dashboard.jobs import Jobs
+from slipstream.dashboard.live import follow
 from slipstream.dashboard.replay import Recording
 from slipstream.dashboard.trial import problems_of
 from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import find
+from slipstream.policies.learned import shipped
 from slipstream.scenario import builtin_names, dump, load
 from tests.dashboard.conftest import HISTORY, serving
 from tests.report.test_report import record
@@ -39,6 +44,7 @@ def test_the_list_holds_every_run_of_the_folder_and_nothing_else(client):
         "trained": "training",
         "camera.live.jsonl": "live",
         "validation.html": "page",
+        "way-out.parquet": "unreadable",
     }
     (run,) = [run for run in found["runs"] if run["name"] == "deep/edf.parquet"]
     assert (run["scenario"], run["policy"], run["seed"]) == ("edge/heavy", "edf", 7)
@@ -420,6 +426,32 @@ def test_a_token_opens_the_door_and_leaves_the_address(runs):
         assert client.ask("/api/runs", headers={"Authorization": "Bearer open sesame"})[0] == 200
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t\n"])
+def test_a_blank_token_is_none(runs, blank):
+    with serving(create_app(runs, token=blank)) as client:
+        assert client.ask("/api/runs")[0] == 200
+        for headers in ({}, {"Authorization": f"Bearer {blank.strip()}"}, {"Cookie": "slipstream-token="}):
+            assert client.ask("/api/runs", headers={"Host": "my-machine:1", **headers})[0] == 403
+        assert client.ask("/api/runs?token=", headers={"Host": "my-machine:1"})[0] == 403
+
+
+@pytest.mark.parametrize("token", ["Schlüssel", "鍵 & #1;", "caf\udce9", "\x1b[2J"])
+def test_a_token_may_have_any_characters(runs, token):
+    raw = token.encode("utf-8", "surrogateescape")
+    with serving(create_app(runs, token=token)) as client:
+        for wrong in (b"Schluessel", b"\xff\xfe", "Schlüsse".encode()):
+            assert client.ask("/api/runs", headers={"Authorization": b"Bearer " + wrong})[0] == 401
+            assert client.ask("/api/runs", headers={"Cookie": b"slipstream-token=" + wrong})[0] == 401
+        if "\x1b" not in token:  # which no header holds
+            assert client.ask("/api/runs", headers={"Authorization": b"Bearer " + raw})[0] == 200
+        if "\udce9" in token:
+            return  # bytes that are not UTF-8 do not survive in an address
+        status, headers, _ = client.ask("/", token=token)
+        assert status == 303
+        cookie = headers["Set-Cookie"].split(";")[0]
+        assert client.ask("/api/runs", headers={"Cookie": cookie})[0] == 200
+
+
 @pytest.mark.parametrize(
     "question", [{"from": "x", "to": 1}, {"from": 0}, {"from": "nan", "to": 1}, {"from": 0, "to": 1, "columns": 0}]
 )
@@ -427,3 +459,160 @@ def test_misspelt_questions_get_a_sentence(client, question):
     status, _, found = client.ask("/api/window", run="fit.parquet", **question)
     assert status == 422
     assert set(found) == {"error"}
+
+
+# Damaged files
+
+
+def damage(folder, whole):
+    """Write files into a folder that only look like runs; return the reason for each."""
+    (folder / "trained").mkdir()
+    (folder / "trained" / "run.json").write_text("[1]")
+    (folder / "odd").mkdir()
+    (folder / "odd" / "run.json").write_text('{"scenario": "edge/tiny", "settings": {"seed": [7]}}')
+    comparison = json.loads((whole / "all.json").read_text())
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "infinite.json").write_text(json.dumps({**comparison, "seed": float("inf")}))
+    (folder / "words.json").write_text(json.dumps({**comparison, "policies": [{"policy": "\ud800"}]}))
+    (folder / "none.json").write_text(json.dumps({**comparison, "policies": [{"policy": "a", "metrics": {"m": 1}}]}))
+    (folder / "torn.parquet").write_bytes((whole / "fit.parquet").read_bytes()[:-9])
+    os.mkfifo(folder / "pipe.json")
+    os.mkfifo(folder / "pipe.live.jsonl")
+    os.mkfifo(folder / "pipe.parquet")
+    (folder / "clear\x1b[2J.html").write_text("<!doctype html>")
+    (folder / os.fsdecode(b"raw\xff.html")).write_text("<!doctype html>")
+    _, about = read(whole / "fit.parquet")
+    for name, change in (
+        ("seed", {"seed": -1}), ("policy", {"policy": ["edf"]}), ("namespace", {"namespace": "x"}),
+        ("scenario", {"scenario": "{"}), ("family", {"scenario": '{"family": ["edge"]}'}), ("huge", {"seed": 2**80}),
+    ):  # fmt: skip
+        LogWriter(folder / f"{name}.parquet", {**about, **change}).close()
+    return {
+        "trained": "trained/run.json: expected a JSON object, got a list",
+        "odd": "odd/run.json: settings.seed: got a list: expected a whole number",
+        "deep.json": "deep.json: is nested too deeply: expected at most 64 levels",
+        "infinite.json": "infinite.json: seed: expected a finite number (below 1.8e308 in size), got Infinity",
+        "words.json": "words.json: policies[0].policy: expected valid Unicode, got '\\ud800'",
+        "none.json": "none.json: policies[0].metrics.m: expected a JSON object, got 1",
+        "torn.parquet": "torn.parquet: not a Parquet file: expected an event log written by slipstream",
+        "pipe.json": "pipe.json: is not a regular file: expected a run",
+        "pipe.live.jsonl": "pipe.live.jsonl: is not a regular file: expected a run",
+        "pipe.parquet": "pipe.parquet: is not a regular file: expected a run",
+        "clear\\x1b[2J.html": "its name is not printable",
+        "raw\\udcff.html": "its name is not printable",
+        "seed.parquet": "seed.parquet: seed: expected a whole number, got -1",
+        "huge.parquet": "huge.parquet: seed: expected a whole number, got 12",
+        "policy.parquet": "policy.parquet: policy: expected a text, got a list",
+        "namespace.parquet": "namespace.parquet: namespace: expected one of train, eval, test, got 'x'",
+        "scenario.parquet": "scenario.parquet: its scenario: is not JSON",
+        "family.parquet": "family.parquet: its scenario: family is a list: expected one of edge",
+    }
+
+
+def test_a_file_that_cannot_be_read_is_listed_with_its_reason_and_the_others_as_ever(runs, tmp_path):
+    reasons = damage(tmp_path, runs)
+    shutil.copy(runs / "fit.parquet", tmp_path / "fit.parquet")
+    (tmp_path / "list.json").write_text("[1]")  # another file, which nobody asked for
+    with serving(create_app(tmp_path)) as client:
+        listed = {run["name"]: run for run in client.get("/api/runs")["runs"]}
+        assert listed.keys() == {*reasons, "fit.parquet"}
+        for name, reason in reasons.items():
+            assert listed[name]["kind"] == "unreadable"
+            assert reason in listed[name]["error"]
+            assert listed[name]["error"].isprintable()
+            assert str(tmp_path) not in listed[name]["error"]
+        assert listed["fit.parquet"]["kind"] == "run"
+        for name in reasons:
+            for question, parameter in (("/api/replay", "run"), ("/api/compare", "run"), ("/api/live", "name")):
+                status, _, found = client.ask(question, **{parameter: name})
+                assert status in (400, 404), (question, name, found)
+                assert found["error"].isprintable()
+
+
+@pytest.mark.parametrize("entry", ["run.json", "history.jsonl", "trained", "fit.parquet", "all.json", "page.html"])
+def test_a_link_that_leads_out_of_the_folder_is_listed_with_the_reason_and_never_read(runs, tmp_path, entry):
+    outside, home = tmp_path / "outside", tmp_path / "runs"
+    shutil.copytree(runs / "trained", outside / "trained")
+    for name in ("fit.parquet", "all.json"):
+        shutil.copy(runs / name, outside / name)
+    (outside / "page.html").write_text("<title>secret</title>")
+    home.mkdir()
+    shutil.copy(runs / "fit.parquet", home / "mine.parquet")
+    (home / "link-inside.parquet").symlink_to("mine.parquet")
+    if entry.endswith(("run.json", ".jsonl")):
+        shutil.copytree(runs / "trained", home / "mine")
+        (home / "mine" / entry).unlink()
+        (home / "mine" / entry).symlink_to(outside / "trained" / entry)
+        name = "mine"
+    else:
+        name = entry
+        (home / entry).symlink_to(outside / entry)
+    with serving(create_app(home)) as client:
+        listed = {run["name"]: run for run in client.get("/api/runs")["runs"]}
+        assert {one: run["kind"] for one, run in listed.items()} == {
+            name: "unreadable",
+            "mine.parquet": "run",
+            "link-inside.parquet": "run",
+        }
+        assert "leads out of the folder" in listed[name]["error"]
+        assert str(tmp_path) not in listed[name]["error"]
+        for question, parameter in (("replay", "run"), ("compare", "run"), ("live", "name"), ("page", "name")):
+            status, _, found = client.ask(f"/api/{question}" if question != "page" else "/page", **{parameter: name})
+            assert status in (400, 404), found
+
+
+def test_a_link_that_appears_later_is_not_followed(runs, tmp_path):
+    shutil.copytree(runs / "trained", tmp_path / "runs" / "mine")
+    history = tmp_path / "runs" / "mine" / "history.jsonl"
+    (tmp_path / "secret.jsonl").write_text('{"secret": 1}\n' * 10_000)
+
+    async def told():
+        found = []
+        looks = iter([False] * 3 + [True])
+
+        async def gone():
+            return next(looks)
+
+        async for event in follow(history, tmp_path / "runs", gone):
+            found.append(event)
+            history.unlink()
+            history.symlink_to(tmp_path / "secret.jsonl")
+        return found
+
+    (event,) = asyncio.run(told())
+    assert "heuristic_reward" in event
+
+
+def test_what_is_tried_stays_in_the_folder(runs, tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs" / "tried").symlink_to(tmp_path / "elsewhere")
+    with serving(create_app(tmp_path / "runs")) as client:
+        trial = {"text": dump(load("edge/tiny")), "policies": ["edf"]}
+        status, _, found = client.ask("/api/jobs", "POST", trial)
+        assert status == 400
+        assert "leads out of the folder" in found["error"]
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_training_that_is_repaired_is_listed_as_one(tmp_path):
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "history.jsonl").write_text("")
+    (tmp_path / "trained" / "run.json").write_text("[1]")
+    with serving(create_app(tmp_path)) as client:
+        assert [run["kind"] for run in client.get("/api/runs")["runs"]] == ["unreadable"]
+        (tmp_path / "trained" / "run.json").write_text('{"scenario": "edge/heavy", "settings": {}}')
+        assert [run["kind"] for run in client.get("/api/runs")["runs"]] == ["training"]
+
+
+def test_a_log_cannot_make_the_page_open_a_folder_elsewhere(runs, tmp_path):
+    (tmp_path / "runs").mkdir()
+    shutil.copytree(shipped("edge")["learned-heavy"], tmp_path / "elsewhere")
+    events, about = read(runs / "fit.parquet")
+    writer = LogWriter(tmp_path / "runs" / "a.parquet", {**about, "policy": str(tmp_path / "elsewhere")})
+    writer.write(events)
+    writer.close()
+    with serving(create_app(tmp_path / "runs")) as client:
+        status, _, found = client.ask("/api/decision", run="a.parquet", at=0)
+        assert status == 400
+        assert "is not among the runs" in found["error"]

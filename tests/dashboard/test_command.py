@@ -34,10 +34,14 @@ def test_bad_input_ends_with_one_line(tmp_path):
     assert "address already in use" in line
 
 
-def test_it_serves_strangers_with_a_token_only_and_ends_quietly(tmp_path):
+@pytest.mark.parametrize("blank", [None, "option", "variable"])
+def test_it_serves_strangers_with_a_token_only_and_ends_quietly(tmp_path, blank):
     arguments = [COMMAND, "dashboard", str(tmp_path), "--host", "0.0.0.0", "--port", "0", "--json"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    arguments += ["--token", ""] if blank == "option" else []
+    env = {**os.environ, **({"SLIPSTREAM_TOKEN": "  "} if blank == "variable" else {})}
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as server:
         told = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
+        assert len(told["token"]) >= 24
         assert told["url"].endswith(f"/?token={told['token']}")
         client = Client(int(told["url"].split(":")[2].split("/")[0]))
         assert client.ask("/api/runs")[0] == 401

@@ -146,7 +146,7 @@ def test_what_is_no_trace_is_told(tmp_path):
         "text.parquet": "not a Parquet file",
         "words.parquet": "arrival_ms: expected numbers, got string",
         "holes.parquet": "1 rows are empty",
-        "gone.csv": "cannot be read: No such file",
+        "gone.csv": "no such file",
         "gone.parquet": "no such file",
         "trace.txt": "expected a .csv or .parquet file",
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save as torch_save
 
 import slipstream
 from slipstream.errors import PolicyError
 from slipstream.learn.networks import CandidateScorer, NetworkSettings
 from slipstream.policies import find
-from slipstream.policies.learned import load_policy, save_policy, shipped
+from slipstream.policies.learned import load_policy, save_policy, save_tensors, shipped
 
 
 @pytest.fixture
@@ -88,7 +91,20 @@ def test_columns_that_differ_are_named(folder):
         ({"operations": [{"kind": "exec", "source": "rows", "target": "x"}]}, "not among those that can be compiled"),
         ({"weights": {}}, "expected an object with 'file' and 'sha256'"),
         ({"weights": {"file": "../../x", "sha256": "0"}}, "lies elsewhere"),
-        ({"weights": {"file": "x.safetensors", "sha256": "0"}}, r"cannot be read \(no such file"),
+        ({"weights": {"file": "x.safetensors", "sha256": "0"}}, "no such file: expected the weights"),
+        ({"weights": {"file": "x\0y", "sha256": "0"}}, "x\\\\x00y: .*null"),
+        ({"weights": {"file": "..", "sha256": "0"}}, "lies elsewhere"),
+        ({"weights": {"file": ["x"], "sha256": "0"}}, "expected an object with 'file' and 'sha256'"),
+        ({"format": [1]}, "format is a list: expected 1"),
+        ({"family": ["edge"]}, "family is a list: expected one of edge"),
+        ({"scenario": {"a": 1}}, "scenario: expected a text, got an object"),
+        ({"features": {"candidates": 7, "globals": None}}, "features.candidates: expected a list of texts"),
+        ({"features": {"candidates": [[1]], "globals": []}}, "features.candidates: expected a list of texts"),
+        ({"operations": [{"kind": 7}]}, r"operations\[0\]: expected an object of texts"),
+        (
+            {"operations": [{"kind": "relu", "source": "rows", "target": "rows"}] * 1001},
+            "1,001 operations: expected at",
+        ),
     ],
 )
 def test_a_damaged_card_is_refused_with_a_sentence(folder, changes, message):
@@ -103,7 +119,60 @@ def test_damaged_weights_are_refused(folder):
     with pytest.raises(PolicyError, match="is not the file that"):
         load_policy(folder)
     (folder / "policy.json").write_text("{")
-    with pytest.raises(PolicyError, match="expected JSON"):
+    with pytest.raises(PolicyError, match="is not JSON at line 1"):
+        load_policy(folder)
+
+
+def rewrite(folder, tensors):
+    """Put other tensors into a policy, with the hash that belongs to them."""
+    change(folder, weights=save_tensors(folder, "weights", tensors))
+
+
+def test_weights_of_types_that_a_network_cannot_have_are_refused(folder):
+    tensors = dict(load_policy(folder).tensors)
+    name = next(iter(tensors))
+    for value, message in (
+        (np.full_like(tensors[name], np.nan), "expected finite numbers of 32 bits"),
+        (np.full(tensors[name].shape, 1e300), "expected finite numbers of 32 bits"),
+        (tensors[name].astype(np.complex64), "expected"),
+        (tensors[name][:-1], "has shape"),
+        (tensors[name][None], "has shape"),
+    ):
+        rewrite(folder, {**tensors, name: value})
+        with pytest.raises(PolicyError, match=message):
+            load_policy(folder)
+    content = torch_save({key: torch.from_numpy(value.copy()).to(torch.bfloat16) for key, value in tensors.items()})
+    (folder / "half.safetensors").write_bytes(content)
+    change(folder, weights={"file": "half.safetensors", "sha256": hashlib.sha256(content).hexdigest()})
+    with pytest.raises(PolicyError, match="holds numbers of type 'BF16': expected one that NumPy has"):
+        load_policy(folder)
+
+
+def test_a_network_that_would_fill_the_memory_is_refused(folder):
+    card, tensors = json.loads((folder / "policy.json").read_text()), dict(load_policy(folder).tensors)
+    wide = {"wide": np.zeros((40_000, 32), np.float32), "bias": np.zeros(40_000, np.float32)}
+    more = [
+        {"kind": "linear", "source": "rows", "target": f"r{n}", "weight": "wide", "bias": "bias"} for n in range(900)
+    ]
+    rewrite(folder, {**tensors, **wide})
+    change(folder, operations=[*card["operations"], *more])
+    with pytest.raises(PolicyError, match=r"operations: keep 36,\d+,\d+ numbers for each candidate"):
+        load_policy(folder)
+
+
+def test_files_of_a_policy_that_are_no_files_are_refused(folder, tmp_path):
+    weights = next(folder.glob("*.safetensors"))
+    weights.rename(tmp_path / "elsewhere")
+    weights.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PolicyError, match="leads out of the folder"):
+        load_policy(folder)
+    weights.unlink()
+    os.mkfifo(weights)
+    with pytest.raises(PolicyError, match="is not a regular file"):
+        load_policy(folder)
+    (folder / "policy.json").unlink()
+    os.mkfifo(folder / "policy.json")
+    with pytest.raises(PolicyError, match="is not a regular file"):
         load_policy(folder)
 
 

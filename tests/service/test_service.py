@@ -350,12 +350,15 @@ def test_the_command_serves_until_it_is_stopped_and_then_writes_its_log(asked, n
     assert (asked / "served.parquet").is_file()
 
 
-def test_others_than_this_machine_need_a_token(asked):
-    with begin(asked, "--listen", "0.0.0.0:0", "--json", "--token", "sesame", "--seconds", "600") as server:
+@pytest.mark.parametrize("token", ["sesame", ""])
+def test_others_than_this_machine_need_a_token(asked, token):
+    with begin(asked, "--listen", "0.0.0.0:0", "--json", "--token", token, "--seconds", "600") as server:
         told = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
+        assert told["token"] == token if token else len(told["token"]) >= 24
         client = Client(int(told["url"].split(":")[2].split("/")[0]))
         assert client.ask("/healthz")[0] == 401
-        wait_until_it_runs(client, {"Authorization": "Bearer sesame"})
+        assert client.ask("/healthz", headers={"Authorization": "Bearer "})[0] == 401
+        wait_until_it_runs(client, {"Authorization": f"Bearer {told['token']}"})
         os.kill(server.pid, signal.SIGINT)
         assert server.wait(120) == 0
 

@@ -25,10 +25,11 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def token_for(host: str, token: str | None) -> str | None:
-    """Return the token that visitors need: none for those of this machine, unless one was given."""
-    from slipstream.dashboard.access import LOOPBACK
+    """Return the token that visitors need: none for those of this machine, unless one was given that is not blank."""
+    from slipstream.dashboard.access import LOOPBACK, stated_token
 
-    return secrets.token_urlsafe(24) if token is None and host not in LOOPBACK else token
+    stated = stated_token(token)
+    return secrets.token_urlsafe(24) if stated is None and host not in LOOPBACK else stated
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:

@@ -23,6 +23,7 @@ from slipstream.cli.common import (
     progress_bar,
     tell_written,
     writable,
+    write_picture,
     write_text,
 )
 
@@ -142,7 +143,7 @@ def suite(
     if picture is not None:
         from slipstream.report.suite_picture import paint_suite
 
-        paint_suite(found, _baselines(list(found["families"]))).save(picture, optimize=True)
+        write_picture(picture, paint_suite(found, _baselines(list(found["families"]))))
     if as_json:
         print_json(found)
     else:
@@ -236,6 +237,7 @@ def leaderboard(
 
     Example: slipstream bench leaderboard submissions --out leaderboard.html
     """
+    from slipstream.core.confined import resolve_inside
     from slipstream.errors import InputError
     from slipstream.report.leaderboard import leaderboard_page, ranking
     from slipstream.suite.catalogue import load_suite
@@ -250,6 +252,7 @@ def leaderboard(
     for file in files:
         if (file.parent / "policy.json").is_file():
             continue  # the folder of a trained policy
+        resolve_inside(folder, file.relative_to(folder))
         data = read_submission(file)
         if data["suite"]["digest"] != whole.digest:
             raise InputError(f"{file}: suite.digest: {data['suite']['digest']}: expected {whole.digest}")

@@ -5,7 +5,6 @@ And a Ctrl-C is heeded meanwhile, which the compiler would lose.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+from slipstream.core import interrupts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,37 +59,20 @@ class CompileTeller:
 
 
 class InterruptKeeper:
-    """Keeps a Ctrl-C until the function that is being compiled is done, and lets it go on from there.
+    """Holds a Ctrl-C, and other signals, until the function that is being compiled is done.
 
-    Where it strikes in the midst, the compiler is called back from code that cannot pass it on.
+    Where one strikes in the midst, the compiler is called back from code that cannot pass it on.
     """
-
-    def __init__(self) -> None:
-        self._deep, self._struck, self._kept = 0, False, False
 
     def on_start(self) -> None:
         """Hear that a function is being compiled."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        self._deep += 1
-        if self._deep == 1 and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._strike)
-            self._kept = True
+        if threading.current_thread() is threading.main_thread():
+            interrupts.hold()
 
     def on_end(self) -> None:
         """Hear that it is done."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        self._deep -= 1
-        if self._deep == 0 and self._kept:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._kept = False
-        if self._struck:
-            self._struck = False
-            raise KeyboardInterrupt
-
-    def _strike(self, number: int, frame: object) -> None:
-        self._struck = True
+        if threading.current_thread() is threading.main_thread():
+            interrupts.release()
 
 
 def listener_for(*hearers: CompileTeller | InterruptKeeper) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from slipstream.cli.addresses import TokenOption, listen, token_for, url_of
 from slipstream.cli.common import JsonOption, console, print_json
+from slipstream.core import interrupts
 
 FolderArgument = Annotated[Path, typer.Argument(help="The folder that holds your runs.", metavar="RUNS")]
 HostOption = Annotated[str, typer.Option(help="Address to listen at; any but this machine's own needs a token.")]
@@ -34,6 +34,7 @@ def dashboard(
     try:
         import uvicorn
 
+        from slipstream.dashboard.access import quoted_token
         from slipstream.dashboard.app import create_app
         from slipstream.dashboard.pages import use_huge_pages
     except ImportError as error:
@@ -43,7 +44,7 @@ def dashboard(
     app = create_app(runs, token)
     use_huge_pages(False)
     listening = listen(host, port)
-    url = url_of(host, listening) + (f"?token={token}" if token else "")
+    url = url_of(host, listening) + (f"?token={quoted_token(token)}" if token else "")
     if as_json:
         print_json({"url": url, "folder": str(runs), "token": token})
     else:
@@ -51,5 +52,5 @@ def dashboard(
         console.print("Ctrl-C ends it.")
     # What streams to a page never ends by itself.
     settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-    with suppress(KeyboardInterrupt):  # the way to end it
+    with interrupts.ends_quietly():
         uvicorn.Server(settings).run(sockets=[listening])

@@ -25,6 +25,8 @@ WHOLE_S = 115.0
 AFTERWARDS_S = 30.0
 """Of that, what running for real and the report take."""
 LEAST_TRAINING_S, MOST_TRAINING_S = 12.0, 60.0
+INTERRUPTED = 130
+"""What typer returns for a command that a signal ended."""
 
 OpenOption = Annotated[
     bool, typer.Option("--open/--no-open", help="Open the report in the browser, where there is a screen.")
@@ -55,14 +57,17 @@ def demo(
     if as_json:
         print_json({"scenario": SCENARIO, "steps": tour.steps, "report": str(report.resolve())})
         return
+    console.print()
     console.print(
-        f"\nNext: [bold]slipstream dashboard {tour.folder}[/bold] replays these runs choice by choice; "
+        f"Next: [bold]slipstream dashboard {escape(str(tour.folder))}[/bold] replays these runs choice by choice; "
         f"[bold]slipstream scenarios {SCENARIO} > mine.json[/bold] begins a scenario of your own.",
         soft_wrap=True,
+        markup=True,
     )
     if open_it and sys.stdout.isatty() and _has_screen():
         webbrowser.open(report.resolve().as_uri())
-    console.print(f"The report, to look at: [bold]{report.resolve()}[/bold]", soft_wrap=True)
+    told = f"The report, to look at: [bold]{escape(str(report.resolve()))}[/bold]"
+    console.print(told, soft_wrap=True, markup=True)
 
 
 class Tour:
@@ -121,19 +126,23 @@ class Tour:
 
     def _step(self, text: str, words: Sequence[str], optional: bool = False, tell: bool = True) -> bool:
         """Run a command as a user would; return whether it ran. An optional one may lack an extra."""
-        from slipstream.cli.main import app
+        from slipstream.cli.application import app
         from slipstream.errors import InputError
 
         command = shlex.join(["slipstream", *words])
-        self._say(f"\n[bold]{len(self.steps) + 1}. {text}[/bold]\n[cyan]$ {escape(command)}[/cyan]")
+        self._say("")
+        self._say(f"[bold]{len(self.steps) + 1}. {text}[/bold]")
+        self._say(f"[cyan]$ {escape(command)}[/cyan]")
         began, skipped, output = perf_counter(), "", io.StringIO()
         arguments, sys.argv = sys.argv, ["slipstream", *words]
         try:
             if self._quiet or not tell:
                 with redirect_stdout(output):
-                    app(list(words), standalone_mode=False)
+                    code = app(list(words), standalone_mode=False)
             else:
-                app(list(words), standalone_mode=False)
+                code = app(list(words), standalone_mode=False)
+            if code == INTERRUPTED:
+                raise KeyboardInterrupt  # which typer turns into a number
         except InputError as error:
             if not (optional and "pip install" in str(error)):
                 raise
@@ -149,7 +158,7 @@ class Tour:
 
     def _say(self, text: str) -> None:
         if not self._quiet:
-            console.print(text, soft_wrap=True, highlight=False)
+            console.print(text, soft_wrap=True, highlight=False, markup=True)
 
 
 def _new_folder(wanted: Path) -> Path:

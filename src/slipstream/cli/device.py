@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slipstream.cli.common import errors
-from slipstream.errors import unwritable
+from slipstream.core.atomic import open_growing
+from slipstream.errors import printable, unwritable
 
 DeviceOption = Annotated[
     Literal["cpu", "cuda", "onnxruntime"],
@@ -79,7 +80,7 @@ class LiveTable:
     """A table of the tasks, drawn over itself on a terminal; text put together by hand, since a run cannot wait."""
 
     def __init__(self, scenario: Any) -> None:
-        self._names = [task.name for task in scenario.tasks]
+        self._names = [printable(task.name) for task in scenario.tasks]
         self._width = max(len("task"), *map(len, self._names))
         self._drawn = 0
         self._next = 0
@@ -113,7 +114,7 @@ class LiveFile:
         self._names = [task.name for task in scenario.tasks]
         self._streams = scenario.device.streams
         self._next = 0
-        self._file = path.open("w", encoding="utf-8")
+        self._file = open_growing(path)
         self.problem = ""
         """Why nothing more was written: a run does not end for want of a spectator."""
 
@@ -136,7 +137,7 @@ class LiveFile:
             "tasks": tasks,
         }
         try:
-            self._file.write(json.dumps(line) + "\n")
+            self._file.write((json.dumps(line) + "\n").encode())
             self._file.flush()
         except OSError as error:
             self.problem = unwritable(error)

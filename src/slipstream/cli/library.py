@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, console, errors, print_json, progress_bar, writable
+from slipstream.cli.common import (
+    JsonOption,
+    ScenarioArgument,
+    console,
+    errors,
+    print_json,
+    progress_bar,
+    writable,
+    write_picture,
+)
+from slipstream.cli.console import line
 from slipstream.cli.train import WarmStartOption, parse_settings, tell_limits
 
 if TYPE_CHECKING:
@@ -71,7 +81,7 @@ def _open(
             status = closing.enter_context(errors.status("reading the library"))
 
             def tell(text: str) -> None:
-                status.update(f"playing {text}")
+                status.update(line(f"playing {text}"))
 
         library = Library(folder, create, episodes, oracle, tell)
         closing.callback(library.store.close)
@@ -375,7 +385,7 @@ def tradeoff(
     if out is not None:
         from slipstream.report.tradeoff_picture import paint_tradeoff
 
-        paint_tradeoff(curves).save(out, optimize=True)
+        write_picture(out, paint_tradeoff(curves))
     if as_json:
         print_json(curves)
         return

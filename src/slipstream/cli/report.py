@@ -80,14 +80,10 @@ def _reasons(runs: list[Path], labels: list[str], why: int) -> str:
 def _history(folder: Path) -> list[dict[str, Any]]:
     """Return the evaluations of a training."""
     from slipstream.errors import InputError
+    from slipstream.learn.files import read_history
 
-    path = folder / "history.jsonl"
-    try:
-        lines = [json.loads(text) for text in path.read_text().splitlines()]
-        wanted = ("steps", "reward", "heuristic_reward")
-        found = [{name: float(line[name]) for name in wanted} for line in lines]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{folder}: has no readable history.jsonl: expected the folder of a training") from None
+    wanted = ("steps", "reward", "heuristic_reward")
+    found = [{name: float(line[name]) for name in wanted} for line in read_history(folder)]
     if not found:
         raise InputError(f"{folder}: was not evaluated yet: expected a training with at least one evaluation")
     return found

@@ -113,7 +113,7 @@ def run(
 
 def _write_animation(path: Path, cast: Any, events: Any) -> None:
     """Write a run as an animated GIF."""
-    from slipstream.cli.files import write_files
+    from slipstream.core.atomic import write_files
     from slipstream.errors import InputError
 
     try:

@@ -72,7 +72,7 @@ def train(
     chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings, steps)})
     if chosen.steps is None and minutes is None and not resume:
         minutes = DEFAULT_MINUTES
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
         bar = progress.add_task("compiling", total=None)
 

@@ -91,7 +91,7 @@ def gpus_of_spans(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.nda
             span += 1
             held[job] = []
         if kind == TAKE or (kind == START and scenario.placement == "flat"):
-            group = max(resource, 0)
+            group = 0 if scenario.placement == "flat" else resource
             taken = [heapq.heappop(free[group]) for _ in range(count)]
             held[job] += [(group, gpu) for gpu in taken]
             spans += [span] * count

@@ -13,7 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slipstream.errors import TraceError, unwritable
+from slipstream.core.atomic import AtomicFile, cannot_write
+from slipstream.core.inputs import json_object
+from slipstream.core.parquet import check_unpacked, open_parquet
+from slipstream.errors import TraceError
 
 ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT, MOVE, FAIL, DONE, TAKE = range(14)
 KINDS = (
@@ -71,17 +74,18 @@ def from_arrow(batch: pa.RecordBatch, into: np.ndarray | None = None) -> np.ndar
 class LogWriter:
     """Writes a log to Parquet chunk by chunk; the file appears under its name only when it is complete.
 
-    Where it cannot be written, that is a TraceError, and nothing is left behind.
+    Where it cannot be written, that is an InputError, and nothing is left behind.
     """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path = path
-        self._partial = path.with_name(path.name + ".partial")
         schema = pa.schema([(name, pa.from_numpy_dtype(EVENT[name])) for name in COLUMNS])
         self._schema = schema.with_metadata({b"slipstream": json.dumps(about, sort_keys=True).encode()})
+        self._file: AtomicFile | None = None
         self._writer: Any = None
         with self._whole_or_not():
-            self._writer = pq.ParquetWriter(self._partial, self._schema, compression="zstd")
+            self._file = AtomicFile(path)
+            self._writer = pq.ParquetWriter(self._file.partial, self._schema, compression="zstd")
 
     def write(self, events: np.ndarray) -> None:
         """Append rows."""
@@ -91,16 +95,17 @@ class LogWriter:
     def close(self) -> None:
         """Finish the file and put it in its place."""
         with self._whole_or_not():
+            assert self._file is not None
             self._writer.close()
-            self._partial.replace(self.path)
+            self._file.commit()
 
     def abandon(self) -> None:
         """Give up: leave nothing behind."""
         with suppress(OSError):  # what is not written any more needs no end
             if self._writer is not None:
                 self._writer.close()
-        with suppress(OSError):
-            self._partial.unlink(missing_ok=True)
+        if self._file is not None:
+            self._file.discard()
 
     @contextmanager
     def _whole_or_not(self) -> Iterator[None]:
@@ -108,19 +113,26 @@ class LogWriter:
             yield
         except OSError as error:
             self.abandon()
-            reason = unwritable(error)
-            raise TraceError(f"{self.path}: cannot be written ({reason}): expected a writable place") from None
+            raise cannot_write(self.path, error) from None
         except BaseException:
             self.abandon()
             raise
 
 
+EXPECTED = "an event log written by slipstream"
+
+
+class OtherTableError(TraceError):
+    """A Parquet file has other columns than an event log."""
+
+
 def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the rows of a recorded log and what it says about itself."""
-    about = read_about(path)
-    events = np.empty(_open(path).metadata.num_rows, EVENT)
+    file = _open(path)
+    about = _about(path, file)
+    events = np.empty(file.metadata.num_rows, EVENT)
     place = 0
-    for piece in _pieces(path):
+    for piece in _pieces(path, file):
         from_arrow(piece, events[place : place + piece.num_rows])
         place += piece.num_rows
     return events[:place], about
@@ -128,23 +140,22 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:
 
 def read_about(path: Path) -> dict[str, Any]:
     """Return what a recorded log says about itself, without reading its rows."""
-    about = (_open(path).schema_arrow.metadata or {}).get(b"slipstream", b"{}")
-    try:
-        found: dict[str, Any] = json.loads(about)
-    except ValueError as error:
-        raise TraceError(f"{path}: its description is not JSON: expected an event log written by slipstream") from error
-    return found
+    return _about(path, _open_footer(path))
+
+
+def _about(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
+    about = (file.schema_arrow.metadata or {}).get(b"slipstream", b"{}")
+    return json_object(about, f"{path}: its description", TraceError)
 
 
 def read_chunks(path: Path) -> Iterator[np.ndarray]:
     """Yield the rows of a recorded log in pieces of bounded size."""
-    yield from map(from_arrow, _pieces(path))
+    yield from map(from_arrow, _pieces(path, _open(path)))
 
 
-def _pieces(path: Path) -> Iterator[pa.RecordBatch]:
+def _pieces(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     """Yield a log as columns, some groups of rows at a time: each column of those is unpacked by another thread."""
     try:
-        file = _open(path)
         group, groups = 0, file.metadata.num_row_groups
         while group < groups:
             rows, first = 0, group
@@ -152,25 +163,35 @@ def _pieces(path: Path) -> Iterator[pa.RecordBatch]:
                 rows += file.metadata.row_group(group).num_rows
                 group += 1
             piece = file.read_row_groups(range(first, group), columns=list(COLUMNS), use_threads=True)
+            if piece.num_rows != rows:
+                raise TraceError(f"{path}: damaged: expected {EXPECTED}")
             empty = [name for name in COLUMNS if piece.column(name).null_count]
             if empty:
                 raise TraceError(f"{path}: column '{empty[0]}' has empty cells: expected a number in each")
             yield from piece.to_batches()
-    except (OSError, pa.ArrowException) as error:
-        raise TraceError(f"{path}: damaged: expected an event log written by slipstream") from error
+    except (OSError, pa.ArrowException, MemoryError) as error:
+        raise TraceError(f"{path}: damaged: expected {EXPECTED}") from error
+
+
+def _open_footer(path: Path) -> pq.ParquetFile:
+    """Open a file that has the columns of a log."""
+    file = open_parquet(path, EXPECTED, TraceError)
+    try:
+        schema = file.schema_arrow
+    except (OSError, pa.ArrowException, ValueError, KeyError):
+        raise TraceError(f"{path}: damaged: expected {EXPECTED}") from None
+    for name in COLUMNS:
+        if schema.names.count(name) != 1:
+            what = "is missing" if name not in schema.names else f"appears {schema.names.count(name)} times"
+            raise OtherTableError(f"{path}: column '{name}' {what}: expected an event log with {', '.join(COLUMNS)}")
+        found, expected = schema.field(name).type, pa.from_numpy_dtype(EVENT[name])
+        if found != expected:
+            raise TraceError(f"{path}: column '{name}' holds {found}: expected {expected}")
+    return file
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    try:
-        file = pq.ParquetFile(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        reason = "no such file" if isinstance(error, FileNotFoundError) else "not a Parquet file"
-        raise TraceError(f"{path}: {reason}: expected an event log written by slipstream") from error
-    missing = [name for name in COLUMNS if name not in file.schema_arrow.names]
-    if missing:
-        raise TraceError(f"{path}: column '{missing[0]}' is missing: expected an event log with {', '.join(COLUMNS)}")
-    for name in COLUMNS:
-        found, expected = file.schema_arrow.field(name).type, pa.from_numpy_dtype(EVENT[name])
-        if found != expected:
-            raise TraceError(f"{path}: column '{name}' holds {found}: expected {expected}")
+    """Open a log whose rows fit into memory."""
+    file = _open_footer(path)
+    check_unpacked(path, COLUMNS, EVENT.itemsize, EXPECTED, TraceError)
     return file

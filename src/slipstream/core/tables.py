@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.errors import TraceError
-
-LONGEST_LINE = 600
-"""Characters of an error; what exceeds it is cut, so that a hostile file cannot fill a screen."""
+from slipstream.core.inputs import LONGEST_LINE, read_bytes
+from slipstream.errors import TraceError, one_line
 
 
 @dataclass(frozen=True)
@@ -58,37 +56,8 @@ class Table:
 
 
 def table_error(path: Path, text: str) -> TraceError:
-    """Return an error about a file, in one line whatever its cells hold."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return TraceError(f"{path}: {line[:LONGEST_LINE]}")
-
-
-def read_content(path: Path) -> bytes:
-    """Return the bytes of a file.
-
-    Raises:
-        TraceError: One line: the file and why it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise table_error(path, f"cannot be read: {error.strerror}") from error
-    except ValueError as error:  # a null character in the path
-        raise table_error(path, f"cannot be read: {error}") from error
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file in UTF-8, without a byte order mark.
-
-    Raises:
-        TraceError: One line: the file, and why it cannot be read or which row is not UTF-8.
-    """
-    raw = read_content(path)
-    try:
-        return raw.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        row = raw.count(b"\n", 0, error.start) + 1
-        raise table_error(path, f"row {row}: not UTF-8 at byte {error.start}: expected a text file") from error
+    """Return an error about a file."""
+    return TraceError(f"{path}: {one_line(text, LONGEST_LINE)}")
 
 
 def read_table(path: Path, columns: Sequence[str]) -> Table:
@@ -130,7 +99,7 @@ def table_bytes(columns: dict[str, list[Any]], kind: str) -> bytes:
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> Table:
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    reader = csv.reader(io.StringIO(_text(path), newline=""))
     lines: list[int] = []
     kept: list[list[str]] = []
     try:
@@ -153,6 +122,15 @@ def _read_csv(path: Path, columns: Sequence[str]) -> Table:
     return Table(path, np.array(lines, np.int64), cells)
 
 
+def _text(path: Path) -> str:
+    raw = read_bytes(path, "a text file", TraceError)
+    try:
+        return raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        row = raw.count(b"\n", 0, error.start) + 1
+        raise table_error(path, f"row {row}: not UTF-8 at byte {error.start}: expected a text file") from error
+
+
 def _place(path: Path, header: list[str], column: str) -> int:
     if column not in header:
         raise table_error(path, f"row 1: column '{column}' is missing (found {', '.join(header) or 'none'})")
@@ -164,31 +142,61 @@ def _place(path: Path, header: list[str], column: str) -> int:
 # Parquet
 
 
+EXPECTED = "a whole Parquet file"
+CELL_BYTES = 32
+"""Memory that a cell takes at most, once it is a number of Python's; equal texts are kept once."""
+
+
 def _read_parquet(path: Path, columns: Sequence[str]) -> Table:
+    import pyarrow as pa
+
+    from slipstream.core.parquet import check_unpacked, open_parquet
+
+    file = open_parquet(path, EXPECTED, TraceError)
+    try:
+        schema = file.schema_arrow
+        for column in columns:
+            if schema.names.count(column) != 1:
+                raise _absent(path, schema.names, column)
+            if not _is_numeric(schema.field(column).type) and not _is_text(schema.field(column).type):
+                raise table_error(path, f"{column}: expected numbers or text, got {schema.field(column).type}")
+        check_unpacked(path, columns, CELL_BYTES * len(columns), EXPECTED, TraceError)
+        cells = {column: _cells(path, column, file) for column in columns}
+    except (OSError, pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
+        raise table_error(path, f"damaged: expected {EXPECTED}") from error
+    lengths = {len(one) for one in cells.values()}
+    if lengths - {file.metadata.num_rows}:
+        raise table_error(path, f"damaged: expected {EXPECTED}")
+    return Table(path, np.arange(1, file.metadata.num_rows + 1), cells)
+
+
+def _absent(path: Path, names: Sequence[str], column: str) -> TraceError:
+    if column not in names:
+        return table_error(path, f"column '{column}' is missing (found {', '.join(names)})")
+    return table_error(path, f"column '{column}' appears {list(names).count(column)} times: expected it once")
+
+
+def _is_numeric(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _cells(path: Path, column: str, file: Any) -> Any:
+    """Return a column as numbers, or as a list of texts; a text that many rows share is unpacked once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        file = pq.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
-        reason = "no such file" if isinstance(error, FileNotFoundError) else "not a Parquet file"
-        raise table_error(path, reason) from error
-    names = file.schema_arrow.names
-    for column in columns:
-        if column not in names:
-            raise table_error(path, f"column '{column}' is missing (found {', '.join(names)})")
-    try:
-        table = file.read(list(columns))
-        cells = {column: _cells(path, column, table.column(column)) for column in columns}
-    except (OSError, pa.ArrowException) as error:
-        raise table_error(path, "damaged: expected a whole Parquet file") from error
-    return Table(path, np.arange(1, table.num_rows + 1), cells)
-
-
-def _cells(path: Path, column: str, values: Any) -> Any:
-    import pyarrow as pa
-
-    numeric = pa.types.is_floating(values.type) or pa.types.is_integer(values.type)
+    numeric = _is_numeric(file.schema_arrow.field(column).type)
+    values = (file if numeric else pq.ParquetFile(path, read_dictionary=[column])).read([column]).column(column)
     if values.null_count:
         row = int(values.is_null().to_numpy().argmax()) + 1
         expected = "a number" if numeric else "text"
@@ -196,8 +204,9 @@ def _cells(path: Path, column: str, values: Any) -> Any:
         raise table_error(path, f"row {row}: {column}: expected {expected} in each row, got nothing ({count})")
     if numeric:
         return values.to_numpy().astype(np.float64)
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return values.to_pylist()
-    raise table_error(path, f"{column}: expected numbers or text, got {values.type}")
+    found: list[str] = []
+    for chunk in values.chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        found += [texts[index] for index in coded.indices.to_pylist()]
+    return found

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -20,13 +21,15 @@ HEADERS = {
 }
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST_BODY = 8 * 2**20
+LENGTH = re.compile("[0-9]{1,18}")
 
 
 class Access:
     """Checks the token, the host, the origin and the length of requests to one server."""
 
     def __init__(self, token: str | None, command: str, largest_body: int = LARGEST_BODY) -> None:
-        self._token = None if token is None else token.encode()
+        stated = stated_token(token)
+        self._token = None if stated is None else _bytes(stated)
         self._command = command
         self._largest_body = largest_body
 
@@ -47,15 +50,33 @@ class Access:
             if origin is not None and _netloc(origin) != headers.get("host"):
                 return 403, "this request comes from another site"
             length = headers.get("content-length", "")
-            if method == "POST" and not (length.isdigit() and int(length) <= self._largest_body):
+            if method == "POST" and not (LENGTH.fullmatch(length) and int(length) <= self._largest_body):
                 return 413, f"expected at most {self._largest_body:,} bytes, with their length given"
         return None
 
     def _known(self, headers: Mapping[str, str], offered: Iterable[str | None]) -> bool:
         word, _, bearer = headers.get("authorization", "").partition(" ")
-        tokens = [*offered, bearer if word == "Bearer" else None]
+        tokens = [None if token is None else _bytes(token) for token in offered]
+        if word == "Bearer":
+            # Headers were decoded so, whatever their bytes stood for.
+            tokens.append(bearer.encode("latin-1", "replace"))
         expected = self._token or b""
-        return any(token is not None and hmac.compare_digest(token.encode(), expected) for token in tokens)
+        return any(token is not None and hmac.compare_digest(token, expected) for token in tokens)
+
+
+def stated_token(token: str | None) -> str | None:
+    """Return `token`, or None where it is empty or blank: everybody knows such a token."""
+    return token if token and token.strip() else None
+
+
+def quoted_token(token: str) -> str:
+    """Return `token` with all that an address or a cookie cannot hold as %-codes of its bytes."""
+    return quote(_bytes(token), safe="")
+
+
+def _bytes(text: str) -> bytes:
+    """Return `text` as UTF-8; bytes that were not, such as those of a variable of the system, as they were."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _hostname(host: str) -> str | None:

@@ -12,24 +12,29 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 
 from slipstream.core.family import FAMILIES
+from slipstream.core.inputs import read_bytes
+from slipstream.dashboard.answers import AsciiResponse
 from slipstream.dashboard.comparison import compare_runs
 from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.jobs import Jobs, TooManyJobsError
 from slipstream.dashboard.live import follow
 from slipstream.dashboard.replay import Recording, Recordings
-from slipstream.dashboard.runs import HISTORY, RunsFolder, UnknownRunError
+from slipstream.dashboard.runs import RunsFolder, UnknownRunError
 from slipstream.dashboard.security import PAGE_POLICY, Guard
 from slipstream.dashboard.trial import Draft, Trial, checked, known_policies, problems_of
-from slipstream.errors import InputError
+from slipstream.errors import InputError, one_line
+from slipstream.learn.files import HISTORY
 from slipstream.policies import names
 from slipstream.scenario import builtin_names, dump, load, schema
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 SHARED = ("charts.js", "timeview.js", "page.css")
 """Files that the report and the dashboard both draw with."""
+
+LARGEST_PAGE_BYTES = 256 * 2**20
 
 Finite = Annotated[float, Query(allow_inf_nan=False)]
 Name = Annotated[str, Query(max_length=1000)]
@@ -48,7 +53,14 @@ def create_app(root: Path, token: str | None = None, jobs: Jobs | None = None) -
         board.jobs.close()
 
     # No documentation pages: those of FastAPI load their scripts from elsewhere.
-    app = FastAPI(title="Slipstream", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="Slipstream",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+        default_response_class=AsciiResponse,
+    )
     app.middleware("http")(Guard(token))
     app.add_exception_handler(InputError, _told)
     app.add_exception_handler(RequestValidationError, _misspelt)
@@ -76,21 +88,37 @@ class Board:
         """Return a choice of a recorded run; those who ask at once take turns, since they share a simulator."""
         with self._lock:
             if self._decisions is None or self._decisions[0] is not recording:
+                self._check_policy(recording)
                 self._decisions = (recording, Decisions(recording))
             made = self._decisions[1]
             return made.at(at) if number is None else made.number(number)
 
+    def _check_policy(self, recording: Recording) -> None:
+        """Refuse a policy whose folder is not among the runs: a log may name any folder of this machine."""
+        name = str(recording.about["policy"])
+        if name.partition("(")[0] in known_policies(recording.family.name):
+            return
+        try:
+            inside = Path(name).resolve().is_relative_to(self.folder.root)
+        except (OSError, ValueError, RuntimeError):
+            inside = False
+        if not inside:
+            raise InputError(
+                f"policy '{name[:200]}' is not among the runs: its choices cannot be made again: expected a built-in "
+                "policy, or a folder among the runs"
+            )
+
 
 async def _told(_: Request, error: Exception) -> Response:
     status = 404 if isinstance(error, UnknownRunError) else 429 if isinstance(error, TooManyJobsError) else 400
-    return JSONResponse({"error": str(error)}, status_code=status)
+    return AsciiResponse({"error": str(error)}, status_code=status)
 
 
 async def _misspelt(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"][1:])
-    return JSONResponse({"error": f"{place}: {first['msg']}"}, status_code=422)
+    return AsciiResponse({"error": one_line(f"{place}: {first['msg']}")}, status_code=422)
 
 
 def _add_files(app: FastAPI, folder: RunsFolder) -> None:
@@ -113,7 +141,7 @@ def _add_files(app: FastAPI, folder: RunsFolder) -> None:
     @app.get("/page")
     def page(name: Name) -> Response:
         folder.entry(name, "page")
-        text = folder.path(name).read_bytes()
+        text = read_bytes(folder.path(name), "a page", limit=LARGEST_PAGE_BYTES, label=name)
         return Response(text, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
 
 
@@ -139,7 +167,9 @@ def _add_runs(app: FastAPI, board: Board) -> None:
             raise UnknownRunError(f"{name!r}: is a {entry.kind}: expected a training, or a run on a device")
         path = board.folder.path(name)
         source = path / HISTORY if entry.kind == "training" else path
-        return StreamingResponse(follow(source, request.is_disconnected), media_type="text/event-stream")
+        return StreamingResponse(
+            follow(source, board.folder.root, request.is_disconnected), media_type="text/event-stream"
+        )
 
 
 def _add_replay(app: FastAPI, board: Board) -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from time import time
 from typing import Any
 
+from slipstream.core.atomic import remove_unfinished_in, replace_file
+from slipstream.core.confined import resolve_inside
 from slipstream.errors import InputError
 
 MOST_RUNNING = 2
@@ -84,8 +86,10 @@ class Jobs:
             name = secrets.token_hex(4)
             folder = self._root / HOME / name
             try:
-                folder.mkdir(parents=True)
-                (folder / "scenario.json").write_text(json.dumps(scenario, indent=2) + "\n", encoding="utf-8")
+                (self._root / HOME).mkdir(exist_ok=True)
+                resolve_inside(self._root, HOME)
+                folder.mkdir()
+                replace_file(folder / "scenario.json", (json.dumps(scenario, indent=2) + "\n").encode())
             except OSError as error:
                 reason = (error.strerror or "unknown reason").lower()
                 raise InputError(f"{HOME}/{name}: cannot be written ({reason}): expected a writable folder") from None
@@ -150,6 +154,7 @@ class Jobs:
                 self._end(job, "failed", words_left[-TOLD:] or f"ended with code {code}: too much time or memory")
                 output.unlink(missing_ok=True)
                 break
+        remove_unfinished_in(job.folder)  # a command that was killed had no time to
         self._end(job, "done")
         job.ended = time()
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from slipstream.core.family import Family, family_of
+from slipstream.core.inputs import unreadable
 from slipstream.core.timeline import FATES, ON_TIME, OPEN, Timeline
-from slipstream.errors import LawError, TraceError
+from slipstream.errors import LawError, TraceError, printable
 from slipstream.report.figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
 from slipstream.report.runs import episode_of, read_recording
 
@@ -137,10 +138,10 @@ class Recording:
             "most": int(self._waiting[1].max()),
             "events": len(self.events),
             "jobs": len(line.task),
-            "policy": str(self.about["policy"]),
+            "policy": printable(str(self.about["policy"])),
             "seed": int(self.about["seed"]),
-            "scenario": f"{self.scenario.family}/{self.scenario.name}",
-            "command": str(self.about.get("command", "")),
+            "scenario": printable(f"{self.scenario.family}/{self.scenario.name}"),
+            "command": printable(str(self.about.get("command", ""))),
         }
 
     def window(self, begin: float, end: float, columns: int, detail: int) -> dict[str, Any]:
@@ -228,7 +229,10 @@ class Recordings:
 
     def open(self, path: Path) -> Recording:
         """Return a recording; a file that changed is read again."""
-        key = (path, path.stat().st_mtime_ns)
+        try:
+            key = (path, path.stat().st_mtime_ns)
+        except OSError as error:
+            raise TraceError(f"{path.name}: {unreadable(error)}: expected an event log") from None
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = Recording(path)

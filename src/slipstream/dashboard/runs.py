@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from slipstream.core.eventlog import read_about
+from slipstream.core.confined import refuse_links_out
+from slipstream.core.eventlog import OtherTableError, read_about
 from slipstream.core.family import FAMILIES
-from slipstream.errors import InputError
+from slipstream.core.inputs import as_object, read_json, show
+from slipstream.errors import InputError, one_line
+from slipstream.learn.files import HISTORY, RUN
+from slipstream.learn.files import read_about as read_training
+from slipstream.report.runs import scenario_of
 
-RUN, HISTORY = "run.json", "history.jsonl"
-"""What `slipstream train` writes; named here, because reading them needs no torch."""
 MOST_ENTRIES = 2000
 """Runs that a page lists; what comes behind them is counted, not shown."""
 DEEPEST_FOLDER = 6
-LARGEST_JSON_BYTES = 64 * 2**20
+LARGEST_FIGURE = 1e150
+"""Of a comparison: what is worked out from more would be infinite."""
+LONGEST_TEXT = 500
+"""Characters of a name or a command in the list."""
+UNREADABLE = "unreadable"
 LIVE = ".live.jsonl"
 """How the name of the file ends to which `slipstream execute --live` writes what it does."""
+ENDINGS = (".parquet", ".json", ".html", LIVE)
+"""How the names of files end that a page may show."""
 
 
 class UnknownRunError(InputError):
@@ -34,7 +43,7 @@ class Entry:
     name: str
     """Its path inside the folder, with forward slashes."""
     kind: str
-    """`run`, `training`, `comparison`, `page` or `live`."""
+    """`run`, `training`, `comparison`, `page`, `live`, or `unreadable`, where `about` has the reason as `error`."""
     modified: float
     about: dict[str, Any]
 
@@ -50,7 +59,7 @@ class RunsFolder:
         if not root.is_dir():
             raise InputError(f"{root}: no such folder: expected the folder that holds your runs")
         self.root = root.resolve()
-        self._seen: dict[str, tuple[tuple[int, int], Entry | None]] = {}
+        self._seen: dict[str, tuple[list[tuple[int, int]], Entry | None]] = {}
 
     def path(self, name: str) -> Path:
         """Return where a file or folder of a name is.
@@ -59,7 +68,7 @@ class RunsFolder:
             UnknownRunError: There is none, or it lies outside the folder, also by way of a link.
         """
         parts = PurePosixPath(name).parts
-        plain = "\0" not in name and "\\" not in name and not name.startswith("/")
+        plain = name.isprintable() and "\\" not in name and not name.startswith("/")
         if parts and plain and not any(part.startswith(".") for part in parts):
             try:
                 found = self.root.joinpath(*parts).resolve(strict=True)
@@ -76,6 +85,8 @@ class RunsFolder:
             UnknownRunError: There is none, or it is of another kind.
         """
         found = self._entry(self.path(name), name)
+        if found is not None and found.kind == UNREADABLE:
+            raise InputError(str(found.about["error"]))
         if found is None or kind not in (None, found.kind):
             raise UnknownRunError(f"{name[:200]!r}: not a {kind or 'run'}: expected one of those that the page lists")
         return found
@@ -86,9 +97,9 @@ class RunsFolder:
         for path in self._files():
             name = path.relative_to(self.root).as_posix()
             try:
-                entry = self._entry(self.path(name), name)
+                entry = self._entry(self.path(name), name) if name.isprintable() else _unprintable(path, name)
             except UnknownRunError:  # a link that leads outside, or a file that has just gone
-                continue
+                entry = _link_out(path, name)
             if entry is not None:
                 found.append(entry)
         found.sort(key=lambda entry: (-entry.modified, entry.name))
@@ -102,73 +113,132 @@ class RunsFolder:
                 folders.clear()
                 yield here
                 continue
+            yield from (here / name for name in sorted(folders) if self._leads_out(here / name))
             deep = len(here.relative_to(self.root).parts) >= DEEPEST_FOLDER
             folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
             yield from (here / name for name in sorted(files) if not name.startswith("."))
 
+    def _leads_out(self, path: Path) -> bool:
+        """Return whether `path` is a link to a place outside."""
+        try:
+            return path.is_symlink() and not path.resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError):
+            return True
+
     def _entry(self, path: Path, name: str) -> Entry | None:
         """Return what a file is, read again only where it changed."""
-        source = path / HISTORY if path.is_dir() and (path / HISTORY).exists() else path
-        try:
-            status = source.stat()
-        except OSError:
+        inside = (path, path / RUN, path / HISTORY) if path.is_dir() else (path,)
+        stamps = [stamp for one in inside if (stamp := _stamp(one)) is not None]
+        if not stamps:
             return None
-        stamp = (status.st_mtime_ns, status.st_size)
         known = self._seen.get(name)
-        if known is None or known[0] != stamp:
-            kind, about = _recognised(path)
-            entry = Entry(name, kind, status.st_mtime, about) if kind else None
-            known = self._seen[name] = (stamp, entry)
+        if known is None or known[0] != stamps:
+            kind, about = _recognised(path, name)
+            entry = Entry(name, kind, max(changed for changed, _ in stamps) / 1e9, about) if kind else None
+            known = self._seen[name] = (stamps, entry)
         return known[1]
 
 
-def _recognised(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a file and what it says about itself; no kind where a page has no use for it."""
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return when a file was changed, in ns, and its size; nothing where it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _link_out(path: Path, name: str) -> Entry | None:
+    """Return the entry of a link that leads out of the folder, if it could be one that pages show."""
+    try:
+        modified = path.lstat().st_mtime
+    except OSError:
+        return None
+    if not path.is_symlink() or not (path.is_dir() or path.name.endswith(ENDINGS)):
+        return None
+    error = f"{name}: is a link that leads out of the folder: expected a file in it"
+    return Entry(name, UNREADABLE, modified, {"error": error})
+
+
+def _unprintable(path: Path, name: str) -> Entry | None:
+    """Return the entry of a file whose name no page can show as it is, if it is of a kind that pages show."""
+    stamp = _stamp(path)
+    if stamp is None or not (path.is_dir() or path.name.endswith(ENDINGS)):
+        return None
+    shown = one_line(name, LONGEST_TEXT)
+    error = f"{shown}: its name is not printable: expected a name without control characters"
+    return Entry(shown, UNREADABLE, stamp[0] / 1e9, {"error": error})
+
+
+def _recognised(path: Path, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a file and what it says about itself; no kind where a page has no use for it.
+
+    A file that should be a run but cannot be read is `unreadable`, with the reason: the others are listed all the same.
+    """
     try:
         if path.is_dir():
-            return ("training", _training(path)) if (path / RUN).is_file() else ("", {})
+            if not (path / RUN).exists():
+                return "", {}
+            refuse_links_out(path, (RUN, HISTORY))
+            return "training", _training(path)
+        if not path.name.endswith(ENDINGS):
+            return "", {}
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path}: is not a regular file: expected a run")
         if path.suffix == ".parquet":
             return "run", _run(path)
-        if path.name.endswith(LIVE):
-            return "live", {}
-        if path.suffix == ".html":
-            return "page", {}
         if path.suffix == ".json":
-            found = read_comparison(path)
-            policies = [one["policy"] for one in found["policies"]]
-            shown = {"scenario": found["title"], "episodes": found["episodes"], "seed": found["seed"]}
-            return "comparison", {**shown, "policy": ", ".join(policies), "oracle": found.get("oracle") is not None}
-    except (InputError, OSError, ValueError, KeyError, TypeError):
-        pass  # some other file, or one that is being written
-    return "", {}
+            found = _read_comparison(path) if path.stat().st_size else None  # empty: it is being written
+            return ("", {}) if found is None else ("comparison", _comparison(found))
+        return ("live" if path.name.endswith(LIVE) else "page"), {}
+    except OtherTableError:
+        return "", {}
+    except OSError as error:
+        return UNREADABLE, {
+            "error": one_line(f"{name}: cannot be read ({(error.strerror or 'unknown reason').lower()})")
+        }
+    except InputError as error:
+        return UNREADABLE, {"error": str(error).replace(str(path), name)}
+
+
+def _text(value: str) -> str:
+    return one_line(value, LONGEST_TEXT)
 
 
 def _run(path: Path) -> dict[str, Any]:
     about = read_about(path)
-    scenario = json.loads(about["scenario"])
-    if scenario["family"] not in FAMILIES:
-        raise ValueError(scenario["family"])
+    scenario = scenario_of(path, about)
+    family, name = scenario.get("family"), scenario.get("name", "")
+    if not isinstance(family, str) or family not in FAMILIES or not isinstance(name, str):
+        raise InputError(f"{path}: its scenario: family is {show(family)}: expected one of {', '.join(FAMILIES)}")
     return {
-        "scenario": f"{scenario['family']}/{scenario['name']}",
-        "family": scenario["family"],
-        "policy": str(about["policy"]),
-        "seed": int(about["seed"]),
-        "command": str(about.get("command", "")),
-        "device": str(about["device"]) if "device" in about else None,
+        "scenario": _text(f"{family}/{name}"),
+        "family": family,
+        "policy": _text(about["policy"]),
+        "seed": about["seed"],
+        "command": _text(about.get("command", "")),
+        "device": _text(about["device"]) if "device" in about else None,
     }
 
 
 def _training(path: Path) -> dict[str, Any]:
-    about = json.loads((path / RUN).read_text(encoding="utf-8"))
-    settings = about.get("settings", {})
+    about = read_training(path, ("scenario",), ("settings",))
+    settings = about["settings"]
+    for key, kind in (("algo", str), ("seed", int), ("steps", int)):
+        if key in settings and type(settings[key]) is not kind:
+            raise InputError(f"{path / RUN}: settings.{key}: got {show(settings[key])}: expected {_WORDS[kind]}")
+    command = about.get("command", "")
     return {
-        "scenario": str(about["scenario"]),
-        "family": str(about["scenario"]).partition("/")[0],
-        "policy": str(settings.get("algo", "")),
+        "scenario": _text(about["scenario"]),
+        "family": _text(about["scenario"].partition("/")[0]),
+        "policy": _text(settings.get("algo", "")),
         "seed": settings.get("seed"),
-        "command": str(about.get("command", "")),
+        "command": _text(command) if isinstance(command, str) else "",
         "steps": settings.get("steps"),
     }
+
+
+_WORDS: dict[type, str] = {str: "a text", int: "a whole number"}
 
 
 def read_comparison(path: Path) -> dict[str, Any]:
@@ -177,9 +247,48 @@ def read_comparison(path: Path) -> dict[str, Any]:
     Raises:
         InputError: The file is something else.
     """
-    if path.stat().st_size > LARGEST_JSON_BYTES:
-        raise InputError(f"{path.name}: larger than {LARGEST_JSON_BYTES >> 20} MB: expected a comparison")
-    data = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or not {"title", "scenario_digest", "episodes", "seed", "policies"} <= data.keys():
+    found = _read_comparison(path)
+    if found is None:
         raise InputError(f"{path.name}: expected what `slipstream compare --json` writes")
+    return found
+
+
+def _read_comparison(path: Path) -> dict[str, Any] | None:
+    """Return a comparison whose values have the types that they should have; None where the file is something else."""
+    data = read_json(path, "what `slipstream compare --json` writes")
+    if not isinstance(data, dict) or not {"title", "scenario_digest", "episodes", "seed", "policies"} <= data.keys():
+        return None
+    label = str(path)
+    for key in ("title", "scenario_digest"):
+        if not isinstance(data[key], str):
+            raise InputError(f"{label}: {key}: expected a text, got {show(data[key])}")
+    for key in ("episodes", "seed"):
+        if type(data[key]) is not int or not 0 <= data[key] < 2**62:
+            raise InputError(f"{label}: {key}: expected a whole number, got {show(data[key])}")
+    if not isinstance(data["policies"], list) or not data["policies"]:
+        raise InputError(f"{label}: policies: expected a list of policies, got {show(data['policies'])}")
+    for number, policy in enumerate(data["policies"]):
+        _check_policy(policy, f"{label}: policies[{number}]")
+    if data.get("oracle") is not None:
+        as_object(data["oracle"], f"{label}: oracle")
     return data
+
+
+def _check_policy(policy: Any, label: str) -> None:
+    """Refuse a policy of a comparison without a name, or with figures that are not numbers."""
+    found = as_object(policy, label)
+    if not isinstance(found.get("policy"), str):
+        raise InputError(f"{label}.policy: expected a text, got {show(found.get('policy'))}")
+    for metric, figures in as_object(found.get("metrics"), f"{label}.metrics").items():
+        values = as_object(figures, f"{label}.metrics.{metric}").get("values")
+        numbers = isinstance(values, list) and all(
+            type(one) in (int, float) and abs(one) <= LARGEST_FIGURE for one in values
+        )
+        if not numbers or not values:
+            raise InputError(f"{label}.metrics.{metric}.values: expected numbers, one for each episode")
+
+
+def _comparison(found: dict[str, Any]) -> dict[str, Any]:
+    policies = ", ".join(one["policy"] for one in found["policies"])
+    about = {"scenario": _text(found["title"]), "episodes": found["episodes"], "seed": found["seed"]}
+    return {**about, "policy": _text(policies), "oracle": found.get("oracle") is not None}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from urllib.parse import unquote
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from slipstream.dashboard.access import HEADERS, POLICY, Access
+from slipstream.dashboard.access import HEADERS, POLICY, Access, quoted_token, stated_token
 
 PAGE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -23,19 +24,22 @@ class Guard:
     """Stands before every answer: checks the token, the host and the origin, and adds the headers."""
 
     def __init__(self, token: str | None) -> None:
-        self._token = token
+        self._token = stated_token(token)
         self._access = Access(token, "dashboard")
 
     async def __call__(self, request: Request, answer: Next) -> Response:
         """Answer a request, or refuse it."""
         given = request.query_params.get("token")
-        refusal = self._access.refusal(request.method, request.headers, (request.cookies.get(COOKIE), given))
+        kept = request.cookies.get(COOKIE)
+        # Quoted, since a header carries few of the characters that a token may have.
+        offered = (None if kept is None else unquote(kept, errors="surrogateescape"), given)
+        refusal = self._access.refusal(request.method, request.headers, offered)
         if refusal is not None:
             response: Response = JSONResponse({"error": refusal[1]}, refusal[0])
         elif self._token is not None and given is not None:
             # Out of the address, so that it is neither shown nor shared; from here on the cookie says it.
             response = RedirectResponse(request.url.path, status_code=303)
-            response.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            response.set_cookie(COOKIE, quoted_token(self._token), httponly=True, samesite="strict")
         else:
             response = await answer(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)

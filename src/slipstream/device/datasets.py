@@ -12,12 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.core.arrays import read_array
+from slipstream.core.inputs import open_regular
 from slipstream.errors import ModelError
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm")
 MOST_SAMPLES = 64
 """Samples of one task that a device holds ready; jobs take them in turn."""
 LONGEST_SIDE = 4096
+MOST_PIXELS = LONGEST_SIDE**2
+"""Of a picture in a folder, before it is made smaller."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,7 @@ def _from_folder(kind: DatasetType, folder: Path, count: int) -> Samples:
 
 
 def _array(path: Path) -> np.ndarray:
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: cannot be read ({error}): expected an array written by numpy.save") from None
+    return read_array(path, "an array written by numpy.save", ModelError)
 
 
 def checked(kind: DatasetType, path: Path | str, found: np.ndarray) -> np.ndarray:
@@ -138,7 +139,7 @@ def _labels(kind: DatasetType, path: Path, count: int) -> np.ndarray:
 def _pictures(kind: DatasetType, folder: Path, count: int) -> Samples:
     """Read pictures from one folder per class: classes are numbered in the order of their names."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise ModelError(f"{folder}: reading pictures needs Pillow: run `pip install slipstream[device]`") from None
 
@@ -156,10 +157,13 @@ def _pictures(kind: DatasetType, folder: Path, count: int) -> Samples:
     channels, height, width = kind.shape
     pixels = np.empty((len(chosen), *kind.shape), np.uint8)
     for index, (path, _) in enumerate(chosen):
-        try:
-            with Image.open(path) as picture:
-                shown = picture.convert("L" if channels == 1 else "RGB").resize((width, height))
-        except (OSError, UnidentifiedImageError) as error:
-            raise ModelError(f"{path}: cannot be read ({error}): expected a picture") from None
+        with open_regular(path, "a picture", ModelError) as file:
+            try:
+                with Image.open(file) as picture:
+                    if picture.width * picture.height > MOST_PIXELS:
+                        raise ValueError(f"over {MOST_PIXELS:,} pixels")
+                    shown = picture.convert("L" if channels == 1 else "RGB").resize((width, height))
+            except Exception as error:  # whatever a damaged picture makes of its readers
+                raise ModelError(f"{path}: cannot be read ({error}): expected a picture") from None
         pixels[index] = np.asarray(shown).reshape(height, width, -1).transpose(2, 0, 1)
     return Samples(_normalised(kind, pixels), np.array([label for _, label in chosen], np.int64))

@@ -135,10 +135,10 @@ class Intake:
             FullError: All places are taken.
             DeviceError: The device is not running.
         """
-        assert self._streams is not None
         with self._lock:
             self.check(task)
             ticket = Ticket(task, self._free[task].pop(), reply)
+        assert self._streams is not None  # it is open only once it is connected
         self._streams.put(self.workload.set_of[task], ticket.place, values)
         with self._lock:
             is_open = self._open

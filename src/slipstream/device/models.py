@@ -100,7 +100,11 @@ def _builtin(text: str, rest: str, variant: int, folder: Path) -> Address:
 
 def _file(text: str, name: str, folder: Path) -> Path:
     path = folder / name
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except OSError:  # a name that is longer than one can be
+        found = False
+    if not found:
         raise ModelError(f"model '{text}': {path}: no such file: expected a model there")
     return path
 

@@ -104,10 +104,12 @@ def main() -> None:
         nursery = Nursery(control, setup, memory)
     except Exception as error:
         told = str(error) if isinstance(error, SlipstreamError) else worker.one_line(error)
-        send(control, {"error": told})
+        with suppress(OSError):  # whoever waits for the models may be gone
+            send(control, {"error": told})
         return
     try:
-        send(control, {"memory_mb": nursery.memory()})
+        with suppress(OSError):
+            send(control, {"memory_mb": nursery.memory()})
         while (request := receive(control)) is not None:
             message, orders = request
             if not orders:

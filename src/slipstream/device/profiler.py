@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import replace_file
+from slipstream.core.inputs import as_object, read_object
 from slipstream.device.cpu import cores_for
 from slipstream.device.noise import noise_of, others_share, yardstick
 from slipstream.device.streams import Order, Streams, now
 from slipstream.device.workload import Workload
 from slipstream.edge.measured import MeasuredProfile, MeasuredVariant
-from slipstream.errors import DeviceError
-from slipstream.policies.learned import replace_file
+from slipstream.errors import DeviceError, InputError
 
 Progress = Callable[[int, int], None]
 
@@ -73,22 +75,27 @@ class Cells:
         self._key = key
         self.found: dict[str, Any] = {}
         if path is not None and path.is_file():
-            try:
-                kept = json.loads(path.read_text())
-                self.found = kept["cells"] if kept["key"] == key else {}
-            except (ValueError, KeyError, TypeError):
-                self.found = {}  # a damaged file: measure again
+            with suppress(InputError):  # a damaged file: measure again
+                kept = read_object(path)
+                cells = as_object(kept.get("cells"), "cells")
+                whole = kept.get("key") == key and kept.get("sha256") == _sha256(cells)
+                self.found = cells if whole else {}
 
     def keep(self, name: str, value: Any) -> None:
         """Note a cell."""
         self.found[name] = value
         if self._path is not None:
-            replace_file(self._path, json.dumps({"key": self._key, "cells": self.found}).encode())
+            kept = {"key": self._key, "sha256": _sha256(self.found), "cells": self.found}
+            replace_file(self._path, json.dumps(kept).encode())
 
     def forget(self) -> None:
         """Remove the file: everything is in the profile now."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+
+def _sha256(cells: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
 class Profiler:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from slipstream.core.inputs import as_object
 from slipstream.errors import InputError, PolicyError
+from slipstream.learn.parsing import parse_settings
 from slipstream.policies.operations import GLOBALS, LOGITS, ROWS, VALUE, Operation, reads_graph
 
 Summary = Literal["pool", "attention"]
+WIDEST = 4096
+"""Most numbers in a hidden vector."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +41,19 @@ class NetworkSettings:
     """Numbers in the vectors of nodes, jobs and the whole graph (`decima`)."""
 
     def __post_init__(self) -> None:
+        for name in ("width", "heads", "node_width"):
+            if not 1 <= getattr(self, name) <= WIDEST:
+                raise InputError(
+                    f"training: network.{name} is {getattr(self, name)}: expected a number from 1 to {WIDEST}"
+                )
         if self.kind not in ("rows", "decima"):
             raise InputError(f"training: network.kind is '{self.kind}': expected 'rows' or 'decima'")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> NetworkSettings:
         """Return the settings that a file gives, or say what is wrong with them."""
-        unknown = sorted(set(data) - {field.name for field in fields(cls)})
-        if unknown:
-            raise PolicyError(f"network settings: unknown keys {', '.join(unknown)}")
-        return cls(**data)
+        found: NetworkSettings = parse_settings(cls, data, "network settings")
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as JSON-ready data."""
@@ -55,7 +62,8 @@ class NetworkSettings:
     @classmethod
     def from_card(cls, card: Mapping[str, Any]) -> NetworkSettings:
         """Return the settings that the card of a policy gives."""
-        return cls.from_dict({key: value for key, value in card.get("network", {}).items() if key != "type"})
+        own = as_object(card.get("network", {}), "network settings", PolicyError)
+        return cls.from_dict({key: value for key, value in own.items() if key != "type"})
 
     def to_card(self) -> dict[str, Any]:
         """Return the settings as the card of a policy gives them."""

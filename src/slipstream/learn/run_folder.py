@@ -13,11 +13,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slipstream.errors import InputError, unwritable
+from slipstream.core.atomic import cannot_write, open_growing, remove_unfinished_in, replace_file
+from slipstream.core.confined import refuse_links_out
+from slipstream.core.inputs import as_object, read_object, show
+from slipstream.errors import InputError
+from slipstream.learn.files import EXPECTED, HISTORY, RUN, read_about, read_history
 from slipstream.learn.trainer import Trainer
-from slipstream.policies.learned import load_tensors, read_card, replace_file, save_policy, save_tensors, write_card
+from slipstream.policies.learned import load_tensors, save_policy, save_tensors, write_card
 
-RUN, HISTORY, STATE = "run.json", "history.jsonl", "state.json"
+STATE = "state.json"
+ENTRIES = (RUN, HISTORY, "best", "last", "state", "tensorboard")
 
 
 class RunFolder:
@@ -34,26 +39,35 @@ class RunFolder:
     def create(self, about: dict[str, Any]) -> None:
         """Begin a training here."""
         if self.exists:
-            raise InputError(f"{self.folder}: holds a training already: expected a new folder, or --resume")
+            raise self._taken()
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder}: is a file: expected the name of a folder")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.rewrite(about)
+            refuse_links_out(self.folder, ENTRIES)
+            self._write_about(about, new=True)
+        except FileExistsError:
+            raise self._taken() from None
         except OSError as error:
-            raise InputError(
-                f"{self.folder}: cannot be written ({unwritable(error)}): expected a writable place"
-            ) from None
+            raise cannot_write(self.folder, error) from None
+
+    def _taken(self) -> InputError:
+        return InputError(f"{self.folder}: holds a training already: expected a new folder, or --resume")
 
     def rewrite(self, about: dict[str, Any]) -> None:
         """Replace what was asked for."""
-        replace_file(self.folder / RUN, (json.dumps(about, indent=2) + "\n").encode())
+        self._write_about(about)
+
+    def _write_about(self, about: dict[str, Any], new: bool = False) -> None:
+        replace_file(self.folder / RUN, (json.dumps(about, indent=2) + "\n").encode(), new, inside=self.folder)
 
     def about(self) -> dict[str, Any]:
         """Return what was asked for."""
         if not self.exists:
             raise InputError(f"{self.folder}: holds no training: expected a folder made by `slipstream train --out`")
-        return read_card(self.folder / RUN)
+        return read_about(
+            self.folder, ("scenario", "scenario_digest", "command", "version"), ("settings", "scenario_file")
+        )
 
     def save_policy(self, which: str, trainer: Trainer, about: dict[str, Any]) -> None:
         """Write the network as it is now, as `best` or `last`."""
@@ -70,34 +84,48 @@ class RunFolder:
 
     def restore(self, trainer: Trainer) -> dict[str, Any]:
         """Let a trainer go on from the last state, if there is one; return the notes made with it."""
+        refuse_links_out(self.folder, ENTRIES)
+        remove_unfinished_in(self.folder)
         folder = self.folder / "state"
         if not (folder / STATE).exists():
             self._forget_after(0)
             return {}
-        card = read_card(folder / STATE)
-        arrays = load_tensors(folder, card["arrays"], f"{folder / STATE}: arrays")
-        trainer.restore(arrays, card["numbers"])
+        card = read_object(folder / STATE, EXPECTED, folder=self.folder)
+        notes = _checked_notes(card.get("notes"), f"{folder / STATE}: notes")
+        arrays = load_tensors(folder, card.get("arrays"), f"{folder / STATE}: arrays")
+        try:
+            trainer.restore(arrays, as_object(card.get("numbers"), f"{folder / STATE}: numbers"))
+        except (LookupError, ValueError, TypeError, OverflowError, RuntimeError, AttributeError) as error:
+            # What torch says of tensors that do not fit takes many lines.
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{folder / STATE}: does not fit this training ({reason}): expected {EXPECTED}") from error
         self._forget_after(trainer.update_number)
-        notes: dict[str, Any] = card["notes"]
         return notes
 
     def append(self, line: dict[str, Any]) -> None:
         """Add an evaluation to the history."""
-        with (self.folder / HISTORY).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with open_growing(self.folder / HISTORY, append=True) as file:
+            file.write((json.dumps(line) + "\n").encode())
 
     def history(self) -> list[dict[str, Any]]:
         """Return all evaluations; a last line that was cut off does not count."""
-        path = self.folder / HISTORY
-        found = []
-        for text in path.read_text().splitlines() if path.exists() else []:
-            try:
-                found.append(json.loads(text))
-            except ValueError:
-                break
-        return found
+        return read_history(self.folder) if (self.folder / HISTORY).exists() else []
 
     def _forget_after(self, update: int) -> None:
         """Drop evaluations that the state to go on from does not know of."""
         lines = [json.dumps(line) + "\n" for line in self.history() if line["update"] <= update]
-        replace_file(self.folder / HISTORY, "".join(lines).encode())
+        replace_file(self.folder / HISTORY, "".join(lines).encode(), inside=self.folder)
+
+
+def _checked_notes(notes: Any, label: str) -> dict[str, Any]:
+    """Return the notes made with a state: the best reward, none before the first evaluation; seconds; whether planned.
+
+    Raises:
+        InputError: One line: the first that is something else.
+    """
+    found = as_object(notes, label)
+    for key, kinds in {"best": (int, float, type(None)), "seconds": (int, float), "planned": (bool,)}.items():
+        if key in found and type(found[key]) not in kinds:
+            expected = "true or false" if kinds == (bool,) else "a number"
+            raise InputError(f"{label}.{key}: expected {expected}, got {show(found[key])}")
+    return found

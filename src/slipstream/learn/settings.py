@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -13,11 +12,14 @@ from slipstream.errors import InputError
 from slipstream.learn.hindsight import HindsightSettings
 from slipstream.learn.imitation import ImitationSettings
 from slipstream.learn.networks import NetworkSettings
+from slipstream.learn.parsing import bare_type, parse_settings
 from slipstream.learn.ppo import PPOSettings
 from slipstream.learn.reinforce import ReinforceSettings
 
 ORACLE = "oracle"
 """The warm start that imitates the hindsight optimum."""
+MOST = {"lanes": 65_536, "rollout": 65_536, "episode_choices": 1 << 20, "threads": 1024, "seed": 2**62 - 1}
+"""What a machine can hold, and what generators take."""
 ORACLE_ROUNDS = 20
 """Rounds of it unless `hindsight.rounds` says otherwise."""
 DEFAULT_STEPS = 6_000_000
@@ -90,6 +92,9 @@ class TrainSettings:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise InputError(f"training: {name} is {number}: expected at least 1")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise InputError(f"training: {name} is {getattr(self, name)}: expected at most {most:,}")
         parts = {"ppo": self.ppo, "reinforce": self.reinforce, "imitation": self.imitation}
         for name, value in (
             (f"{part}.{key}", value) for part, own in parts.items() for key, value in vars(own).items()
@@ -178,9 +183,9 @@ class TrainSettings:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TrainSettings:
-        """Return the settings of a file."""
-        settings: TrainSettings = _parse(cls, data, "settings")
+    def from_dict(cls, data: Mapping[str, Any], place: str = "settings") -> TrainSettings:
+        """Return the settings of a file; errors begin with the place."""
+        settings: TrainSettings = parse_settings(cls, data, place)
         return settings
 
     def with_changes(self, changes: Mapping[str, Any]) -> TrainSettings:
@@ -213,33 +218,10 @@ def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
             if value not in ("true", "false"):
                 raise InputError(f"training: {part}{name} is '{value}': expected true or false")
             value = value == "true"
-        elif (kind := _bare(hints[name])) in (int, float) and (value is not None or kind is hints[name]):
+        elif (kind := bare_type(hints[name])) in (int, float) and (value is not None or kind is hints[name]):
             try:
                 value = kind(value)
             except (TypeError, ValueError):
                 raise InputError(f"training: {part}{name} is '{value}': expected a number") from None
         values[name] = value
     return replace(settings, **values)
-
-
-def _parse(kind: Any, data: Any, place: str) -> Any:
-    """Return a settings object from JSON-ready data, or say where it is wrong."""
-    if not is_dataclass(kind):
-        origin = typing.get_origin(kind)
-        return tuple(data) if origin is tuple and isinstance(data, list) else data
-    if not isinstance(data, Mapping):
-        raise InputError(f"{place}: expected an object")
-    hints = typing.get_type_hints(kind)
-    unknown = sorted(set(data) - set(hints))
-    if unknown:
-        raise InputError(f"{place}: unknown keys {', '.join(unknown)}: expected {', '.join(hints)}")
-    parsed = {key: _parse(_bare(hints[key]), value, f"{place}.{key}") for key, value in data.items()}
-    assert isinstance(kind, type)
-    return kind(**parsed)
-
-
-def _bare(hint: Any) -> Any:
-    """Return a type without `| None`."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return next(one for one in typing.get_args(hint) if one is not type(None))
-    return hint

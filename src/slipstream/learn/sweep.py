@@ -21,15 +21,18 @@ from urllib.parse import quote
 import numpy as np
 from scipy.special import stdtrit
 
+from slipstream.core.atomic import replace_file
+from slipstream.core.confined import refuse_links_out
 from slipstream.core.family import family_of
+from slipstream.core.inputs import read_object
 from slipstream.errors import InputError
 from slipstream.evaluation import compare, evaluate
+from slipstream.learn.files import EXPECTED
 from slipstream.learn.knobs import Knob, choose_knobs, told
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import Report, train
 from slipstream.policies.base import Policy, find
-from slipstream.policies.learned import replace_file
 from slipstream.scale.farm import Farm, InProcess
 from slipstream.scenario import digest, load
 
@@ -117,6 +120,7 @@ def sweep(
     for start in {one.settings.warm_start for one in trainings} - {None}:
         find(str(start), family_of(loaded).name)
     home = Path(out)
+    refuse_links_out(home, (TRAININGS, RESULT))
     if resume != (home / TRAININGS).exists():
         problem = "holds no sweep: expected the folder of one" if resume else "holds a sweep: expected a new folder"
         raise InputError(f"{home}: {problem}{', or --resume' if not resume else ''}")
@@ -155,7 +159,7 @@ def sweep(
         "stopped": [{"training": name, "seed": seed, "steps": at} for (name, seed), at in stopped.items()],
     }
     home.mkdir(parents=True, exist_ok=True)  # trainings that a scheduler stops leave nothing there
-    replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
+    replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode(), inside=home)
     return result
 
 
@@ -189,8 +193,14 @@ class Study:
     command: str
 
     def folder_of(self, training: Training) -> Path:
-        """Return where a training is kept."""
-        return self.folder / quote(training.name, safe="=") / f"seed-{training.seed}"
+        """Return where a training is kept.
+
+        Raises:
+            ConfinementError: A link at this place leads out of the folder of all trainings.
+        """
+        name = quote(training.name, safe="=")
+        refuse_links_out(self.folder, (name, f"{name}/seed-{training.seed}"))
+        return self.folder / name / f"seed-{training.seed}"
 
     def scored_here(self, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
         """Train one after the other, in this process; each goes on where it was."""
@@ -221,7 +231,7 @@ class Study:
             folder = self.folder_of(training)
             for name, content in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                replace_file(folder / name, content)
+                replace_file(folder / name, content, inside=folder)
             _write_score(folder, score)
             scores[training.key] = float(score["reward"])
             tell(len(scores) - 1, training, training.settings.planned_steps)
@@ -234,12 +244,14 @@ class Study:
         if not run.exists:
             return None
         about = run.about()
-        same = TrainSettings.from_dict(about["settings"]) == training.settings
+        same = TrainSettings.from_dict(about["settings"], f"{folder}: settings") == training.settings
         if not same or about["scenario_digest"] != digest(self.scenario):
             raise InputError(f"{folder}: was trained on another scenario or with other settings: expected the same")
         if not (folder / SCORE).exists():
             return None
-        score: dict[str, Any] = json.loads((folder / SCORE).read_text())
+        score = read_object(folder / SCORE, EXPECTED, folder=folder)
+        if any(type(score.get(key)) not in (int, float) for key in ("reward", "episodes")):
+            raise InputError(f"{folder / SCORE}: reward and episodes: expected numbers")
         return score if score["episodes"] == self.episodes else None
 
     def train(
@@ -276,7 +288,7 @@ def _nobody(_: Report) -> None:
 
 
 def _write_score(folder: Path, score: dict[str, Any]) -> None:
-    replace_file(folder / SCORE, (json.dumps(score, indent=2) + "\n").encode())
+    replace_file(folder / SCORE, (json.dumps(score, indent=2) + "\n").encode(), inside=folder)
 
 
 def _results(

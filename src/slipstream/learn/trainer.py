@@ -243,9 +243,13 @@ class Trainer:
         return arrays, {"update": self.update_number, "steps": self.steps, "drawn_at": list(self.drawn_at)}
 
     def restore(self, arrays: dict[str, np.ndarray], numbers: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state; one that does not fit this training is a ValueError, LookupError or RuntimeError."""
         settings = self.settings
-        self.update_number, self.steps = int(numbers["update"]), int(numbers["steps"])
+        drawn_at = numbers["drawn_at"]
+        counts = [numbers["update"], numbers["steps"], *drawn_at]
+        if len(counts) != 4 or not all(type(count) is int and 0 <= count < 2**62 for count in counts):
+            raise ValueError("numbers: expected update, steps and the two of drawn_at, whole and not negative")
+        self.update_number, self.steps = counts[:2]
         tensors = {name: torch.from_numpy(arrays[f"network/{name}"].copy()) for name in self.network.state_dict()}
         self.network.load_state_dict(tensors)
         for name, optimizer in self._optimizers().items():
@@ -255,6 +259,7 @@ class Trainer:
                 if key.startswith(f"{name}/"):
                     _, index, field = key.split("/")
                     state["state"].setdefault(int(index), {})[field] = torch.from_numpy(array.copy())
+            _check_fits(optimizer, state["state"], name)
             optimizer.load_state_dict(state)
         rounds = sum(key.startswith("memory/") and key.endswith("/earned") for key in arrays)
         self.hindsight.memory = [
@@ -262,12 +267,15 @@ class Trainer:
         ]
         if settings.varies:
             now = self.update_number, self.steps
-            self.update_number, self.steps = (int(number) for number in numbers["drawn_at"])
+            self.update_number, self.steps = drawn_at
             self.pool = self._draw_pool()
             self.update_number, self.steps = now
         for number, group in enumerate(self.pool.groups):
             for name, array in group.arrays.items():
-                array.view(np.uint8).reshape(-1)[:] = arrays[f"lanes/{number}/{name}"]
+                kept = arrays[f"lanes/{number}/{name}"]
+                if kept.dtype != np.uint8 or kept.shape != (array.nbytes,):
+                    raise ValueError(f"lanes/{number}/{name}: expected {array.nbytes} bytes")
+                array.view(np.uint8).reshape(-1)[:] = kept
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {
@@ -275,6 +283,15 @@ class Trainer:
             "hindsight": self.hindsight.descent.optimizer,
             "algorithm": self.algorithm.descent.optimizer,
         }
+
+
+def _check_fits(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, torch.Tensor]], name: str) -> None:
+    """Refuse the state of an optimiser whose moments are not those of its parameters: torch does not look."""
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    for index, values in state.items():
+        for field, value in values.items():
+            if not 0 <= index < len(parameters) or (field != "step" and value.shape != parameters[index].shape):
+                raise ValueError(f"{name}/{index}/{field}: expected the shape of the network")
 
 
 def build_network(family: Family, settings: NetworkSettings) -> Scorer:

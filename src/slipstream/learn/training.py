@@ -13,6 +13,7 @@ import torch
 
 from slipstream.errors import InputError
 from slipstream.evaluation import compare, evaluate
+from slipstream.learn.files import RUN
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
@@ -128,7 +129,7 @@ class _Run:
                 }
                 self.about["settings"] |= {"steps": new_limits["steps"]}
                 self.about["limits"] = new_limits
-            settings = TrainSettings.from_dict(self.about["settings"])
+            settings = TrainSettings.from_dict(self.about["settings"], f"{self.folder.folder / RUN}: settings")
         self.scenario: Any = load(scenario)
         torch.set_num_threads(1)  # The work is shared out above torch.
         self.trainer = Trainer(self.scenario, settings, farm)

@@ -72,14 +72,16 @@ def models_in_use(judge: Judge, family: str) -> dict[str, Version]:
     """Return the version in use of every model of a family."""
     used, families = judge.store.aliases(), judge.store.models()
     by_id = {version.id: version for version in judge.store.versions()}
-    return {name: by_id[one] for name, one in used.items() if families[name] == family}
+    # What a name stands for that is no version of its model is damage, which `verify` names: nobody can use it.
+    whole = {name: by_id[one] for name, one in used.items() if one in by_id and by_id[one].model == name}
+    return {name: version for name, version in whole.items() if families.get(name) == family}
 
 
 def nearest_models(judge: Judge, signature: str, count: int) -> list[tuple[Version, float]]:
     """Return the versions in use whose own workloads lie nearest to one, and how far that is."""
     known, owned = judge.store.scenarios(), judge.store.owned()
-    models = models_in_use(judge, known[signature].family)
-    pairs = [(name, one) for name in models for one in owned.get(name, ())]
+    models = models_in_use(judge, judge.store.scenario(signature).family)
+    pairs = [(name, one) for name in models for one in owned.get(name, ()) if one in known]
     apart = distances(known[signature].traits, [known[one].traits for _, one in pairs])
     least: dict[str, float] = {}
     for (name, _), distance in zip(pairs, apart.tolist(), strict=True):

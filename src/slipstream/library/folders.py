@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from slipstream.core.atomic import scratch_folder
+from slipstream.core.inputs import LARGEST_FILE_BYTES, read_bytes, unreadable
 from slipstream.errors import LibraryError
-
-LARGEST_FILE_BYTES = 2**31
 
 
 def content_hash(files: Mapping[str, bytes]) -> str:
     """Return the hash of files and their names."""
     whole = hashlib.sha256()
     for name in sorted(files):
-        whole.update(f"{name}\0{hashlib.sha256(files[name]).hexdigest()}\n".encode())
+        whole.update(os.fsencode(name) + f"\0{hashlib.sha256(files[name]).hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
@@ -33,14 +32,16 @@ def read_files(folder: Path) -> dict[str, bytes]:
         for path in paths:
             if not path.is_file() or path.is_symlink() or path.stat().st_size > LARGEST_FILE_BYTES:
                 raise LibraryError(f"{path}: expected a plain file of at most {LARGEST_FILE_BYTES >> 20} MB")
-        return {path.name: path.read_bytes() for path in paths}
     except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise LibraryError(f"{error.filename or folder}: cannot be read ({reason}): expected a policy") from None
+        raise LibraryError(f"{error.filename or folder}: {unreadable(error)}: expected a policy") from None
+    expected = f"a plain file of at most {LARGEST_FILE_BYTES >> 20} MB"
+    return {path.name: read_bytes(path, expected, LibraryError, LARGEST_FILE_BYTES, folder=folder) for path in paths}
 
 
 def fault(folder: Path, expected: str) -> str | None:
     """Return what is wrong with a folder that should have a certain content; None if nothing is."""
+    if folder.is_symlink():
+        return "is a link: expected a folder"
     if not folder.is_dir():
         return "is not there"
     try:
@@ -68,27 +69,26 @@ def put_in_place(files: Mapping[str, bytes], incoming: Path, home: Path) -> tupl
     place = home / sha256[:24]
     if place.exists() and fault(place, sha256) is None:
         return sha256, place
-    aside = Path(tempfile.mkdtemp(prefix="writing-", dir=incoming))
-    try:
-        for name, content in files.items():
-            with (aside / name).open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-    except BaseException as problem:
-        shutil.rmtree(aside, ignore_errors=True)
-        if isinstance(problem, OSError):
+    for folder in (incoming, home):  # a copy of a library may have lost what was empty
+        folder.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(incoming) as aside:
+        try:
+            for name, content in files.items():
+                with (aside / name).open("xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+        except OSError as problem:
             problem.filename = str(home)
-        raise
-    sync_folder(aside)
-    if place.exists() and fault(place, sha256) is not None:
-        # The same content heals a folder that was damaged after it had been published.
-        place.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / place.name)
-    try:
-        aside.rename(place)
-    except OSError:
-        if fault(place, sha256) is not None:
             raise
-        shutil.rmtree(aside)  # another writer of the same content was faster
+        sync_folder(aside)
+        if place.exists() and fault(place, sha256) is not None:
+            # The same content heals a folder that was damaged after it had been published.
+            place.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / place.name)
+        try:
+            aside.rename(place)
+        except OSError:
+            if fault(place, sha256) is not None:
+                raise  # else another writer of the same content was faster
     sync_folder(home)
     return sha256, place

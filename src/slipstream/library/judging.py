@@ -7,7 +7,6 @@ and every version that played the episode; a better one found later raises the r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from slipstream.core.family import family_of
+from slipstream.core.inputs import json_object
+from slipstream.errors import InputError, LibraryError
 from slipstream.evaluation import bootstrap_interval, evaluate
 from slipstream.library.records import KnownScenario, Version
 from slipstream.library.store import Store
@@ -119,8 +120,12 @@ class Judge:
     def scenario(self, signature: str) -> Any:
         """Return a scenario that the library knows."""
         if signature not in self._loaded:
-            known = self.store.scenarios()[signature]
-            self._loaded[signature] = load(json.loads(known.text), Path(known.folder))
+            known = self.store.scenario(signature)
+            data = json_object(known.text, f"{self.store.path}: scenario {signature[:12]}", LibraryError)
+            try:
+                self._loaded[signature] = load(data, Path(known.folder))
+            except InputError as error:
+                raise LibraryError(f"{self.store.path}: scenario {signature[:12]}: {error}") from None
         return self._loaded[signature]
 
     def name(self, signature: str) -> str:

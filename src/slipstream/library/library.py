@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from slipstream.core.family import FAMILIES
-from slipstream.errors import LibraryError
+from slipstream.errors import InputError, LibraryError
 from slipstream.library import choosing, merging, rolling_back, splitting, tradeoff, updating, verifying
 from slipstream.library.folders import read_files
 from slipstream.library.generality import Generality, generality
 from slipstream.library.judging import GATE_EPISODES, NAMESPACE, Episodes, Judge, Player
-from slipstream.library.records import Event, Version, check_name
+from slipstream.library.records import Event, Version, check_name, parse_reference
 from slipstream.library.store import Entry, Run, Store
 from slipstream.policies.learned import LearnedPolicy, load_policy, shipped
 from slipstream.scenario import builtin_names, load
@@ -88,45 +89,61 @@ class Library:
         return self.judge.policy(self.store.version(reference))
 
     def models(self) -> list[dict[str, Any]]:
-        """Return what is known of every model: version in use, workloads, regret on them, generality."""
-        owned, held_out, used = self.store.owned(), self.store.owned(held_out=True), self.store.aliases()
-        rows = []
-        for name, family in self.store.models().items():
+        """Return what is known of every model: version in use, workloads, regret on them, generality.
+
+        Of what is damaged, `error` says why; the others are as ever.
+        """
+        with self.store.skipping_damage() as skipped:
+            rows = [self._model(name, family) for name, family in self.store.models().items()]
+        return rows + [{**_nothing_known("", ""), "error": wrong} for wrong in skipped]
+
+    def _model(self, name: str, family: str) -> dict[str, Any]:
+        """Return what is known of a model."""
+        row = _nothing_known(name, family)
+        try:
             versions = self.store.versions(name)
-            version = next((one for one in versions if one.id == used.get(name)), None)
-            row: dict[str, Any] = {
-                "model": name,
-                "family": family,
-                "in_use": None if version is None else version.label,
-                "versions": len(versions),
-                "scenarios": [self.judge.name(one) for one in owned.get(name, ())],
-                "held_out": [self.judge.name(one) for one in held_out.get(name, ())],
-                "regret": None,
-                "generality": None,
-            }
+            row["versions"] = len(versions)
+            used = self.store.aliases().get(name)
+            version = next((one for one in versions if one.id == used), None)
+            if used is not None and version is None:
+                self.store.version(name)  # says what is wrong
+            row["in_use"] = None if version is None else version.label
+            own = self.store.owned().get(name, ())
+            row["scenarios"] = [self.judge.name(one) for one in own]
+            row["held_out"] = [self.judge.name(one) for one in self.store.owned(held_out=True).get(name, ())]
             if version is not None:
-                regrets = [self.judge.regret(version, one, self.gate) for one in owned.get(name, ())]
+                self.store.place(version)
+                regrets = [self.judge.regret(version, one, self.gate) for one in own]
                 row["regret"] = sum(regrets) / len(regrets) if regrets else None
+        except InputError as error:
+            return {**row, "error": str(error)}
+        if version is not None:
+            with suppress(InputError):  # where another model is damaged, this one cannot be compared with it
                 row["generality"] = self.generality(version.label).gap
-            rows.append(row)
-        return rows
+        return row
 
     def show(self, reference: str) -> dict[str, Any]:
         """Return all about a model, or one of its versions: where it is from, how it does, what happened to it."""
         chosen = self.store.version(reference) if "@" in reference else None
-        model = reference.partition("@")[0]
+        model = parse_reference(reference)[0]
         versions = [one for one in self.store.versions(model) if chosen is None or one.id == chosen.id]
         if not versions:
             self.store.version(reference)  # says which models there are
         events = [one for one in self.store.events(model) if chosen is None or chosen.label in _labels(one)]
         return {
             "model": model,
-            "family": self.store.models()[model],
+            "family": self._family(model),
             "in_use": next((one.label for one in self.store.versions(model) if one.id == self._used(model)), None),
             "versions": [{**one.to_dict(), "folder": str(self.store.folder_of(one))} for one in versions],
             "regret": {one.label: self._regrets(one) for one in versions},
             "events": [one.to_dict() for one in events],
         }
+
+    def _family(self, model: str) -> str:
+        families = self.store.models()
+        if model not in families:
+            raise LibraryError(f"model '{model}' has no record of its own; see `slipstream library verify`")
+        return families[model]
 
     def _used(self, model: str) -> int | None:
         return self.store.aliases().get(model)
@@ -238,6 +255,18 @@ def fitting_scenarios(policy: LearnedPolicy, scenarios: Sequence[str | Path | di
         if scenario.family != family:
             name = f"{scenario.family}/{scenario.name}"
             raise LibraryError(f"{name}: '{policy.name}' is for '{family}': expected a scenario of that family")
+
+
+def _nothing_known(name: str, family: str) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "model": name,
+        "family": family,
+        "in_use": None,
+        "versions": 0,
+        "scenarios": [],
+        "held_out": [],
+    }
+    return {**known, "regret": None, "generality": None}
 
 
 def _trained_on(policy: LearnedPolicy, known: bool) -> list[str]:

@@ -20,9 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from slipstream.errors import LibraryError
+from slipstream.core.confined import ConfinementError, refuse_links_out
+from slipstream.core.inputs import json_object
+from slipstream.errors import LibraryError, one_line
 from slipstream.library.folders import fault, put_in_place, sync_folder
 from slipstream.library.records import Event, KnownScenario, Version, check_name, parse_reference
+from slipstream.library.rows import TABLES, row_fault
 
 DATABASE, VERSIONS, INCOMING = "library.sqlite", "versions", "incoming"
 APPLICATION = 0x51125712
@@ -104,8 +107,15 @@ class Store:
         """Open a library; with `create`, begin one where there is none."""
         self.folder = Path(folder)
         self.path = self.folder / DATABASE
+        self._skipped: list[str] | None = None
         if not self.path.is_file() and not create:
             raise LibraryError(f"{self.folder}: holds no library: expected a folder made by `slipstream library add`")
+        try:
+            refuse_links_out(self.folder, (DATABASE, VERSIONS, INCOMING))
+        except ConfinementError as error:
+            raise LibraryError(str(error)) from None
+        if self.path.exists() and not self.path.is_file():
+            raise LibraryError(f"{self.path}: is not a regular file: expected a library")
         try:
             for part in (VERSIONS, INCOMING):
                 if create:
@@ -116,6 +126,7 @@ class Store:
         with self._told_in_words():
             self._database.execute("PRAGMA foreign_keys = ON")
             self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute("PRAGMA trusted_schema = OFF")
             self._begin_or_check()
 
     def _begin_or_check(self) -> None:
@@ -133,6 +144,14 @@ class Store:
             sync_folder(self.folder)
         elif found != (APPLICATION, FORMAT):
             raise LibraryError(f"{self.path}: is no library of format {FORMAT}: expected one of this program's version")
+        self._check_schema()
+
+    def _check_schema(self) -> None:
+        """Refuse a database with other tables, or with anything that acts when these are read or written."""
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        found = {" ".join(str(sql).split()) for (sql,) in self._database.execute(query)}
+        if found != {" ".join(statement.split()) for statement in SCHEMA}:
+            raise LibraryError(f"{self.path}: its tables are not those of a library: expected a whole library")
 
     def _pragma(self, name: str) -> int:
         return int(self._database.execute(f"PRAGMA {name}").fetchone()[0])
@@ -162,9 +181,32 @@ class Store:
                 raise
             self._database.execute("COMMIT")
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _rows(self, table: str, columns: str, behind: str = "", values: Sequence[Any] = ()) -> list[Any]:
+        """Return some columns of a table's rows, once each is known to hold what it may."""
         with self._told_in_words():
-            return self._database.execute(query, values).fetchall()
+            found = self._database.execute(f"SELECT {columns} FROM {table} {behind}", values).fetchall()
+        return self._checked(table, columns, found)
+
+    def _checked(self, table: str, columns: str, rows: list[Any]) -> list[Any]:
+        names, whole = columns.split(", "), []
+        for row in rows:
+            wrong = row_fault(table, names, row)
+            if wrong is None:
+                whole.append(row)
+            elif self._skipped is None:
+                raise LibraryError(f"{self.path}: {wrong}; see `slipstream library verify`")
+            elif wrong not in self._skipped:
+                self._skipped.append(wrong)
+        return whole
+
+    @contextmanager
+    def skipping_damage(self) -> Iterator[list[str]]:
+        """Leave out rows with values that cannot be, and give what is wrong with them, while others are read."""
+        self._skipped = []
+        try:
+            yield self._skipped
+        finally:
+            self._skipped = None
 
     # Versions and aliases ------------------------------------------------------------------------------------------
 
@@ -251,20 +293,16 @@ class Store:
 
     def models(self) -> dict[str, str]:
         """Return the family of every model by name."""
-        return dict(self._rows("SELECT name, family FROM model ORDER BY name"))
+        return dict(self._rows("model", "name, family", "ORDER BY name"))
 
     def versions(self, model: str | None = None) -> list[Version]:
         """Return all versions, of one model or of all, in the order of their making."""
+        chosen, values = ("", ()) if model is None else ("WHERE model = ?", (model,))
+        rows = self._rows("version", "id, model, number, sha256, operation, created", f"{chosen} ORDER BY id", values)
+        labels = {one: f"{name}@v{number}" for one, name, number in self._rows("version", "id, model, number")}
         parents: dict[int, list[str]] = {}
-        query = (
-            "SELECT parent.version, version.model, version.number FROM parent"
-            " JOIN version ON version.id = parent.parent ORDER BY version.id"
-        )
-        for child, name, number in self._rows(query):
-            parents.setdefault(child, []).append(f"{name}@v{number}")
-        query = "SELECT id, model, number, sha256, operation, created FROM version"
-        chosen = (query, ()) if model is None else (f"{query} WHERE model = ?", (model,))
-        rows = self._rows(f"{chosen[0]} ORDER BY id", chosen[1])
+        for child, parent in self._rows("parent", "version, parent", "ORDER BY parent"):
+            parents.setdefault(child, []).append(labels.get(parent, "a lost version"))
         return [Version(*row) for row in ((*row, tuple(parents.get(row[0], ()))) for row in rows)]
 
     def version(self, reference: str) -> Version:
@@ -280,7 +318,10 @@ class Store:
             if used is None:
                 labels = ", ".join(version.label for version in known)
                 raise LibraryError(f"model '{model}' has no version in use: expected one of {labels}")
-            return next(version for version in known if version.id == used)
+            for version in known:
+                if version.id == used:
+                    return version
+            raise LibraryError(f"model '{model}' stands for no version of its own; see `slipstream library verify`")
         for version in known:
             if version.number == number:
                 return version
@@ -288,7 +329,7 @@ class Store:
 
     def aliases(self) -> dict[str, int]:
         """Return the id of the version in use by model."""
-        return dict(self._rows("SELECT name, version FROM alias ORDER BY name"))
+        return dict(self._rows("alias", "name, version", "ORDER BY name"))
 
     def place(self, version: Version) -> Path:
         """Return the folder of a version, once it is known to hold what was published."""
@@ -305,11 +346,14 @@ class Store:
     def events(self, model: str | None = None) -> list[Event]:
         """Return what happened, to one model or to all, first things first."""
         labels = {version.id: version.label for version in self.versions()}
-        query = "SELECT id, time, operation, model, before, after, reason, evidence FROM event"
-        chosen = (query, ()) if model is None else (f"{query} WHERE model = ?", (model,))
-        rows = self._rows(f"{chosen[0]} ORDER BY id", chosen[1])
-        told = ((*row[:4], *map(labels.get, row[4:6]), row[6], json.loads(row[7])) for row in rows)
+        chosen, values = ("", ()) if model is None else ("WHERE model = ?", (model,))
+        columns = "id, time, operation, model, before, after, reason, evidence"
+        rows = self._rows("event", columns, f"{chosen} ORDER BY id", values)
+        told = ((*row[:4], *map(labels.get, row[4:6]), row[6], self._json("event", row[0], row[7])) for row in rows)
         return [Event(*one) for one in told]
+
+    def _json(self, table: str, row: Any, text: str) -> dict[str, Any]:
+        return json_object(text, f"{self.path}: {table} {row}", LibraryError)
 
     # Scenarios -----------------------------------------------------------------------------------------------------
 
@@ -323,15 +367,29 @@ class Store:
 
     def scenarios(self) -> dict[str, KnownScenario]:
         """Return all known scenarios by digest."""
-        rows = self._rows("SELECT digest, family, name, text, folder, traits FROM scenario ORDER BY rowid")
-        told = ((*row[:5], json.loads(row[5])) for row in rows)
-        return {one[0]: KnownScenario(*one) for one in told}
+        rows = self._rows("scenario", "digest, family, name, text, folder, traits", "ORDER BY rowid")
+        return {row[0]: self._known(*row) for row in rows}
+
+    def scenario(self, digest: str) -> KnownScenario:
+        """Return a known scenario by its digest."""
+        columns = "digest, family, name, text, folder, traits"
+        for row in self._rows("scenario", columns, "WHERE digest = ?", (digest,)):
+            return self._known(*row)
+        raise LibraryError(f"{self.path}: scenario {digest[:12]} is not there; see `slipstream library verify`")
+
+    def _known(self, digest: str, family: str, name: str, text: str, folder: str, traits: str) -> KnownScenario:
+        return KnownScenario(digest, family, name, text, folder, self._traits(digest, traits))
+
+    def _traits(self, digest: str, text: str) -> dict[str, float]:
+        traits = self._json("scenario", digest[:12], text)
+        if not all(type(value) in (int, float) for value in traits.values()):
+            raise LibraryError(f"{self.path}: scenario {digest[:12]}: traits: expected numbers")
+        return traits
 
     def owned(self, held_out: bool = False) -> dict[str, list[str]]:
         """Return the digests of every model's own scenarios, or of those held out to judge it by."""
         found: dict[str, list[str]] = {}
-        query = "SELECT model, scenario FROM owned WHERE held_out = ? ORDER BY rowid"
-        for model, digest in self._rows(query, (held_out,)):
+        for model, digest in self._rows("owned", "model, scenario", "WHERE held_out = ? ORDER BY rowid", (held_out,)):
             found.setdefault(model, []).append(digest)
         return found
 
@@ -339,8 +397,8 @@ class Store:
 
     def rewards(self, policy: str, scenario: str, namespace: str, code: str) -> dict[int, float]:
         """Return what a policy is known to earn, by seed; what other code found does not count."""
-        query = "SELECT seed, reward FROM evaluation WHERE scenario = ? AND namespace = ? AND policy = ? AND code = ?"
-        return dict(self._rows(query, (scenario, namespace, policy, code)))
+        chosen = "WHERE scenario = ? AND namespace = ? AND policy = ? AND code = ?"
+        return dict(self._rows("evaluation", "seed, reward", chosen, (scenario, namespace, policy, code)))
 
     def keep_rewards(self, policy: str, scenario: str, namespace: str, code: str, found: Mapping[int, float]) -> None:
         """Keep what a policy earned, by seed."""
@@ -350,16 +408,18 @@ class Store:
 
     def best_rewards(self, scenario: str, namespace: str, code: str) -> dict[int, tuple[float, int]]:
         """Return the best that any policy is known to earn, by seed, and how many were tried."""
-        query = (
-            "SELECT seed, max(reward), count(*) FROM evaluation"
-            " WHERE scenario = ? AND namespace = ? AND code = ? GROUP BY seed"
-        )
-        return {row[0]: (row[1], row[2]) for row in self._rows(query, (scenario, namespace, code))}
+        chosen = "WHERE scenario = ? AND namespace = ? AND code = ?"
+        found: dict[int, tuple[float, int]] = {}
+        for seed, reward in self._rows("evaluation", "seed, reward", chosen, (scenario, namespace, code)):
+            best, count = found.get(seed, (reward, 0))
+            found[seed] = (max(best, reward), count + 1)
+        return found
 
     def brackets(self, scenario: str, namespace: str, code: str) -> dict[int, tuple[float, float, bool]]:
         """Return what the oracle found, by seed: best known, bound, and whether they meet."""
-        query = "SELECT seed, best_known, bound, exact FROM bracket WHERE scenario = ? AND namespace = ? AND code = ?"
-        return {row[0]: (row[1], row[2], bool(row[3])) for row in self._rows(query, (scenario, namespace, code))}
+        chosen = "WHERE scenario = ? AND namespace = ? AND code = ?"
+        rows = self._rows("bracket", "seed, best_known, bound, exact", chosen, (scenario, namespace, code))
+        return {row[0]: (row[1], row[2], bool(row[3])) for row in rows}
 
     def keep_brackets(
         self, scenario: str, namespace: str, code: str, found: Mapping[int, tuple[float, float, bool]]
@@ -379,11 +439,9 @@ class Store:
 
     def runs(self, version: Version, scenario: str, newest: int) -> list[Run]:
         """Return the newest runs of a version on a scenario, oldest first."""
-        query = (
-            "SELECT version, scenario, namespace, seed, reward FROM run"
-            " WHERE version = ? AND scenario = ? ORDER BY id DESC LIMIT ?"
-        )
-        return [Run(*row) for row in reversed(self._rows(query, (version.id, scenario, newest)))]
+        chosen = "WHERE version = ? AND scenario = ? ORDER BY id DESC LIMIT ?"
+        columns = "version, scenario, namespace, seed, reward"
+        return [Run(*row) for row in reversed(self._rows("run", columns, chosen, (version.id, scenario, newest)))]
 
     def check_database(self) -> list[str]:
         """Return what SQLite finds wrong with its file, and references that lead nowhere."""
@@ -393,7 +451,27 @@ class Store:
         except sqlite3.DatabaseError as error:
             return [str(error)]
         told = [text for text in found if text != "ok"]
-        return told + [f"row {row[1]} of {row[0]} refers to a {row[2]} that is not there" for row in lost]
+        told += [f"row {row[1]} of {row[0]} refers to a {row[2]} that is not there" for row in lost]
+        try:
+            return [one_line(text) for text in told + self._check_rows()]
+        except LibraryError as error:
+            return [str(error)]
+
+    def _check_rows(self) -> list[str]:
+        """Return every row that holds what it cannot, and every text that should be JSON and is not."""
+        with self.skipping_damage() as found:
+            for table, columns in TABLES.items():
+                self._rows(table, ", ".join(columns))
+        for table, key, column in (("event", "id", "evidence"), ("scenario", "digest", "traits")):
+            for row, text in self._database.execute(f"SELECT {key}, {column} FROM {table}"):
+                try:
+                    if table == "event":
+                        self._json(table, row, str(text))
+                    else:
+                        self._traits(str(row), str(text))
+                except LibraryError as error:
+                    found.append(str(error).removeprefix(f"{self.path}: "))
+        return found
 
 
 def now() -> str:

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstream.errors import LibraryError
+from slipstream.core.inputs import json_object, unreadable
+from slipstream.errors import InputError, LibraryError, one_line
 from slipstream.library.folders import content_hash, fault, read_files
 from slipstream.library.store import DATABASE, INCOMING, VERSIONS, Store
 
@@ -40,7 +41,14 @@ def verify(folder: str | Path) -> list[Finding]:
         found = [Finding(DAMAGE, DATABASE, text) for text in store.check_database()]
         if found:
             return found
-        found = [*_check_versions(store), *_check_aliases(store), *_check_folders(store)]
+        found = [
+            *_check_versions(store),
+            *_check_aliases(store),
+            *_check_scenarios(store),
+            *_check_folders(store),
+        ]
+    except InputError as error:  # what was whole a moment ago
+        found = [Finding(DAMAGE, DATABASE, str(error))]
     finally:
         store.close()
     return sorted(found, key=lambda finding: finding.kind != DAMAGE)
@@ -68,7 +76,7 @@ def _check_aliases(store: Store) -> Iterator[Finding]:
             told[event.model] = event.after
     aliases = store.aliases()
     for name, used in aliases.items():
-        version = labels[used]
+        version = labels[used]  # references that lead nowhere were found before
         if version.model != name:
             yield Finding(DAMAGE, name, f"stands for {version.label}, which is a version of another model")
         elif told.get(name) != version.label:
@@ -76,6 +84,22 @@ def _check_aliases(store: Store) -> Iterator[Finding]:
     for name in told:
         if name not in aliases:
             yield Finding(DAMAGE, name, f"stands for nothing, but by its last event for {told[name]}")
+
+
+def _check_scenarios(store: Store) -> Iterator[Finding]:
+    """A scenario is the one that its digest names."""
+    from slipstream.scenario import digest, load
+
+    for signature, known in store.scenarios().items():
+        place = f"scenario {signature[:12]} ({one_line(known.name, 100)})"
+        try:
+            data = json_object(known.text, "text", LibraryError)
+            found = digest(load(data, Path(known.folder)))
+        except InputError as error:
+            yield Finding(DAMAGE, place, str(error))
+            continue
+        if found != signature:
+            yield Finding(DAMAGE, place, f"is another scenario than was remembered: its digest is {found}")
 
 
 def _check_folders(store: Store) -> Iterator[Finding]:
@@ -88,12 +112,15 @@ def _check_folders(store: Store) -> Iterator[Finding]:
         except LibraryError:
             whole = False
         state = "whole" if whole else "not whole"
-        yield Finding(LEFTOVER, f"{VERSIONS}/{folder.name}", f"no version is in it ({state}): its writer was stopped")
+        place = one_line(f"{VERSIONS}/{folder.name}")
+        yield Finding(LEFTOVER, place, f"no version is in it ({state}): its writer was stopped")
     for entry in _entries(store.folder / INCOMING):
-        yield Finding(
-            LEFTOVER, f"{INCOMING}/{entry.name}", "was never put in place: its writer was stopped, or is writing"
-        )
+        place = one_line(f"{INCOMING}/{entry.name}")
+        yield Finding(LEFTOVER, place, "was never put in place: its writer was stopped, or is writing")
 
 
 def _entries(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    try:
+        return sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise LibraryError(f"{folder}: {unreadable(error)}: expected a folder of the library") from None

@@ -8,38 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import replace_file
 from slipstream.core.family import FAMILIES, Family
-from slipstream.errors import PolicyError
+from slipstream.core.inputs import read_bytes, read_object, show
+from slipstream.errors import PolicyError, one_line
 from slipstream.policies.compiled import CompiledPolicy
 from slipstream.policies.operations import NODES, Operation, parse_operations, reads_graph
 
 CARD = "policy.json"
 FORMAT = 1
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, also if the machine stops in the middle."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException as problem:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if isinstance(problem, OSError):
-            problem.filename = str(path)  # a disk that fills up does not say for whom
-        raise
+MOST_REGISTERS = 1 << 18
+"""Numbers that a network keeps for each candidate; ours keep a few thousand."""
 
 
 def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -50,7 +35,7 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> 
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"{stem}-{sha256[:12]}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
-    replace_file(folder / name, content)
+    replace_file(folder / name, content, inside=folder)
     return {"file": name, "sha256": sha256}
 
 
@@ -59,21 +44,19 @@ def load_tensors(folder: Path, entry: Any, place: str) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    if not isinstance(entry, dict) or not {"file", "sha256"} <= set(entry):
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("file", "sha256")):
         raise PolicyError(f"{place}: expected an object with 'file' and 'sha256'")
-    name = str(entry["file"])
-    if Path(name).name != name:
+    name = entry["file"]
+    if Path(name).name != name or name == "..":
         raise PolicyError(f"{place}.file: '{name}' lies elsewhere: expected the name of a file in the same folder")
-    try:
-        content = (folder / name).read_bytes()
-    except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise PolicyError(f"{folder / name}: cannot be read ({reason}): expected the weights of the policy") from None
+    content = read_bytes(folder / name, "the weights of the policy", PolicyError, folder=folder)
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
         raise PolicyError(f"{folder / name}: is not the file that {place} describes: expected sha256 {entry['sha256']}")
     try:
         tensors: dict[str, np.ndarray] = load(content)
-    except SafetensorError as error:
+    except KeyError as error:  # a type of numbers that NumPy does not have
+        raise PolicyError(f"{folder / name}: holds numbers of type {error}: expected one that NumPy has") from None
+    except (SafetensorError, ValueError, TypeError, OverflowError) as error:
         raise PolicyError(f"{folder / name}: expected a safetensors file: {error}") from None
     return tensors
 
@@ -87,22 +70,13 @@ def remove_others(folder: Path, stem: str, keep: str) -> None:
 
 def write_card(folder: Path, card_name: str, stem: str, card: Mapping[str, Any], key: str) -> None:
     """Point a card to tensors that are there already, then remove those it pointed to before."""
-    replace_file(folder / card_name, (json.dumps(card, indent=2) + "\n").encode())
+    replace_file(folder / card_name, (json.dumps(card, indent=2) + "\n").encode(), inside=folder)
     remove_others(folder, stem, card[key]["file"])
 
 
 def read_card(path: Path) -> dict[str, Any]:
     """Return the content of a card, or say in one line why it is none."""
-    try:
-        card = json.loads(path.read_text())
-    except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise PolicyError(f"{path}: cannot be read ({reason}): expected the folder of a trained policy") from None
-    except (ValueError, RecursionError) as error:
-        raise PolicyError(f"{path}: expected JSON: {error}") from None
-    if not isinstance(card, dict):
-        raise PolicyError(f"{path}: expected a JSON object, got {type(card).__name__}")
-    return card
+    return read_object(path, "the folder of a trained policy", PolicyError, path.parent)
 
 
 def feature_names(family: Family, graph: bool) -> dict[str, list[str]]:
@@ -144,12 +118,16 @@ class LearnedPolicy(CompiledPolicy):
     @property
     def description(self) -> str:
         """One sentence for tables."""
-        return f"Trained on {self.card.get('scenario', 'an unnamed scenario')} by {self.card.get('algorithm', '?')}."
+        card = self.card
+        return one_line(f"Trained on {card.get('scenario', 'an unnamed scenario')} by {card.get('algorithm', '?')}.")
 
 
 def is_policy_folder(text: str) -> bool:
     """Return whether a text names the folder of a trained policy."""
-    return (Path(text) / CARD).is_file()
+    try:
+        return (Path(text) / CARD).is_file()
+    except OSError:  # a text that is longer than a path can be
+        return False
 
 
 def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
@@ -158,15 +136,32 @@ def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
     path = folder / CARD
     card = read_card(path)
     if card.get("format") != FORMAT:
-        raise PolicyError(f"{path}: format is {card.get('format')!r}: expected {FORMAT}")
-    if card.get("family") not in FAMILIES:
-        raise PolicyError(f"{path}: family is {card.get('family')!r}: expected one of {', '.join(FAMILIES)}")
+        raise PolicyError(f"{path}: format is {show(card.get('format'))}: expected {FORMAT}")
+    family = card.get("family")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise PolicyError(f"{path}: family is {show(family)}: expected one of {', '.join(FAMILIES)}")
+    for key in ("scenario", "algorithm", "command"):
+        if not isinstance(card.get(key, ""), str):
+            raise PolicyError(f"{path}: {key}: expected a text, got {show(card[key])}")
     _check_features(path, card)
     tensors = load_tensors(folder, card.get("weights"), f"{path}: weights")
+    _check_numbers(path, tensors)
     try:
-        return LearnedPolicy(name or folder.resolve().name, card, tensors, str(path))
+        policy = LearnedPolicy(name or folder.resolve().name, card, tensors, str(path))
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
+    if (size := policy.layout(1, 1, 1).size) > MOST_REGISTERS:
+        raise PolicyError(
+            f"{path}: operations: keep {size:,} numbers for each candidate: expected at most {MOST_REGISTERS:,}"
+        )
+    return policy
+
+
+def _check_numbers(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Refuse weights by which no candidate could be told from another."""
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind not in "fiub" or not (np.abs(tensor) <= np.finfo(np.float32).max).all():
+            raise PolicyError(f"{path}: weights: '{name}' holds {tensor.dtype}: expected finite numbers of 32 bits")
 
 
 def _check_features(path: Path, card: dict[str, Any]) -> None:
@@ -179,6 +174,8 @@ def _check_features(path: Path, card: dict[str, Any]) -> None:
     if not isinstance(found, dict) or set(found) != set(known):
         raise PolicyError(f"{path}: features: expected an object with {' and '.join(known)}")
     for kind, names in known.items():
+        if not isinstance(found[kind], list) or not all(isinstance(one, str) for one in found[kind]):
+            raise PolicyError(f"{path}: features.{kind}: expected a list of texts")
         if found[kind] == names:
             continue
         lost = [name for name in found[kind] if name not in names]

@@ -34,6 +34,9 @@ KINDS = {
 }
 """The closed list, by the names that files use."""
 
+MOST_OPERATIONS = 1000
+"""Of a network in a file; ours have about thirty."""
+
 IN_PLACE = (ADD, RELU, TANH, SWITCH)
 """Operations that change a register which is there already; the others write a new one."""
 
@@ -155,6 +158,8 @@ def parse_operations(data: Any, place: str) -> tuple[Operation, ...]:
     """Return the operations of a file, or say what is wrong with them."""
     if not isinstance(data, list):
         raise PolicyError(f"{place}: expected a list of operations, got {type(data).__name__}")
+    if len(data) > MOST_OPERATIONS:
+        raise PolicyError(f"{place}: {len(data):,} operations: expected at most {MOST_OPERATIONS:,}")
     operations = []
     for index, item in enumerate(data):
         if not isinstance(item, dict) or not all(isinstance(value, str) for value in item.values()):
@@ -232,8 +237,8 @@ class _Plan:
         """Return a laid-out operation."""
         if operation.kind not in KINDS:
             raise PolicyError(f"{where}: not among those that can be compiled: expected one of {', '.join(KINDS)}")
-        for name in filter(None, (operation.source, operation.scores)):
-            if name not in self.registers:
+        for name in (operation.source, operation.scores):
+            if name is not None and name not in self.registers:
                 raise PolicyError(f"{where}: register '{name}' is read before it is written")
         kind, source = KINDS[operation.kind], self.registers[operation.source]
         read = READS.get(kind, tuple(range(len(DOMAINS))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,10 @@ import numpy as np
 from slipstream.core.charts import Chart, Picture
 from slipstream.core.eventlog import digest, read
 from slipstream.core.family import Family, family_of
+from slipstream.core.inputs import json_object, show
+from slipstream.core.rng import NAMESPACES, SEED_LIMIT
 from slipstream.core.timeline import Timeline
-from slipstream.errors import LawError, ScenarioError, TraceError
+from slipstream.errors import InputError, LawError, TraceError, printable
 from slipstream.scenario import load
 
 MOST_JOBS = 200_000
@@ -46,7 +47,7 @@ class Run:
     @property
     def title(self) -> str:
         """The scenario's family and name."""
-        return f"{self.scenario.family}/{self.scenario.name}"
+        return printable(f"{self.scenario.family}/{self.scenario.name}")
 
     def times(self, nanoseconds: np.ndarray) -> list[float]:
         """Return times in the family's unit."""
@@ -63,10 +64,28 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
     return Run(about, scenario, digest(events), timeline, figures, charts)
 
 
-def episode_of(about: dict[str, Any]) -> tuple[int | None, str]:
-    """Return seed and namespace of a run as its log says them; no seed where it says none that could be."""
-    seed = str(about.get("seed"))
-    return int(seed) if seed.isascii() and seed.isdigit() else None, str(about.get("namespace", "test"))
+def episode_of(about: dict[str, Any]) -> tuple[int, str]:
+    """Return seed and namespace of a run as its log says them."""
+    return about["seed"], about.get("namespace", "test")
+
+
+def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the scenario of a recorded run as data, once what its log says of itself has the types it should have.
+
+    Raises:
+        TraceError: One line: the key that is missing or something else, and what was expected.
+    """
+    if not {"scenario", "policy", "seed"} <= about.keys():
+        raise TraceError(f"{path}: does not say what was run: {EXPECTED}")
+    for key in ("scenario", "policy", "namespace", "command", "device", "version", "scenario_digest"):
+        if not isinstance(about.get(key, ""), str):
+            raise TraceError(f"{path}: {key}: expected a text, got {show(about[key])}: {EXPECTED}")
+    if type(about["seed"]) is not int or not 0 <= about["seed"] < SEED_LIMIT:
+        raise TraceError(f"{path}: seed: expected a whole number, got {show(about['seed'])}: {EXPECTED}")
+    if about.get("namespace", "test") not in NAMESPACES:
+        names = ", ".join(NAMESPACES)
+        raise TraceError(f"{path}: namespace: expected one of {names}, got {show(about['namespace'])}: {EXPECTED}")
+    return json_object(about["scenario"], f"{path}: its scenario", TraceError)
 
 
 def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
@@ -78,11 +97,10 @@ def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
     if path.is_dir():
         raise TraceError(f"{path}: is a folder: {EXPECTED}")
     events, about = read(path)
-    if not isinstance(about, dict) or not {"scenario", "policy", "seed"} <= about.keys():
-        raise TraceError(f"{path}: does not say what was run: {EXPECTED}")
+    data = scenario_of(path, about)
     try:
-        return events, about, load(json.loads(about["scenario"]))
-    except (ScenarioError, ValueError, TypeError) as error:
+        return events, about, load(data)
+    except InputError as error:
         raise TraceError(f"{path}: its scenario cannot be read ({error}): {EXPECTED}") from error
 
 
@@ -109,6 +127,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         [f"{run.about['policy']}, seed {run.about['seed']}" for run in runs],
         [f"{run.title}, {run.about['policy']}, seed {run.about['seed']}" for run in runs],
     ]
+    forms = [[printable(label) for label in labels] for labels in forms]
     for labels in forms:
         if len(set(labels)) == len(labels):
             return labels

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.core.inputs import read_text
 from slipstream.core.parts import LONGEST_MS, NANOSECONDS_PER_MS, nanoseconds, nanoseconds_of
-from slipstream.core.tables import read_table, read_text, table_error
+from slipstream.core.tables import read_table, table_error
+from slipstream.errors import TraceError
 from slipstream.serving import state as k
 from slipstream.serving.scenario import (
     BurstyRate,
@@ -100,7 +102,7 @@ def _rates(
 
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Return the lines of a text file that say something, with their numbers."""
-    lines = enumerate(read_text(path).splitlines(), 1)
+    lines = enumerate(read_text(path, "a text file", TraceError).splitlines(), 1)
     return [(row, line.strip()) for row, line in lines if line.strip() and not line.startswith("#")]
 
 

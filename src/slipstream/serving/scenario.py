@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from slipstream.core.inputs import read_bytes
 from slipstream.core.parts import Name, NonNegativeMs, NonNegativeSeconds, Part, PositiveMs, PositiveSeconds
+from slipstream.errors import TraceError
 
 MOST_MODELS = 100_000
 MOST_ACCELERATORS = 10_000
@@ -308,14 +310,12 @@ class ServingScenario(Part):
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults filled in, files replaced by a digest of what is in them."""
-        from slipstream.core.tables import read_content
-
         data = self.model_dump(mode="json")
         data["accelerators"] = [kind.model_dump(mode="json") for kind in self.kinds]
         for model in data["models"]:
             arrivals = model["arrivals"]
             if arrivals is not None and arrivals.get("path") is not None:
-                content = read_content(self._folder / arrivals["path"])
+                content = read_bytes(self._folder / arrivals["path"], "a trace of requests", TraceError)
                 arrivals["path"] = hashlib.sha256(content).hexdigest()
         return data
 

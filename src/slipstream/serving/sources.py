@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipstream.core.tables import read_table, read_text, table_error
+from slipstream.core.inputs import read_text
+from slipstream.core.parts import LONGEST_MS
+from slipstream.core.tables import read_table, table_error
+from slipstream.errors import TraceError
 
 KINDS = {
     "CPU": "onnxruntime_cpu",
@@ -20,6 +23,7 @@ ENTRY = re.compile(r"\(\s*['\"]([^'\"]*)['\"]\s*,\s*['\"]([^'\"]*)['\"]\s*\)\s*:
 """One entry of an allocation: variant, kind and number."""
 PER_KIND = 10
 BATCH_SIZES = (1, 2, 4, 8)
+MOST_BATCHED = 1 << 20
 
 
 def read_profile(path: Path, batch_sizes: tuple[int, ...] = BATCH_SIZES) -> dict[str, dict[str, list[float]]]:
@@ -27,7 +31,11 @@ def read_profile(path: Path, batch_sizes: tuple[int, ...] = BATCH_SIZES) -> dict
     table = read_table(path, ["Model", "Accel", "batchsize", "50th_pct"])
     found: dict[str, dict[str, dict[int, float]]] = {}
     names, kinds = table.texts("Model"), table.texts("Accel")
-    for name, kind, size, time in zip(names, kinds, table.numbers("batchsize"), table.numbers("50th_pct"), strict=True):
+    for index, (name, kind, size, time) in enumerate(
+        zip(names, kinds, table.numbers("batchsize"), table.numbers("50th_pct"), strict=True)
+    ):
+        if not 1.0 <= size <= MOST_BATCHED or not 0.0 <= time < LONGEST_MS:
+            raise table.error(index, f"batchsize {size:g}, 50th_pct {time:g}: expected a size from 1, and a time in ms")
         found.setdefault(name, {}).setdefault(kind, {})[int(size)] = float(time)
     profile: dict[str, dict[str, list[float]]] = {}
     for name, by_kind in found.items():
@@ -46,7 +54,7 @@ def read_profile(path: Path, batch_sizes: tuple[int, ...] = BATCH_SIZES) -> dict
 def read_variants(path: Path) -> dict[str, float]:
     """Return the accuracy of every variant that a list allows."""
     variants = {}
-    for row, line in enumerate(read_text(path).splitlines(), 1):
+    for row, line in enumerate(read_text(path, "a list of variants", TraceError).splitlines(), 1):
         if line.strip():
             name, _, accuracy = line.partition(",")
             try:
@@ -58,7 +66,7 @@ def read_variants(path: Path) -> dict[str, float]:
 
 def read_allocation(path: Path) -> list[dict[str, Any]]:
     """Return what an allocation file hosts, as a scenario's `initial`."""
-    found = re.search(r"required_predictors:\s*\{([^}]*)\}", read_text(path))
+    found = re.search(r"required_predictors:\s*\{([^}]*)\}", read_text(path, "an allocation", TraceError))
     entries = ENTRY.findall(found[1]) if found else []
     if found is None or ENTRY.sub("", found[1]).strip():
         raise table_error(path, "expected 'required_predictors:' and a dictionary like {('variant', 'KIND'): 2}")

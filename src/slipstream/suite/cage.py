@@ -45,6 +45,8 @@ class CagedPolicy:
             stdout=subprocess.PIPE,
             cwd=folder,
             bufsize=0,
+            # A Ctrl-C in the terminal is for whoever started it, and who ends it.
+            start_new_session=True,
         )
         try:
             about = json.loads(self._reply())

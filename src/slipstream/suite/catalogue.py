@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.inputs import read_bytes
 from slipstream.errors import SuiteError
 from slipstream.scenario import digest, load
 
 VERSION = "v2"
+NAME = re.compile(r"v[0-9]{1,6}")
 FLOOR = "random"
 """The policy whose score is 0."""
 
@@ -132,7 +136,7 @@ class Suite:
 def load_suite(version: str = VERSION) -> Suite:
     """Return a version of the suite."""
     listing = _home(version).joinpath("suite.json")
-    if not listing.is_file():
+    if not NAME.fullmatch(version) or not listing.is_file():  # by name: a path could lead anywhere
         raise SuiteError(f"suite '{version}' is not known: expected {VERSION}")
     data = json.loads(listing.read_text(encoding="utf-8"))
     entries = tuple(Entry(version, *(one[key] for key in ENTRY_KEYS)) for one in data["scenarios"])
@@ -168,5 +172,6 @@ def folder_hash(folder: Path) -> str:
     content = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file():
-            content.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+            raw = read_bytes(path, "a file of a policy", folder=folder)
+            content.update(os.fsencode(path.name) + b"\0" + hashlib.sha256(raw).digest())
     return content.hexdigest()

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.atomic import cannot_write, open_growing, replace_file
+from slipstream.core.inputs import checked_json, read_text
 from slipstream.errors import SuiteError
 from slipstream.evaluation import evaluate
 from slipstream.policies.base import Policy
@@ -93,25 +95,35 @@ class _Notes:
         }
         if path is None:
             return
-        lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
-        if lines and lines[0] == json.dumps(about):
-            for line in lines[1:-1]:  # the last is empty, or what a stopped run has not finished
-                identity, who, rewards = json.loads(line)
-                self.known[identity] = (who, rewards)
+        self.known = _kept(path, json.dumps(about)) if path.is_file() else {}
         try:
-            with path.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(about) + "\n")
-                file.writelines(json.dumps([key, *value]) + "\n" for key, value in self.known.items())
+            kept = [json.dumps([key, *value]) for key, value in self.known.items()]
+            replace_file(path, "".join(f"{line}\n" for line in (json.dumps(about), *kept)).encode())
         except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
-            raise SuiteError(f"{path}: cannot be written ({reason}): expected a writable place") from None
+            raise cannot_write(path, error) from None
 
     def add(self, identity: str, policy: str, rewards: np.ndarray) -> None:
         """Keep what was played."""
         self.known[identity] = (policy, rewards.tolist())
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([identity, policy, rewards.tolist()]) + "\n")
+            with open_growing(self._path, append=True) as file:
+                file.write((json.dumps([identity, policy, rewards.tolist()]) + "\n").encode())
+
+
+def _kept(path: Path, about: str) -> dict[str, tuple[str, list[float]]]:
+    """Return what was played so far, by scenario, if the first line of the file says that it was the same."""
+    expected = "what `slipstream bench` keeps of a run that was stopped"
+    first, *lines = read_text(path, expected, SuiteError).split("\n")
+    found: dict[str, tuple[str, list[float]]] = {}
+    for number, line in enumerate(lines[:-1] if first == about else [], 2):  # the last is empty, or not finished
+        label = f"{path}: line {number}"
+        row = checked_json(line.encode(), label, SuiteError)
+        if not isinstance(row, list) or len(row) != 3 or not all(isinstance(one, str) for one in row[:2]):
+            raise SuiteError(f"{label}: expected a scenario, a policy and rewards")
+        if not isinstance(row[2], list) or not all(type(one) in (int, float) for one in row[2]):
+            raise SuiteError(f"{label}: rewards: expected numbers")
+        found[row[0]] = (row[1], row[2])
+    return found
 
 
 def scores_elsewhere(played: list[Played], seeds: Seeds) -> dict[str, Score]:

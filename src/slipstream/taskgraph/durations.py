@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from slipstream.core.inputs import read_object
 from slipstream.core.tables import table_error
+from slipstream.errors import TraceError
 from slipstream.taskgraph.scenario import Profile, ReadysTable, TaskgraphScenario
 
 READYS_MS: dict[str, tuple[float, float]] = {
@@ -40,16 +41,15 @@ def kernel_table(scenario: TaskgraphScenario) -> Mapping[str, Mapping[str, float
 
 
 def _profile(source: Profile, path: Path) -> dict[str, dict[str, float]]:
+    data = read_object(path, "the format of starpu_perfmodels.json", TraceError)
     try:
-        rows = json.loads(path.read_text())["kernels"]
+        rows = data["kernels"]
         sizes = {source.tile_bytes * tiles for tiles in range(1, MOST_TILES + 1)}
         rows = [row for row in rows if row["machine"] == source.machine and row["size_bytes"] in sizes]
         found: dict[tuple[str, str], list[tuple[float, int]]] = {}
         for row in rows:
             if row["ncores"] == 1:
                 found.setdefault((row["kernel"], row["arch"]), []).append((float(row["mean_us"]), int(row["n"])))
-    except OSError as error:
-        raise table_error(path, f"cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise table_error(path, f"{error!r}: expected the format of starpu_perfmodels.json") from error
     table: dict[str, dict[str, float]] = {}

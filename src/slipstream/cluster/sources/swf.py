@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from pathlib import Path
 
 import numpy as np
 
 from slipstream.cluster.arrivals import RawJobs
+from slipstream.core.inputs import most_unpacked, read_bytes
 from slipstream.core.tables import table_error
+from slipstream.errors import TraceError
 
 FIELDS = 18
 NUMBER, SUBMIT, RUN, ALLOCATED, ASKED, REQUESTED, USER = 0, 1, 3, 4, 7, 8, 11
@@ -43,14 +46,16 @@ def jobs(path: Path) -> RawJobs:
 
 
 def _text(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-    except FileNotFoundError as error:
-        raise table_error(path, "no such file: expected a log in the Standard Workload Format") from error
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise table_error(path, f"cannot be read: {error}: expected a log, plain or gzip") from error
+    raw = read_bytes(path, "a log in the Standard Workload Format", TraceError)
+    if raw[:2] == b"\x1f\x8b":
+        limit = most_unpacked(len(raw))
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+                raw = packed.read(limit + 1)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise table_error(path, f"cannot be read ({error}): expected a log, plain or gzip") from error
+        if len(raw) > limit:
+            raise table_error(path, f"unpacks to over {limit >> 20} MB: expected a log, plain or gzip")
     # Names in old headers are in many encodings; numbers are ASCII in all of them.
     return raw.decode("latin-1")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.core.arrays import read_arrays
 from slipstream.core.parts import LONGEST_S, NANOSECONDS_PER_S
 from slipstream.core.tables import table_error
 from slipstream.dag.scenario import Alibaba
@@ -35,19 +36,7 @@ def library(source: Alibaba, folder: Path) -> Library:
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
-    try:
-        # Without pickles a file can hold nothing but numbers.
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            missing = [column for column in COLUMNS if column not in file.files]
-            if missing:
-                raise table_error(path, f"array '{missing[0]}' is missing: expected {', '.join(COLUMNS)}")
-            data = {column: np.asarray(file[column]) for column in COLUMNS}
-    except FileNotFoundError as error:
-        raise table_error(path, "no such file: expected an .npz file of packed jobs") from error
-    except TraceError:
-        raise
-    except Exception as error:  # whatever a damaged archive makes of its readers
-        raise table_error(path, "cannot be read: expected an .npz file of packed jobs, numbers only") from error
+    data = read_arrays(path, COLUMNS, "an .npz file of packed jobs, numbers only", TraceError)
     _check(path, data)
     return data
 

@@ -15,10 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.core.arrays import read_array
+from slipstream.core.inputs import read_bytes
 from slipstream.core.tables import table_error
 from slipstream.dag.scenario import Tpch
 from slipstream.dag.sources.synthetic import LEVELS, NS_PER_MS
 from slipstream.dag.templates import JobTemplate, Library, StageTemplate, Waves
+from slipstream.errors import TraceError
 
 LOWEST_COMPAT_LEVEL = 5
 """The published simulators never use the durations measured with fewer executors."""
@@ -59,23 +62,11 @@ def _query(folder: Path, query: int, name: str) -> JobTemplate:
 # Files
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise table_error(path, "no such file: expected a profile of this query") from error
-    except OSError as error:
-        raise table_error(path, f"cannot be read: {error.strerror}") from error
-
-
 def _read_matrix(path: Path) -> np.ndarray:
-    try:
-        matrix = np.load(io.BytesIO(_read_bytes(path)), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise table_error(path, "expected a matrix of numbers in .npy format") from error
+    matrix = read_array(path, "a matrix of numbers in .npy format", TraceError)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix) or matrix.dtype.kind not in "fiu":
         raise table_error(path, f"expected a square matrix of numbers, got {matrix.dtype} of shape {matrix.shape}")
-    return np.asarray(matrix)
+    return matrix
 
 
 class _Cell:
@@ -93,8 +84,12 @@ class _RefusedError(Exception):
     """A pickle asked for something that could run."""
 
 
-class _NumbersOnly(pickle.Unpickler):
-    """Reads dictionaries, lists and numbers; every name that a pickle asks for is refused or is a stand-in."""
+class _NumbersOnly(pickle._Unpickler):
+    """Reads dictionaries, lists and numbers; every name that a pickle asks for is refused or is a stand-in.
+
+    The reader that is written in Python: that in C keeps a list as long as the largest number by which a pickle refers
+    to its parts, and ten bytes can say four thousand million.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if (module.replace("_core", "core"), name) in {
@@ -107,7 +102,7 @@ class _NumbersOnly(pickle.Unpickler):
 
 
 def _read_profile(path: Path) -> dict[int, Any]:
-    file = io.BytesIO(_read_bytes(path))
+    file = io.BytesIO(read_bytes(path, "a profile of this query", TraceError))
     try:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):

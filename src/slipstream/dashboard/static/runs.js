@@ -43,13 +43,14 @@ const runsPage = (() => {
     const badge = run.kind === "run" ? null : make("span", { class: "badge" }, run.kind);
     const seeds = run.kind === "comparison" ? `${run.seed} to ${run.seed + run.episodes - 1}` : run.seed ?? "";
     const row = make("tr", {}, make("td", {}, box), make("td", {}, run.scenario || "", badge), make("td", {}, run.policy || ""), make("td", {}, String(seeds)),
-      make("td", { class: "wide" }), make("td", { class: "file" }, link(run)), make("td", {}, new Date(1000 * run.modified).toLocaleString()));
+      make("td", { class: "wide" }, run.error || ""), make("td", { class: "file" }, link(run)), make("td", {}, new Date(1000 * run.modified).toLocaleString()));
     row.run = run;
     if (run.kind === "run") looking.observe(row);
     return row;
   }
 
   function link(run) {
+    if (run.kind === "unreadable") return make("span", {}, run.name);
     const targets = { run: address("#replay", { run: run.name }), training: address("#runs", { training: run.name }), comparison: address("#compare", { run: run.name }) };
     return make("a", { href: targets[run.kind] || address("/page", { name: run.name }) }, run.name);
   }

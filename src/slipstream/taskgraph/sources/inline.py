@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from slipstream.core.inputs import read_object
 from slipstream.core.tables import table_error
+from slipstream.errors import TraceError
 from slipstream.taskgraph.scenario import GraphDescription
 from slipstream.taskgraph.templates import GraphBuilder, Template
 
@@ -27,14 +28,11 @@ def template(graph: GraphDescription, name: str) -> Template:
 
 def template_of_file(path: Path) -> Template:
     """Return the graph of a file."""
+    data = read_object(path, "a graph", TraceError)
     try:
-        graph = GraphDescription.model_validate(json.loads(path.read_text()))
-    except OSError as error:
-        raise table_error(path, f"cannot be read: {error.strerror}") from error
+        graph = GraphDescription.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise table_error(path, f"{place}: {first['msg']}" if place else first["msg"]) from error
-    except (ValueError, RecursionError) as error:
-        raise table_error(path, f"not JSON: {error}") from error
     return template(graph, path.stem)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slipstream.core.inputs import read_text
 from slipstream.core.parts import LONGEST_MS
-from slipstream.core.tables import read_text, table_error
+from slipstream.core.tables import table_error
+from slipstream.errors import TraceError
 from slipstream.taskgraph.scenario import Stg
 from slipstream.taskgraph.templates import GraphBuilder, Template
 
@@ -35,7 +37,7 @@ def template(graph: Stg, path: Path) -> Template:
 
 def _rows(path: Path) -> dict[int, tuple[int, int, list[int]]]:
     """Return task, processing time and parents of each line, by the number of the line."""
-    lines = read_text(path).splitlines()
+    lines = read_text(path, "a graph of the Standard Task Graph Set", TraceError).splitlines()
     rows: dict[int, tuple[int, int, list[int]]] = {}
     count = -1
     for line, text in enumerate(lines, 1):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from slipstream.core.inputs import read_object
 from slipstream.core.parts import LONGEST_MS
 from slipstream.core.tables import table_error
+from slipstream.errors import TraceError
 from slipstream.taskgraph.scenario import WfCommons
 from slipstream.taskgraph.templates import GraphBuilder, Template
 
@@ -16,15 +17,14 @@ LEAST_MS = 1e-6
 
 def template(graph: WfCommons, path: Path) -> Template:
     """Return the graph of a file: files are tiles, and the parents that it names are kept besides."""
+    data = read_object(path, "a workflow in the format 1.5 of WfCommons", TraceError)
     try:
-        workflow = json.loads(path.read_text())["workflow"]
+        workflow = data["workflow"]
         tasks = {task["id"]: task for task in workflow["specification"]["tasks"]}
         sizes = {file["id"]: file["sizeInBytes"] for file in workflow["specification"].get("files", [])}
         times = {task["id"]: float(task["runtimeInSeconds"]) for task in workflow["execution"]["tasks"]}
         return _template(graph, path, tasks, sizes, times)
-    except OSError as error:
-        raise table_error(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise table_error(path, f"{error!r}: expected a workflow in the format 1.5 of WfCommons") from error
 
 

@@ -1,0 +1,122 @@
+"""The commands of `slipstream`, and how each ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import Annotated, cast
+
+import typer
+
+import slipstream
+from slipstream.cli import (
+    bench,
+    compare,
+    dashboard,
+    demo,
+    doctor,
+    execute,
+    generate,
+    importing,
+    library,
+    oracle,
+    policies,
+    profile,
+    report,
+    run,
+    scenarios,
+    schema,
+    sweep,
+    train,
+    validate,
+)
+from slipstream.cli.common import BAD_INPUT, errors
+from slipstream.cli.compiling import compiles_told
+from slipstream.errors import InputError, unwritable
+
+app = typer.Typer(
+    name="slipstream",
+    help="Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+REFUSALS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")}
+"""What the system says where nothing can be written: no room, no leave, or no disk any more."""
+Misuse: type[Exception] = typer.BadParameter.__bases__[0]
+"""What options and arguments are refused with before a command begins; of these errors typer exports one kind only."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slipstream {slipstream.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers."""
+
+
+_SIMULATED = (demo, run, compare, train, sweep, oracle)
+_REAL = (profile, execute, validate)
+for _module in (*_SIMULATED, *_REAL, report, dashboard, scenarios, policies, schema, doctor):
+    app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
+app.add_typer(bench.app, name="bench")
+app.add_typer(generate.app, name="generate")
+app.add_typer(importing.app, name="import")
+app.add_typer(library.app, name="library")
+
+
+def _tell_unwritable(error: OSError) -> None:
+    """Say where the system refused; what could not go to standard output is given up, at the end too."""
+    place = error.filename or "standard output"
+    if not error.filename:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    errors.print(
+        f"error: {place}: cannot be written ({unwritable(error)}): expected a writable place",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _tell_misuse(error: typer.BadParameter) -> None:
+    """Say which option or argument is wrong; a group of commands that was given none has shown its help already."""
+    text, command = " ".join(error.format_message().split()), error.ctx.command_path if error.ctx else "slipstream"
+    if text:
+        line = f"error: {command}: {text[0].lower()}{text[1:].rstrip('.')}: see `{command} --help`"
+        errors.print(line, soft_wrap=True, markup=False)
+
+
+def run_command() -> int:
+    """Run the command that the process was started with; bad input ends with one line on standard error.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        with compiles_told(errors):
+            return int(app(standalone_mode=False) or 0)
+    except Misuse as error:
+        _tell_misuse(cast(typer.BadParameter, error))
+    except InputError as error:
+        errors.print(f"error: {error}", soft_wrap=True, markup=False)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
+            sys.stderr.close()
+            return 0
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            errors.print(f"error: {unwritable(error)}: expected a higher limit (`ulimit -n`)", soft_wrap=True)
+            return BAD_INPUT
+        if error.errno not in REFUSALS:
+            raise
+        _tell_unwritable(error)
+    return BAD_INPUT

@@ -1,0 +1,46 @@
+"""What the folder of a training says about itself, read without torch: what was asked for, and its evaluations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from slipstream.core.inputs import read_lines, read_object, show
+from slipstream.errors import InputError
+
+RUN, HISTORY = "run.json", "history.jsonl"
+EXPECTED = "a file written by `slipstream train`"
+EVALUATION = ("update", "steps", "reward", "heuristic_reward")
+"""Numbers that every evaluation has."""
+
+
+def read_about(folder: Path, texts: tuple[str, ...], objects: tuple[str, ...]) -> dict[str, Any]:
+    """Return what was asked for; all of `texts` and `objects` are there, and are texts and objects.
+
+    Raises:
+        InputError: One line: the file, the place in it, what is wrong and what was expected.
+    """
+    path = folder / RUN
+    about = read_object(path, EXPECTED, folder=folder)
+    for keys, kind, expected in ((texts, str, "a text"), (objects, dict, "an object")):
+        for key in keys:
+            if not isinstance(about.get(key), kind):
+                found = show(about[key]) if key in about else "nothing"
+                raise InputError(f"{path}: {key}: expected {expected}, got {found}")
+    return about
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """Return all evaluations of a training; a last line that was cut off does not count.
+
+    Raises:
+        InputError: One line: the file, the line, what is wrong with it and what was expected.
+    """
+    path = folder / HISTORY
+    lines = read_lines(path, EXPECTED, folder=folder)
+    for number, line in enumerate(lines, 1):
+        for key in EVALUATION:
+            if type(line.get(key)) not in (int, float):
+                found = show(line[key]) if key in line else "nothing"
+                raise InputError(f"{path}: line {number}: {key}: expected a number, got {found}")
+    return lines

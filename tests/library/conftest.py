@@ -1,0 +1,3 @@
+"""The command line, as its own tests call it."""
+
+from tests.cli.conftest import slipstream as slipstream
