@@ -341,6 +341,25 @@ def test_a_crowd_beyond_the_limit_is_told_so(monkeypatch):
         assert [answers(everything(one)) for one in held] == [[(200, b'{"body":"held"}')]] * 4
 
 
+def test_health_is_told_in_the_middle_of_a_crowd_that_came_at_once(monkeypatch):
+    """All of them wait to be accepted when the loop looks: silent ones before and behind the one that asks."""
+    blocked, release = threading.Event(), threading.Event()
+
+    def block():
+        blocked.set()
+        release.wait(60)
+
+    with limited(monkeypatch, 4, 4) as (port, app, _), ExitStack() as stack:
+        app._handoff.hand(block)
+        assert blocked.wait(60)
+        crowd = [stack.enter_context(connected(port)) for _ in range(100)]
+        asking = stack.enter_context(connected(port, request("/healthz", method="GET")))
+        crowd += [stack.enter_context(connected(port)) for _ in range(3)]
+        release.set()
+        assert answers(everything(asking)) == [(200, b"/healthz")]
+        assert len(crowd) == 103
+
+
 def test_who_is_refused_again_and_again_is_read_less_often_but_answered(monkeypatch):
     monkeypatch.setattr(module, "FREE_REFUSALS", 0)
     with echoing() as (port, _, server):
