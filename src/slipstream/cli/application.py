@@ -120,6 +120,9 @@ def _told(error: Exception) -> int:
             # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
             sys.stderr.close()
             return 0
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            errors.print(f"error: {unwritable(error)}: expected a higher limit (`ulimit -n`)", soft_wrap=True)
+            return BAD_INPUT
         if error.errno not in REFUSALS:
             raise error
         _tell_unwritable(error)
