@@ -40,20 +40,20 @@ from slipstream.policies import find
 from slipstream.policies.learned import CARD, load_policy, load_tensors, shipped
 from slipstream.report.library import events_table, models_table, versions_table
 from slipstream.report.runs import read_recording, read_run
-from slipstream.scenario import load
+from slipstream.scenario import dump, load
 from tests.fuzz.checks import HIDDEN
 from tests.fuzz.mutations import any_json, damaged_bytes, file_name, json_bytes, mutated, nasty, odd_entry
 from tests.fuzz.surface import Reading, Surface, empty, put, taken
 
-SCENARIO = {"edge": "edge/tiny", "cluster": "cluster/tiny", "dag": "dag/tiny", "taskgraph": "taskgraph/tiny"}
-"""Of runs: those that are short."""
+SHORTER = {"serving": {"duration_s": 0.2}}
+"""What makes a run of a family's smallest scenario short."""
 
 
-def recorded(path: Path, source: str, policy: str | None = None) -> bytes:
-    """Return the event log of a run of a scenario."""
-    scenario: Any = load(source)
+def recorded(path: Path, family: str, policy: str | None = None) -> bytes:
+    """Return the event log of a short run of a family."""
+    scenario: Any = load({**json.loads(dump(load(f"{family}/tiny"))), **SHORTER.get(family, {})})
     policy = policy or FAMILIES[scenario.family].default_policy
-    writer = LogWriter(path, describe_run(source, scenario, policy, 0))
+    writer = LogWriter(path, describe_run(f"{family}/tiny", scenario, policy, 0))
     writer.write(Simulator(scenario).play(find(policy, scenario.family), 0))
     writer.close()
     return path.read_bytes()
@@ -121,7 +121,7 @@ class EventLogs(Surface):
     name = "event-logs"
 
     def prepare(self, home: Path) -> None:
-        self.logs = [recorded(home / f"{name}.parquet", source) for name, source in SCENARIO.items()]
+        self.logs = [recorded(home / f"{name}.parquet", name) for name in FAMILIES]
 
     def make(self, rng: Random, folder: Path) -> Reading:
         content = rng.choice(self.logs)
@@ -375,8 +375,8 @@ class Trainings(Surface):
 def runs_folder(home: Path) -> dict[str, bytes]:
     """Return the files of a folder with runs of every kind that the dashboard shows."""
     empty(home)
-    files = {"deep/edf.parquet": recorded(home / "a", "edge/tiny", "edf")}
-    files |= {f"{name}.parquet": recorded(home / "a", source) for name, source in SCENARIO.items()}
+    files = {"deep/edf.parquet": recorded(home / "a", "edge", "edf")}
+    files |= {f"{name}.parquet": recorded(home / "a", name) for name in FAMILIES}
     files["all.json"] = json.dumps(compare("edge/tiny", "edf,edf-fit", 2).to_dict()).encode()
     about = {"scenario": "edge/heavy", "command": "slipstream train", "settings": {"algo": "ppo", "seed": 3}}
     line = {"update": 1, "steps": 10, "seconds": 2.0, "phase": "ppo", "reward": 10.0, "heuristic_reward": 12.5}

@@ -215,9 +215,9 @@ def _add_trials(app: FastAPI, board: Board) -> None:
         return found
 
     @app.post("/api/check")
-    def check(draft: Draft) -> dict[str, Any]:
+    def check(draft: Draft) -> Response:
         data, found = problems_of(draft.text)
-        return {"problems": [{"place": place, "text": text} for place, text in found], "scenario": data}
+        return AsciiResponse({"problems": [{"place": place, "text": text} for place, text in found], "scenario": data})
 
     @app.post("/api/jobs", status_code=201)
     def begin(trial: Trial) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from slipstream.core.family import FAMILIES
+from slipstream.core.inputs import check_values
 from slipstream.core.rng import SEED_LIMIT
 from slipstream.errors import InputError, ScenarioError
 from slipstream.policies.base import describe, find
@@ -40,11 +41,18 @@ class Trial(BaseModel):
 
 
 def problems_of(text: str) -> tuple[Any, list[tuple[str, str]]]:
-    """Return what a text says, and all that is wrong with it as a scenario: places and sentences."""
+    """Return what a text says, and all that is wrong with it as a scenario: places and sentences.
+
+    Of a text that is not JSON, or with values that no answer can hold, such as NaN, nothing is returned.
+    """
     try:
         data = parse(text)
     except ScenarioError as error:
         return None, [("", str(error).removeprefix("scenario: "))]
+    try:
+        check_values(data, "scenario", ScenarioError)
+    except ScenarioError:
+        return None, problems(data) if isinstance(data, dict) else [("", "expected a JSON object")]
     # Before the files are looked for: whether they exist is nobody's business here.
     named = [(place, "names a file, which a scenario of this page cannot") for place in _files(data, "")]
     return data, named or problems(data)

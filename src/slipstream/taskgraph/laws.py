@@ -129,6 +129,7 @@ class _Books(Books):
         self.demand(0 <= link < LINKS_PER_DEVICE * (len(self.capacity) - 1), f"{told}: unknown")
         self.demand(link % LINKS_PER_DEVICE == which, f"{told}, which is not of kind {which}")
         self.demand(link not in self.carries, f"{told}, which is busy")
+        self.demand(0 <= tile < len(job.valid), f"{told}: unknown tile")
         device = 1 + link // LINKS_PER_DEVICE
         places = job.valid[tile]
         is_there = {TO_DEVICE: HOST in places, TO_HOST: device in places, PEER: bool(places - {HOST, device})}
@@ -144,8 +145,9 @@ class _Books(Books):
 
     def evict(self, number: int, tile: int, node: int) -> None:
         self.demand(0 <= number < len(self.jobs), f"evict of job {number}, which never arrived")
-        places = self.jobs[number].valid[tile]
         told = f"tile {tile} of job {number} is evicted from node {node}"
+        self.demand(0 <= tile < len(self.jobs[number].valid), f"{told}: unknown tile")
+        places = self.jobs[number].valid[tile]
         if node in places:
             self.demand(len(places) > 1 or self.jobs[number].is_dead(tile), f"{told}, where its only copy is")
             places.discard(node)
