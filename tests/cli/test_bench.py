@@ -63,7 +63,7 @@ def test_practice_is_scored_but_not_handed_in(slipstream):
     words = ("bench", "suite", "--policy", "sjf", "--family", "cluster", "--practice")
     code, output, _ = slipstream(*words, "--json")
     assert code == 0
-    assert json.loads(output)["seeds"]["namespace"] == "eval"
+    assert json.loads(output)["seeds"]["split"] == "eval"
     code, _, errors = slipstream(*words, "--out", "x.json")
     assert code == 2
     assert "practice is not handed in" in errors

@@ -133,7 +133,7 @@ def test_the_front_holds_what_none_beats_in_both() -> None:
 def test_the_page_has_every_panel(tmp_path: Path) -> None:
     logs = [record(tmp_path / f"{policy}.parquet", HOURLY, policy) for policy in ("fifo", "sjf")]
     (tmp_path / "training").mkdir()
-    lines = [{"steps": 10 * n, "reward": -5.0 + n, "heuristic_reward": -4.0} for n in range(3)]
+    lines = [{"update": n, "steps": 10 * n, "reward": -5.0 + n, "heuristic_reward": -4.0} for n in range(3)]
     (tmp_path / "training" / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     arguments = ["report", *map(str, logs), "--out", str(tmp_path / "r.html"), "--why", "2"]
     done = CliRunner().invoke(app, [*arguments, "--training", str(tmp_path / "training")])
