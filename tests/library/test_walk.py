@@ -20,7 +20,7 @@ SAID = {
     "update cholesky cholesky.json": (1, "cholesky@v2 rejected: regret on taskgraph/cholesky does not fall for sure"),
     "update light edge/overload": (1, "worth a model of its own"),
     "split light@v2 overload": (0, "overload@v1 accepted: split off from light"),
-    "merge cholesky lu": (0, "dense@v1 accepted: on 3 workloads it loses at most"),
+    "merge lu qr": (0, "dense@v1 accepted: on 2 workloads it loses at most"),
     "add qr runs/bad": (0, "qr@v2 added, in use."),
     "rollback qr --auto": (0, "qr: rolled back from qr@v2 to qr@v1: recent regret on taskgraph/qr is"),
     "rollback layered --to v1": (0, "layered: rolled back from layered@v2 to layered@v1: to compare with later"),
