@@ -22,10 +22,11 @@ from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.jobs import Jobs, TooManyJobsError
 from slipstream.dashboard.live import follow
 from slipstream.dashboard.replay import Recording, Recordings
-from slipstream.dashboard.runs import HISTORY, RunsFolder, UnknownRunError
+from slipstream.dashboard.runs import RunsFolder, UnknownRunError
 from slipstream.dashboard.security import PAGE_POLICY, Guard
 from slipstream.dashboard.trial import Draft, Trial, checked, known_policies, problems_of
 from slipstream.errors import InputError, one_line
+from slipstream.learn.files import HISTORY
 from slipstream.policies import names
 from slipstream.scenario import builtin_names, dump, load, schema
 

@@ -256,7 +256,14 @@ def fitting_scenarios(policy: LearnedPolicy, scenarios: Sequence[str | Path | di
 
 
 def _nothing_known(name: str, family: str) -> dict[str, Any]:
-    known = {"model": name, "family": family, "in_use": None, "versions": 0, "scenarios": [], "held_out": []}
+    known: dict[str, Any] = {
+        "model": name,
+        "family": family,
+        "in_use": None,
+        "versions": 0,
+        "scenarios": [],
+        "held_out": [],
+    }
     return {**known, "regret": None, "generality": None}
 
 

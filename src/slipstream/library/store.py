@@ -368,14 +368,17 @@ class Store:
     def scenarios(self) -> dict[str, KnownScenario]:
         """Return all known scenarios by digest."""
         rows = self._rows("scenario", "digest, family, name, text, folder, traits", "ORDER BY rowid")
-        return {row[0]: KnownScenario(*row[:5], self._traits(row[0], row[5])) for row in rows}
+        return {row[0]: self._known(*row) for row in rows}
 
     def scenario(self, digest: str) -> KnownScenario:
         """Return a known scenario by its digest."""
         columns = "digest, family, name, text, folder, traits"
         for row in self._rows("scenario", columns, "WHERE digest = ?", (digest,)):
-            return KnownScenario(*row[:5], self._traits(row[0], row[5]))
+            return self._known(*row)
         raise LibraryError(f"{self.path}: scenario {digest[:12]} is not there; see `slipstream library verify`")
+
+    def _known(self, digest: str, family: str, name: str, text: str, folder: str, traits: str) -> KnownScenario:
+        return KnownScenario(digest, family, name, text, folder, self._traits(digest, traits))
 
     def _traits(self, digest: str, text: str) -> dict[str, float]:
         traits = self._json("scenario", digest[:12], text)

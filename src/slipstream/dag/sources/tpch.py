@@ -80,7 +80,7 @@ class _RefusedError(Exception):
     """A pickle asked for something that could run."""
 
 
-class _NumbersOnly(pickle._Unpickler):  # type: ignore[name-defined,misc]
+class _NumbersOnly(pickle._Unpickler):
     """Reads dictionaries, lists and numbers; every name that a pickle asks for is refused or is a stand-in.
 
     The reader that is written in Python: that in C keeps a list as long as the largest number by which a pickle refers
