@@ -7,7 +7,7 @@ STAMP := .venv/.setup-stamp
 RLLIB := .venv-rllib
 RLLIB_STAMP := $(RLLIB)/.setup-stamp
 
-.PHONY: setup demo test test-all test-rllib lint bench docs clean
+.PHONY: setup demo test test-all test-rllib fuzz lint bench docs clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,10 @@ test-all: setup $(RLLIB_STAMP)
 
 test-rllib: setup $(RLLIB_STAMP)
 	$(BIN)/python -m pytest -m '' tests/interop/test_rllib.py
+
+# Damaged input for every reader; bounded by MINUTES. SEED=... repeats a run.
+fuzz: setup
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	$(BIN)/ruff check

@@ -52,8 +52,8 @@ def _single(options: argparse.Namespace) -> int:
     (kind,) = [kind for kind in SURFACES if kind.name == options.surface[0]]
     with tempfile.TemporaryDirectory(dir=work_folder()) as home:
         tally = Tally()
-        runner = Runner(kind, Path(home), options.seed)
-        runner.run(options.case, tally)
+        with Runner(kind, Path(home), options.seed) as runner:
+            runner.run(options.case, tally)
     for _, broken in tally.failures:
         print(broken)
     print("broken" if tally.failures else "accepted" if tally.accepted else "refused in one line")

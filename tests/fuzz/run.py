@@ -66,6 +66,12 @@ class Runner:
         empty(prepared)
         self.surface.prepare(prepared)
 
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.surface.close()
+
     def run(self, number: int, tally: Tally, seconds: float = SECONDS) -> None:
         """Run a case, and count it."""
         began = time.perf_counter()
@@ -94,7 +100,6 @@ def work(home: Path, seed: int, plan: dict[str, tuple[int, int, int]], end: floa
     Before every case a line says which it is, so that one that takes the process with it is known.
     """
     runners = {kind.name: Runner(kind, home, seed) for kind in SURFACES if kind.name in plan}
-    tell({"ready": list(runners)})
     left = {name: list(range(*plan[name])) for name in runners}
     tallies = {name: Tally() for name in runners}
     while any(left.values()) and time.time() < end:

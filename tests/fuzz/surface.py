@@ -23,6 +23,9 @@ class Surface(ABC):
     def prepare(self, home: Path) -> None:
         """Build whole input once, below `home`."""
 
+    def close(self) -> None:  # noqa: B027 - most have nothing open
+        """Let go of what is open."""
+
     @abstractmethod
     def make(self, rng: Random, folder: Path) -> Reading:
         """Write a case into a folder; return what reads it."""

@@ -69,6 +69,11 @@ class Requests(Surface):
         self.intake = Intake(scenario, workload_of(scenario))
         self.service = Service(scenario, self.intake)
 
+    def close(self) -> None:
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+        self.intake.hang_up()
+
     def make(self, rng: Random, folder: Path) -> Reading:
         if rng.random() < 0.35:
             return self._service(rng)
