@@ -170,3 +170,9 @@ def test_srpt_beats_fifo_where_jobs_queue_up():
     found = compare("dag/stream-10x50", "fifo,fair,srpt(5)", episodes=4)
     means = {policy: found.of(policy).mean("avg_jct_s") for policy in ("fifo", "fair", "srpt(5)")}
     assert means["srpt(5)"] < means["fair"] < means["fifo"]
+
+
+@pytest.mark.parametrize("number", ["1.2.3", "...", "1e999", "-1e999"])
+def test_a_parameter_that_is_no_finite_number_is_refused_in_one_line(number):
+    with pytest.raises(PolicyError, match=r"weighted-fair\(.*\)': '.*' is not a finite number: expected one"):
+        find(f"weighted-fair({number})", "dag")

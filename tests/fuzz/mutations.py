@@ -41,9 +41,10 @@ STRINGS += [
     "a:b",
     "a=b",
     "a,b",
-    "x(1)",
-    "x(1.2.3)",
+    "weighted-fair(1)",
+    "weighted-fair(1.2.3)",
     "x@v1",
+    "power-aware(1e999)",
     "C:\\x",
 ]
 """Texts that are hard to show, to name a file with, or to tell from something else."""
@@ -132,7 +133,7 @@ def mutated(rng: Random, data: Any, most: int = 3) -> Any:
         elif isinstance(holder, list):
             holder.extend([copy.deepcopy(holder[key])] * rng.choice((1, 3, 200)))
         elif isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
-            holder[key] = holder[key] * rng.choice((-1, 10, 1e6, 0))
+            holder[key] = holder[key] * rng.choice((-1, 10, 10**6, 0))
         else:
             holder[key] = [holder[key]]
     return data

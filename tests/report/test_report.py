@@ -18,10 +18,11 @@ import pytest
 
 from slipstream.core.eventlog import ARRIVAL, END, FINISH, START, LogWriter, digest, read
 from slipstream.core.simulator import Simulator
+from slipstream.errors import TraceError
 from slipstream.policies import find
 from slipstream.report.page import page
 from slipstream.report.perfetto import trace
-from slipstream.report.runs import labels_of, read_run
+from slipstream.report.runs import labels_of, read_recording, read_run
 from slipstream.scenario import digest as scenario_digest
 from slipstream.scenario import dump, load
 
@@ -232,6 +233,20 @@ def test_bad_input_ends_with_one_line_and_writes_nothing(case, log, tmp_path):
     assert expected in error
     assert len(error.strip().splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("job", 2**63 - 1), ("job", 10**10), ("job", -2), ("time", -1), ("time", 2**63 - 1), ("kind", 99), ("task", -7)],
+)
+def test_numbers_that_no_log_has_are_refused_before_anything_is_counted_by_them(log, tmp_path, column, value):
+    events, about = read(log)
+    events[column][3] = value  # by a job of 2**63 - 1, counting writes outside of its memory
+    writer = LogWriter(tmp_path / "odd.parquet", about)
+    writer.write(events)
+    writer.close()
+    with pytest.raises(TraceError, match=rf"odd.parquet: damaged \(row 3: {column} {value} is out of range\)"):
+        read_recording(tmp_path / "odd.parquet")
 
 
 # Perfetto

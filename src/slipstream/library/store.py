@@ -164,7 +164,7 @@ class Store:
     def _told_in_words(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what it finds, as bytes
             raise LibraryError(
                 f"{self.path}: {error}: expected a whole library; see `slipstream library verify`"
             ) from None
@@ -446,16 +446,14 @@ class Store:
     def check_database(self) -> list[str]:
         """Return what SQLite finds wrong with its file, and references that lead nowhere."""
         try:
-            found = [str(row[0]) for row in self._database.execute("PRAGMA integrity_check")]
-            lost = self._database.execute("PRAGMA foreign_key_check").fetchall()
-        except sqlite3.DatabaseError as error:
-            return [str(error)]
-        told = [text for text in found if text != "ok"]
-        told += [f"row {row[1]} of {row[0]} refers to a {row[2]} that is not there" for row in lost]
-        try:
-            return [one_line(text) for text in told + self._check_rows()]
+            with self._told_in_words():
+                found = [str(row[0]) for row in self._database.execute("PRAGMA integrity_check")]
+                lost = self._database.execute("PRAGMA foreign_key_check").fetchall()
+                told = [text for text in found if text != "ok"]
+                told += [f"row {row[1]} of {row[0]} refers to a {row[2]} that is not there" for row in lost]
+                return [one_line(text) for text in told + self._check_rows()]
         except LibraryError as error:
-            return [str(error)]
+            return [str(error).removeprefix(f"{self.path}: ")]
 
     def _check_rows(self) -> list[str]:
         """Return every row that holds what it cannot, and every text that should be JSON and is not."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import pickle
 import re
 from collections.abc import Callable
@@ -260,6 +261,17 @@ def describe(family: str) -> dict[str, str]:
     return {name: _REGISTRY[family][name].description for name in names(family)}
 
 
+def _parameter(policy: str, text: str) -> float:
+    """Return the number that the name of a policy gives in parentheses."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise PolicyError(f"policy '{policy}': '{text}' is not a finite number: expected one, as in 1.5")
+    return number
+
+
 def find(policy: str | Policy, family: str) -> Policy:
     """Return the policy of that name, or the object itself."""
     if not isinstance(policy, str):
@@ -271,7 +283,7 @@ def find(policy: str | Policy, family: str) -> Policy:
     if with_number and with_number[1] in known:
         heuristic = _REGISTRY[family][with_number[1]]
         if isinstance(heuristic, Heuristic) and heuristic.parameter is not None:
-            return heuristic.given(float(with_number[2]))
+            return heuristic.given(_parameter(policy, with_number[2]))
     if policy not in known:
         from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 

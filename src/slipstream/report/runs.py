@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.core.charts import Chart, Picture
-from slipstream.core.eventlog import digest, read
+from slipstream.core.eventlog import COLUMNS, KINDS, digest, read
 from slipstream.core.family import Family, family_of
 from slipstream.core.inputs import json_object, show
 from slipstream.core.rng import NAMESPACES, SEED_LIMIT
@@ -21,6 +21,9 @@ from slipstream.scenario import load
 
 MOST_JOBS = 200_000
 """Jobs of one run that a page can hold and still open; about 60 bytes each."""
+
+LATEST_NS = 1 << 62
+"""Sums and differences of times up to this are exact."""
 
 EXPECTED = "expected an event log written by `slipstream run --log`"
 
@@ -97,11 +100,26 @@ def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
     if path.is_dir():
         raise TraceError(f"{path}: is a folder: {EXPECTED}")
     events, about = read(path)
+    _check_range(path, events)
     data = scenario_of(path, about)
     try:
         return events, about, load(data)
     except InputError as error:
         raise TraceError(f"{path}: its scenario cannot be read ({error}): {EXPECTED}") from error
+
+
+def _check_range(path: Path, events: np.ndarray) -> None:
+    """Refuse numbers that no log has, before anything is counted by them: the laws are looked at only later.
+
+    Jobs count from 0 within their task, and each has a row for its arrival; -1 stands where a column does not apply.
+    """
+    most = {"time": LATEST_NS, "job": len(events) - 1, "kind": len(KINDS) - 1}
+    for name in COLUMNS:
+        column, least = events[name], 0 if name in ("time", "kind") else -1
+        wrong = (column < least) | (column > most.get(name, np.iinfo(column.dtype).max))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise TraceError(f"{path}: damaged (row {row}: {name} {column[row]} is out of range): {EXPECTED}")
 
 
 def read_run(path: Path) -> Run:
