@@ -18,7 +18,7 @@ import numpy as np
 
 from slipstream.core.parts import nanoseconds
 from slipstream.errors import ScenarioError
-from slipstream.taskgraph.scenario import TaskgraphScenario
+from slipstream.taskgraph.scenario import MOST_TASKS_IN_ALL, TaskgraphScenario
 
 READ, WRITE = 1, 2
 """What an access does, as bits."""
@@ -241,9 +241,16 @@ def library_of(scenario: TaskgraphScenario) -> Library:
     from slipstream.taskgraph.durations import kernel_table
     from slipstream.taskgraph.sources import read_graph
 
-    templates = tuple(read_graph(graph, scenario._folder) for graph in scenario.graphs)
+    templates: list[Template] = []
+    tasks = 0
+    for graph in scenario.graphs:
+        templates.append(read_graph(graph, scenario._folder))
+        tasks += templates[-1].task_count
+        if tasks > MOST_TASKS_IN_ALL:
+            text = f"graphs: the first {len(templates)} have {tasks:,} tasks"
+            raise ScenarioError(f"{text}: expected at most {MOST_TASKS_IN_ALL:,} in all of them")
     table = kernel_table(scenario)
-    return Library(templates, tuple(_durations(scenario, template, table) for template in templates))
+    return Library(tuple(templates), tuple(_durations(scenario, template, table) for template in templates))
 
 
 def _durations(scenario: TaskgraphScenario, template: Template, table: Mapping[str, Mapping[str, float]]) -> np.ndarray:
