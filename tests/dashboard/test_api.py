@@ -616,3 +616,10 @@ def test_a_log_cannot_make_the_page_open_a_folder_elsewhere(runs, tmp_path):
         status, _, found = client.ask("/api/decision", run="a.parquet", at=0)
         assert status == 400
         assert "is not among the runs" in found["error"]
+
+
+@pytest.mark.parametrize("moment", ["1e308", "-1e308"])
+def test_a_moment_that_no_run_has_is_answered(client, moment):
+    for path in ("/api/moment", "/api/decision"):
+        assert client.ask(path, run="fit.parquet", at=moment)[0] == 200
+    assert client.ask("/api/window", run="fit.parquet", **{"from": moment, "to": moment})[0] == 200

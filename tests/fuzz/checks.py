@@ -18,7 +18,7 @@ import numba
 import numpy
 
 import slipstream
-from slipstream.core import jit
+from slipstream.core.cache_folder import cache_folder
 from slipstream.errors import InputError
 
 SECONDS = 10.0
@@ -56,12 +56,12 @@ class Watch:
         self.folder: str | None = None
         """That of the case under way; None between cases."""
         self.broken: list[str] = []
-        own = [Path(slipstream.__file__).parent, Path(__file__).parents[2], jit.cache_folder().parent]
+        own = [Path(slipstream.__file__).parent, Path(__file__).parents[2], cache_folder().parent]
         own += [Path(path) for path in sysconfig.get_paths().values()]
         own += [Path(module.__file__ or "").parents[1] for module in (numba, numpy)]
         own += [Path(sys.prefix), Path(sys.base_prefix), Path("/proc"), Path("/sys"), Path("/usr/share/zoneinfo")]
         self._readable = tuple(os.path.realpath(path) for path in own)
-        self._writable = (os.path.realpath(jit.cache_folder()),)
+        self._writable = (os.path.realpath(cache_folder()),)
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:

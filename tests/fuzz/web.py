@@ -55,6 +55,13 @@ class Requests(Surface):
         files = runs_folder(home / "runs")
         self.names = [*files, "trained", "tried", "deep"]
         self.loop = asyncio.new_event_loop()
+        # What explains choices is compiled at the first question.
+        put(files, home / "asked")
+        first = create_dashboard(home / "asked", None, IdleJobs(home / "asked"))
+        for name in files:
+            if name.endswith(".parquet"):
+                asked = _ask(first, "GET", "/api/decision", f"run={quote(name)}", b"", {"host": "localhost"})
+                self.loop.run_until_complete(asked)
         self.dashboard: Any = None
         self.files = files
         self.trial = {"text": dump(load("edge/tiny")), "policies": ["edf", "edf-fit"], "episodes": 2, "seed": 0}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from slipstream.errors import ScenarioError
-from slipstream.scenario import load
+from slipstream.scenario import digest, dump, load
 from slipstream.taskgraph.build import built, transfer_time
 from slipstream.taskgraph.scenario import Link
 
@@ -65,3 +67,14 @@ def test_no_window_is_larger_than_all_there_is():
     sizes = built(load(BASE)).sizes
     # Four tasks: no more than four candidates and nodes; wait is a row of its own.
     assert (sizes.tasks, sizes.rows, sizes.nodes, sizes.edges) == (4, 5, 4, 3)
+
+
+def test_graphs_that_would_fill_the_memory_are_refused():
+    base = json.loads(dump(load("taskgraph/tiny")))
+    layered = {"kind": "layered", "layers": 10_000, "width": 10_000}
+    with pytest.raises(ScenarioError, match=r"layers x width is 100000000: expected at most 1000000 tasks"):
+        load({**base, "graphs": [layered]})
+    tiled = {**base, "durations": {"kind": "readys"}, "graphs": [{"kind": "cholesky", "n": 128}] * 200}
+    tiled["processors"] = [{"name": "gpu", "count": 1}, {"name": "cpu", "count": 1}]
+    with pytest.raises(ScenarioError, match=r"graphs: the first \d+ have .* tasks: expected at most 2,200,000"):
+        digest(load(tiled))

@@ -45,7 +45,7 @@ def check_seed(seed: Any) -> int:
 def check_action(action: Any) -> int:
     """Return the action as an integer; refuse what is not one. Whether its row may be taken is the machine's to say."""
     number = _integer(action)
-    if number is None or abs(number) > FOREVER:
+    if number is None or not -(2**63) <= number < 2**63:
         raise InputError(f"action {shorten(repr(action), 80)}: expected an integer, the index of a row")
     return number
 

@@ -70,7 +70,7 @@ class Decisions:
 
     def at(self, time: float) -> dict[str, Any]:
         """Return the last choice at or before a time in the family's unit; the first where there is none."""
-        wanted = round(time * self._recording.unit)
+        wanted = self._recording.nanoseconds(time)
         self._go_to(self._places[max(bisect_right(self._times, wanted) - 1, 0)])
         stride = STRIDE
         while stride and self._simulator.asking:

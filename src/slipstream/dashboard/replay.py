@@ -23,7 +23,7 @@ from slipstream.core.inputs import unreadable
 from slipstream.core.timeline import FATES, ON_TIME, OPEN, Timeline
 from slipstream.errors import LawError, TraceError, printable
 from slipstream.report.figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
-from slipstream.report.runs import episode_of, read_recording
+from slipstream.report.runs import LATEST_NS, episode_of, read_recording
 
 KINDS = 3
 """Missed, on time, still open: the order from the bottom up in which the charts stack them."""
@@ -144,12 +144,17 @@ class Recording:
             "command": printable(str(self.about.get("command", ""))),
         }
 
+    def nanoseconds(self, time: float) -> int:
+        """Return a time in the family's unit as ns; one that no log has as the latest or earliest that one could."""
+        return round(min(max(time * self.unit, -LATEST_NS), LATEST_NS))
+
     def window(self, begin: float, end: float, columns: int, detail: int) -> dict[str, Any]:
         """Return what lies between two times, given in the family's unit.
 
         `detail` is the most slices of one resource that are sent as they are.
         """
-        span = (round(begin * self.unit), max(round(end * self.unit), round(begin * self.unit) + 1))
+        first = self.nanoseconds(begin)
+        span = (first, max(self.nanoseconds(end), first + 1))
         with self._blaming_the_log():
             return self._cut(*span, min(max(columns, 1), MOST_COLUMNS), detail)
 
@@ -195,7 +200,7 @@ class Recording:
     def moment(self, time: float) -> dict[str, Any]:
         """Return what every resource does at a time, and how many jobs of each task wait."""
         self.vouch()
-        now, line = round(time * self.unit), self.timeline
+        now, line = self.nanoseconds(time), self.timeline
         resources = []
         for name, lane in zip(line.resources, self.lanes, strict=True):
             place = int(np.searchsorted(lane.start, now, side="right")) - 1

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slipstream.core.inputs import read_object
+from slipstream.core.parts import LONGEST_MS
 from slipstream.core.tables import table_error
 from slipstream.errors import TraceError
 from slipstream.taskgraph.scenario import Profile, ReadysTable, TaskgraphScenario
@@ -49,8 +50,11 @@ def _profile(source: Profile, path: Path) -> dict[str, dict[str, float]]:
         found: dict[tuple[str, str], list[tuple[float, int]]] = {}
         for row in rows:
             if row["ncores"] == 1:
-                found.setdefault((row["kernel"], row["arch"]), []).append((float(row["mean_us"]), int(row["n"])))
-    except (ValueError, KeyError, TypeError) as error:
+                mean, runs = float(row["mean_us"]), int(row["n"])
+                if not 0.0 < mean <= LONGEST_MS * 1e3 or runs < 1:
+                    raise ValueError(f"mean_us {mean:g} of {runs} runs")
+                found.setdefault((row["kernel"], row["arch"]), []).append((mean, runs))
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise table_error(path, f"{error!r}: expected the format of starpu_perfmodels.json") from error
     table: dict[str, dict[str, float]] = {}
     for kernel, model in source.kernels.items():

@@ -14,6 +14,8 @@ MOST_JOBS = 10_000
 MOST_PROCESSORS = 256
 MOST_KINDS = 16
 MOST_TASKS = 1_000_000
+MOST_TASKS_IN_ALL = 2_200_000
+"""Of all graphs of a scenario: the largest product of tiles has nearly as many."""
 LARGEST_TILE = 2**40
 
 Access = Literal["r", "w", "rw"]
@@ -113,6 +115,13 @@ class Layered(Part):
     """Decides the graph."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
     """Size of what a task writes."""
+
+    @model_validator(mode="after")
+    def _few_enough(self) -> Layered:
+        if self.layers * self.width > MOST_TASKS:
+            text = "layers x width is {tasks}: expected at most {most} tasks"
+            raise PydanticCustomError("layered", text, {"tasks": self.layers * self.width, "most": MOST_TASKS})
+        return self
 
 
 class Stg(Part):

@@ -18,7 +18,7 @@ import numpy as np
 
 from slipstream.core.parts import nanoseconds
 from slipstream.errors import ScenarioError
-from slipstream.taskgraph.scenario import Processors, TaskgraphScenario
+from slipstream.taskgraph.scenario import MOST_TASKS_IN_ALL, Processors, TaskgraphScenario
 
 READ, WRITE = 1, 2
 """What an access does, as bits."""
@@ -246,13 +246,20 @@ def library_of(scenario: TaskgraphScenario) -> Library:
     from slipstream.taskgraph.durations import kernel_table
     from slipstream.taskgraph.sources import read_graph
 
-    templates = tuple(read_graph(graph, scenario._folder) for graph in scenario.graphs)
+    templates: list[Template] = []
+    tasks = 0
+    for graph in scenario.graphs:
+        templates.append(read_graph(graph, scenario._folder))
+        tasks += templates[-1].task_count
+        if tasks > MOST_TASKS_IN_ALL:
+            text = f"graphs: the first {len(templates)} have {tasks:,} tasks"
+            raise ScenarioError(f"{text}: expected at most {MOST_TASKS_IN_ALL:,} in all of them")
     table = kernel_table(scenario)
     listed = [_durations(scenario, template, table) for template in templates]
     totals = [sum(int(rows[:, kind].sum()) for rows in listed) for kind in range(len(scenario.processors))]
     order = sorted(range(len(totals)), key=lambda kind: (totals[kind], *_tie(scenario.processors[kind])))
     kinds = tuple(scenario.processors[kind] for kind in order)
-    return Library(templates, tuple(np.ascontiguousarray(rows[:, order]) for rows in listed), kinds)
+    return Library(tuple(templates), tuple(np.ascontiguousarray(rows[:, order]) for rows in listed), kinds)
 
 
 def _tie(kind: Processors) -> tuple[bool, str]:
