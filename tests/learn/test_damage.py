@@ -95,11 +95,13 @@ def test_arrays_that_belong_to_another_training(folder):
     path = folder / "state" / "state.json"
     arrays = load_tensors(path.parent, json.loads(path.read_text())["arrays"], "arrays")
     lanes = next(name for name in arrays if name.startswith("lanes/"))
-    moment = next(name for name in arrays if name.startswith("algorithm/") and arrays[name].ndim)
+    moment = "algorithm/0/exp_avg"
+    step = "algorithm/0/step"
     network = next(name for name in arrays if name.startswith("network/") and arrays[name].ndim == 2)
     for name, array in (
         (lanes, np.zeros(3, np.uint8)),
         (moment, np.zeros(3, np.float32)),
+        (step, np.zeros(3, np.float32)),
         (network, np.zeros((1, 1), np.float32)),
         ("algorithm/999/exp_avg", np.zeros(3, np.float32)),
         ("algorithm/x/exp_avg", np.zeros(3, np.float32)),

@@ -290,8 +290,9 @@ def _check_fits(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, tor
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     for index, values in state.items():
         for field, value in values.items():
-            if not 0 <= index < len(parameters) or (field != "step" and value.shape != parameters[index].shape):
-                raise ValueError(f"{name}/{index}/{field}: expected the shape of the network")
+            known = 0 <= index < len(parameters)
+            if not known or (value.numel() != 1 if field == "step" else value.shape != parameters[index].shape):
+                raise ValueError(f"{name}/{index}/{field}: expected the shape of the network, and one step")
 
 
 def build_network(family: Family, settings: NetworkSettings) -> Scorer:
