@@ -215,6 +215,13 @@ BAD = {
     "a list": ("patient", b"[1, 2]", {}, 400, "expected JSON with one key"),
     "other keys": ("patient", b'{"input": [], "more": 1}', {}, 400, "expected JSON with one key"),
     "deep": ("words", b'{"input": ' + b"[" * 2000, {}, 400, "expected JSON with one key"),
+    "64 dimensions": (
+        "patient",
+        b'{"input": ' + b"[" * 64 + b"1" + b"]" * 64 + b"}",
+        {},
+        400,
+        "expected lists of numbers",
+    ),
     "ragged": ("patient", b'{"input": [[[1, 2], [3]]]}', {}, 400, "all of one length"),
     "words": ("patient", b'{"input": [[["1", "2"], ["3", "4"]]]}', {}, 400, "expected lists of numbers"),
     "huge": ("patient", b'{"input": [[[1e999, 2], [3, 4]]]}', {}, 400, "finite"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from slipstream.errors import ScenarioError, TraceError
 from slipstream.scenario import dump, load
+from slipstream.serving.arrivals import flow_of
 from slipstream.serving.build import built
 from slipstream.serving.scenario import ServingScenario
 
@@ -140,3 +142,15 @@ def test_only_active_models_take_part() -> None:
     assert [model.name for model in built(scenario).models] == ["a"]
     hosted: Any = load({**data, "initial": [{"variant": "B", "accelerator": "gpu"}]})
     assert [model.name for model in built(hosted).models] == ["b", "a"]
+
+
+def test_requests_that_arrive_later_than_times_can_be_are_refused(tmp_path: Path) -> None:
+    azure = "TIMESTAMP,ContextTokens\n0001-01-01 00:00:00.0,1\n9999-01-01 00:00:00.0,1\n"
+    (tmp_path / "azure.csv").write_text(azure)
+    data = json.loads(dump(load("serving/tiny")))
+    late = {"kind": "trace", "path": str(tmp_path / "azure.csv"), "format": "azure-llm"}
+    for arrivals in (late, {"kind": "trace", "times_ms": [8.64e9], "stretch": 1e6}):
+        data["models"][0]["arrivals"] = arrivals
+        scenario: Any = load(data)
+        with pytest.raises(TraceError, match="a request arrives after"):
+            flow_of(scenario, scenario.models[0])

@@ -70,7 +70,7 @@ def _json(body: bytes) -> dict[str, Any]:
 def _numbers(kind: DatasetType, found: Any) -> np.ndarray:
     try:
         values = np.array(found)
-        if values.dtype.kind not in "iuf":
+        if values.dtype.kind not in "iuf" or values.ndim > len(kind.shape):
             raise ValueError
         return values if kind.is_text else values.astype(np.float32)
     except (ValueError, OverflowError, TypeError):

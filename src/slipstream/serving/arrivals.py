@@ -135,6 +135,9 @@ def _requests(scenario: ServingScenario, model: ServedModel, trace: RequestTrace
         rows = _read_azure(path, slo, floor) if trace.format == "azure-llm" else _read_requests(path, slo, floor)
     listed = np.zeros(len(rows), k.LISTED)
     for request, (time, room, least) in zip(listed, rows, strict=True):
+        if time * trace.stretch > LONGEST_MS:
+            text = f"models: '{model.name}': a request arrives after {time * trace.stretch:g} ms"
+            raise TraceError(f"{text}: expected at most {LONGEST_MS:g}")
         arrival = nanoseconds(time * trace.stretch)
         request["time"], request["deadline"], request["floor"] = arrival, arrival + room, least
     return listed
