@@ -61,7 +61,7 @@ class Watch:
         own += [Path(module.__file__ or "").parents[1] for module in (numba, numpy)]
         own += [Path(sys.prefix), Path(sys.base_prefix), Path("/proc"), Path("/sys"), Path("/usr/share/zoneinfo")]
         self._readable = tuple(os.path.realpath(path) for path in own)
-        self._writable = (os.path.realpath(cache_folder()),)
+        self._writable = (os.path.realpath(cache_folder().parents[1]),)
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
