@@ -4,12 +4,13 @@ The service is the command itself, `slipstream execute --listen`, with a small n
 of every connection. The clients are a closed loop: each connection sends its next request when it has the last answer.
 
 Keys: levels (by number of connections: goodput_per_s, answers with status 200 per second that met their deadline;
-p99_ms of their latency as the client sees it; refused and broken, requests with another answer or none; ratio of the
-goodput to the best level), least_ratio (the smallest of these ratios), slow_headers (goodput and ratio at 256
-connections beside half-sent headers that are replaced as soon as the service closes them, healthz_p99_ms and
-healthz_failed meanwhile), crowded (the same level with a queue of 16: most requests are refused with 429, and asked
-again at once), memory (growth of the service in bytes per job, in the first and in the second half), others (share of
-the machine that other programs took before).
+p99_ms of their latency as the client sees it; cpu_us_per_answer, the processor time of the service for each, which
+other programs disturb less; refused and broken, requests with another answer or none; ratio of the goodput to the best
+level), least_ratio (the smallest of these ratios), slow_headers (goodput and ratio at 256 connections beside half-sent
+heads that are replaced as soon as the service closes them, healthz_p99_ms and healthz_failed meanwhile), crowded (32
+and the most connections with a queue of 16: most requests are refused with 429, and asked again at once), memory
+(growth of the service in bytes per job, in the first and in the second half), others (share of the machine that other
+programs took before).
 
     python benchmarks/service_load.py --json
 """
@@ -20,6 +21,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -75,6 +77,11 @@ class Service:
         """Return the resident memory of the process that answers."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the process which answers has taken, without its workers."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -223,8 +230,8 @@ async def _health(port: int, tally: Tally, latencies: list[float], failed: list[
         await asyncio.sleep(0.1)
 
 
-async def _level(port: int, connections: int, seconds: float, slow: int = 0) -> dict[str, Any]:
-    tally = Tally()
+async def _level(running_service: Service, connections: int, seconds: float, slow: int = 0) -> dict[str, Any]:
+    port, tally = running_service.port, Tally()
     latencies: list[float] = []
     failed: list[float] = []
     running = [asyncio.create_task(_half_a_head(port, tally)) for _ in range(slow)]
@@ -233,9 +240,10 @@ async def _level(port: int, connections: int, seconds: float, slow: int = 0) -> 
     running += [asyncio.create_task(_client(port, tally)) for _ in range(connections)]
     running.append(asyncio.create_task(_health(port, tally, latencies, failed)))
     await asyncio.sleep(max(2.0, seconds / 2))  # until all are connected, and the queue has its length
-    tally.counting, began = True, time.perf_counter()
+    tally.counting, began, cpu = True, time.perf_counter(), running_service.cpu_seconds()
     await asyncio.sleep(seconds)
     tally.counting, spent = False, time.perf_counter() - began
+    cpu = running_service.cpu_seconds() - cpu
     tally.open = False
     for task in running:
         task.cancel()
@@ -243,6 +251,7 @@ async def _level(port: int, connections: int, seconds: float, slow: int = 0) -> 
     return {
         "goodput_per_s": tally.outcomes["good"] / spent,
         "p99_ms": float(np.percentile(tally.latencies, 99)) * 1e3 if tally.latencies else None,
+        "cpu_us_per_answer": 1e6 * cpu / max(1, tally.outcomes["good"]),
         "refused": sum(count for name, count in tally.outcomes.items() if name.startswith("status")),
         "broken": tally.outcomes["broken"],
         "healthz_p99_ms": float(np.percentile(latencies, 99)) * 1e3 if latencies else None,
@@ -250,9 +259,9 @@ async def _level(port: int, connections: int, seconds: float, slow: int = 0) -> 
     }
 
 
-def level(port: int, connections: int, seconds: float, slow: int = 0) -> dict[str, Any]:
+def level(running: Service, connections: int, seconds: float, slow: int = 0) -> dict[str, Any]:
     """Measure one number of connections, beside so many half-sent headers; leave the service idle behind."""
-    found = asyncio.run(_level(port, connections, seconds, slow))
+    found = asyncio.run(_level(running, connections, seconds, slow))
     time.sleep(min(5.0, seconds))
     return found
 
@@ -287,9 +296,9 @@ def memory(running: Service, seconds: float) -> dict[str, float]:
 
 
 def mean_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the means of the rates, the medians of the latencies and the sums of the counts of some rounds."""
+    """Return the means of the rates, the medians of the times and the sums of the counts of some rounds."""
     found: dict[str, Any] = {"goodput_per_s": float(np.mean([one["goodput_per_s"] for one in rounds]))}
-    for name in ("p99_ms", "healthz_p99_ms"):
+    for name in ("p99_ms", "cpu_us_per_answer", "healthz_p99_ms"):
         known = [one[name] for one in rounds if one[name] is not None]
         found[name] = float(np.median(known)) if known else None
     return found | {name: sum(one[name] for one in rounds) for name in ("refused", "broken", "healthz_failed")}
@@ -299,13 +308,13 @@ def measure(levels: list[int], seconds: float, rounds: int, slow: int, memory_se
     """Return every figure; the levels are measured in turn, since a shared machine changes its speed."""
     figures: dict[str, Any] = {"others": others_share()}
     with service(queue_limit=2 * max(levels)) as running:
-        turns = [{each: level(running.port, each, seconds) for each in levels} for _ in range(rounds)]
+        turns = [{each: level(running, each, seconds) for each in levels} for _ in range(rounds)]
         found = {each: mean_of([turn[each] for turn in turns]) for each in levels}
-        attacked = mean_of([level(running.port, STEADY_CONNECTIONS, seconds, slow) for _ in range(rounds)])
+        attacked = mean_of([level(running, STEADY_CONNECTIONS, seconds, slow) for _ in range(rounds)])
         growth = memory(running, memory_seconds) if memory_seconds else {}
     best = max(row["goodput_per_s"] for row in found.values())
     with service(queue_limit=16) as running:
-        turns = [{each: level(running.port, each, seconds) for each in (32, max(levels))} for _ in range(rounds)]
+        turns = [{each: level(running, each, seconds) for each in (32, max(levels))} for _ in range(rounds)]
         crowded = {each: mean_of([turn[each] for turn in turns]) for each in (32, max(levels))}
     fewest, most = crowded.values()
     for row in (*found.values(), attacked):

@@ -23,6 +23,7 @@ LAYERS = [
         "core.charts",
         "core.features",
         "core.inputs",
+        "core.markup",
         "core.built",
         "core.timeline",
         "core.variation",

@@ -27,12 +27,19 @@ LONGEST_LINE = 1000
 """Characters of an error; what exceeds them is cut, so that a hostile name cannot fill a screen."""
 
 
-def one_line(text: str, longest: int = LONGEST_LINE) -> str:
-    """Return `text` with every character escaped that ends a line or is not printable, cut to `longest` characters.
+def printable(text: str) -> str:
+    """Return `text` with every character escaped that ends a line or is not printable.
 
     Controls, bidirectional marks and lone surrogates would otherwise reach terminals, pages and logs.
     """
-    line = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def one_line(text: str, longest: int = LONGEST_LINE) -> str:
+    """Return `text` with all that is not printable escaped, cut to `longest` characters."""
+    line = printable(text)
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 

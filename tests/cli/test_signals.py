@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from slipstream.core.eventlog import read
+from slipstream.errors import InputError
 from slipstream.scenario import dump, load
 from tests.device.conftest import scenario_of, task
 
@@ -149,6 +150,39 @@ def test_a_signal_that_a_library_turns_into_another_error_is_still_told_as_one(s
     monkeypatch.setattr(Simulator, "play", converted)
     code, _, told = slipstream("run", "edge/tiny")
     assert (code, told) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n")
+
+
+@pytest.mark.parametrize("kind", SIGNALS)
+def test_a_signal_that_strikes_while_a_module_is_imported_waits_for_it(slipstream, monkeypatch, kind, tmp_path):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "slow_module.py").write_text(
+        f"import os, time\nos.kill(os.getpid(), {int(kind)})\ntime.sleep(0.1)\nwhole = True\n"
+    )
+    seen = []
+
+    def importing(self, *arguments, **options):
+        import slow_module
+
+        seen.append(slow_module.whole)
+        time.sleep(60)
+
+    monkeypatch.setattr("slipstream.core.simulator.Simulator.play", importing)
+    code, _, told = slipstream("run", "edge/tiny")
+    assert (code, told, seen) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n", [True])
+    del sys.modules["slow_module"]
+
+
+@pytest.mark.parametrize("error", [InputError("not there"), OSError(28, "no space left"), RuntimeError("broken")])
+def test_what_follows_from_a_signal_is_not_told_as_an_error(slipstream, monkeypatch, error):
+    def converted(self, *arguments, **options):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise error from None
+
+    monkeypatch.setattr("slipstream.core.simulator.Simulator.play", converted)
+    assert slipstream("run", "edge/tiny")[::2] == (143, "terminated\n")
 
 
 def test_the_tour_ends_where_it_is_interrupted(slipstream, monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -53,15 +54,20 @@ def echo_scenario():
 
 @contextmanager
 def service(scenario, policy="edf", **options):
-    """Run a scenario and its service; give a client, the runtime, and a list that gets what happened in the end."""
+    """Run a scenario and its service; give a client, the runtime, and a list that gets what happened in the end.
+
+    What the client asks is found as its attribute `service`.
+    """
     intake = Intake(scenario, workload_of(scenario, allow_code=True))
     listening = socket.create_server(("127.0.0.1", 0))
     ended = []
     with CpuStreams(intake.workload, scenario.device.streams) as streams:
         runtime = ListeningRuntime(scenario, intake, streams, **options)
         playing = threading.Thread(target=lambda: ended.append(runtime.play(find(policy, "edge"), 0)))
-        with serving(Service(scenario, intake), listening):
+        found = Service(scenario, intake)
+        with serving(found, listening):
             client = Client(listening.getsockname()[1])
+            client.service = found
             playing.start()
             try:
                 until = time.monotonic() + 300
@@ -296,10 +302,31 @@ def asked(tmp_path):
     return tmp_path
 
 
-def begin(folder, *options):
+class Command(subprocess.Popen):
+    """A command that does not outlive a test that failed."""
+
+    def __exit__(self, kind, *rest):
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *rest)
+
+
+def begin(folder, *options, limits=None):
+    """Start the command, with limits of the system's where some are given."""
+
+    def limit():
+        for name, values in (limits or {}).items():
+            resource.setrlimit(name, values)
+
     command = [Path(sys.executable).with_name("slipstream"), "execute", "asked.json", *options]
-    return subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    return Command(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,
     )
 
 

@@ -34,6 +34,7 @@ from slipstream.cli import (
 )
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.cli.compiling import compiles_told
+from slipstream.core import interrupts
 from slipstream.errors import InputError, unwritable
 
 app = typer.Typer(
@@ -104,16 +105,27 @@ def run_command() -> int:
     try:
         with compiles_told(errors):
             return int(app(standalone_mode=False) or 0)
-    except Misuse as error:
-        _tell_misuse(cast(typer.BadParameter, error))
-    except InputError as error:
+    except (Misuse, InputError, OSError) as error:
+        if interrupts.struck() is not None:
+            raise  # it is the signal that ended the command, whatever became of it
+        return _told(error)
+
+
+def _told(error: Exception) -> int:
+    """Say in one line on standard error what was wrong; return the exit code."""
+    if isinstance(error, InputError):
         errors.print(f"error: {error}", soft_wrap=True, markup=False)
-    except OSError as error:
+    elif isinstance(error, OSError):
         if isinstance(error, BrokenPipeError):
             # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
             sys.stderr.close()
             return 0
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            errors.print(f"error: {unwritable(error)}: expected a higher limit (`ulimit -n`)", soft_wrap=True)
+            return BAD_INPUT
         if error.errno not in REFUSALS:
-            raise
+            raise error
         _tell_unwritable(error)
+    else:
+        _tell_misuse(cast(typer.BadParameter, error))
     return BAD_INPUT

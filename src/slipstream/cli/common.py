@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from slipstream.cli.console import PlainConsole
 
 BAD_INPUT = 2
 
-console = Console()
-errors = Console(stderr=True, highlight=False)
+console = PlainConsole()
+errors = PlainConsole(stderr=True, highlight=False)
 
 ScenarioArgument = Annotated[
     str, typer.Argument(help="Name of a built-in scenario, or a JSON file.", metavar="SCENARIO")
@@ -37,15 +38,31 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 
 def print_json(data: Any) -> None:
     """Print data as JSON on standard output."""
-    json.dump(data, sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    print_json_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def print_json_text(text: str) -> None:
+    """Print JSON on standard output; what is not printable, which only its strings hold, as escapes of JSON."""
+    sys.stdout.write("\n".join(map(_escaped_json, text.split("\n"))))
     sys.stdout.flush()  # a command that goes on, such as a server, is read while it does
+
+
+def _escaped_json(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(one if one.isprintable() else _json_escape(one) for one in line)
+
+
+def _json_escape(character: str) -> str:
+    """Return the escape of a character: one of its units of UTF-16, or two."""
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on standard error; give the callback that moves it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task(label, total=None)
 

@@ -57,14 +57,17 @@ def demo(
     if as_json:
         print_json({"scenario": SCENARIO, "steps": tour.steps, "report": str(report.resolve())})
         return
+    console.print()
     console.print(
-        f"\nNext: [bold]slipstream dashboard {tour.folder}[/bold] replays these runs choice by choice; "
+        f"Next: [bold]slipstream dashboard {escape(str(tour.folder))}[/bold] replays these runs choice by choice; "
         f"[bold]slipstream scenarios {SCENARIO} > mine.json[/bold] begins a scenario of your own.",
         soft_wrap=True,
+        markup=True,
     )
     if open_it and sys.stdout.isatty() and _has_screen():
         webbrowser.open(report.resolve().as_uri())
-    console.print(f"The report, to look at: [bold]{report.resolve()}[/bold]", soft_wrap=True)
+    told = f"The report, to look at: [bold]{escape(str(report.resolve()))}[/bold]"
+    console.print(told, soft_wrap=True, markup=True)
 
 
 class Tour:
@@ -127,7 +130,9 @@ class Tour:
         from slipstream.errors import InputError
 
         command = shlex.join(["slipstream", *words])
-        self._say(f"\n[bold]{len(self.steps) + 1}. {text}[/bold]\n[cyan]$ {escape(command)}[/cyan]")
+        self._say("")
+        self._say(f"[bold]{len(self.steps) + 1}. {text}[/bold]")
+        self._say(f"[cyan]$ {escape(command)}[/cyan]")
         began, skipped, output = perf_counter(), "", io.StringIO()
         arguments, sys.argv = sys.argv, ["slipstream", *words]
         try:
@@ -153,7 +158,7 @@ class Tour:
 
     def _say(self, text: str) -> None:
         if not self._quiet:
-            console.print(text, soft_wrap=True, highlight=False)
+            console.print(text, soft_wrap=True, highlight=False, markup=True)
 
 
 def _new_folder(wanted: Path) -> Path:

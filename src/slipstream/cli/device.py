@@ -14,7 +14,7 @@ import typer
 
 from slipstream.cli.common import errors
 from slipstream.core.atomic import open_growing
-from slipstream.errors import unwritable
+from slipstream.errors import printable, unwritable
 
 DeviceOption = Annotated[
     Literal["cpu", "cuda", "onnxruntime"],
@@ -80,7 +80,7 @@ class LiveTable:
     """A table of the tasks, drawn over itself on a terminal; text put together by hand, since a run cannot wait."""
 
     def __init__(self, scenario: Any) -> None:
-        self._names = [task.name for task in scenario.tasks]
+        self._names = [printable(task.name) for task in scenario.tasks]
         self._width = max(len("task"), *map(len, self._names))
         self._drawn = 0
         self._next = 0

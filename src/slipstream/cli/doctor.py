@@ -10,9 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from slipstream.cli.common import JsonOption, console, print_json
+from slipstream.report.plain_table import PlainTable
 
 EXTRAS = {
     "render": "pictures and animations of runs",
@@ -34,7 +33,7 @@ def doctor(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = PlainTable(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in {**found["versions"], **found["device"]}.items():
         table.add_row(name, str(text))
     cache = found["cache"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from slipstream.cli.common import JsonOption, console, print_json, progress_bar, writable
+from slipstream.cli.common import JsonOption, console, print_json, print_json_text, progress_bar, writable
 from slipstream.core.atomic import folder_of, refuse_existing, write_files
 
 SeedOption = Annotated[int, typer.Option(help="Seed of the first scenario; the k-th after it has seed + k.", min=0)]
@@ -125,7 +125,7 @@ def _generate(
                 scenario, traces = generator.traced(scenario, number, f"{target.stem}-arrivals", trace)
                 files |= {folder_of(target) / path: content for path, content in traces.items()}
             if target is None:
-                print(dump(scenario), end="")
+                print_json_text(dump(scenario))
                 return
             files[target] = dump(scenario).encode()
     write_files(files, overwrite=force)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slipstream.cli.common import JsonOption, console, errors, print_json, writable
+from slipstream.cli.common import JsonOption, console, errors, print_json, print_json_text, writable
 from slipstream.core.atomic import folder_of, write_files
 
 OutOption = Annotated[Path | None, typer.Option(help="The file to write; standard output if absent.")]
@@ -148,7 +148,7 @@ def profile(
         return
     text = json.dumps(rows_of(ladder), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        print(text, end="")
+        print_json_text(text)
         return
     write_files({writable(out): text.encode()}, overwrite=force)
     if as_json:
@@ -224,7 +224,7 @@ def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: A
         scenario = replay(scenario, releases)
     scenario = moved(scenario, folder, besides=files)
     if out is None:
-        print(dump(scenario), end="")
+        print_json_text(dump(scenario))
         _note_late(scenario, releases)
         return
     contents = {folder_of(out) / path: content for path, content in files.items()}

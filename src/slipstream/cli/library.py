@@ -22,6 +22,7 @@ from slipstream.cli.common import (
     writable,
     write_picture,
 )
+from slipstream.cli.console import line
 from slipstream.cli.train import WarmStartOption, parse_settings
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _open(
             status = closing.enter_context(errors.status("reading the library"))
 
             def tell(text: str) -> None:
-                status.update(f"playing {text}")
+                status.update(line(f"playing {text}"))
 
         library = Library(folder, create, episodes, oracle, tell)
         closing.callback(library.store.close)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from slipstream.cli.common import JsonOption, console, print_json
+from slipstream.report.plain_table import PlainTable
 
 
 def policies(as_json: JsonOption = False) -> None:
@@ -19,7 +18,7 @@ def policies(as_json: JsonOption = False) -> None:
     if as_json:
         print_json([{"family": family, "name": name, "description": text} for family, name, text in rows])
         return
-    table = Table("family", "policy", "what it does")
+    table = PlainTable("family", "policy", "what it does")
     for row in rows:
         table.add_row(*row)
     console.print(table)

@@ -72,9 +72,10 @@ def profile(
 def profile_table(profile: Any) -> Any:
     """Return a row per variant."""
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table
 
-    table = Table("variant", title=profile.device, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    from slipstream.report.plain_table import PlainTable
+
+    table = PlainTable("variant", title=profile.device, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("mean ms", "p50", "p99", "cv", "slowed by", "MB", "W"):
         table.add_column(column, justify="right")
     for found, row in zip(profile.variants, profile.slowdowns, strict=True):
@@ -97,4 +98,5 @@ def tell_noise(noise: Any) -> None:
         console.print(f"The machine was quiet: {figures}.")
     else:
         limits = f"quiet means at most {MOST_OTHERS:.0%} and {MOST_SPREAD:.0%}"
-        console.print(f"[bold]The machine was not quiet[/bold]: {figures}; {limits}. Measure again when it is.")
+        told = f"[bold]The machine was not quiet[/bold]: {figures}; {limits}. Measure again when it is."
+        console.print(told, markup=True)

@@ -46,8 +46,8 @@ class RunFiles:
             failed += self.write(pieces)
         except Exception as error:  # the one that ended the run is still to be told
             failed.append(error)
-        for error in failed:
-            errors.print(f"what was recorded: {error}", soft_wrap=True, markup=False)
+        for problem in failed:
+            errors.print(f"what was recorded: {problem}", soft_wrap=True, markup=False)
         written = [str(path) for path in (self.log, self.report) if path is not None]
         if written and not failed:
             errors.print(f"written up to the error: {', '.join(written)}", soft_wrap=True, markup=False)

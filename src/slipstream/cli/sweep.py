@@ -86,7 +86,7 @@ def sweep(
     base = TrainSettings().with_changes(changes)
     grids = {name: values.split(",") for name, values in parse_settings("--knob", knob).items()}
     chosen = choose_knobs(base, None if knobs is None else knobs.split(","), grids)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     homes = [out] if len(scenarios) == 1 else [out / quote(name, safe="") for name in scenarios]
     command = shlex.join(["slipstream", *sys.argv[1:]])
     results = []

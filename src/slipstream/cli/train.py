@@ -64,7 +64,7 @@ def train(
         minutes = 5.0
     changes["warm_start"] = None if warm_start == "none" else warm_start
     chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings)})
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
         bar = progress.add_task("compiling", total=None)
 

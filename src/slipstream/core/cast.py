@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from slipstream.errors import printable
+
+
+def printable_names(names: Any) -> Any:
+    """Return a name, or tuples of names inside each other, with all that is not printable escaped."""
+    return printable(names) if isinstance(names, str) else tuple(map(printable_names, names))
 
 
 @dataclass(frozen=True)
@@ -32,3 +40,8 @@ class Cast:
     """Whether a resource works on several jobs at once, which begin and end together."""
     groups: tuple[int, ...] = ()
     """Resources of each node, where a job takes several of them at once and the log only counts them; else none."""
+
+    def __post_init__(self) -> None:
+        """Escape what is not printable in names: pictures, on terminals too, show them."""
+        for field in ("scenario", "resources", "tasks", "variants"):
+            object.__setattr__(self, field, printable_names(getattr(self, field)))

@@ -1,8 +1,8 @@
 """Ctrl-C and the signals that ask a process to end: each ends the command by a KeyboardInterrupt, none is lost.
 
 An exception that strikes inside a finaliser or a callback from compiled code cannot be passed on: Python reports it and
-goes on. Such a strike is repeated a moment later. Where it would do harm, in the midst of a compilation or while files
-that belong together appear, it is held until that is over.
+goes on. Such a strike is repeated a moment later, as is one that comes while a module is imported. Where it would do
+harm, in the midst of a compilation or while files that belong together appear, it is held until that is over.
 """
 
 from __future__ import annotations
@@ -136,7 +136,35 @@ def _strike(number: int, frame: FrameType | None) -> None:
     if _state.depth:
         _state.waiting = True
         return
+    if _importing(frame):
+        _repeat(number)
+        return
     raise KeyboardInterrupt
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Return whether a module is being imported: compiled modules turn an exception there into one of their own."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _repeat(number: int) -> None:
+    """Let a signal strike once more in a moment, if it is still heeded then."""
+
+    def again() -> None:
+        if not _state.heeded:
+            return
+        if hasattr(signal, "pthread_kill"):  # a signal of the system, which also ends a sleep
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+        else:
+            _thread.interrupt_main(signal.Signals(number))
+
+    timer = threading.Timer(AGAIN_S, again)
+    timer.daemon = True
+    timer.start()
 
 
 def _repeating(report: Any) -> Any:
@@ -146,19 +174,8 @@ def _repeating(report: Any) -> Any:
         number = _state.struck
         if number is None:
             report(about)
-        if number is None or not issubclass(about.exc_type, KeyboardInterrupt):
-            return  # what an object that is half made says in the end is no news after a strike
-
-        def again() -> None:
-            if not _state.heeded:
-                return
-            if hasattr(signal, "pthread_kill"):  # a signal of the system, which also ends a sleep
-                signal.pthread_kill(threading.main_thread().ident or 0, number)
-            else:
-                _thread.interrupt_main(number)
-
-        timer = threading.Timer(AGAIN_S, again)
-        timer.daemon = True
-        timer.start()
+        elif issubclass(about.exc_type, KeyboardInterrupt):
+            _repeat(number)
+        # What else an object says that is half made is no news after a strike.
 
     return hook

@@ -14,7 +14,7 @@ from slipstream.core.family import family_of
 from slipstream.core.features import GraphShape
 from slipstream.core.rng import NAMESPACES, SEED_LIMIT
 from slipstream.core.sheets import make_sheet, sheet_arrays
-from slipstream.errors import InputError
+from slipstream.errors import InputError, printable
 from slipstream.policies.base import Policy, WholeEpisodes
 
 LOG_ROWS = 1 << 16
@@ -119,7 +119,8 @@ class Simulator:
         if self.header["mistakes"]:
             count = int(self.header["mistakes"])
             warnings.warn(
-                f"policy '{policy.name}' made {count} choices that were not allowed: each counted as wait", stacklevel=2
+                f"policy '{printable(policy.name)}' made {count} choices that were not allowed: each counted as wait",
+                stacklevel=2,
             )
         return kept[0] if len(kept) == 1 else np.concatenate([*kept, self.arrays["log"][0, :0]])
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstream.core.cast import printable_names
+
 OPEN, ON_TIME, LATE, DROPPED, OVERDUE, FAILED = range(6)
 FATES = ("not finished at the end", "on time", "late", "dropped", "past its deadline, not finished", "failed")
 """What became of a job, in the order of the codes."""
@@ -41,6 +43,11 @@ class Timeline:
 
     by_task: bool = False
     """Whether bars have the colour of their task, as where jobs have no deadlines and tasks are their owners."""
+
+    def __post_init__(self) -> None:
+        """Escape what is not printable in names: pictures show them."""
+        for field in ("tasks", "variants", "resources"):
+            object.__setattr__(self, field, printable_names(getattr(self, field)))
 
     def waiting(self, jobs: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return when the number of waiting jobs, of all or of some, changed, and what it was from then on."""

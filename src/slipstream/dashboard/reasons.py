@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from slipstream.core.markup import escape
 from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.replay import Recording
 from slipstream.report.page import cells, table_of

@@ -21,7 +21,7 @@ import numpy as np
 from slipstream.core.family import Family, family_of
 from slipstream.core.inputs import unreadable
 from slipstream.core.timeline import FATES, ON_TIME, OPEN, Timeline
-from slipstream.errors import LawError, TraceError
+from slipstream.errors import LawError, TraceError, printable
 from slipstream.report.figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
 from slipstream.report.runs import LATEST_NS, episode_of, read_recording
 
@@ -138,10 +138,10 @@ class Recording:
             "most": int(self._waiting[1].max()),
             "events": len(self.events),
             "jobs": len(line.task),
-            "policy": str(self.about["policy"]),
+            "policy": printable(str(self.about["policy"])),
             "seed": int(self.about["seed"]),
-            "scenario": f"{self.scenario.family}/{self.scenario.name}",
-            "command": str(self.about.get("command", "")),
+            "scenario": printable(f"{self.scenario.family}/{self.scenario.name}"),
+            "command": printable(str(self.about.get("command", ""))),
         }
 
     def nanoseconds(self, time: float) -> int:

@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,9 +74,11 @@ def shared_file(size: int) -> int:
     """
     free = _free_memory()
     if free is not None and size > free:
-        raise DeviceError(f"the inputs need {_mb(size)} of shared memory: expected as much, {_mb(free)} are free")
-    refused: list[str] = []
-    for place, create in _PLACES.items():
+        raise DeviceError(
+            f"the inputs need {_mb(size)} of shared memory: {_mb(free)} are free: expected enough for them"
+        )
+    reason = "no place for it"
+    for create in _PLACES:
         try:
             descriptor = create()
         except (OSError, AttributeError):  # a system without it
@@ -84,10 +87,12 @@ def shared_file(size: int) -> int:
             _allocate(descriptor, size)
         except OSError as error:
             os.close(descriptor)
-            refused.append(f"{place}: {unwritable(error)}")
+            reason = unwritable(error)
             continue
         return descriptor
-    raise DeviceError(f"the inputs need {_mb(size)} of shared memory: expected as much ({'; '.join(refused)})")
+    raise DeviceError(
+        f"the inputs need {_mb(size)} of shared memory: cannot be written ({reason}): expected enough for them"
+    )
 
 
 def _in_memory() -> int:
@@ -99,11 +104,7 @@ def _in_folder(folder: str | None) -> int:
         return os.dup(file.fileno())
 
 
-_PLACES = {
-    "memory": _in_memory,
-    "/dev/shm": lambda: _in_folder("/dev/shm"),
-    "the folder for temporary files": lambda: _in_folder(None),
-}
+_PLACES: tuple[Callable[[], int], ...] = (_in_memory, lambda: _in_folder("/dev/shm"), lambda: _in_folder(None))
 """Where shared memory can lie, the best place first."""
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -130,7 +131,7 @@ def _free_memory() -> int | None:
 
 
 def _mb(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
+    return f"{-(-size // 10**6):,} MB"
 
 
 def send(to: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from slipstream.core.charts import Chart, Line, envelope
+from slipstream.core.markup import escape
 from slipstream.report.figures import Figure, axis, categories, line_of
 from slipstream.report.runs import Run
 from slipstream.report.tables import lower_is_better

@@ -8,11 +8,11 @@ palette's colours is its own. Names in figures are escaped, because plotly.js un
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from slipstream.core.markup import escape
 from slipstream.core.timeline import Timeline
 from slipstream.report.runs import Run
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
+from slipstream.core.markup import escape
 from slipstream.report.figures import Figure
 from slipstream.report.page import cells, document, table_of
 from slipstream.report.suite import SCALE, interval

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
-
+from slipstream.report.plain_table import PlainTable
 from slipstream.report.tables import figure, figure_table
 
 
@@ -17,7 +16,7 @@ def share(value: float | None, signed: bool = False) -> str:
     return f"{value:+.2%}" if signed else f"{value:.2%}"
 
 
-def models_table(rows: Sequence[dict[str, Any]]) -> Table:
+def models_table(rows: Sequence[dict[str, Any]]) -> PlainTable:
     """Return a row per model."""
     table = figure_table(None, ("model", "in use", "own workloads"), ("versions", "regret", "generality"))
     for row in rows:
@@ -30,7 +29,7 @@ def models_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def versions_table(shown: dict[str, Any]) -> Table:
+def versions_table(shown: dict[str, Any]) -> PlainTable:
     """Return a row per version, with its regret on every workload of the model."""
     table = figure_table(f"{shown['model']} ({shown['family']})", ("version", "made by", "from", "regret"), ())
     for version in shown["versions"]:
@@ -41,7 +40,7 @@ def versions_table(shown: dict[str, Any]) -> Table:
     return table
 
 
-def events_table(events: Sequence[dict[str, Any]]) -> Table:
+def events_table(events: Sequence[dict[str, Any]]) -> PlainTable:
     """Return a row per event."""
     table = figure_table("what happened", ("time", "event", "in use", "why"), ())
     for event in events:
@@ -50,7 +49,7 @@ def events_table(events: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def race_table(choice: dict[str, Any]) -> Table:
+def race_table(choice: dict[str, Any]) -> PlainTable:
     """Return a row per policy of a race, best first; regret is measured against what the title says.
 
     How many episodes each played is a column where some played more than others.
@@ -65,19 +64,18 @@ def race_table(choice: dict[str, Any]) -> Table:
     return table
 
 
-def shifts_table(outcome: dict[str, Any]) -> Table:
+def shifts_table(outcome: dict[str, Any]) -> PlainTable:
     """Return a row per workload: regret before and after, and the interval of the paired difference."""
     columns = ("before", "after", "difference", "95% interval")
     table = figure_table(outcome["version"], ("workload", "role"), columns)
     for one in outcome["shifts"]:
         interval = f"[{share(one['low'], True)}, {share(one['high'], True)}]"
         figures = (share(one["before"]), share(one["after"]), share(one["difference"], True), interval)
-        # Escaped, because rich would read the brackets as markup.
-        table.add_row(one["scenario"], one["role"], *(text.replace("[", r"\[") for text in figures))
+        table.add_row(one["scenario"], one["role"], *figures)
     return table
 
 
-def drifts_table(check: dict[str, Any]) -> Table:
+def drifts_table(check: dict[str, Any]) -> PlainTable:
     """Return a row per workload: the regret that was accepted and the recent one."""
     table = figure_table(f"{check['before']}: recent runs", ("workload",), ("runs", "accepted", "recent", "difference"))
     for one in check["drifts"]:

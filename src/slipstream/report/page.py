@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from slipstream.core.charts import Chart, Picture
+from slipstream.core.markup import escape
 from slipstream.core.timeline import FATES, Timeline
 from slipstream.errors import InputError
 from slipstream.evaluation import Evaluation

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Group
-from rich.table import Table
 
 from slipstream.core.eventlog import digest
 from slipstream.core.family import family_of
+from slipstream.core.markup import escape
 from slipstream.core.regret import Decision, Regret, choices_of, regret_of
 from slipstream.core.simulator import Simulator, check_seed, namespace_code
 from slipstream.errors import PolicyError, TraceError
 from slipstream.policies.base import find
 from slipstream.report.page import cells, page, table_of
+from slipstream.report.plain_table import PlainTable
 from slipstream.report.runs import EXPECTED, Run
 from slipstream.report.tables import figure
 
@@ -63,7 +63,7 @@ def regret_of_run(
 def regret_table(run: Run, found: Regret, count: int) -> Group:
     """Return the dearest decisions of a run as a table with a line below it."""
     unit = run.family.time_unit
-    table = Table(title=f"{run.title} under {run.about['policy']}, seed {run.about['seed']}", title_justify="left")
+    table = PlainTable(title=f"{run.title} under {run.about['policy']}, seed {run.about['seed']}")
     table.add_column("decision", justify="right")
     table.add_column(f"time ({unit})", justify="right")
     table.add_column("chosen")

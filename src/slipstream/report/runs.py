@@ -16,7 +16,7 @@ from slipstream.core.family import Family, family_of
 from slipstream.core.inputs import json_object, show
 from slipstream.core.rng import NAMESPACES, SEED_LIMIT
 from slipstream.core.timeline import Timeline
-from slipstream.errors import InputError, LawError, TraceError
+from slipstream.errors import InputError, LawError, TraceError, printable
 from slipstream.scenario import load
 
 MOST_JOBS = 200_000
@@ -50,7 +50,7 @@ class Run:
     @property
     def title(self) -> str:
         """The scenario's family and name."""
-        return f"{self.scenario.family}/{self.scenario.name}"
+        return printable(f"{self.scenario.family}/{self.scenario.name}")
 
     def times(self, nanoseconds: np.ndarray) -> list[float]:
         """Return times in the family's unit."""
@@ -145,6 +145,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         [f"{run.about['policy']}, seed {run.about['seed']}" for run in runs],
         [f"{run.title}, {run.about['policy']}, seed {run.about['seed']}" for run in runs],
     ]
+    forms = [[printable(label) for label in labels] for labels in forms]
     for labels in forms:
         if len(set(labels)) == len(labels):
             return labels

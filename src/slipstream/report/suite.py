@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
-
+from slipstream.report.plain_table import PlainTable
 from slipstream.report.tables import figure_table
 
 SCALE = "0 is random, 100 the best that is known in hindsight"
@@ -18,7 +17,7 @@ def interval(one: Mapping[str, float], signed: bool = False) -> str:
     return f"{one['mean']:{form}} [{one['low']:{form}}, {one['high']:{form}}]"
 
 
-def suite_table(found: Mapping[str, Any]) -> Table:
+def suite_table(found: Mapping[str, Any]) -> PlainTable:
     """Return a row per family: the score, what nobody can exceed, and the gain over the best rule."""
     title = f"{found['title']} on Slipstream-Bench {found['suite']['version']}: {SCALE}"
     columns = ("score", "ceiling", "gain over it")
@@ -27,13 +26,12 @@ def suite_table(found: Mapping[str, Any]) -> Table:
     table.add_column(columns[2], justify="right", no_wrap=True)
     for family, one in found["families"].items():
         texts = (interval(one["score"]), f"{one['ceiling']:.1f}", one["best_rule"], interval(one["gain"], signed=True))
-        # Escaped, because rich would read the brackets as markup.
         row = (family, found["players"][family]["policy"], *texts)
-        table.add_row(*(text.replace("[", r"\[") for text in row))
+        table.add_row(*row)
     return table
 
 
-def each_table(found: Mapping[str, Any], family: str) -> Table:
+def each_table(found: Mapping[str, Any], family: str) -> PlainTable:
     """Return a row per scenario of a family."""
     table = figure_table(f"{family}, scenario by scenario", ("scenario", "policy"), ("score",))
     for name, one in found["families"][family]["scenarios"].items():
@@ -41,9 +39,9 @@ def each_table(found: Mapping[str, Any], family: str) -> Table:
     return table
 
 
-def practice_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
+def practice_table(scores: Mapping[str, Mapping[str, float]]) -> PlainTable:
     """Return a row per family, of practice episodes."""
     table = figure_table(f"Practice episodes: {SCALE}", ("family",), ("score",))
     for family, one in scores.items():
-        table.add_row(family, interval(one).replace("[", r"\["))
+        table.add_row(family, interval(one))
     return table

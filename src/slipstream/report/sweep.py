@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import io
-from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from slipstream.core.atomic import replace_file
+from slipstream.core.markup import escape
 from slipstream.report.figures import Figure
 from slipstream.report.page import cells, document, table_of
+from slipstream.report.plain_table import PlainTable, bold
 from slipstream.report.tables import figure
 
 COLUMNS = ("reward", "vs default", "vs heuristic")
 
 
-def sweep_table(result: dict[str, Any]) -> Table:
+def sweep_table(result: dict[str, Any]) -> PlainTable:
     """Return a row per knob and value; the default is marked, the best of each knob bold."""
     title, padding = _caption(result), (0, 1, 0, 0)
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
+    table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for name in ("knob", "value"):
         table.add_column(name, no_wrap=True)
     for name in COLUMNS:
@@ -31,7 +31,7 @@ def sweep_table(result: dict[str, Any]) -> Table:
     for knob in result["knobs"]:
         for index, row in enumerate(knob["values"]):
             texts = (row["label"], *_texts(row))
-            marked = [f"[bold]{text}[/bold]" for text in texts] if row["best"] else texts
+            marked = map(bold, texts) if row["best"] else texts
             table.add_row("" if index else knob["knob"], *marked, _marks(row), end_section=row is knob["values"][-1])
     return table
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.console import RenderableType
 
 from slipstream.evaluation import Comparison, Evaluation
+from slipstream.report.plain_table import PlainTable, bold
 
 LOWER_IS_BETTER = (
     "rate",
@@ -50,9 +51,9 @@ def figure(value: float) -> str:
     return f"{value:,.{decimals(value)}f}"
 
 
-def figure_table(title: str | None, left: Sequence[str], right: Sequence[str]) -> Table:
+def figure_table(title: str | None, left: Sequence[str], right: Sequence[str]) -> PlainTable:
     """Return an empty table; columns on the left hold texts, those on the right figures."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     for name in left:
         table.add_column(name, overflow="fold")
     for name in right:
@@ -60,11 +61,11 @@ def figure_table(title: str | None, left: Sequence[str], right: Sequence[str]) -
     return table
 
 
-def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
+def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> PlainTable:
     """Return a row per policy, best first: mean and half width of the 95% interval; the best mean is bold."""
     plural = "episode" if comparison.episodes == 1 else "episodes"
     title = f"{comparison.scenario}: {comparison.episodes} {plural} from seed {comparison.seed}, mean ± 95% interval"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     table.add_column("policy", no_wrap=True)
     sign = 1 if lower_is_better(metrics[0]) else -1
     ranked = sorted(comparison.evaluations, key=lambda evaluation: sign * evaluation.mean(metrics[0]))
@@ -83,16 +84,16 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> Table:
     return table
 
 
-def _cell(evaluation: Evaluation, metric: str, best: float) -> str:
+def _cell(evaluation: Evaluation, metric: str, best: float) -> RenderableType:
     mean = evaluation.mean(metric)
     low, high = evaluation.interval(metric)
     text = f"{figure(mean)}±{(high - low) / 2:.{decimals(mean)}f}"
-    return f"[bold]{text}[/bold]" if mean == best else text
+    return bold(text) if mean == best else text
 
 
-def metrics_table(title: str, figures: dict[str, float]) -> Table:
+def metrics_table(title: str, figures: dict[str, float]) -> PlainTable:
     """Return a row per metric."""
-    table = Table("metric", title=title, title_justify="left")
+    table = PlainTable("metric", title=title)
     table.add_column("value", justify="right")
     for metric, value in figures.items():
         table.add_row(metric, figure(value))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
+from slipstream.core.markup import escape
 from slipstream.report.page import cells, page, table_of
+from slipstream.report.plain_table import PlainTable
 from slipstream.report.runs import Run
 from slipstream.report.tables import figure
 
@@ -22,10 +22,10 @@ def validation_page(runs: Sequence[Run], result: dict[str, Any], command: str) -
     return page(runs, command, f"How true is the simulation of {runs[0].title}?", opening)
 
 
-def validation_table(result: dict[str, Any]) -> Table:
+def validation_table(result: dict[str, Any]) -> PlainTable:
     """Return measured and simulated side by side, for the terminal."""
     title = f"{result['scenario']} under {result['policy']}, seed {result['seed']}, on {result['device']}"
-    table = Table("metric", title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = PlainTable("metric", title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in COLUMNS:
         table.add_column(column, justify="right")
     for metric, row in result["metrics"].items():

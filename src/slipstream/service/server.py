@@ -345,21 +345,27 @@ class Server:
                     self._pause_accepting()
                 return
             accepted.setblocking(False)
-            self._admit(accepted)
+            if self._admit(accepted):
+                return  # so that the loop reads or ends the others before the next one is looked at
 
-    def _admit(self, accepted: socket.socket) -> None:
-        spare = self._open >= self.limits.connections and not (
+    def _admit(self, accepted: socket.socket) -> bool:
+        """Begin a connection, or refuse it; return whether it is one beyond the limit."""
+        beyond = self._open >= self.limits.connections
+        closed = beyond and (
             self._close_one(self._for_end, SPARE_SECONDS) or self._close_one(self._for_head, SPARE_SECONDS)
         )
+        spare = beyond and not closed
         if spare and len(self._spare) >= self.limits.spare:
-            self._close_one(self._spare, 0.0)
-        if self._open >= self.limits.connections + 2 * self.limits.spare:
+            closed = self._close_one(self._spare, 0.0)
+        # Where another one was closed for it, its descriptor is free before the next connection is accepted.
+        if not closed and self._open >= self.limits.connections + 2 * self.limits.spare:
             _refuse_unread(accepted)
-            return
+            return True
         self._open += 1
         opening = self._loop.create_task(self._begin(accepted, spare))
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
+        return beyond
 
     async def _begin(self, accepted: socket.socket, spare: bool) -> None:
         try:

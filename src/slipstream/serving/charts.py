@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from slipstream.core.charts import Chart, Picture
+from slipstream.core.markup import escape
 from slipstream.serving.build import built
 from slipstream.serving.metrics import Stays, requests_of, stays_of
 from slipstream.serving.scenario import ServingScenario
