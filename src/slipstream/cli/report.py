@@ -83,7 +83,7 @@ def _history(folder: Path) -> list[dict[str, Any]]:
     from slipstream.learn.files import read_history
 
     wanted = ("steps", "reward", "heuristic_reward")
-    found = [{name: float(line[name]) for name in wanted} for line in read_history(folder)]
+    found = [{name: float(line[name]) for name in wanted} for line in read_history(folder, wanted)]
     if not found:
         raise InputError(f"{folder}: was not evaluated yet: expected a training with at least one evaluation")
     return found

@@ -30,8 +30,8 @@ def read_about(folder: Path, texts: tuple[str, ...], objects: tuple[str, ...]) -
     return about
 
 
-def read_history(folder: Path) -> list[dict[str, Any]]:
-    """Return all evaluations of a training; a last line that was cut off does not count.
+def read_history(folder: Path, keys: tuple[str, ...] = EVALUATION) -> list[dict[str, Any]]:
+    """Return all evaluations of a training, each with numbers for `keys`; a last line that was cut off does not count.
 
     Raises:
         InputError: One line: the file, the line, what is wrong with it and what was expected.
@@ -39,7 +39,7 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
     path = folder / HISTORY
     lines = read_lines(path, EXPECTED, folder=folder)
     for number, line in enumerate(lines, 1):
-        for key in EVALUATION:
+        for key in keys:
             if type(line.get(key)) not in (int, float):
                 found = show(line[key]) if key in line else "nothing"
                 raise InputError(f"{path}: line {number}: {key}: expected a number, got {found}")
