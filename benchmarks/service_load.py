@@ -12,6 +12,8 @@ and the most connections with a queue of 16: most requests are refused with 429,
 (growth of the service in bytes per job, in the first and in the second half), others (share of the machine that other
 programs took before).
 
+Nine minutes; each measurement is told on standard error.
+
     python benchmarks/service_load.py --json
 """
 
@@ -262,7 +264,9 @@ async def _level(running_service: Service, connections: int, seconds: float, slo
 def level(running: Service, connections: int, seconds: float, slow: int = 0) -> dict[str, Any]:
     """Measure one number of connections, beside so many half-sent headers; leave the service idle behind."""
     found = asyncio.run(_level(running, connections, seconds, slow))
-    time.sleep(min(5.0, seconds))
+    beside = f" beside {slow:,} half-sent heads" if slow else ""
+    print(f"{connections:,} connections{beside}: {found['goodput_per_s']:,.0f} answers/s", file=sys.stderr, flush=True)
+    time.sleep(2.0)
     return found
 
 
@@ -285,6 +289,7 @@ def memory(running: Service, seconds: float) -> dict[str, float]:
         await asyncio.gather(*tasks, return_exceptions=True)
         return marks
 
+    print(f"memory under a steady load, {seconds * 7 / 6:.0f} s", file=sys.stderr, flush=True)
     marks = asyncio.run(load())
     halves = [(after[0] - before[0]) / max(1, after[1] - before[1]) for before, after in pairwise(marks)]
     return {
@@ -332,7 +337,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--levels", default="32,256,1000,5000", help="numbers of connections")
-    parser.add_argument("--seconds", type=float, default=10.0, help="seconds per measurement")
+    parser.add_argument("--seconds", type=float, default=6.0, help="seconds per measurement")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured, in turn")
     parser.add_argument("--slow", type=int, default=1023, help="half-sent headers of the attack")
     parser.add_argument("--memory-seconds", type=float, default=180.0, help="seconds of the steady load; 0: none")
