@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from cluster_search import Scorer, Windows
 
-from slipstream.cluster import orders
-from slipstream.cluster.features import ADDED_POWER, JOB, PARAMETER, ROWS, START, TIME_FACTOR
-from slipstream.cluster.policies import first_in_order, lowest_factor
-from slipstream.core.simulator import Simulator
+from slipstream.families.cluster.features import ADDED_POWER, JOB, PARAMETER, ROWS, START, TIME_FACTOR
+from slipstream.families.cluster.kernel import priorities
+from slipstream.families.cluster.policies import first_in_order, lowest_factor
 from slipstream.policies.base import Heuristic
+from slipstream.sim.simulator import Simulator
 
 OBJECTIVES = ("slowdown_mean", "energy_kwh", "jain_users")
 TYPICAL = (0.2, 0.02, 0.05)
@@ -35,7 +35,7 @@ WEIGHTS = {
 
 def frugal_sjf(globals_row, rows, mask):  # type: ignore[no-untyped-def]
     """Shortest requested time first, each at the most frugal cap that takes at most 1.1 times as long."""
-    first = first_in_order(globals_row, rows, mask, orders.SJF)
+    first = first_in_order(globals_row, rows, mask, priorities.SJF)
     best = first
     least = lowest_factor(globals_row, rows, mask, first)
     for row in range(int(globals_row[ROWS])):

@@ -19,16 +19,16 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from evolution import Evolution
 
 import slipstream
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import FOREVER, Simulator
-from slipstream.learn.evolution import Evolution
+from slipstream.families.contract import FAMILIES
 from slipstream.policies import find
-from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import save_policy
 from slipstream.policies.operations import Operation
 from slipstream.scenario import digest
+from slipstream.sim.simulator import FOREVER, Simulator
 
 HEADS = ("first", "passing")
 SUMS = {

@@ -43,8 +43,8 @@ def lublin(data: Path | None) -> dict[str, Any]:
 def ricc(data: Path) -> dict[str, float]:
     """Return the seconds that RICC takes under `saf` with EASY, from the file to the last job, all compiled before."""
     import slipstream
-    from slipstream.core.simulator import Simulator
     from slipstream.policies import find
+    from slipstream.sim.simulator import Simulator
 
     nodes = [{"name": "node", "count": 1024, "gpus": RICC_PROCESSORS // 1024}]
     jobs = {"kind": "swf", "path": str((data / RICC).resolve())}
@@ -73,7 +73,7 @@ def reference_jobs_per_second(scenario: Any) -> float:
 def measure(seconds: float, lanes: int, data: Path | None) -> dict[str, Any]:
     """Return every figure."""
     import slipstream
-    from slipstream.core.speed import counts_per_second, native_steps_per_second
+    from slipstream.envs.speed import counts_per_second, native_steps_per_second
     from slipstream.policies import find
 
     scenario, tiny, policy = slipstream.load(lublin(data)), slipstream.load("cluster/tiny"), find(POLICY, "cluster")

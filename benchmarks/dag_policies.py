@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dag_tuning import tune
 from tables import ahead, commands, interval, plain_table, publish, rival_tables
 
 import slipstream
-from slipstream.dag.scenario import Tpch
-from slipstream.dag.tuning import tune
+from slipstream.families.dag.scenario import Tpch
 from slipstream.policies import names
 from slipstream.policies.learned import shipped
 

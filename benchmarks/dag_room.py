@@ -22,12 +22,12 @@ from dag_policies import SEED, on_profile
 from tables import plain_table, publish
 
 import slipstream
-from slipstream.core.eventlog import ARRIVAL
-from slipstream.core.simulator import Simulator
-from slipstream.dag.bounds import least_job_seconds
-from slipstream.dag.build import built
-from slipstream.dag.hindsight import jobs_of_episode
+from slipstream.families.dag.build import built
+from slipstream.families.dag.oracle.bounds import least_job_seconds
+from slipstream.families.dag.oracle.hindsight import jobs_of_episode
 from slipstream.policies.base import find
+from slipstream.sim.eventlog import ARRIVAL
+from slipstream.sim.simulator import Simulator
 
 SHOWN = (1, 5, 10, 20, 50)
 """Numbers of executors at a job for which the table has its work."""

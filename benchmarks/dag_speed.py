@@ -42,10 +42,10 @@ def reference_events_per_second(scenario: Any) -> float:
 
 def single_steps_per_second(scenario: Any, seconds: float) -> float:
     """Step the single env with the actions of the policy, chosen beforehand."""
-    from slipstream.core.env import SchedulingEnv
-    from slipstream.core.simulator import Simulator
-    from slipstream.core.speed import best_rate
+    from slipstream.envs.env import SchedulingEnv
+    from slipstream.envs.speed import best_rate
     from slipstream.policies import find
+    from slipstream.sim.simulator import Simulator
 
     policy, lane = find(POLICY, "dag"), Simulator(scenario)
     env = SchedulingEnv("dag", scenario)
@@ -72,7 +72,7 @@ def single_steps_per_second(scenario: Any, seconds: float) -> float:
 def measure(seconds: float, lanes: int) -> dict[str, Any]:
     """Return every figure, by number of executors."""
     import slipstream
-    from slipstream.core import speed
+    from slipstream.envs import speed
     from slipstream.policies import find
 
     policy = find(POLICY, "dag")

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from options import tell
 
-from slipstream.core.calling import call_choice
-from slipstream.core.jit import entry
-from slipstream.learn.networks import CandidateScorer, NetworkSettings
+from slipstream.jit.decorators import entry
+from slipstream.jit.funcptr import call_choice
+from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings
 from slipstream.policies import find
-from slipstream.policies.compiled import CompiledPolicy, decide
+from slipstream.policies.compiled.network_policy import CompiledPolicy, decide
 
 LEGAL, DECISIONS = 40, 20_000
 
@@ -49,7 +49,7 @@ def percentiles(decision: Callable[[], Any], count: int) -> tuple[float, float]:
 def heuristic_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the raw globals, rows and mask of a choice of `edge/heavy` with every task waiting."""
     from slipstream import load
-    from slipstream.core.simulator import Simulator
+    from slipstream.sim.simulator import Simulator
 
     simulator = Simulator(load("edge/heavy"))
     simulator.reset(0)

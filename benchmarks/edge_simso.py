@@ -32,9 +32,9 @@ ROUNDS = 8
 def measure(sets: int) -> dict[str, Any]:
     """Return every figure."""
     from slipstream import load
-    from slipstream.core.eventlog import ARRIVAL, FINISH
-    from slipstream.core.simulator import Simulator
     from slipstream.policies import find
+    from slipstream.sim.eventlog import ARRIVAL, FINISH
+    from slipstream.sim.simulator import Simulator
 
     policy, rng = find("edf-preempt", "edge"), np.random.default_rng(0)
     rates: list[tuple[float, float, float]] = []

@@ -38,8 +38,8 @@ import json, re, sys, tempfile
 from pathlib import Path
 from time import perf_counter
 import slipstream
-from slipstream.core.eventlog import ARRIVAL, LogWriter
-from slipstream.core.simulator import Simulator
+from slipstream.sim.eventlog import ARRIVAL, LogWriter
+from slipstream.sim.simulator import Simulator
 from slipstream.policies import find
 from slipstream.scenario import dump
 
@@ -80,8 +80,8 @@ def reference_events_per_second(scenario: Any, seconds: float) -> float:
     """Play the same rule in the plain-Python reference; it is asked for rows as the compiled rule is."""
     from tests.reference.edge import ReferenceEdge
 
-    from slipstream.core.eventlog import DROP, END, START
-    from slipstream.core.speed import best_rate, timed
+    from slipstream.envs.speed import best_rate, timed
+    from slipstream.sim.eventlog import DROP, END, START
 
     seeds = itertools.count()
 
@@ -100,7 +100,7 @@ def sync_steps_per_second(lanes: int, seconds: float) -> float:
     """Step Gymnasium's SyncVectorEnv over the same single env with the same actions."""
     import gymnasium
 
-    from slipstream.core.speed import vector_steps_per_second
+    from slipstream.envs.speed import vector_steps_per_second
 
     env = gymnasium.make_vec("slipstream/Edge-v0", lanes, vectorization_mode="sync", scenario=SCENARIO)
     rate = vector_steps_per_second(env, seconds)
@@ -111,7 +111,7 @@ def sync_steps_per_second(lanes: int, seconds: float) -> float:
 def measure(seconds: float, lanes: int, growth_jobs: tuple[int, ...]) -> dict[str, Any]:
     """Return every figure."""
     import slipstream
-    from slipstream.core import speed
+    from slipstream.envs import speed
     from slipstream.policies import find
 
     figures: dict[str, Any] = {}

@@ -23,7 +23,7 @@ import numpy as np
 from suite_scenarios import KINDS, no_two_alike, scenarios
 
 import slipstream
-from slipstream.core.family import family_of
+from slipstream.families.contract import family_of
 from slipstream.policies import names
 from slipstream.policies.learned import shipped
 from slipstream.scenario import digest, dump

@@ -232,7 +232,7 @@ def curves_of(runs: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(out: Path, families: list[str], seeds: int, picture: Path) -> None:
     """Draw the learning curves: the mean over seeds and, thin, every seed, by seconds."""
-    from slipstream.report.canvas import FAINT, INK, Canvas, dashes
+    from slipstream.report.figures.canvas import FAINT, INK, Canvas, dashes
 
     columns = 3
     canvas = Canvas((columns * PANEL[0] + 20, 50 + -(-len(families) // columns) * PANEL[1]))
@@ -250,7 +250,7 @@ def draw(out: Path, families: list[str], seeds: int, picture: Path) -> None:
 
 def draw_panel(canvas: Any, corner: tuple[int, int], family: str, found: dict[str, list[dict[str, Any]]]) -> None:
     """Draw the curves of a family."""
-    from slipstream.report.canvas import FAINT, INK, LINE, dashes, ticks
+    from slipstream.report.figures.canvas import FAINT, INK, LINE, dashes, ticks
 
     left, right, top, bottom = corner[0] + 58, corner[0] + PANEL[0] - 12, corner[1] + 30, corner[1] + PANEL[1] - 42
     curves = {arm: curves_of(runs) for arm, runs in found.items()}

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from options import tell
 
-from slipstream.core.family import family_of
-from slipstream.device.backends import open_streams
-from slipstream.device.noise import others_share
-from slipstream.device.profiler import Effort, Profiler
+from slipstream.device.backends.registry import open_streams
+from slipstream.device.measurement.noise import others_share
+from slipstream.device.measurement.profiler import Effort, Profiler
 from slipstream.device.runtime import Runtime
 from slipstream.device.workload import workload_of
-from slipstream.edge.measured import MeasuredProfile, read_profile, with_profile
 from slipstream.evaluation import bootstrap_interval
+from slipstream.families.contract import family_of
+from slipstream.families.edge.workload.measured import MeasuredProfile, read_profile, with_profile
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import train
 from slipstream.policies import find

@@ -23,9 +23,9 @@ import numpy as np
 from tables import commands, interval, write_tables
 
 import slipstream
-from slipstream.core.family import FAMILIES
-from slipstream.core.variation import Variation
 from slipstream.evaluation import bootstrap_interval
+from slipstream.families.contract import FAMILIES
+from slipstream.families.shared.variation import Variation
 from slipstream.policies import names
 from slipstream.scenario import dump
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 import slipstream
-from slipstream.core.family import FAMILIES, family_of
-from slipstream.core.variation import Variation
+from slipstream.families.contract import FAMILIES, family_of
+from slipstream.families.shared.variation import Variation
 from slipstream.learn.settings import TrainSettings
 from slipstream.library import Library
 from slipstream.library.judging import shares_lost

@@ -24,7 +24,7 @@ from options import tell
 import slipstream
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import train
-from slipstream.scale.farm import Farm, InProcess
+from slipstream.scale.executor import Farm, InProcess
 
 CPUS_PER_NODE = 2
 PIECE_S = 1.0
@@ -56,7 +56,7 @@ def in_turns(action: Callable[[Farm], Any], farm: Farm, rounds: int) -> tuple[fl
 
 def measure(scenario: str, policies: str, episodes: int, rounds: int) -> dict[str, Any]:
     """Return every figure."""
-    from slipstream.scale.ray_farm import RayFarm
+    from slipstream.scale.ray_executor import RayFarm
 
     ray_farm = RayFarm("local", cpus=1)
     try:

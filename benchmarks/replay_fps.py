@@ -21,10 +21,10 @@ from time import perf_counter
 from typing import Any
 
 from slipstream.cli.common import describe_run
-from slipstream.core.eventlog import LogWriter
-from slipstream.core.simulator import Simulator
 from slipstream.policies import find
 from slipstream.scenario import dump, load
+from slipstream.sim.eventlog import LogWriter
+from slipstream.sim.simulator import Simulator
 
 LEAST_EVENTS = 1_000_000
 SECONDS_PER_GESTURE = 4

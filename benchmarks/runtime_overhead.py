@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from options import tell
 
-from slipstream.core.eventlog import FINISH
-from slipstream.device.cpu import CpuStreams
-from slipstream.device.noise import others_share
+from slipstream.device.backends.cpu import CpuStreams
+from slipstream.device.backends.streams import Order
+from slipstream.device.measurement.noise import others_share
 from slipstream.device.runtime import Runtime
-from slipstream.device.streams import Order
 from slipstream.device.workload import Workload, workload_of
 from slipstream.evaluation import bootstrap_interval
 from slipstream.policies import find
 from slipstream.scenario import load
+from slipstream.sim.eventlog import FINISH
 
 NETWORK = "learned-robust"
 """The trained policy that is timed: the one that was made for scenarios other than its own."""

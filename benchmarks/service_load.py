@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from options import tell
 
-from slipstream.device.noise import others_share
+from slipstream.device.measurement.noise import others_share
 
 REQUEST_BODY = b'{"sample": 0}'
 REQUEST = (

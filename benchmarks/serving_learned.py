@@ -20,13 +20,13 @@ from typing import Any
 from serving_policies import FLEETS, INTERVAL_S, LOAD_S, SLO_MS
 
 import slipstream
-from slipstream.core.eventlog import MOVE
-from slipstream.core.simulator import Simulator
 from slipstream.evaluation import bootstrap_interval
+from slipstream.families.serving.build import built
+from slipstream.families.serving.metrics import metrics
+from slipstream.families.serving.workload.sources import KINDS, scenario_of
 from slipstream.policies import find
-from slipstream.serving.build import built
-from slipstream.serving.metrics import metrics
-from slipstream.serving.sources import KINDS, scenario_of
+from slipstream.sim.eventlog import MOVE
+from slipstream.sim.simulator import Simulator
 
 HOME = "serving/route-bursty"
 SEED, EPISODES = 10_000, 30

@@ -22,10 +22,10 @@ from typing import Any
 from tables import publish
 
 import slipstream
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import Simulator
+from slipstream.families.contract import FAMILIES
+from slipstream.families.serving.workload.sources import KINDS, scenario_of
 from slipstream.policies import find
-from slipstream.serving.sources import KINDS, scenario_of
+from slipstream.sim.simulator import Simulator
 
 OURS = "milp-thorough + eft + deadline-aware"
 PLANE = {"batching": "deadline-aware", "routing": "eft", "drop": "crowded"}
@@ -153,7 +153,7 @@ def table(results: dict[str, Any]) -> str:
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Draw violations against accuracy, a panel for each scenario; systems have numbers."""
-    from slipstream.report.canvas import INK, Canvas
+    from slipstream.report.figures.canvas import INK, Canvas
 
     columns = min(3, len(results))
     canvas = Canvas((3 * PANEL[0] + 20, KEY + -(-len(results) // columns) * PANEL[1]))
@@ -170,7 +170,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 def mark(canvas: Any, number: int, name: str, place: tuple[float, float]) -> None:
     """Draw the mark of a system with its number."""
-    from slipstream.report.canvas import INK
+    from slipstream.report.figures.canvas import INK
 
     kind = "ours" if name == OURS else "planners" if name.endswith("deadline-aware") else "published"
     (canvas.diamond if name == OURS else canvas.dot)(*place, 6 if name == OURS else 3.5, COLOURS[kind])
@@ -179,7 +179,7 @@ def mark(canvas: Any, number: int, name: str, place: tuple[float, float]) -> Non
 
 def draw_panel(canvas: Any, corner: tuple[int, int], title: str, rows: dict[str, dict[str, float]]) -> None:
     """Draw the systems of a scenario; violations have a logarithmic scale."""
-    from slipstream.report.canvas import FAINT, INK, LINE, ticks
+    from slipstream.report.figures.canvas import FAINT, INK, LINE, ticks
 
     left, right, top, bottom = corner[0] + 48, corner[0] + PANEL[0] - 16, corner[1] + 30, corner[1] + PANEL[1] - 42
     points = {name: (100.0 * row["violation_ratio"], row["effective_accuracy"]) for name, row in rows.items()}

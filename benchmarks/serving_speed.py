@@ -65,9 +65,9 @@ def fleet(accelerators: int, models: int, requests: int) -> Any:
 
 def requests_per_second(scenario: Any, seconds: float) -> float:
     """Return requests per second of whole compiled episodes; nothing is moved."""
-    from slipstream.core.simulator import Simulator
-    from slipstream.core.speed import best_rate, timed
+    from slipstream.envs.speed import best_rate, timed
     from slipstream.policies import find
+    from slipstream.sim.simulator import Simulator
 
     simulator, policy, seeds = Simulator(scenario, log_rows=0), find("eft", "serving"), itertools.count()
 
@@ -92,8 +92,8 @@ def reference_requests_per_second(scenario: Any) -> float:
 def a_day(requests: int) -> dict[str, float]:
     """Return how long a day takes, under a planner, and by how many MB memory grows in its course."""
     import slipstream
-    from slipstream.core.simulator import Simulator
     from slipstream.policies import find
+    from slipstream.sim.simulator import Simulator
 
     scenario: Any = slipstream.load("serving/fleet-40")
     data = scenario.model_dump(mode="json")
@@ -126,14 +126,14 @@ def a_day(requests: int) -> dict[str, float]:
 
 def plans(accelerators: int, models: int, variants: int) -> dict[str, float]:
     """Return the longest time and the largest gap of plans for random models, from light to heavy load."""
-    from slipstream.core.simulator import Simulator
+    from slipstream.families.serving.workload.generator import Settings, generate
     from slipstream.policies import find
-    from slipstream.serving.generate import Settings, generate
+    from slipstream.sim.simulator import Simulator
 
     planner, gaps = find("milp-thorough", "serving"), Gaps()
     seconds = []
-    logging.getLogger("slipstream.serving.policies").addHandler(gaps)
-    logging.getLogger("slipstream.serving.policies").setLevel(logging.INFO)
+    logging.getLogger("slipstream.families.serving.policies").addHandler(gaps)
+    logging.getLogger("slipstream.families.serving.policies").setLevel(logging.INFO)
     for seed, load in enumerate(PLAN_LOADS):
         settings = Settings(models=models, variants=variants, kinds=4, accelerators=accelerators, load=load)
         simulator = Simulator(generate(settings, seed), log_rows=0)
@@ -142,7 +142,7 @@ def plans(accelerators: int, models: int, variants: int) -> dict[str, float]:
         began = perf_counter()
         planner.choose(*seen)
         seconds.append(perf_counter() - began)
-    logging.getLogger("slipstream.serving.policies").removeHandler(gaps)
+    logging.getLogger("slipstream.families.serving.policies").removeHandler(gaps)
     return {"seconds": max(seconds), "gap": max(gaps.found)}
 
 
@@ -160,8 +160,8 @@ class Gaps(logging.Handler):
 
 def choices_per_second(registered: int, seconds: float) -> float:
     """Return choices per second of the native vector env with 50 active models among some that are registered."""
-    from slipstream.core.speed import native_steps_per_second
-    from slipstream.serving.generate import Settings, generate
+    from slipstream.envs.speed import native_steps_per_second
+    from slipstream.families.serving.workload.generator import Settings, generate
 
     settings = Settings(models=registered, active=50, variants=2, accelerators=60, duration_s=20.0)
     return native_steps_per_second(generate(settings, 0), lanes=8, seconds=seconds)

@@ -2,9 +2,9 @@
 
 Keys: response_p50_error (|simulated − measured| / measured), miss_rate_error_points, run_to_run (standard deviation of
 the measured median response over the runs, as a share), tolerance (max(10%, twice that)), noise, quiet (whether the
-machine passed the noise gate that `slipstream.device.noise` fixes), and passes. The device is measured anew each time;
-on a machine that is not quiet the errors are printed all the same, and say little. `machine_spread` under noise is the
-spread of a fixed piece of arithmetic, timed in between: what of the spread is the machine's own, and nobody can mend.
+machine passed the noise gate of `slipstream.device.measurement.noise`), and passes. The device is measured anew each
+time; on a machine that is not quiet the errors are printed all the same, and say little. `machine_spread` under noise
+is the spread of a fixed piece of arithmetic, timed in between: the part of the spread that is the machine's own.
 
     python benchmarks/sim_to_real.py --json
 """
@@ -17,10 +17,10 @@ from typing import Any
 
 from options import tell
 
-from slipstream.device.backends import open_streams
-from slipstream.device.noise import MOST_OTHERS
-from slipstream.device.profiler import Effort, Profiler
-from slipstream.device.trial import hold_trial
+from slipstream.device.backends.registry import open_streams
+from slipstream.device.measurement.noise import MOST_OTHERS
+from slipstream.device.measurement.profiler import Effort, Profiler
+from slipstream.device.measurement.trial import hold_trial
 from slipstream.device.workload import workload_of
 from slipstream.policies import find
 from slipstream.scenario import load

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import slipstream
-from slipstream.core.family import FAMILIES, family_of
-from slipstream.core.variation import Variation
+from slipstream.families.contract import FAMILIES, family_of
+from slipstream.families.shared.variation import Variation
 
 KINDS = {
     "small": "size",

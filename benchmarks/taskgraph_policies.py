@@ -21,9 +21,9 @@ import numpy as np
 from tables import ahead, commands, plain_table, publish, rival_tables
 
 import slipstream
+from slipstream.families.taskgraph.workload.generator import RANDOM, Settings, generate
 from slipstream.policies import names
 from slipstream.policies.learned import shipped
-from slipstream.taskgraph.generate import RANDOM, Settings, generate
 
 SEED, MAKESPAN = 10_000, "makespan_ms"
 HELD_OUT = 1000

@@ -56,8 +56,8 @@ def large_scenario(mode: str, window: int | None = None) -> dict[str, Any]:
 def large_seconds(policy: str, mode: str, window: int | None = None) -> dict[str, float]:
     """Return the seconds that a large graph takes, from the scenario to the last task; the kernel is compiled."""
     import slipstream
-    from slipstream.core.simulator import Simulator
     from slipstream.policies import find
+    from slipstream.sim.simulator import Simulator
 
     best: dict[str, float] = {}
     for _ in range(4):
@@ -74,7 +74,7 @@ def large_seconds(policy: str, mode: str, window: int | None = None) -> dict[str
 def measure(seconds: float, lanes: int) -> dict[str, Any]:
     """Return every figure."""
     import slipstream
-    from slipstream.core import speed
+    from slipstream.envs import speed
     from slipstream.policies import find
 
     figures: dict[str, Any] = {}

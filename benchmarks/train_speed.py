@@ -27,7 +27,7 @@ import torch
 from options import tell
 
 import slipstream
-from slipstream.core.env import SchedulingEnv
+from slipstream.envs.env import SchedulingEnv
 from slipstream.evaluation import evaluate
 from slipstream.interop.flat import FlatObservation
 from slipstream.interop.sb3 import SlipstreamVecEnv

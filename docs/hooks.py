@@ -23,8 +23,8 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from slipstream.cli.application import app
-from slipstream.core.family import FAMILIES, Family
-from slipstream.edge.profiles import PROFILES
+from slipstream.families.contract import FAMILIES, Family
+from slipstream.families.edge.workload.profiles import PROFILES
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load
 from slipstream.scenario import schema as json_schema

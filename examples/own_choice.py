@@ -1,7 +1,7 @@
 """A choice of one's own: it looks at all rows at once, and may wait."""
 
 import slipstream
-from slipstream.edge.features import ACCURACY, CORUN_LATENCY, DISPATCH, LATENCY, SLACK, WAITING_JOBS
+from slipstream.families.edge.features import ACCURACY, CORUN_LATENCY, DISPATCH, LATENCY, SLACK, WAITING_JOBS
 
 
 @slipstream.choice("edge")

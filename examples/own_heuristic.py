@@ -1,7 +1,7 @@
 """A rule of one's own, compared with earliest-deadline-first on the same arrivals."""
 
 import slipstream
-from slipstream.edge.features import ACCURACY, CORUN_LATENCY, LATENCY, SLACK
+from slipstream.families.edge.features import ACCURACY, CORUN_LATENCY, LATENCY, SLACK
 
 
 @slipstream.rule("edge")

@@ -16,7 +16,7 @@ from torch import nn
 from torch.distributions import Categorical
 
 import slipstream
-from slipstream.edge.generate import Settings, generate
+from slipstream.families.edge.workload.generator import Settings, generate
 
 
 @dataclass

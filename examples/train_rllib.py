@@ -6,7 +6,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
 from ray.tune.registry import register_env
 
-from slipstream.edge.generate import Settings, generate
+from slipstream.families.edge.workload.generator import Settings, generate
 from slipstream.interop.flat import FlatMaskedObservation
 
 SCENARIO = generate(Settings(periodic_tasks=1, poisson_tasks=2, utilisation=1, rate_hz=200, horizon_ms=500), seed=0)

@@ -4,7 +4,7 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecMonitor
 
-from slipstream.edge.generate import Settings, generate
+from slipstream.families.edge.workload.generator import Settings, generate
 from slipstream.interop.sb3 import SlipstreamVecEnv
 
 SCENARIO = generate(Settings(periodic_tasks=1, poisson_tasks=2, utilisation=1, rate_hz=200, horizon_ms=500), seed=0)

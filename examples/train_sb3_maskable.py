@@ -5,7 +5,7 @@ from sb3_contrib.common.maskable.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecMonitor
 
 import slipstream
-from slipstream.edge.generate import Settings, generate
+from slipstream.families.edge.workload.generator import Settings, generate
 from slipstream.interop.sb3 import SlipstreamVecEnv
 
 SCENARIO = generate(Settings(periodic_tasks=1, poisson_tasks=2, utilisation=1, rate_hz=200, horizon_ms=500), seed=0)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.env import SchedulingEnv
-from slipstream.core.features import FeatureTable
+from slipstream.envs.env import SchedulingEnv
+from slipstream.families.shared.features import FeatureTable
 from tests.kernels import KernelLane
 from tests.subjects import Subject
 

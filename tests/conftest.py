@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from slipstream.core.family import FAMILIES
+from slipstream.families.contract import FAMILIES
 
 # The first example of a test may compile a kernel, and a busy machine is no mistake of ours.
 settings.register_profile("unhurried", deadline=None)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core import lanes
-from slipstream.core.family import family_of
-from slipstream.core.rng import NAMESPACES
-from slipstream.core.simulator import Simulator
+from slipstream.families.contract import family_of
 from slipstream.policies.base import Heuristic
+from slipstream.sim.kernel import lanes
+from slipstream.sim.kernel.rng import NAMESPACES
+from slipstream.sim.simulator import Simulator
 
 LogRow = tuple[int, int, int, int, int, int]
 LOG_COLUMNS = ["time", "kind", "task", "job", "variant", "resource"]

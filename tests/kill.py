@@ -14,8 +14,8 @@ from typing import Any
 from hypothesis import Phase
 from hypothesis import strategies as st
 
-from slipstream.core.simulator import Simulator
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 from tests.comparison import compare_after_another, compare_observed
 from tests.kernels import KernelLane, log_rows, play_reference, smallest_log
 from tests.mutation import limit_time, with_limits

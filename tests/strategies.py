@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from slipstream.edge.scenario import EdgeScenario
+from slipstream.families.edge.scenario import EdgeScenario
 
 Json = dict[str, Any]
 Duration = Callable[[int, int], float]

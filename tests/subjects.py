@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from slipstream.core.family import FAMILIES, Family
+from slipstream.families.contract import FAMILIES, Family
 from slipstream.policies.base import Heuristic, find, names
 from tests.mutation import Mutant
 from tests.strategies import scripted_action

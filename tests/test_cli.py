@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.core.eventlog import digest, read
-from slipstream.core.family import FAMILIES
+from slipstream.families.contract import FAMILIES
 from slipstream.policies import names
+from slipstream.sim.eventlog import digest, read
 
 COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
 COMMANDS += ["dashboard", "doctor"]

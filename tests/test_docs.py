@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import KINDS
-from slipstream.core.family import FAMILIES
+from slipstream.families.contract import FAMILIES
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load, schema
+from slipstream.sim.eventlog import KINDS
 from tests.subjects import subject_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -168,7 +168,7 @@ def test_the_table_of_nodes_is_on_the_page(name):
 
 
 def test_every_setting_of_training_is_documented_with_a_meaning():
-    from slipstream.learn.knobs import GRIDS
+    from slipstream.learn.study.search_space import GRIDS
 
     page = shown(DOCS / "training.md")
     rows = re.findall(r"^\| `([a-z_.]+)` \| .+ \| (.*) \|$", page.split("## Settings", 1)[1], re.MULTILINE)

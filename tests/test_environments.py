@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from slipstream.core.family import FAMILIES
-from slipstream.core.vector import SchedulingVectorEnv
+from slipstream.envs.vector import SchedulingVectorEnv
+from slipstream.families.contract import FAMILIES
 from slipstream.policies.base import find
 from slipstream.scenario import builtin_names
 from tests.subjects import SUBJECTS, Subject, subject_of

@@ -11,9 +11,9 @@ import pytest
 
 import slipstream
 from slipstream import choice, rule
-from slipstream.edge.features import DISPATCH, SLACK
 from slipstream.errors import InputError, PolicyError
 from slipstream.evaluation import bootstrap_interval, what_if
+from slipstream.families.edge.features import DISPATCH, SLACK
 from slipstream.policies import base, names
 
 
@@ -25,8 +25,8 @@ def _forget_the_policies_of_a_test(monkeypatch):
 
 DIGEST = """
 from slipstream import load
-from slipstream.core.eventlog import digest
-from slipstream.core.simulator import Simulator
+from slipstream.sim.eventlog import digest
+from slipstream.sim.simulator import Simulator
 from slipstream.policies import find
 print(digest(Simulator(load("edge/overload")).play(find("edf-fit", "edge"), 42)))
 """

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.eventlog import digest
-from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError
 from slipstream.policies.base import Heuristic, find
 from slipstream.scenario import load
+from slipstream.sim.eventlog import digest
+from slipstream.sim.simulator import Simulator
 from tests.comparison import compare_after_another, compare_episode, compare_observed
 from tests.kernels import KernelLane, log_rows, play_reference, smallest_log
 from tests.strategies import action_scripts, episode_seeds, in_short_runs
@@ -175,9 +175,9 @@ import json, sys, warnings
 # Compiled code wraps around silently; plain numpy warns about it.
 warnings.filterwarnings("ignore", category=RuntimeWarning)
 import slipstream
-from slipstream.core.eventlog import digest
-from slipstream.core.jit import COMPILED
-from slipstream.core.simulator import Simulator
+from slipstream.sim.eventlog import digest
+from slipstream.jit.decorators import COMPILED
+from slipstream.sim.simulator import Simulator
 from slipstream.policies.base import find
 
 assert not COMPILED

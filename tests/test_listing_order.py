@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.family import family_of
-from slipstream.core.simulator import Simulator
 from slipstream.evaluation import evaluate
+from slipstream.families.contract import family_of
 from slipstream.policies.base import names
 from slipstream.scenario import digest, dump, load
+from slipstream.sim.simulator import Simulator
 
 Json = dict[str, Any]
 REPEATED = settings(

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstream.scenario as scenarios
-from slipstream.core.family import family_of
-from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import InputError, ScenarioError, printable
+from slipstream.families.contract import family_of
+from slipstream.families.edge.scenario import EdgeScenario
 
 FAMILY_NAMES = "'edge', 'dag', 'taskgraph', 'serving', 'cluster'"
 ORIGINALS = {"light": "config_lw.json", "medium": "config_mw.json", "heavy": "config_hw.json"}

@@ -11,18 +11,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from slipstream.core import interrupts as _interrupts
+from slipstream import interrupts as _interrupts
 
 _interrupts.end_silently_while_starting()  # before anything is imported that takes its time
 
 import gymnasium  # noqa: E402
 
-from slipstream.cluster import FAMILY as _CLUSTER  # noqa: E402
-from slipstream.core.family import FAMILIES, register_family  # noqa: E402
-from slipstream.dag import FAMILY as _DAG  # noqa: E402
-from slipstream.edge import FAMILY as _EDGE  # noqa: E402
-from slipstream.serving import FAMILY as _SERVING  # noqa: E402
-from slipstream.taskgraph import FAMILY as _TASKGRAPH  # noqa: E402
+from slipstream.families.cluster.family import FAMILY as _CLUSTER  # noqa: E402
+from slipstream.families.contract import FAMILIES, register_family  # noqa: E402
+from slipstream.families.dag.family import FAMILY as _DAG  # noqa: E402
+from slipstream.families.edge.family import FAMILY as _EDGE  # noqa: E402
+from slipstream.families.serving.family import FAMILY as _SERVING  # noqa: E402
+from slipstream.families.taskgraph.family import FAMILY as _TASKGRAPH  # noqa: E402
 
 if TYPE_CHECKING:
     from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
@@ -67,8 +67,8 @@ register_family(_CLUSTER)
 for _family in FAMILIES.values():
     gymnasium.register(
         id=_family.env_id,
-        entry_point="slipstream.core.env:SchedulingEnv",
-        vector_entry_point="slipstream.core.vector:SchedulingVectorEnv",
+        entry_point="slipstream.envs.env:SchedulingEnv",
+        vector_entry_point="slipstream.envs.vector:SchedulingVectorEnv",
         kwargs={"family": _family.name},
     )
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.bracket import Bracket, share_of_bound
-from slipstream.core.family import family_of
-from slipstream.core.simulator import Simulator, check_seed
 from slipstream.errors import InputError, PolicyError
+from slipstream.families.contract import family_of
+from slipstream.families.shared.bounds import Bracket, share_of_bound
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
-from slipstream.scale.farm import Farm, InProcess, in_pieces
+from slipstream.scale.executor import Farm, InProcess, in_pieces
 from slipstream.scenario import changed, digest, load
+from slipstream.sim.simulator import Simulator, check_seed
 
 RESAMPLES = 2000
 """Bootstrap resamples behind every 95% interval."""

@@ -6,7 +6,6 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -14,22 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 
-from slipstream.core.inputs import (
+from slipstream.errors import InputError, ScenarioError, one_line
+from slipstream.files.inputs import (
     LARGEST_JSON_BYTES,
     check_values,
-    join,
     parse_json,
     place_error,
     read_bytes,
-    read_object,
     show,
 )
-from slipstream.errors import InputError, ScenarioError, one_line
+from slipstream.files.validation import check, describe_error, validated
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-    from slipstream.core.family import Family
+    from slipstream.families.contract import Family
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -148,7 +144,7 @@ _COMMON_KEYS = {
 
 
 def _families() -> dict[str, Family]:
-    from slipstream.core.family import FAMILIES  # here, because the families import this package's lower layers
+    from slipstream.families.contract import FAMILIES  # here, because the families import this package's lower layers
 
     return FAMILIES
 
@@ -193,21 +189,12 @@ def problems(data: Any) -> list[tuple[str, str]]:
         _check(data, "scenario", Path.cwd())
     except ScenarioError as error:
         if isinstance(error.__context__, ValidationError):
-            found = [_word(one, data) for one in error.__context__.errors(include_url=False)]
+            found = [describe_error(one, data) for one in error.__context__.errors(include_url=False)]
             return [(one_line(place), one_line(text)) for place, text in found]
         line = str(error).removeprefix("scenario: ")
         place, separator, text = line.partition(": ")
         return [(place, text)] if separator and " " not in place else [("", line)]
     return []
-
-
-def read_json(path: Path, model: type[Model]) -> Model:
-    """Return a JSON file that is not a scenario, checked by its model; errors are worded like those of scenarios.
-
-    Raises:
-        ScenarioError: One line: the file, the place in it, what is wrong and what was expected.
-    """
-    return _validated(read_object(path, error=ScenarioError), model, str(path))
 
 
 def _unknown_source(label: str) -> str:
@@ -236,16 +223,10 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
         near = difflib.get_close_matches(name, families, n=1) if isinstance(name, str) else []
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {known}"
         raise _error(label, "family", f"unknown family {show(name)}: {hint}")
-    scenario = cast(Scenario, _validated(data, families[name].scenario_type, label))
+    scenario = cast(Scenario, validated(data, families[name].scenario_type, label))
     scenario._folder = folder
     completed: Scenario = families[name].complete(scenario)
     return completed
-
-
-def check(data: dict[str, Any], model: type[Model], label: str) -> Model:
-    """Return the model of some data; where they do not fit, raise a ScenarioError that begins with the label."""
-    check_values(data, label, ScenarioError)
-    return _validated(data, model, label)
 
 
 def changed(scenario: Scenario, change: str) -> Scenario:
@@ -284,78 +265,6 @@ def _item(items: Any, place: str, change: str) -> Any:
         length = f"a place from 0 to {len(items) - 1}" if isinstance(items, list) else "a key of an object"
         raise ScenarioError(f"'{change}': no '{place}' there: expected {length}")
     return items[int(place)]
-
-
-def _validated(data: dict[str, Any], model: type[Model], label: str) -> Model:
-    try:
-        return model.model_validate(data)
-    except ValidationError as problem:
-        errors = problem.errors(include_url=False)
-        path, text = _word(errors[0], data)
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise _error(label, path, text, more) from None
-
-
-# Wording ---------------------------------------------------------------------------------------------------------
-
-_WORDS = {
-    "missing": "this key is required",
-    "float_type": "expected a number, got {got}",
-    "int_type": "expected a whole number, got {got}",
-    "int_from_float": "expected a whole number, got {got}",
-    "bool_type": "expected true or false, got {got}",
-    "string_type": "expected a string, got {got}",
-    "list_type": "expected a list, got {got}",
-    "dict_type": "expected an object, got {got}",
-    "model_type": "expected an object, got {got}",
-    "model_attributes_type": "expected an object, got {got}",
-    "literal_error": "expected {expected}, got {got}",
-    "greater_than": "must be more than {gt}, got {got}",
-    "greater_than_equal": "must be at least {ge}, got {got}",
-    "less_than": "must be less than {lt}, got {got}",
-    "less_than_equal": "must be at most {le}, got {got}",
-    "string_too_short": "must have at least {min_length} characters, got {got}",
-    "string_too_long": "must have at most {max_length} characters, got {got}",
-    "too_short": "must have at least {min_length} items, got {actual_length}",
-    "too_long": "must have at most {max_length} items, got {actual_length}",
-    "union_tag_not_found": "this key is required",
-}
-"""Our words for the kinds of error pydantic reports; any other keeps pydantic's sentence."""
-
-
-def _word(error: ErrorDetails, data: Any) -> tuple[str, str]:
-    """Return the path of an error and a sentence about it."""
-    kind, context = error["type"], error.get("ctx", {})
-    path = _path(error["loc"], data, kind == "missing")
-    if kind.startswith("union_tag"):
-        discriminator = str(context["discriminator"]).strip("'")
-        path = join(path, discriminator)
-        if kind == "union_tag_invalid":
-            tags = str(context["expected_tags"])
-            near = difflib.get_close_matches(str(context["tag"]), tags.replace("'", "").split(", "), n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"expected one of {tags}"
-            return path, f"unknown {discriminator} {show(error['input'][discriminator])}: {hint}"
-    if kind not in _WORDS:
-        return path, error["msg"]
-    values = {key: show(value) if isinstance(value, int | float) else value for key, value in context.items()}
-    text = _WORDS[kind].format(got=show(error["input"]), **values)
-    return path, text.replace("at least 1 items", "at least 1 item").replace(
-        "at least 1 characters", "at least 1 character"
-    )
-
-
-def _path(loc: Iterable[str | int], data: Any, missing: bool) -> str:
-    """Turn pydantic's location into a path of the file: its tags of union members name nothing there."""
-    steps = list(loc)
-    path = ""
-    for position, step in enumerate(steps):
-        if isinstance(step, int) and isinstance(data, list) and step < len(data):
-            path, data = f"{path}[{step}]", data[step]
-        elif isinstance(data, dict) and step in data:
-            path, data = join(path, str(step)), data[step]
-        elif missing and position == len(steps) - 1:
-            path = join(path, str(step))
-    return path
 
 
 def _error(label: str, path: str, text: str, more: str = "") -> InputError:

@@ -15,8 +15,8 @@ from numba import njit
 from numba.core import event
 from rich.console import Console
 
+from slipstream import interrupts
 from slipstream.cli import compiling
-from slipstream.core import interrupts
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from slipstream.core import laws
-from slipstream.core.eventlog import read
+from slipstream.families.shared import invariants
 from slipstream.report.runs import read_run
 from slipstream.scenario import load
+from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
 
 QUICK = ("--runs", "3", "--pair-seconds", "0.02")
@@ -33,7 +33,7 @@ def test_execute_writes_a_log_and_a_report_that_other_commands_read(slipstream, 
     assert told["faults"] == {}
     assert told["dispatch_p50_us"] <= told["dispatch_p99_us"]
     events, about = read(tmp_path / "run.parquet")
-    laws.check(events, 2)
+    invariants.check(events, 2)
     assert "slipstream execute small.json --policy edf-fit --device cpu --seed 3" in about["command"]
     assert "</html>" in (tmp_path / "run.html").read_text()
     assert read_run(tmp_path / "run.parquet").digest == told["digest"]

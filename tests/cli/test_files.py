@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.core.atomic import write_files
 from slipstream.errors import InputError
+from slipstream.files.atomic import write_files
 
 
 def tree(folder):

@@ -7,8 +7,8 @@ import shlex
 
 import pytest
 
-from slipstream.core.generator import option
-from slipstream.edge.generate import Settings, generate
+from slipstream.families.edge.workload.generator import Settings, generate
+from slipstream.families.shared.generator import option
 from slipstream.scenario import digest, dump, load
 from tests.cli.test_files import tree
 

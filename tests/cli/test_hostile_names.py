@@ -17,9 +17,9 @@ from rich.text import Text
 
 from slipstream.cli.console import PlainConsole
 from slipstream.cli.main import main
-from slipstream.core.family import FAMILIES
+from slipstream.families.contract import FAMILIES
 from slipstream.policies.learned import shipped
-from slipstream.report.plain_table import PlainTable
+from slipstream.report.terminal.plain_table import PlainTable
 from slipstream.scenario import dump, load
 
 EVIL = "".join(

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slipstream.core.eventlog import ARRIVAL, read
 from slipstream.scenario import digest, dump, load
+from slipstream.sim.eventlog import ARRIVAL, read
 from tests.cli.test_files import tree
 from tests.edge.test_importers import LIST, MEASURED
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.library.store import Store
+from slipstream.library.storage.store import Store
 from tests.library.policies import linear_policy
 
 FAST = {"dispatch": 5.0, "latency": -5.0}

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.core.eventlog import read
 from slipstream.errors import InputError
 from slipstream.scenario import dump, load
+from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
 
 COMMAND = Path(sys.executable).with_name("slipstream")
@@ -121,7 +121,7 @@ def test_a_signal_at_many_moments_leaves_nothing_half_written(name, folder):
 
 @pytest.mark.parametrize("kind", SIGNALS)
 def test_a_signal_in_the_midst_of_writing_leaves_nothing(slipstream, monkeypatch, kind, folder):
-    from slipstream.core.atomic import AtomicFile
+    from slipstream.files.atomic import AtomicFile
 
     write = AtomicFile.write
 
@@ -138,7 +138,7 @@ def test_a_signal_in_the_midst_of_writing_leaves_nothing(slipstream, monkeypatch
 
 @pytest.mark.parametrize("kind", SIGNALS)
 def test_a_signal_that_a_library_turns_into_another_error_is_still_told_as_one(slipstream, monkeypatch, kind):
-    from slipstream.core.simulator import Simulator
+    from slipstream.sim.simulator import Simulator
 
     def converted(self, *arguments, **options):
         try:
@@ -166,7 +166,7 @@ def test_a_signal_that_strikes_while_a_module_is_imported_waits_for_it(slipstrea
         seen.append(slow_module.whole)
         time.sleep(60)
 
-    monkeypatch.setattr("slipstream.core.simulator.Simulator.play", importing)
+    monkeypatch.setattr("slipstream.sim.simulator.Simulator.play", importing)
     code, _, told = slipstream("run", "edge/tiny")
     assert (code, told, seen) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n", [True])
     del sys.modules["slow_module"]
@@ -181,12 +181,12 @@ def test_what_follows_from_a_signal_is_not_told_as_an_error(slipstream, monkeypa
         except KeyboardInterrupt:
             raise error from None
 
-    monkeypatch.setattr("slipstream.core.simulator.Simulator.play", converted)
+    monkeypatch.setattr("slipstream.sim.simulator.Simulator.play", converted)
     assert slipstream("run", "edge/tiny")[::2] == (143, "terminated\n")
 
 
 def test_the_tour_ends_where_it_is_interrupted(slipstream, monkeypatch, tmp_path):
-    from slipstream.core.simulator import Simulator
+    from slipstream.sim.simulator import Simulator
 
     played = []
 
@@ -203,7 +203,7 @@ def test_the_tour_ends_where_it_is_interrupted(slipstream, monkeypatch, tmp_path
 
 KEEPER = """
 import time
-from slipstream.suite.cage import CagedPolicy
+from slipstream.suite.sandbox import CagedPolicy
 from pathlib import Path
 policy = CagedPolicy("mine.py:policy", Path.cwd())
 print("ready", flush=True)

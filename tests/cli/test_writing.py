@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.core.eventlog import digest
 from slipstream.report.runs import read_recording
+from slipstream.sim.eventlog import digest
 from tests.device.conftest import scenario_of, task
 
 COMMAND = Path(sys.executable).with_name("slipstream")
@@ -247,7 +247,7 @@ def test_two_runs_that_write_one_file_leave_one_whole_log(folder):
 
 
 def test_a_run_that_is_interrupted_leaves_no_log(slipstream, folder, monkeypatch):
-    from slipstream.core.simulator import Simulator
+    from slipstream.sim.simulator import Simulator
 
     def interrupted(self, *arguments, **options):
         raise KeyboardInterrupt

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstream.core.eventlog import FINISH, PREEMPT, START, TAKE
 from slipstream.scenario import load
+from slipstream.sim.eventlog import FINISH, PREEMPT, START, TAKE
 from tests.kernels import play_case
 
 Json = dict[str, Any]

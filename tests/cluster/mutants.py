@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from tests.mutation import Mutant
 
-BACKFILL = "cluster/backfill.py"
-COURSES = "cluster/courses.py"
-KERNEL = "cluster/kernel.py"
-OBSERVATION = "cluster/observation.py"
-PLACES = "cluster/places.py"
-QUEUES = "cluster/queues.py"
-SWEEP = "cluster/sweep.py"
-WINDOW = "cluster/window.py"
+BACKFILL = "families/cluster/kernel/backfill.py"
+COURSES = "families/cluster/kernel/lifecycle.py"
+KERNEL = "families/cluster/kernel/events.py"
+OBSERVATION = "families/cluster/kernel/observation.py"
+PLACES = "families/cluster/kernel/placement.py"
+QUEUES = "families/cluster/kernel/queues.py"
+SWEEP = "families/cluster/kernel/fast_path.py"
+WINDOW = "families/cluster/kernel/window.py"
 
 MUTANTS = [
     # Places

@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from slipstream.cluster.arrivals import workload_of
-from slipstream.cluster.scenario import ClusterScenario
 from slipstream.errors import ScenarioError
+from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.cluster.workload.arrivals import workload_of
 
 Json = dict[str, Any]
 WEIGHTS = (1.0, 0.0, 0.5, 3.0)

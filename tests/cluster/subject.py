@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.cluster import FAMILY, features
-from slipstream.cluster.laws import LOGGED, check
-from slipstream.core.simulator import Simulator
+from slipstream.families.cluster import features
+from slipstream.families.cluster.family import FAMILY
+from slipstream.families.cluster.invariants import LOGGED, check
 from slipstream.policies.base import Heuristic, find
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 from tests.cluster.cases import CASES
 from tests.cluster.strategies import cluster_scenarios
 from tests.kernels import log_rows, play_reference

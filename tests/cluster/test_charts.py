@@ -11,18 +11,18 @@ import pytest
 from typer.testing import CliRunner
 
 from slipstream.cli.application import app
-from slipstream.cluster.charts import charts, max_min
-from slipstream.cluster.metrics import metrics
-from slipstream.core.charts import Chart, envelope
-from slipstream.core.eventlog import LogWriter
-from slipstream.core.simulator import Simulator
 from slipstream.dashboard.reasons import reasons
+from slipstream.families.cluster.charts import charts, max_min
+from slipstream.families.cluster.metrics import metrics
+from slipstream.families.shared.charts import Chart, envelope
 from slipstream.policies.base import find
-from slipstream.report.charts import front_of
-from slipstream.report.page import page
+from slipstream.report.figures.charts import front_of
+from slipstream.report.html.page import page
 from slipstream.report.runs import read_run
-from slipstream.report.tables import lower_is_better
+from slipstream.report.terminal.tables import lower_is_better
 from slipstream.scenario import digest, dump, load
+from slipstream.sim.eventlog import LogWriter
+from slipstream.sim.simulator import Simulator
 
 HOUR = 3_600 * 10**9
 NODES = [{"name": "node", "count": 2, "gpus": 2, "idle_w": 50.0, "busy_w": 250.0, "node_w": 100.0}]

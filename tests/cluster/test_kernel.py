@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstream.cluster import features
-from slipstream.cluster.policies import Ordered
-from slipstream.cluster.scenario import ClusterScenario
-from slipstream.core.eventlog import digest
-from slipstream.core.simulator import FOREVER, Simulator
+from slipstream.families.cluster import features
+from slipstream.families.cluster.policies import Ordered
+from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.policies.base import Heuristic, find, names
 from slipstream.scenario import builtin_names, load
+from slipstream.sim.eventlog import digest
+from slipstream.sim.simulator import FOREVER, Simulator
 from tests.cluster.cases import FOUR, scenario
 from tests.cluster.strategies import cluster_scenarios
 from tests.cluster.subject import compare_walks

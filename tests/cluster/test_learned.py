@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.core.family import FAMILIES
+from slipstream.families.contract import FAMILIES
 from slipstream.policies.learned import load_policy, shipped
 
 OF_WINDOWS = ("time", "to_come", "allocation")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.cluster import FAMILY
-from slipstream.cluster.laws import check
-from slipstream.cluster.metrics import by_the_hour, jain, jobs_of, metrics, spans_of
-from slipstream.cluster.timeline import timeline
-from slipstream.core.eventlog import FINISH, START, TAKE
-from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
+from slipstream.families.cluster.family import FAMILY
+from slipstream.families.cluster.invariants import check
+from slipstream.families.cluster.metrics import by_the_hour, jain, jobs_of, metrics, spans_of
+from slipstream.families.cluster.timeline import timeline
 from slipstream.policies.base import find
 from slipstream.render.scene import scene_of
 from slipstream.render.terminal import frame
 from slipstream.scenario import changed, load
+from slipstream.sim.eventlog import FINISH, START, TAKE
+from slipstream.sim.simulator import Simulator
 from tests.cluster.subject import EVERYTHING
 
 HOUR = 3_600 * 10**9

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from slipstream.cluster.metrics import jobs_of, metrics
-from slipstream.core.simulator import Simulator
+from slipstream.families.cluster.metrics import jobs_of, metrics
 from slipstream.policies.base import find, names
 from slipstream.scenario import builtin_names, load
+from slipstream.sim.simulator import Simulator
 
 S = 10**9
 

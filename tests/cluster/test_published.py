@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.cluster.metrics import metrics
-from slipstream.cluster.scenario import ClusterScenario
-from slipstream.core.simulator import Simulator
+from slipstream.families.cluster.metrics import metrics
+from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.policies.base import find
+from slipstream.sim.simulator import Simulator
 
 OFFSETS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 """Where the ten sequences of RLScheduler begin, with its seed 1."""

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.cluster.arrivals import workload_of
-from slipstream.cluster.caps import MEASURED
-from slipstream.cluster.scenario import ClusterScenario
-from slipstream.cluster.sources.synthetic import arrival_rates
 from slipstream.errors import InputError
+from slipstream.families.cluster.caps import MEASURED
+from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.cluster.workload.arrivals import workload_of
+from slipstream.families.cluster.workload.sources.synthetic import arrival_rates
 
 HEADER = "; Version: 2\n; MaxNodes: 4\n"
 LINES = [

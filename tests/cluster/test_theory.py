@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from slipstream.cluster.metrics import end_of, jobs_of, reward_of, terms_of
-from slipstream.cluster.oracle import bracket
-from slipstream.cluster.scenario import ClusterScenario
-from slipstream.core.simulator import Simulator
+from slipstream.families.cluster.metrics import end_of, jobs_of, reward_of, terms_of
+from slipstream.families.cluster.oracle.optimum import bracket
+from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 
 
 def erlang_c(servers: int, offered: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from slipstream.cluster.scenario import ClusterScenario
+from slipstream.families.cluster.scenario import ClusterScenario
 from tests.reference.cluster_rows import ReferenceCluster
 
 

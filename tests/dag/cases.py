@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from slipstream.core.eventlog import DONE, FAIL, MOVE, START
-from slipstream.dag.scenario import DagScenario
+from slipstream.families.dag.scenario import DagScenario
 from slipstream.scenario import load
+from slipstream.sim.eventlog import DONE, FAIL, MOVE, START
 from tests.kernels import play_case
 
 Json = dict[str, Any]

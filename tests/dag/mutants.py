@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from tests.mutation import Mutant
 
-DEMAND = "dag/demand.py"
-GRAPH = "dag/graph.py"
-JOB_STREAM = "core/job_stream.py"
-KERNEL = "dag/kernel.py"
-LANES = "core/lanes.py"
-OBSERVATION = "dag/observation.py"
-POOLS = "dag/pools.py"
-ROUNDS = "dag/rounds.py"
-SHEETS = "core/sheets.py"
-SLOTS = "dag/slots.py"
-TASKS = "dag/tasks.py"
-WAVES = "dag/waves.py"
-WINDOW = "dag/window.py"
+DEMAND = "families/dag/kernel/demand.py"
+GRAPH = "families/dag/kernel/graph.py"
+JOB_STREAM = "sim/kernel/job_stream.py"
+KERNEL = "families/dag/kernel/events.py"
+LANES = "sim/kernel/lanes.py"
+OBSERVATION = "families/dag/kernel/observation.py"
+POOLS = "families/dag/kernel/pools.py"
+ROUNDS = "families/dag/kernel/rounds.py"
+SHEETS = "sim/kernel/observation.py"
+SLOTS = "families/dag/kernel/slots.py"
+TASKS = "families/dag/kernel/tasks.py"
+WAVES = "families/dag/kernel/waves.py"
+WINDOW = "families/dag/kernel/window.py"
 
 MUTANTS = [
     # Demand

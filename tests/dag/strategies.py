@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from slipstream.dag.scenario import DagScenario
+from slipstream.families.dag.scenario import DagScenario
 
 Json = dict[str, Any]
 Duration = Callable[[int, int], float]

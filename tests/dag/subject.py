@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.dag import FAMILY, features
-from slipstream.dag.laws import LOGGED, check
+from slipstream.families.dag import features
+from slipstream.families.dag.family import FAMILY
+from slipstream.families.dag.invariants import LOGGED, check
 from slipstream.policies.base import Heuristic, find
 from tests.dag.strategies import dag_scenarios
 from tests.reference.dag_rows import ReferenceDag

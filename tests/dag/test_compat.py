@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
-from slipstream.dag.metrics import metrics
+from slipstream.families.dag.metrics import metrics
 from slipstream.policies.base import find
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 
 SIZES = ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
 STREAM_SEEDS, BATCH_SEEDS = (1234, 0, 1), range(10)

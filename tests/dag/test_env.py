@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 
-from slipstream.dag import features
+from slipstream.families.dag import features
 from slipstream.scenario import load
 
 SMALL = {

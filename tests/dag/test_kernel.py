@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.eventlog import ARRIVAL
-from slipstream.core.simulator import Simulator
-from slipstream.dag.scenario import DagScenario
+from slipstream.families.dag.scenario import DagScenario
 from slipstream.policies.base import Heuristic
+from slipstream.sim.eventlog import ARRIVAL
+from slipstream.sim.simulator import Simulator
 from tests.dag.strategies import dag_scenarios
 from tests.dag.subject import SUBJECT
 from tests.kernels import log_rows

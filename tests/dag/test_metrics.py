@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slipstream.core.eventlog import EVENT, FINISH, MOVE, START
-from slipstream.core.simulator import Simulator
-from slipstream.core.timeline import ON_TIME
-from slipstream.dag.cast import cast
-from slipstream.dag.laws import check
-from slipstream.dag.metrics import jobs_in_system, jobs_of, metrics, ways_of
-from slipstream.dag.timeline import timeline
 from slipstream.errors import LawError
+from slipstream.families.dag.invariants import check
+from slipstream.families.dag.labels import cast
+from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, ways_of
+from slipstream.families.dag.timeline import timeline
+from slipstream.families.shared.timeline import ON_TIME
 from slipstream.policies.base import find
 from slipstream.render.gantt import GanttPainter, animation
-from slipstream.render.look import task_colour
 from slipstream.render.scene import GraphScene, scene_of
+from slipstream.render.style import task_colour
 from slipstream.scenario import load
+from slipstream.sim.eventlog import EVENT, FINISH, MOVE, START
+from slipstream.sim.simulator import Simulator
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_timeline_has_every_job_and_merges_tasks_in_a_row(tiny):
 
 
 def test_a_report_of_a_run_can_be_written(tiny):
-    from slipstream.report.page import page
+    from slipstream.report.html.page import page
     from slipstream.report.runs import run_of
 
     scenario, events = tiny

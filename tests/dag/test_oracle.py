@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.core.simulator import Simulator
-from slipstream.dag.bounds import least_job_seconds, least_makespan, shortest_work_first
-from slipstream.dag.hindsight import jobs_of_episode
-from slipstream.dag.metrics import metrics
-from slipstream.dag.oracle import bracket
-from slipstream.dag.scenario import DagScenario
-from slipstream.dag.schedule import least_cost
 from slipstream.errors import InputError
 from slipstream.evaluation import compare
+from slipstream.families.dag.metrics import metrics
+from slipstream.families.dag.oracle.bounds import least_job_seconds, least_makespan, shortest_work_first
+from slipstream.families.dag.oracle.hindsight import jobs_of_episode
+from slipstream.families.dag.oracle.optimum import bracket
+from slipstream.families.dag.oracle.schedule import least_cost
+from slipstream.families.dag.scenario import DagScenario
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 from tests.dag.strategies import dag_scenarios
 from tests.strategies import episode_seeds, in_short_runs
 

@@ -6,15 +6,15 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.dag_tuning import POWERS, tune, usual_values
 
-from slipstream.core.simulator import Simulator
-from slipstream.dag import features as f
-from slipstream.dag.metrics import metrics
-from slipstream.dag.tuning import POWERS, tune, usual_values
 from slipstream.errors import PolicyError
 from slipstream.evaluation import compare
+from slipstream.families.dag import features as f
+from slipstream.families.dag.metrics import metrics
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 
 EXECUTORS = 8
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from slipstream.dag.generate import Settings, generate, traced
 from slipstream.errors import ScenarioError
+from slipstream.families.dag.workload.generator import Settings, generate, traced
 from slipstream.scenario import builtin_names, digest, dump, load
 
 STAGE = {"name": "a", "duration_s": 1.0}
@@ -92,9 +92,9 @@ def test_generated_scenarios_have_the_load_that_was_asked_for():
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_traced_arrivals_replay_the_episode(kind, tmp_path):
-    from slipstream.core.eventlog import ARRIVAL
-    from slipstream.core.simulator import Simulator
     from slipstream.policies import find
+    from slipstream.sim.eventlog import ARRIVAL
+    from slipstream.sim.simulator import Simulator
 
     scenario = generate(Settings(jobs=6, templates=5), 7)
     moved, files = traced(scenario, 7, "arrivals", kind)

@@ -7,14 +7,14 @@ import io
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
-from slipstream.dag.build import built
-from slipstream.dag.sources import synthetic
-from slipstream.dag.sources.synthetic import LEVELS
-from slipstream.dag.templates import library_of
 from slipstream.errors import InputError, ScenarioError, TraceError
+from slipstream.families.dag.build import built
+from slipstream.families.dag.workload.sources import synthetic
+from slipstream.families.dag.workload.sources.synthetic import LEVELS
+from slipstream.families.dag.workload.templates import library_of
 from slipstream.policies.base import find
 from slipstream.scenario import digest, load
+from slipstream.sim.simulator import Simulator
 
 BASE = {"family": "dag", "executors": 3, "arrivals": {"kind": "batch", "jobs": 2}}
 

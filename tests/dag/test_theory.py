@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
-from slipstream.dag.laws import check
-from slipstream.dag.metrics import jobs_in_system, jobs_of, metrics, tasks_of
+from slipstream.families.dag.invariants import check
+from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, tasks_of
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 
 
 def played(scenario, policy="fifo", seed=0):

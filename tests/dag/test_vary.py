@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.core.family import family_of
-from slipstream.core.variation import Variation
-from slipstream.dag.scenario import DagScenario, MemorylessHorizon, PoissonStream
 from slipstream.errors import InputError
 from slipstream.evaluation import evaluate
+from slipstream.families.contract import family_of
+from slipstream.families.dag.scenario import DagScenario, MemorylessHorizon, PoissonStream
+from slipstream.families.shared.variation import Variation
 from slipstream.scenario import load
 
 

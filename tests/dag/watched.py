@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from slipstream.dag.scenario import DagScenario
+from slipstream.families.dag.scenario import DagScenario
 from tests.reference.dag_rows import ReferenceDag
 
 

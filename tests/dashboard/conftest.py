@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 import pytest
 import uvicorn
 
-from slipstream.core.family import FAMILIES
 from slipstream.dashboard.app import create_app
 from slipstream.evaluation import compare
+from slipstream.families.contract import FAMILIES
 from tests.report.test_report import record
 
 HISTORY = [

@@ -15,19 +15,19 @@ import numpy as np
 import psutil
 import pytest
 
-from slipstream.core.eventlog import START, LogWriter, read
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import Simulator
-from slipstream.core.timeline import ON_TIME, OPEN
 from slipstream.dashboard.app import create_app
 from slipstream.dashboard.jobs import Jobs
 from slipstream.dashboard.live import follow
 from slipstream.dashboard.replay import Recording
 from slipstream.dashboard.trial import problems_of
 from slipstream.evaluation import bootstrap_interval
+from slipstream.families.contract import FAMILIES
+from slipstream.families.shared.timeline import ON_TIME, OPEN
 from slipstream.policies import find
 from slipstream.policies.learned import shipped
 from slipstream.scenario import builtin_names, dump, load
+from slipstream.sim.eventlog import START, LogWriter, read
+from slipstream.sim.simulator import Simulator
 from tests.dashboard.conftest import HISTORY, serving
 from tests.report.test_report import record
 
@@ -367,7 +367,7 @@ def test_runs_from_the_page_are_bounded_and_can_be_cancelled(tmp_path):
         assert client.ask(f"/api/jobs/{other['name']}", "DELETE")[2]["state"] == "cancelled"
         assert ended(client, slow["name"])["state"] in ("too long", "done", "failed")
         assert client.ask("/api/jobs/none")[0] == 400
-    left = [one for one in psutil.Process().children(recursive=True) if "slipstream.dashboard.bounded" in one.cmdline()]
+    left = [one for one in psutil.Process().children(recursive=True) if "slipstream.dashboard.limits" in one.cmdline()]
     assert left == []
 
 

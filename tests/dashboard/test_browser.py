@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from slipstream.core.eventlog import START
 from slipstream.dashboard.replay import Recording
 from slipstream.scenario import dump, load
+from slipstream.sim.eventlog import START
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ("runs", "compare", "replay", "try", "device")

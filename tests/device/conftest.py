@@ -8,9 +8,9 @@ import numpy as np
 import psutil
 import pytest
 
-from slipstream.device.cpu import CpuStreams
+from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.workload import workload_of
-from slipstream.edge.scenario import EdgeScenario
+from slipstream.families.edge.scenario import EdgeScenario
 from tests.device import faulty
 
 

@@ -16,9 +16,10 @@ import psutil
 import pytest
 import torch
 
-from slipstream.device import models, wire
-from slipstream.device.cpu import CpuStreams, cores_for
-from slipstream.device.streams import Order, now
+from slipstream.device.backends.cpu import CpuStreams, cores_for
+from slipstream.device.backends.streams import Order, now
+from slipstream.device.models import addresses
+from slipstream.device.workers import ipc
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError, ModelError
 from tests.cli.test_writing import no_file_larger_than
@@ -54,7 +55,7 @@ def test_a_worker_computes_what_the_model_does(engine):
             assert 0 < ended.device_ns <= ended.ended - began
             with torch.inference_mode():
                 batch = torch.from_numpy(workload.sets[workload.set_of[number]].inputs[5:6])
-                expected = models.load(model.address, model.dataset)(batch).reshape(-1)
+                expected = addresses.load(model.address, model.dataset)(batch).reshape(-1)
             assert np.allclose(streams.output(stream), expected, atol=1e-4)
 
 
@@ -199,7 +200,7 @@ def test_a_nursery_that_dies_takes_its_workers_with_it_and_is_told(start_faulty)
 def test_workers_die_with_a_controller_that_is_killed():
     code = (
         "import sys, time; from tests.device.conftest import scenario_of, task;"
-        "from slipstream.device.cpu import CpuStreams; from slipstream.device.workload import workload_of;"
+        "from slipstream.device.backends.cpu import CpuStreams; from slipstream.device.workload import workload_of;"
         "streams = CpuStreams(workload_of(scenario_of([task()]))); print(streams._process.pid, flush=True);"
         "time.sleep(60)"
     )
@@ -270,7 +271,7 @@ def test_a_small_dev_shm_does_not_end_a_run():
     """Containers have 64 MB there; here it is one, and the inputs of the scenario take more than ten."""
     code = (
         "from tests.device.conftest import scenario_of, task;"
-        "from slipstream.device.cpu import CpuStreams; from slipstream.device.streams import Order;"
+        "from slipstream.device.backends.cpu import CpuStreams; from slipstream.device.backends.streams import Order;"
         "from slipstream.device.workload import workload_of;"
         "streams = CpuStreams(workload_of(scenario_of([task(dataset='synthetic:3x128x128')])));"
         "streams.submit(0, Order(0, 0, 63)); print([one.error for one in streams.wait(60.0)]); streams.close()"
@@ -290,12 +291,12 @@ def test_a_small_dev_shm_does_not_end_a_run():
 
 def test_shared_memory_that_is_not_there_is_told_in_one_line():
     with pytest.raises(DeviceError, match=r"^the inputs need [0-9,]+ MB of shared memory: [0-9,]+ MB are free"):
-        wire.shared_file(1 << 55)
+        ipc.shared_file(1 << 55)
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux has files in memory without a mount point")
 def test_shared_memory_is_there_from_the_start(monkeypatch):
-    descriptor = wire.shared_file(3 << 20)
+    descriptor = ipc.shared_file(3 << 20)
     try:
         assert os.fstat(descriptor).st_blocks * 512 >= 3 << 20
     finally:
@@ -304,4 +305,4 @@ def test_shared_memory_is_there_from_the_start(monkeypatch):
         no_file_larger_than(1 << 20),
         pytest.raises(DeviceError, match=r"need 4 MB of shared memory: cannot be written \(file too large\)"),
     ):
-        wire.shared_file(3 << 20)
+        ipc.shared_file(3 << 20)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from slipstream.core import laws
-from slipstream.device import models
-from slipstream.device.backends import open_streams
-from slipstream.device.profiler import Effort, Profiler
+from slipstream.device.backends.registry import open_streams
+from slipstream.device.backends.streams import Order, now
+from slipstream.device.measurement.profiler import Effort, Profiler
+from slipstream.device.models import addresses
 from slipstream.device.runtime import Runtime
-from slipstream.device.streams import Order, now
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError, ModelError
+from slipstream.families.shared import invariants
 from slipstream.policies import find
 from tests.device.conftest import faulty_task, scenario_of, task
 
@@ -41,7 +41,7 @@ def test_a_graph_computes_what_the_model_does_on_either_stream():
                     assert ended.device_ns > 0
                     batch = torch.from_numpy(workload.sets[samples].inputs[sample : sample + 1])
                     with torch.inference_mode():
-                        expected = models.load(kind.address, kind.dataset)(batch).reshape(-1)
+                        expected = addresses.load(kind.address, kind.dataset)(batch).reshape(-1)
                     assert np.allclose(streams.output(stream), expected, atol=1e-2)
 
 
@@ -64,7 +64,7 @@ def test_a_run_on_the_gpu_obeys_the_laws():
     workload = workload_of(scenario)
     with open_streams("cuda", workload, 2, scenario.device.stream_priorities) as streams:
         found = Runtime(scenario, workload, streams).play(find("edf-fit", "edge"), 0)
-        laws.check(found.events, 2, scenario.device.queue_limit)
+        invariants.check(found.events, 2, scenario.device.queue_limit)
         assert found.faults == []
         profile = Profiler(scenario, workload, streams, "cuda", Effort(5, 0.05)).measure()
     assert len(profile.variants) == 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slipstream.device.datasets import dataset_type, samples_of
+from slipstream.device.models.datasets import dataset_type, samples_of
 from slipstream.errors import ModelError
 
 

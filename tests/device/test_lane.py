@@ -8,15 +8,15 @@ import pickle
 import numpy as np
 import pytest
 
-from slipstream.core import laws
-from slipstream.core.eventlog import ARRIVAL, END, FAIL, FINISH, START
-from slipstream.core.simulator import Simulator
 from slipstream.device.lane import DeviceLane
-from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import DeviceError
+from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.shared import invariants
 from slipstream.policies import find
 from slipstream.render.scene import Scene
 from slipstream.scenario import load
+from slipstream.sim.eventlog import ARRIVAL, END, FAIL, FINISH, START
+from slipstream.sim.simulator import Simulator
 
 MS = 1_000_000
 
@@ -143,7 +143,7 @@ def test_a_failed_job_counts_as_dropped_and_leaves_its_stream():
     lane.follow(5 * MS, last=True)
     assert lane.over
     events = lane.events()
-    laws.check(events, 2)
+    invariants.check(events, 2)
     figures = lane.family.metrics(lane.scenario, events)
     assert figures["fail_rate"] == pytest.approx(1 / 3)
     assert figures["miss_rate"] == pytest.approx(1 / 3)
@@ -161,7 +161,7 @@ def test_an_episode_can_be_ended_before_its_time():
     assert lane.over
     assert lane.events()[-1]["kind"] == END
     assert lane.events()[-1]["time"] == 7 * MS
-    laws.check(lane.events(), 2)
+    invariants.check(lane.events(), 2)
 
 
 def test_the_next_timer_is_no_end_of_a_run():

@@ -8,18 +8,18 @@ import numpy as np
 import psutil
 import pytest
 
-from slipstream.core.simulator import Simulator
-from slipstream.device.cpu import CpuStreams
-from slipstream.device.fitting import fit
-from slipstream.device.noise import MOST_OTHERS, MOST_SPREAD, noise_of, others_share, spread_of, yardstick
-from slipstream.device.overlap import runs_of
-from slipstream.device.profiler import Effort, Profiler
-from slipstream.device.validation import causes
+from slipstream.device.backends.cpu import CpuStreams
+from slipstream.device.measurement.fitting import fit
+from slipstream.device.measurement.noise import MOST_OTHERS, MOST_SPREAD, noise_of, others_share, spread_of, yardstick
+from slipstream.device.measurement.overlap import runs_of
+from slipstream.device.measurement.profiler import Effort, Profiler
+from slipstream.device.measurement.validation import causes
 from slipstream.device.workload import workload_of
-from slipstream.edge.measured import MeasuredProfile, with_profile
 from slipstream.errors import DeviceError, ScenarioError
+from slipstream.families.edge.workload.measured import MeasuredProfile, with_profile
 from slipstream.policies import find
 from slipstream.scenario import digest, load
+from slipstream.sim.simulator import Simulator
 from tests.device import faulty
 from tests.device.conftest import faulty_task, scenario_of, task
 

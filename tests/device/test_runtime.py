@@ -10,17 +10,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from slipstream.core import laws
-from slipstream.core.eventlog import ARRIVAL, END, EXPIRE, FAIL, FINISH, START
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import Simulator
-from slipstream.device.cpu import CpuStreams
+from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.runtime import Runtime, watchdog_ms
 from slipstream.device.workload import workload_of
-from slipstream.edge.replay import recorded_releases
 from slipstream.errors import DeviceError
+from slipstream.families.contract import FAMILIES
+from slipstream.families.edge.workload.replay import recorded_releases
+from slipstream.families.shared import invariants
 from slipstream.policies import find
 from slipstream.policies.learned import shipped
+from slipstream.sim.eventlog import ARRIVAL, END, EXPIRE, FAIL, FINISH, START
+from slipstream.sim.simulator import Simulator
 from tests.device import faulty
 from tests.device.conftest import faulty_task, scenario_of, task
 
@@ -34,7 +34,7 @@ def play(scenario, policy="edf", seed=0, data=None, streams=None, **options):
 
 
 def check(scenario, events):
-    laws.check(events, scenario.device.streams, scenario.device.queue_limit)
+    invariants.check(events, scenario.device.streams, scenario.device.queue_limit)
 
 
 def two_tasks(**device):

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from tests.mutation import Mutant
 
-KERNEL = "edge/kernel.py"
-LANES = "core/lanes.py"
-QUEUES = "edge/queues.py"
-SLOTS = "edge/slots.py"
-STREAMS = "edge/streams.py"
-MEMORY = "edge/memory.py"
-OBSERVATION = "edge/observation.py"
-OUTLOOK = "edge/outlook.py"
-RATES = "edge/rates.py"
-HEAP = "core/heap.py"
-RNG = "core/rng.py"
+KERNEL = "families/edge/kernel/events.py"
+LANES = "sim/kernel/lanes.py"
+QUEUES = "families/edge/kernel/queues.py"
+SLOTS = "families/edge/kernel/slots.py"
+STREAMS = "families/edge/kernel/streams.py"
+MEMORY = "families/edge/kernel/memory.py"
+OBSERVATION = "families/edge/kernel/observation.py"
+OUTLOOK = "families/edge/kernel/lookahead.py"
+RATES = "families/edge/kernel/rates.py"
+HEAP = "sim/kernel/heap.py"
+RNG = "sim/kernel/rng.py"
 TAKEN_FIRST = """\
         dequeue(spec, state, lane, task)
         if header.in_flight == DROPPING:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.core import rng
-from slipstream.core.eventlog import MOVE
-from slipstream.edge import FAMILY, features
-from slipstream.edge.laws import check
+from slipstream.families.edge import features
+from slipstream.families.edge.family import FAMILY
+from slipstream.families.edge.invariants import check
 from slipstream.policies.base import Heuristic, find
+from slipstream.sim.eventlog import MOVE
+from slipstream.sim.kernel import rng
 from tests.edge.cases import scenario, share, task, trace
 from tests.reference import edge as reference
 from tests.strategies import edge_scenarios

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstream.core.eventlog import ARRIVAL
-from slipstream.core.simulator import Simulator
-from slipstream.edge.arrivals import trace_bytes, trace_times
-from slipstream.edge.scenario import Trace
 from slipstream.errors import TraceError
+from slipstream.families.edge.scenario import Trace
+from slipstream.families.edge.workload.arrivals import trace_bytes, trace_times
 from slipstream.policies import find
 from slipstream.scenario import digest, load
+from slipstream.sim.eventlog import ARRIVAL
+from slipstream.sim.simulator import Simulator
 
 
 def trace(path, column="arrival_ms"):

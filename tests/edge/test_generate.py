@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from slipstream.core.eventlog import ARRIVAL, END
-from slipstream.core.generator import options
-from slipstream.core.simulator import Simulator
-from slipstream.edge.generate import Settings, generate, traced, uunifast_discard
-from slipstream.edge.profiles import PROFILES
-from slipstream.edge.scenario import Bursty, Periodic, Poisson
 from slipstream.errors import InputError
+from slipstream.families.edge.scenario import Bursty, Periodic, Poisson
+from slipstream.families.edge.workload.generator import Settings, generate, traced, uunifast_discard
+from slipstream.families.edge.workload.profiles import PROFILES
+from slipstream.families.shared.generator import options
 from slipstream.policies import find
 from slipstream.scenario import digest, dump, load
+from slipstream.sim.eventlog import ARRIVAL, END
+from slipstream.sim.simulator import Simulator
 
 SEEDS = range(200)
 
@@ -155,7 +155,7 @@ def test_vectors_with_a_share_above_one_are_discarded():
 
 
 def test_shares_that_cannot_be_found_are_told(monkeypatch):
-    monkeypatch.setattr("slipstream.edge.generate.MOST_TRIES", 10)
+    monkeypatch.setattr("slipstream.families.edge.workload.generator.MOST_TRIES", 10)
     with pytest.raises(InputError, match=r"utilisation 60 of 100 tasks: found no shares up to one stream each in 10"):
         uunifast_discard(np.random.default_rng(0), 100, 60.0)
 

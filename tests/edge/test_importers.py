@@ -10,19 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from slipstream.core.eventlog import END, LogWriter
-from slipstream.core.simulator import Simulator
-from slipstream.edge.importers.ladder import read_ladder, with_ladder
-from slipstream.edge.importers.log import releases_of_log
-from slipstream.edge.importers.tasklist import TaskList, scenario_of
-from slipstream.edge.importers.trace import read_releases
-from slipstream.edge.profiles import PROFILES
-from slipstream.edge.replay import moved, recorded_releases, replay, with_horizon
-from slipstream.edge.scenario import Periodic, Poisson, Trace
 from slipstream.errors import InputError, ScenarioError, TraceError
+from slipstream.families.edge.scenario import Periodic, Poisson, Trace
+from slipstream.families.edge.workload.importers.ladder import read_ladder, with_ladder
+from slipstream.families.edge.workload.importers.log import releases_of_log
+from slipstream.families.edge.workload.importers.tasklist import TaskList, scenario_of
+from slipstream.families.edge.workload.importers.trace import read_releases
+from slipstream.families.edge.workload.profiles import PROFILES
+from slipstream.families.edge.workload.replay import moved, recorded_releases, replay, with_horizon
+from slipstream.files.validation import read_model
 from slipstream.policies import find
 from slipstream.report.runs import read_recording
-from slipstream.scenario import builtin_names, digest, dump, load, read_json
+from slipstream.scenario import builtin_names, digest, dump, load
+from slipstream.sim.eventlog import END, LogWriter
+from slipstream.sim.simulator import Simulator
 from tests.strategies import edge_scenarios, episode_seeds
 
 LIST = {
@@ -60,7 +61,7 @@ def test_every_built_in_scenario_round_trips(name):
 
 @pytest.mark.parametrize(("file", "built_in"), [("lw", "light"), ("mw", "medium"), ("hw", "heavy")])
 def test_the_published_lists_are_the_work_of_the_built_in_scenarios(file, built_in, shared_data):
-    scenario = scenario_of(read_json(shared_data / "edge" / f"config_{file}.json", TaskList), file)
+    scenario = scenario_of(read_model(shared_data / "edge" / f"config_{file}.json", TaskList), file)
     expected = load(f"edge/{built_in}")
     assert scenario.resolved()["tasks"] == expected.resolved()["tasks"]
     assert scenario.horizon_ms == expected.horizon_ms
@@ -70,7 +71,7 @@ def test_the_published_lists_are_the_work_of_the_built_in_scenarios(file, built_
 
 @pytest.mark.parametrize("file", ["lw", "mw", "hw"])
 def test_the_published_lists_run_with_their_own_gaps(file, shared_data):
-    tasks = read_json(shared_data / "edge" / f"config_{file}.json", TaskList)
+    tasks = read_model(shared_data / "edge" / f"config_{file}.json", TaskList)
     scenario = scenario_of(tasks, file, "integer-poisson", seed=7)
     assert round_trips(scenario)
     assert play(scenario)["kind"][-1] == END
@@ -148,7 +149,7 @@ def test_a_damaged_list_is_told_with_its_place(case, tmp_path):
     file = tmp_path / "list.json"
     file.write_text(json.dumps(data))
     with pytest.raises(ScenarioError) as problem:
-        read_json(file, TaskList)
+        read_model(file, TaskList)
     assert str(problem.value).startswith(f"{file}: ")
     assert words in str(problem.value)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.simulator import Simulator
-from slipstream.edge.scenario import EdgeScenario
 from slipstream.errors import InputError
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.policies.base import Heuristic
+from slipstream.sim.simulator import Simulator
 from tests.comparison import compare_episode
 from tests.edge.cases import scenario, task, trace
 from tests.edge.subject import SUBJECT

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.env import SchedulingEnv
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EVENT, EVICT, EXPIRE, FINISH, PREEMPT, READY, REJECT, START
-from slipstream.core.simulator import Simulator
-from slipstream.edge.metrics import LATE, ON_TIME, OVERDUE, jobs_of, metrics
+from slipstream.envs.env import SchedulingEnv
+from slipstream.families.edge.metrics import LATE, ON_TIME, OVERDUE, jobs_of, metrics
 from slipstream.policies import find, names
 from slipstream.scenario import load
+from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVENT, EVICT, EXPIRE, FINISH, PREEMPT, READY, REJECT, START
+from slipstream.sim.simulator import Simulator
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, in_short_runs, scripted_action
 
 

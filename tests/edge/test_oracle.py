@@ -8,18 +8,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from slipstream.core.bracket import Bracket
-from slipstream.core.simulator import Simulator
-from slipstream.edge.hindsight import jobs_of
-from slipstream.edge.oracle import bracket
-from slipstream.edge.relaxation import relaxation
-from slipstream.edge.scenario import EdgeScenario, Matrix
-from slipstream.edge.schedule import Schedule
-from slipstream.edge.search import search
 from slipstream.errors import InputError
 from slipstream.evaluation import compare
+from slipstream.families.edge.oracle.hindsight import jobs_of
+from slipstream.families.edge.oracle.optimum import bracket
+from slipstream.families.edge.oracle.relaxation import relaxation
+from slipstream.families.edge.oracle.schedule import Schedule
+from slipstream.families.edge.oracle.search import search
+from slipstream.families.edge.scenario import EdgeScenario, Matrix
+from slipstream.families.shared.bounds import Bracket
 from slipstream.policies import find, names
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 from tests.edge.cases import scenario, share, task, trace
 from tests.strategies import action_scripts, edge_scenarios, episode_seeds, in_short_runs, scripted_action
 
@@ -176,7 +176,7 @@ def test_the_relaxation_holds_where_no_rate_of_a_started_run_is_certain(monkeypa
     scenario = load("edge/overload").model_copy(update={"horizon_ms": 500.0})
     jobs = jobs_of(scenario, Simulator(scenario).play(find("edf", "edge"), 0), 0, "test")
     certain = relaxation(scenario, jobs)
-    monkeypatch.setattr("slipstream.edge.relaxation.worst_rate", lambda *_: 0.0)
+    monkeypatch.setattr("slipstream.families.edge.oracle.relaxation.worst_rate", lambda *_: 0.0)
     # A job that starts just in time may then take nothing at all, and still does not expire.
     assert relaxation(scenario, jobs) > certain
 

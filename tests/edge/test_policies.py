@@ -7,14 +7,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from slipstream.core import lanes
-from slipstream.core.simulator import Simulator
-from slipstream.edge import features as f
-from slipstream.edge.features import CORUN_LATENCY, SLACK
+from slipstream.families.edge import features as f
+from slipstream.families.edge.features import CORUN_LATENCY, SLACK
 from slipstream.policies import find, names
 from slipstream.policies.base import Heuristic
 from slipstream.policies.reads import columns_read
 from slipstream.scenario import load
+from slipstream.sim.kernel import lanes
+from slipstream.sim.simulator import Simulator
 
 
 def task(name, release, deadline, ladder, gap=100.0, **more):

@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from slipstream.edge.profiles import PROFILES, RESNET_MS_AT_ZERO, RESNET_MS_PER_GFLOP
+from slipstream.families.edge.workload.profiles import PROFILES, RESNET_MS_AT_ZERO, RESNET_MS_PER_GFLOP
 
 SOURCES = {
     "resnet@xavier-trt": ("jetson_agx_xavier", "tensorrt", "fp16"),

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from slipstream.edge.scenario import EdgeScenario
+from slipstream.families.edge.scenario import EdgeScenario
 from tests.edge.cases import scenario, task, trace
 from tests.reference.edge import (
     Log,

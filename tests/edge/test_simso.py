@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from slipstream import load
-from slipstream.core.eventlog import FINISH, PREEMPT
-from slipstream.core.simulator import Simulator
 from slipstream.policies.base import find
+from slipstream.sim.eventlog import FINISH, PREEMPT
+from slipstream.sim.simulator import Simulator
 from tests.peers import simso
 
 pytestmark = pytest.mark.skipif(not simso.available(), reason="SimSo is not installed, or Python has no `imp`")

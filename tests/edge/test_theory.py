@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import ARRIVAL, END, FINISH, START
-from slipstream.core.simulator import Simulator
-from slipstream.edge.metrics import metrics
-from slipstream.edge.scenario import EdgeScenario
+from slipstream.families.edge.metrics import metrics
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.policies.base import find
+from slipstream.sim.eventlog import ARRIVAL, END, FINISH, START
+from slipstream.sim.simulator import Simulator
 from tests.edge.cases import scenario, task
 
 NS_PER_MS = 1e6

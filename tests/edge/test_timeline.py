@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import ARRIVAL, DROP, END, EVENT, FINISH, PREEMPT, READY, START
-from slipstream.core.simulator import Simulator
-from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, Timeline
-from slipstream.edge.laws import check
-from slipstream.edge.scenario import EdgeScenario
-from slipstream.edge.timeline import timeline
 from slipstream.errors import LawError
+from slipstream.families.edge.invariants import check
+from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.edge.timeline import timeline
+from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, Timeline
 from slipstream.policies.base import find
+from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVENT, FINISH, PREEMPT, READY, START
+from slipstream.sim.simulator import Simulator
 from tests.edge.cases import scenario, task, trace
 from tests.strategies import edge_scenarios, episode_seeds, in_short_runs
 

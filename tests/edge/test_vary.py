@@ -11,16 +11,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.family import family_of
-from slipstream.core.parts import nanoseconds
-from slipstream.core.simulator import Simulator
-from slipstream.core.variation import Variation
-from slipstream.edge.build import spec_arrays
-from slipstream.edge.scenario import Bursty, Closed, EdgeScenario, Matrix, Periodic, Poisson, Roofline, Share, Trace
-from slipstream.edge.vary import vary
 from slipstream.errors import InputError
+from slipstream.families.contract import family_of
+from slipstream.families.edge.build import spec_arrays
+from slipstream.families.edge.scenario import (
+    Bursty,
+    Closed,
+    EdgeScenario,
+    Matrix,
+    Periodic,
+    Poisson,
+    Roofline,
+    Share,
+    Trace,
+)
+from slipstream.families.edge.workload.randomisation import vary
+from slipstream.families.shared.schema import nanoseconds
+from slipstream.families.shared.variation import Variation
 from slipstream.policies.base import find
 from slipstream.scenario import builtin_names, digest, dump, load
+from slipstream.sim.simulator import Simulator
 from tests.edge.cases import scenario, share, task, trace
 from tests.strategies import edge_scenarios, episode_seeds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from slipstream.edge.scenario import EdgeScenario
+from slipstream.families.edge.scenario import EdgeScenario
 from tests.reference.edge import Log, ReferenceEdge
 from tests.reference.interference import LEAST_RATE
 from tests.reference.machine import Choice, Job

@@ -18,8 +18,8 @@ import numba
 import numpy
 
 import slipstream
-from slipstream.core.cache_folder import cache_folder
 from slipstream.errors import InputError
+from slipstream.jit.cache_folder import cache_folder
 
 SECONDS = 10.0
 """After which a case counts as hanging."""

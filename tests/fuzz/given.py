@@ -16,32 +16,33 @@ from PIL import Image
 
 from slipstream.cli.addresses import parse_address
 from slipstream.cli.importing import pairs
-from slipstream.cluster.sources import swf, tables
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import Simulator
-from slipstream.dag.scenario import Alibaba, Tpch
-from slipstream.dag.sources import alibaba, tpch
 from slipstream.dashboard.jobs import Jobs
 from slipstream.dashboard.runs import RunsFolder
 from slipstream.dashboard.trial import problems_of
-from slipstream.device import models
-from slipstream.device.datasets import dataset_type, samples_of
-from slipstream.edge.arrivals import trace_times
-from slipstream.edge.importers.ladder import read_ladder
-from slipstream.edge.importers.tasklist import TaskList, scenario_of
-from slipstream.edge.importers.trace import read_releases
-from slipstream.edge.measured import read_profile
-from slipstream.edge.scenario import Trace
-from slipstream.library.records import check_name, parse_reference
+from slipstream.device.models import addresses
+from slipstream.device.models.datasets import dataset_type, samples_of
+from slipstream.families.cluster.workload.sources import swf, tables
+from slipstream.families.contract import FAMILIES
+from slipstream.families.dag.scenario import Alibaba, Tpch
+from slipstream.families.dag.workload.sources import alibaba, tpch
+from slipstream.families.edge.scenario import Trace
+from slipstream.families.edge.workload.arrivals import trace_times
+from slipstream.families.edge.workload.importers.ladder import read_ladder
+from slipstream.families.edge.workload.importers.tasklist import TaskList, scenario_of
+from slipstream.families.edge.workload.importers.trace import read_releases
+from slipstream.families.edge.workload.measured import read_profile
+from slipstream.families.serving.workload import sources as proteus
+from slipstream.families.serving.workload.arrivals import flow_of
+from slipstream.families.taskgraph.scenario import Profile, Stg, WfCommons
+from slipstream.families.taskgraph.workload.durations import _profile
+from slipstream.families.taskgraph.workload.sources import inline, stg, wfcommons
+from slipstream.files.validation import read_model
+from slipstream.library.storage.records import check_name, parse_reference
 from slipstream.policies import find
-from slipstream.scenario import builtin_names, changed, digest, dump, load, read_json
-from slipstream.serving import sources as proteus
-from slipstream.serving.arrivals import flow_of
+from slipstream.scenario import builtin_names, changed, digest, dump, load
+from slipstream.sim.simulator import Simulator
 from slipstream.suite.catalogue import load_suite
 from slipstream.suite.submission import read_submission
-from slipstream.taskgraph.durations import _profile
-from slipstream.taskgraph.scenario import Profile, Stg, WfCommons
-from slipstream.taskgraph.sources import inline, stg, wfcommons
 from tests.fuzz.mutations import any_json, damaged_bytes, file_name, nasty, nasty_name, odd_entry
 from tests.fuzz.surface import Reading, Surface, put
 
@@ -109,7 +110,7 @@ class Names(Surface):
             lambda: [json.dumps([one.to_dict() for one in RunsFolder(runs).listing()[0]], ensure_ascii=False)],
             lambda: [str(RunsFolder(runs).entry(name).to_dict())],
             lambda: [str(self.jobs.find(name).to_dict())],
-            lambda: [models.parse(f"{rng.choice(models.KINDS)}:{name}", 0, folder).text],
+            lambda: [addresses.parse(f"{rng.choice(addresses.KINDS)}:{name}", 0, folder).text],
             lambda: [dataset_type(name).name],
             lambda: [str(parse_address(name))],
             lambda: list(pairs("--where", [name]).values()) and [],
@@ -346,7 +347,7 @@ def _rates(path: Path) -> None:
 
 
 def _tasks(path: Path) -> None:
-    scenario_of(read_json(path, TaskList), "fuzzed", "exponential", 0)
+    scenario_of(read_model(path, TaskList), "fuzzed", "exponential", 0)
 
 
 def _samples(path: Path) -> None:

@@ -19,28 +19,28 @@ import pyarrow.parquet as pq
 from safetensors.numpy import save as save_arrays
 
 from slipstream.cli.common import describe_run
-from slipstream.core.eventlog import COLUMNS, EVENT, LogWriter, read, read_chunks, to_arrow
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import Simulator
 from slipstream.dashboard.comparison import compare_runs
 from slipstream.dashboard.replay import Recording, Recordings
 from slipstream.dashboard.runs import RunsFolder
-from slipstream.edge.importers.log import releases_of_log
 from slipstream.errors import InputError
 from slipstream.evaluation import compare
+from slipstream.families.contract import FAMILIES
+from slipstream.families.edge.workload.importers.log import releases_of_log
 from slipstream.learn.files import read_history
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.learn.training import train
 from slipstream.library import Library
-from slipstream.library.store import DATABASE, VERSIONS
-from slipstream.library.verifying import verify
+from slipstream.library.storage.store import DATABASE, VERSIONS
+from slipstream.library.storage.verifying import verify
 from slipstream.policies import find
 from slipstream.policies.learned import CARD, load_policy, load_tensors, shipped
-from slipstream.report.library import events_table, models_table, versions_table
 from slipstream.report.runs import read_recording, read_run
+from slipstream.report.terminal.library import events_table, models_table, versions_table
 from slipstream.scenario import dump, load
+from slipstream.sim.eventlog import COLUMNS, EVENT, LogWriter, read, read_chunks, to_arrow
+from slipstream.sim.simulator import Simulator
 from tests.fuzz.checks import HIDDEN
 from tests.fuzz.mutations import any_json, damaged_bytes, file_name, json_bytes, mutated, nasty, odd_entry
 from tests.fuzz.surface import Reading, Surface, empty, put, taken

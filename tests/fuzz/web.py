@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from slipstream.dashboard.app import create_app as create_dashboard
 from slipstream.dashboard.jobs import Job, Jobs
-from slipstream.device.intake import Intake
+from slipstream.device.request_queue import Intake
 from slipstream.device.workload import workload_of
 from slipstream.scenario import dump, load
 from slipstream.service.app import Service

@@ -3,7 +3,7 @@
 import pytest
 
 import slipstream
-from slipstream.edge.generate import Settings, generate
+from slipstream.families.edge.workload.generator import Settings, generate
 from tests.learn.conftest import one_thread_for_torch
 
 __all__ = ["one_thread_for_torch", "random_reward", "small"]

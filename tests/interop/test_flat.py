@@ -7,10 +7,10 @@ from gymnasium.spaces import unflatten
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_for_sb3
 
-from slipstream.core.env import SchedulingEnv
+from slipstream.envs.env import SchedulingEnv
 from slipstream.errors import InputError
 from slipstream.interop.flat import FlatMaskedObservation, FlatObservation
-from tests.core.test_env import same
+from tests.envs.test_env import same
 
 ENV_ID = "slipstream/Edge-v0"
 

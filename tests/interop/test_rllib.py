@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.core.cache_folder import cache_folder
+from slipstream.jit.cache_folder import cache_folder
 from tests.test_examples import FOLDER, rewards_in
 
 PYTHON = Path(__file__).resolve().parents[2] / ".venv-rllib" / "bin" / "python"

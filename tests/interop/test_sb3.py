@@ -8,12 +8,12 @@ import pytest
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from slipstream.core.env import SchedulingEnv
+from slipstream.envs.env import SchedulingEnv
 from slipstream.errors import InputError
 from slipstream.interop.flat import FlatObservation
 from slipstream.interop.sb3 import SlipstreamVecEnv
-from tests.core.test_env import same
-from tests.core.test_vector import legal_actions
+from tests.envs.test_env import same
+from tests.envs.test_vector import legal_actions
 
 SEED = 11
 

@@ -9,7 +9,7 @@ import torch
 from tensordict.nn import TensorDictModule
 from torchrl.envs import check_env_specs
 
-from slipstream.core.env import SchedulingEnv
+from slipstream.envs.env import SchedulingEnv
 from slipstream.interop.flat import FlatMaskedObservation
 from slipstream.interop.torchrl import make_env
 

@@ -6,9 +6,15 @@ import math
 
 import numpy as np
 
-from slipstream.learn.advantages import discounts, generalised_advantages, returns_to_go
-from slipstream.learn.collect import CUT_OFF, ENDED
-from slipstream.learn.reinforce import Reinforce, ReinforceSettings, at_the_end, mean_at_same_time, typical_size
+from slipstream.learn.algorithms.advantages import discounts, generalised_advantages, returns_to_go
+from slipstream.learn.algorithms.reinforce import (
+    Reinforce,
+    ReinforceSettings,
+    at_the_end,
+    mean_at_same_time,
+    typical_size,
+)
+from slipstream.learn.compiled.collect import CUT_OFF, ENDED
 from tests.learn.toys import Corridor, make_learner, play
 
 

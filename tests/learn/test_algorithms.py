@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from slipstream.learn.imitation import Imitation, ImitationSettings
-from slipstream.learn.ppo import PPO, PPOSettings
-from slipstream.learn.reinforce import Reinforce, ReinforceSettings
+from slipstream.learn.algorithms.imitation import Imitation, ImitationSettings
+from slipstream.learn.algorithms.ppo import PPO, PPOSettings
+from slipstream.learn.algorithms.reinforce import Reinforce, ReinforceSettings
 from tests.learn.toys import Bandit, Corridor, greedy, make_learner, play
 
 ALGORITHMS = {

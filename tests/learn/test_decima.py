@@ -14,22 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstream
-from slipstream.core.env import SchedulingEnv
-from slipstream.core.family import family_of
-from slipstream.core.simulator import Simulator
+from slipstream.envs.env import SchedulingEnv
 from slipstream.errors import InputError, PolicyError
-from slipstream.learn.choices import Choices
-from slipstream.learn.decima import Decima
-from slipstream.learn.graphs import PackedGraphs
-from slipstream.learn.learner import Learner
-from slipstream.learn.networks import NetworkSettings
-from slipstream.learn.rollout import LanePool
+from slipstream.families.contract import family_of
+from slipstream.learn.networks.decima import Decima
+from slipstream.learn.networks.graphs import PackedGraphs
+from slipstream.learn.networks.networks import NetworkSettings
+from slipstream.learn.rollout.batch import Choices
+from slipstream.learn.rollout.learner import Learner
+from slipstream.learn.rollout.rollout import LanePool
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.learn.training import train
 from slipstream.policies import find
-from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import load_policy, save_policy
+from slipstream.sim.simulator import Simulator
 from tests.dag.strategies import dag_scenarios
 from tests.learn import trainings
 from tests.learn.test_rollout import begin, rows_of

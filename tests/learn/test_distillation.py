@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 import slipstream
-from slipstream.learn.choices import Choices
-from slipstream.learn.distillation import Teacher, best_candidates, distil
-from slipstream.learn.imitation import ImitationSettings
-from slipstream.learn.networks import CandidateScorer, NetworkSettings
+from slipstream.learn.algorithms.distillation import Teacher, best_candidates, distil
+from slipstream.learn.algorithms.imitation import ImitationSettings
+from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings
+from slipstream.learn.rollout.batch import Choices
 from slipstream.learn.settings import TrainSettings
 from slipstream.policies.learned import load_policy
 from tests.library.policies import linear_policy

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from slipstream.learn.evolution import Evolution
+from benchmarks.evolution import Evolution
 
 GOAL = np.array([1.0, -2.0, 0.5, 3.0])
 

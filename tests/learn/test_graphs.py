@@ -8,17 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.jit import entry
 from slipstream.errors import PolicyError
-from slipstream.learn.choices import PLACE, Choices, Graphs
-from slipstream.learn.decima import Decima
-from slipstream.learn.graphs import Climb, PackedGraphs, levels
-from slipstream.learn.learner import Learner, Lessons
-from slipstream.learn.networks import NetworkSettings
-from slipstream.learn.objective import CLIPPED, EXPECTED, LESSON, LIKELIHOOD, Objective
-from slipstream.policies.graphs import load_packed_graph
-from slipstream.policies.inference import infer, load_candidates
-from slipstream.policies.networks import make_network
+from slipstream.jit.decorators import entry
+from slipstream.learn.compiled.objective import CLIPPED, EXPECTED, LESSON, LIKELIHOOD, Objective
+from slipstream.learn.networks.decima import Decima
+from slipstream.learn.networks.graphs import Climb, PackedGraphs, levels
+from slipstream.learn.networks.networks import NetworkSettings
+from slipstream.learn.rollout.batch import PLACE, Choices, Graphs
+from slipstream.learn.rollout.learner import Learner, Lessons
+from slipstream.policies.compiled.graphs import load_packed_graph
+from slipstream.policies.compiled.inference import infer, load_candidates
+from slipstream.policies.compiled.networks import make_network
 from slipstream.policies.operations import GraphRoom, Operation, lay_out
 from tests.learn.test_networks import loss_of, random_lessons
 

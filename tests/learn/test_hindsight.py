@@ -7,18 +7,18 @@ import pytest
 import torch
 
 import slipstream
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError
-from slipstream.learn.hindsight import Hindsight, HindsightSettings
-from slipstream.learn.learner import Choices
-from slipstream.learn.oracle import Oracle
-from slipstream.learn.rollout import LanePool
+from slipstream.families.contract import FAMILIES
+from slipstream.learn.algorithms.hindsight import Hindsight, HindsightSettings
+from slipstream.learn.algorithms.oracle_imitation import Oracle
+from slipstream.learn.algorithms.states import Branching, Situations
+from slipstream.learn.rollout.learner import Choices
+from slipstream.learn.rollout.rollout import LanePool
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.situations import Branching, Situations
 from slipstream.learn.trainer import Trainer
 from slipstream.policies import find
-from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.compiled.network_policy import CompiledPolicy
+from slipstream.sim.simulator import Simulator
 from tests.edge.test_oracle import best_from
 from tests.learn.test_rollout import learner_for
 

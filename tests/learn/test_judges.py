@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.core.family import FAMILIES
-from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError
-from slipstream.learn.rollout import LanePool
+from slipstream.families.contract import FAMILIES
+from slipstream.learn.rollout.rollout import LanePool
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.policies import find
+from slipstream.sim.simulator import Simulator
 from tests.learn.test_rollout import learner_for
 
 LANES, STEPS = 3, 400

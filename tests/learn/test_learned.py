@@ -16,7 +16,7 @@ from safetensors.torch import save as torch_save
 
 import slipstream
 from slipstream.errors import PolicyError
-from slipstream.learn.networks import CandidateScorer, NetworkSettings
+from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings
 from slipstream.policies import find
 from slipstream.policies.learned import load_policy, save_policy, save_tensors, shipped
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.errors import PolicyError
-from slipstream.learn.learner import Choices, Learner, Lessons
-from slipstream.learn.networks import (
+from slipstream.learn.compiled.objective import CLIPPED, EXPECTED, LESSON, LIKELIHOOD, Objective
+from slipstream.learn.networks.networks import (
     CandidateScorer,
     NetworkSettings,
     packed_entropy,
     packed_log_softmax,
 )
-from slipstream.learn.objective import CLIPPED, EXPECTED, LESSON, LIKELIHOOD, Objective
+from slipstream.learn.rollout.learner import Choices, Learner, Lessons
 from slipstream.policies.operations import Operation, lay_out
 
 NETWORKS = st.builds(

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstream
-from slipstream.core.env import SchedulingEnv
-from slipstream.core.family import family_of
-from slipstream.core.lanes import ASKING
-from slipstream.core.simulator import Simulator
-from slipstream.core.variation import Variation
-from slipstream.learn.collect import CUT_OFF
-from slipstream.learn.learner import Learner
-from slipstream.learn.networks import CandidateScorer, NetworkSettings
-from slipstream.learn.rollout import LanePool
+from slipstream.envs.env import SchedulingEnv
+from slipstream.families.contract import family_of
+from slipstream.families.shared.variation import Variation
+from slipstream.learn.compiled.collect import CUT_OFF
+from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings
+from slipstream.learn.rollout.learner import Learner
+from slipstream.learn.rollout.rollout import LanePool
 from slipstream.policies import find
-from slipstream.policies.compiled import CompiledPolicy, decide
+from slipstream.policies.compiled.network_policy import CompiledPolicy, decide
+from slipstream.sim.kernel.lanes import ASKING
+from slipstream.sim.simulator import Simulator
 from tests.strategies import edge_scenarios
 
 

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from slipstream.cli.main import main
 from slipstream.errors import InputError
-from slipstream.learn import sweep as module
-from slipstream.learn.knobs import GRIDS, choose_knobs
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.sweep import half_width, sweep
-from slipstream.report.sweep import sweep_page, sweep_table
+from slipstream.learn.study import sweep as module
+from slipstream.learn.study.search_space import GRIDS, choose_knobs
+from slipstream.learn.study.sweep import half_width, sweep
+from slipstream.report.html.sweep import sweep_page, sweep_table
 
 SMALL = {"groups": 1, "lanes": 4, "rollout": 16, "threads": 1, "evaluation_episodes": 1, "evaluate_every": 1}
 BASE = TrainSettings().with_changes({**SMALL, "steps": 128, "ppo.minibatch": 64})

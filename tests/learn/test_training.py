@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.core.variation import Variation
 from slipstream.errors import InputError
-from slipstream.learn.imitation import ImitationSettings
+from slipstream.families.shared.variation import Variation
+from slipstream.learn.algorithms.imitation import ImitationSettings
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.learn.training import train

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from slipstream.learn.collect import CUT_OFF, ENDED, rollout_arrays
-from slipstream.learn.learner import Learner
-from slipstream.learn.networks import CandidateScorer, NetworkSettings
-from slipstream.learn.rollout import Rollout
+from slipstream.learn.compiled.collect import CUT_OFF, ENDED, rollout_arrays
+from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings
+from slipstream.learn.rollout.learner import Learner
+from slipstream.learn.rollout.rollout import Rollout
 
 
 @dataclass

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 import slipstream
-from slipstream.learn.imitation import ImitationSettings
+from slipstream.learn.algorithms.imitation import ImitationSettings
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from slipstream.core.family import FAMILIES
-from slipstream.learn.networks import CandidateScorer, NetworkSettings
+from slipstream.families.contract import FAMILIES
+from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings
 from slipstream.policies.learned import save_policy
 
 

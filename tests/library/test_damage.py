@@ -11,8 +11,8 @@ import pytest
 
 from slipstream.errors import LibraryError
 from slipstream.library import Library
-from slipstream.library.store import DATABASE, VERSIONS, Store
-from slipstream.library.verifying import DAMAGE, verify
+from slipstream.library.storage.store import DATABASE, VERSIONS, Store
+from slipstream.library.storage.verifying import DAMAGE, verify
 from slipstream.policies.learned import shipped
 from tests.library.policies import linear_policy
 

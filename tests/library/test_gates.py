@@ -9,7 +9,7 @@ import pytest
 
 from slipstream.library.judging import Shift, shares_lost
 from slipstream.library.merging import judge_merge, share_a_parent
-from slipstream.library.records import Version
+from slipstream.library.storage.records import Version
 from slipstream.library.tradeoff import best_subsets
 from slipstream.library.traits import distances
 from slipstream.library.updating import ACCEPTED, REJECTED, SPLIT, judge_update

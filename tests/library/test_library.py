@@ -7,9 +7,9 @@ import pytest
 
 from slipstream.errors import InputError, LibraryError
 from slipstream.library import Library
-from slipstream.library.folders import read_files
 from slipstream.library.judging import Episodes
-from slipstream.library.store import Entry
+from slipstream.library.storage.folders import read_files
+from slipstream.library.storage.store import Entry
 from slipstream.library.updating import ACCEPTED, REJECTED, SPLIT, TOLERANCE, settle
 from tests.library.policies import linear_policy
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from slipstream.errors import LibraryError
-from slipstream.library.records import KnownScenario
-from slipstream.library.store import DATABASE, INCOMING, VERSIONS, Entry, Run, Store
-from slipstream.library.verifying import DAMAGE, LEFTOVER, verify
+from slipstream.library.storage.records import KnownScenario
+from slipstream.library.storage.store import DATABASE, INCOMING, VERSIONS, Entry, Run, Store
+from slipstream.library.storage.verifying import DAMAGE, LEFTOVER, verify
 
 FILES = {"policy.json": b"{}", "weights.safetensors": b"1234"}
 
@@ -48,7 +48,7 @@ def test_two_writers_that_are_killed_at_random_points_lose_nothing(tmp_path):
 
 def test_keeping_records_needs_no_compiler_and_no_torch():
     code = (
-        "import sys, slipstream.library.store, slipstream.library.verifying;"
+        "import sys, slipstream.library.storage.store, slipstream.library.storage.verifying;"
         "print([m for m in ('numba', 'torch', 'pydantic') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 from slipstream.errors import LibraryError
-from slipstream.library import folders, records, store
-from slipstream.library.store import Entry, Store
-from slipstream.library.verifying import DAMAGE, verify
+from slipstream.library.storage import folders, records, store
+from slipstream.library.storage.store import Entry, Store
+from slipstream.library.storage.verifying import DAMAGE, verify
 
 OWN_CODE = {module.__file__ for module in (folders, records, store)}
 LINES = 220

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from slipstream.edge.scenario import Arrival, Bursty, External, Periodic, Poisson, Trace
+from slipstream.families.edge.scenario import Arrival, Bursty, External, Periodic, Poisson, Trace
 from tests.reference.numbers import Draws
 
 

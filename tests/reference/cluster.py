@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from slipstream.cluster.arrivals import workload_of
-from slipstream.cluster.caps import caps_of
-from slipstream.cluster.scenario import ClusterScenario
+from slipstream.families.cluster.caps import caps_of
+from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.cluster.workload.arrivals import workload_of
 from tests.reference.numbers import episode_key, stream_key, uniform
 
 ARRIVAL, START, FINISH, END, PREEMPT, TAKE = 0, 1, 2, 6, 7, 13

@@ -10,9 +10,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from slipstream.core.parts import nanoseconds_of
-from slipstream.dag.scenario import Batch, DagScenario, FixedHorizon, JobTrace, MemorylessHorizon, PoissonStream
-from slipstream.dag.templates import JobTemplate, Library, library_of
+from slipstream.families.dag.scenario import (
+    Batch,
+    DagScenario,
+    FixedHorizon,
+    JobTrace,
+    MemorylessHorizon,
+    PoissonStream,
+)
+from slipstream.families.dag.workload.templates import JobTemplate, Library, library_of
+from slipstream.families.shared.schema import nanoseconds_of
 from tests.reference.numbers import episode_key, exponential, stream_key, uniform
 
 LogRow = tuple[int, int, int, int, int, int]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slipstream.core.parts import nanoseconds_of
-from slipstream.dag.scenario import JobTrace, PoissonStream
+from slipstream.families.dag.scenario import JobTrace, PoissonStream
+from slipstream.families.shared.schema import nanoseconds_of
 from tests.reference.dag import Job, Machine, Stage
 from tests.reference.numbers import stream_key, uniform
 

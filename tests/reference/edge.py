@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Callable
 
-from slipstream.edge.scenario import Closed, EdgeScenario, NoInterference, Periodic, Share, Trace
+from slipstream.families.edge.scenario import Closed, EdgeScenario, NoInterference, Periodic, Share, Trace
 from tests.reference.arrivals import ns
 from tests.reference.interference import Runner, rates_of
 from tests.reference.machine import Log, LogRow, Machine, TaskState

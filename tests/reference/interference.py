@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slipstream.edge.profiles import Variant
-from slipstream.edge.scenario import EdgeScenario, Matrix, NoInterference, Share
+from slipstream.families.edge.scenario import EdgeScenario, Matrix, NoInterference, Share
+from slipstream.families.edge.workload.profiles import Variant
 
 LEAST_RATE = 0.01
 """What a job gets at least below the highest priority, however little is left for it."""

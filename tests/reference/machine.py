@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from slipstream.edge.scenario import Closed, EdgeScenario, ExponentialLatency, LognormalLatency, Task, Trace
+from slipstream.families.edge.scenario import Closed, EdgeScenario, ExponentialLatency, LognormalLatency, Task, Trace
 from tests.reference.arrivals import mean_gap, ns, releases_of
 from tests.reference.interference import Runner, rates_of
 from tests.reference.memory import Memory, Weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from slipstream.serving.scenario import (
+from slipstream.families.serving.scenario import (
     BurstyRate,
     DiurnalRate,
     Ewma,

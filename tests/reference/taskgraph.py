@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from slipstream.taskgraph.scenario import TaskgraphScenario
-from slipstream.taskgraph.templates import Template, library_of
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
+from slipstream.families.taskgraph.workload.templates import Template, library_of
 from tests.reference.numbers import episode_key, exponential, normal, stream_key, uniform
 
 ARRIVAL, START, FINISH, END, READY, EVICT, MOVE, DONE, TAKE = 0, 1, 2, 6, 8, 9, 10, 12, 13

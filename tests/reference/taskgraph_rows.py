@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slipstream.taskgraph.plans import plan
+from slipstream.families.taskgraph.plans import plan
 from tests.reference.numbers import stream_key, uniform
 from tests.reference.taskgraph import ABSENT, ReferenceMachine, Task, Tile, Worker
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from slipstream.core.eventlog import digest, read
 from slipstream.render.live import FRAMES_PER_SECOND, LiveView, default_speed
+from slipstream.sim.eventlog import digest, read
 from tests.render.test_scene import MS, cast_of, log_of
 
 COMMAND = Path(sys.executable).with_name("slipstream")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import ARRIVAL, END, EVENT, FINISH, START
-from slipstream.core.family import family_of
-from slipstream.core.simulator import Simulator
-from slipstream.core.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE
+from slipstream.families.contract import family_of
+from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE
 from slipstream.policies import find
 from slipstream.render.scene import PREEMPT, Scene, default_window
 from slipstream.scenario import builtin_names, load
+from slipstream.sim.eventlog import ARRIVAL, END, EVENT, FINISH, START
+from slipstream.sim.simulator import Simulator
 
 MS = 1_000_000
 READY, EVICT = 8, 9

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.render.look import MISSED
 from slipstream.render.scene import Scene
+from slipstream.render.style import MISSED
 from slipstream.render.terminal import frame, letter
 from tests.render.test_scene import MS, cast_of, log_of, spans_of
 
@@ -75,7 +75,7 @@ def test_missed_jobs_are_red_and_lower_case():
 
 @pytest.mark.parametrize("colour_of", [(0.5, "#2e9e5b"), (4.5, "#c98a00"), (12.5, "#d64550")])
 def test_slack_is_coloured_by_whether_it_suffices(colour_of):
-    from slipstream.core.eventlog import ARRIVAL, START
+    from slipstream.sim.eventlog import ARRIVAL, START
     from tests.render.test_scene import rows
 
     moment, colour = colour_of

@@ -15,10 +15,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import read
-from slipstream.core.timeline import ON_TIME, OPEN
-from slipstream.report.page import page
+from slipstream.families.shared.timeline import ON_TIME, OPEN
+from slipstream.report.html.page import page
 from slipstream.report.runs import read_run
+from slipstream.sim.eventlog import read
 from tests.report.test_report import NANOSECONDS_PER_MS, interrupted, log, long_log, record, spans_of  # noqa: F401
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

@@ -16,15 +16,15 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from slipstream.core.eventlog import ARRIVAL, END, FINISH, START, LogWriter, digest, read
-from slipstream.core.simulator import Simulator
 from slipstream.errors import TraceError
 from slipstream.policies import find
-from slipstream.report.page import page
+from slipstream.report.html.page import page
 from slipstream.report.perfetto import trace
 from slipstream.report.runs import labels_of, read_recording, read_run
 from slipstream.scenario import digest as scenario_digest
 from slipstream.scenario import dump, load
+from slipstream.sim.eventlog import ARRIVAL, END, FINISH, START, LogWriter, digest, read
+from slipstream.sim.simulator import Simulator
 
 COMMAND = Path(sys.executable).with_name("slipstream")
 NANOSECONDS_PER_MS = 1_000_000

@@ -34,7 +34,7 @@ def cluster():
 @pytest.fixture
 def farm(cluster):
     """Return the farm on that cluster, with both nodes alive."""
-    from slipstream.scale.ray_farm import RayFarm
+    from slipstream.scale.ray_executor import RayFarm
 
     while len(cluster.worker_nodes) < 1:
         cluster.add_node(num_cpus=2)

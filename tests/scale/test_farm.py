@@ -18,12 +18,12 @@ import pytest
 import slipstream
 from slipstream.cli.main import main
 from slipstream.errors import InputError
-from slipstream.learn.knobs import choose_knobs
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.sweep import sweep
+from slipstream.learn.study.search_space import choose_knobs
+from slipstream.learn.study.sweep import sweep
 from slipstream.learn.training import train
 from slipstream.policies.base import _REGISTRY
-from slipstream.scale.farm import InProcess, farm_at, in_pieces
+from slipstream.scale.executor import InProcess, farm_at, in_pieces
 
 POLICIES = "edf,lookahead,weigher,learned-heavy"
 SMALL = {

@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from slipstream.core import eventlog, laws
-from slipstream.core.eventlog import ARRIVAL, END, FINISH
 from slipstream.device import runtime as runtime_module
+from slipstream.families.shared import invariants
+from slipstream.sim import eventlog
+from slipstream.sim.eventlog import ARRIVAL, END, FINISH
 from tests.dashboard.conftest import Client
 from tests.device.conftest import scenario_of, task
 from tests.service.models import GATE, WAITS
@@ -49,7 +50,7 @@ def test_hundreds_of_connections_at_once_all_get_their_answers():
             assert statuses == {200: connections}
         assert client.service.handoff.wakeups - before <= connections * turns
     (execution,) = ended
-    laws.check(execution.events, 2, 512)
+    invariants.check(execution.events, 2, 512)
     assert (execution.events["kind"] == FINISH).sum() == connections * turns
 
 
@@ -110,7 +111,7 @@ def starter(server):
 
 def read_log(path):
     events, about = eventlog.read(path)
-    laws.check(events, 2, 16)
+    invariants.check(events, 2, 16)
     assert about["policy"]
     return Counter(events["kind"].tolist())
 

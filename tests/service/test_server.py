@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.device.polling import readable
+from slipstream.device.workers.polling import readable
 from slipstream.service import server as module
 from slipstream.service.handoff import Handoff
 from slipstream.service.http import Response, json_response, refusal

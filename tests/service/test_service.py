@@ -20,17 +20,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.core import laws
-from slipstream.core.eventlog import ARRIVAL, EXPIRE, FAIL, FINISH
-from slipstream.core.simulator import Simulator
-from slipstream.device.cpu import CpuStreams
-from slipstream.device.intake import Intake
+from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.listening import ListeningRuntime
+from slipstream.device.request_queue import Intake
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError
+from slipstream.families.shared import invariants
 from slipstream.policies import find
 from slipstream.service.app import Service, serving
 from slipstream.service.inputs import RAW
+from slipstream.sim.eventlog import ARRIVAL, EXPIRE, FAIL, FINISH
+from slipstream.sim.simulator import Simulator
 from tests.dashboard.conftest import Client
 from tests.device.conftest import scenario_of, task
 from tests.service.models import GATE, RAISES, WAITS
@@ -180,7 +180,7 @@ def test_overflow_is_refused_at_once_and_late_jobs_are_told_so(tmp_path, monkeyp
         assert [one.result()[0] for one in holders] == [200, 200]
         text = client.get("/metrics").decode()
     (execution,) = ended
-    laws.check(execution.events, 2, 4)
+    invariants.check(execution.events, 2, 4)
     kinds = Counter(execution.events[execution.events["task"] == 1]["kind"].tolist())
     assert kinds[EXPIRE] == statuses[503]
     assert f'slipstream_requests_total{{task="hasty",outcome="expired"}} {statuses[503]}' in text
@@ -200,7 +200,7 @@ def test_the_log_holds_every_request_and_the_inner_tasks_too():
         assert client.ask("/healthz")[0] == 503
     assert outcomes == [200] * 5 + [500]
     (execution,) = ended
-    laws.check(execution.events, 2, 4)
+    invariants.check(execution.events, 2, 4)
     kinds = Counter(map(tuple, execution.events[["task", "kind"]].tolist()))
     assert (kinds[0, ARRIVAL], kinds[0, FINISH], kinds[0, FAIL]) == (6, 5, 1)
     assert kinds[1, ARRIVAL] == kinds[3, ARRIVAL] == 0

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from slipstream.families.serving.scenario import ServingScenario
 from slipstream.scenario import load
-from slipstream.serving.scenario import ServingScenario
 
 A, S, F, REJECT, DROP, END, READY, EVICT, MOVE = 0, 1, 2, 4, 5, 6, 8, 9, 10
 Line = tuple[float, int, int, int, int]

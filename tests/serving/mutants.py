@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from tests.mutation import Mutant
 
-BATCHING = "serving/batching.py"
-DEMAND = "serving/demand.py"
-HOSTING = "serving/hosting.py"
-KERNEL = "serving/kernel.py"
-OBSERVATION = "serving/observation.py"
-ORIGINALS = "serving/originals.py"
-QUEUES = "serving/queues.py"
-ROUTING = "serving/routing.py"
+BATCHING = "families/serving/kernel/batching.py"
+DEMAND = "families/serving/kernel/demand.py"
+HOSTING = "families/serving/kernel/deployment.py"
+KERNEL = "families/serving/kernel/events.py"
+OBSERVATION = "families/serving/kernel/observation.py"
+ORIGINALS = "families/serving/kernel/proteus_batching.py"
+QUEUES = "families/serving/kernel/queues.py"
+ROUTING = "families/serving/kernel/routing.py"
 
 MUTANTS = [
     # Requests

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from slipstream.serving.scenario import ServingScenario
+from slipstream.families.serving.scenario import ServingScenario
 from tests.strategies import Json
 
 Time = Callable[[int, int], float]

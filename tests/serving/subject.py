@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.families.serving import features
+from slipstream.families.serving.family import FAMILY
+from slipstream.families.serving.invariants import LOGGED, check
 from slipstream.policies.base import Heuristic, find
 from slipstream.scenario import load
-from slipstream.serving import FAMILY, features
-from slipstream.serving.laws import LOGGED, check
 from tests.reference.serving_rows import ReferenceServing
 from tests.serving.strategies import serving_scenarios
 from tests.subjects import Effort, Subject

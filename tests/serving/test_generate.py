@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from slipstream.core.simulator import Simulator
+from slipstream.families.serving.build import built, candidate_rows
+from slipstream.families.serving.metrics import requests_of
+from slipstream.families.serving.workload.generator import GENERATOR, Settings, generate
 from slipstream.policies.base import find
 from slipstream.scenario import digest, dump, load
-from slipstream.serving.build import built, candidate_rows
-from slipstream.serving.generate import GENERATOR, Settings, generate
-from slipstream.serving.metrics import requests_of
+from slipstream.sim.simulator import Simulator
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "gamma", "even", "diurnal", "bursty", "blis"])

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import EVENT, START
-from slipstream.core.simulator import Simulator
-from slipstream.core.timeline import DROPPED, ON_TIME
 from slipstream.errors import LawError
+from slipstream.families.serving.family import FAMILY
+from slipstream.families.serving.invariants import check
+from slipstream.families.serving.labels import cast
+from slipstream.families.serving.metrics import metrics, requests_of
+from slipstream.families.serving.oracle.optimum import bound, bracket
+from slipstream.families.serving.timeline import timeline
+from slipstream.families.shared.timeline import DROPPED, ON_TIME
 from slipstream.policies.base import find
 from slipstream.render.scene import BatchScene, scene_of
 from slipstream.scenario import load
-from slipstream.serving import FAMILY
-from slipstream.serving.cast import cast
-from slipstream.serving.laws import check
-from slipstream.serving.metrics import metrics, requests_of
-from slipstream.serving.oracle import bound, bracket
-from slipstream.serving.timeline import timeline
+from slipstream.sim.eventlog import EVENT, START
+from slipstream.sim.simulator import Simulator
 from tests.serving.cases import CASES
 
 BY_NAME = {case.name: case for case in CASES}

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import DROP
-from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError
+from slipstream.families.serving.metrics import FINISHED, metrics, requests_of
+from slipstream.families.serving.workload.sources import read_allocation, read_variants, scenario_of
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.serving.metrics import FINISHED, metrics, requests_of
-from slipstream.serving.sources import read_allocation, read_variants, scenario_of
+from slipstream.sim.eventlog import DROP
+from slipstream.sim.simulator import Simulator
 
 Answer = tuple[str, int, float]
 SHORT = json.loads(Path(__file__).with_name("proteus_answers.json").read_text())

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import digest
-from slipstream.core.simulator import Simulator
+from slipstream.families.serving import features as f
+from slipstream.families.serving.metrics import metrics, stays_of
+from slipstream.families.serving.plans import Situation, next_move, situation
+from slipstream.families.serving.policies import infaas, load_proportional, milp, sommelier
+from slipstream.families.serving.solver import highs, largest_base, solve, undominated, whole
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.serving import features as f
-from slipstream.serving.metrics import metrics, stays_of
-from slipstream.serving.plans import Situation, next_move, situation
-from slipstream.serving.policies import infaas, load_proportional, milp, sommelier
-from slipstream.serving.solver import highs, largest_base, solve, undominated, whole
+from slipstream.sim.eventlog import digest
+from slipstream.sim.simulator import Simulator
 
 PLANNERS = [
     *("static", "random", "lfu", "load-proportional", "infaas", "clipper-ha", "clipper-ht", "sommelier"),
@@ -125,7 +125,7 @@ def test_another_solver_plugs_in() -> None:
 
 
 def test_the_gap_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "slipstream.serving.policies"):
+    with caplog.at_level(logging.INFO, "slipstream.families.serving.policies"):
         milp(fleet())
     assert "plan: gap 0.0000" in caplog.text
 

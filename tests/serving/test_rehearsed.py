@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import digest
-from slipstream.core.simulator import Simulator
+from slipstream.families.serving.kernel.lookahead import BEYOND, PEAK_TO_MEAN, Demand, Outlook
+from slipstream.families.serving.kernel.plan_simulation import rehearse
+from slipstream.families.serving.local_search import WHOLE, Rehearsals, Rehearsed, Thoroughness, even_gaps, improved
+from slipstream.families.serving.metrics import metrics
+from slipstream.families.serving.plans import Situation, Target
+from slipstream.families.serving.workload.generator import Settings, generate
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.serving.generate import Settings, generate
-from slipstream.serving.metrics import metrics
-from slipstream.serving.outlook import BEYOND, PEAK_TO_MEAN, Demand, Outlook
-from slipstream.serving.plans import Situation, Target
-from slipstream.serving.rehearsal import rehearse
-from slipstream.serving.rehearsed import WHOLE, Rehearsals, Rehearsed, Thoroughness, even_gaps, improved
+from slipstream.sim.eventlog import digest
+from slipstream.sim.simulator import Simulator
 from tests.serving.test_policies import fleet
 
 GAPS = even_gaps()

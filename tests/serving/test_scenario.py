@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from slipstream.errors import ScenarioError, TraceError
+from slipstream.families.serving.build import built
+from slipstream.families.serving.scenario import ServingScenario
+from slipstream.families.serving.workload.arrivals import flow_of
 from slipstream.scenario import dump, load
-from slipstream.serving.arrivals import flow_of
-from slipstream.serving.build import built
-from slipstream.serving.scenario import ServingScenario
 
 GOOD: dict[str, Any] = {
     "family": "serving",

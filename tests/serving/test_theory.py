@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
+from slipstream.families.serving.metrics import requests_of
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.serving.metrics import requests_of
+from slipstream.sim.simulator import Simulator
 
 
 def scenario_of_servers(servers: int, rate_hz: float, service: str, count: int) -> dict[str, Any]:

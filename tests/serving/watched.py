@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from slipstream.serving.scenario import ServingScenario
+from slipstream.families.serving.scenario import ServingScenario
 from tests.reference.serving_rows import ReferenceServing
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
 from slipstream.policies import find
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 from slipstream.suite import load_suite
 
 

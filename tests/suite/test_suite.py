@@ -8,11 +8,11 @@ import os
 import numpy as np
 import pytest
 
-from slipstream.core.family import FAMILIES
 from slipstream.errors import InputError, PolicyError, SuiteError
+from slipstream.families.contract import FAMILIES
 from slipstream.policies import names
 from slipstream.policies.learned import shipped
-from slipstream.scale.farm import InProcess
+from slipstream.scale.executor import InProcess
 from slipstream.suite import catalogue, load_suite, measure, players_of, results, verify
 from slipstream.suite.catalogue import Entry, Reference, Seeds, Suite
 from slipstream.suite.playing import scores_elsewhere
@@ -262,7 +262,9 @@ def test_a_policy_that_looks_for_the_seed_or_the_future_finds_nothing(suite, tmp
 
 
 def test_code_that_was_handed_in_reaches_what_the_same_rule_reaches_in_compiled_code(suite, tmp_path):
-    (tmp_path / "mine.py").write_text("import slipstream.edge.policies\nfrom slipstream.policies import find\n")
+    (tmp_path / "mine.py").write_text(
+        "import slipstream.families.edge.policies\nfrom slipstream.policies import find\n"
+    )
     with (tmp_path / "mine.py").open("a") as file:
         file.write("print('talk that is not for us')\npolicy = find('edf-degrade', 'edge')\n")
     part = piece(suite, "edge/small")

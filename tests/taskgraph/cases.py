@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from slipstream.core.eventlog import END, EVICT, MOVE, START
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.scenario import load
-from slipstream.taskgraph.scenario import TaskgraphScenario
+from slipstream.sim.eventlog import END, EVICT, MOVE, START
 from tests.kernels import play_case
 
 Json = dict[str, Any]

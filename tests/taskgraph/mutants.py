@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from tests.mutation import Mutant
 
-BUILD = "taskgraph/build.py"
-GRAPH = "taskgraph/graph.py"
-KERNEL = "taskgraph/kernel.py"
-MEMORY = "taskgraph/memory.py"
-OBSERVATION = "taskgraph/observation.py"
-OUTLOOK = "taskgraph/outlook.py"
-ROWS = "core/window.py"
-TASKS = "taskgraph/tasks.py"
-WINDOW = "taskgraph/window.py"
+BUILD = "families/taskgraph/build.py"
+GRAPH = "families/taskgraph/kernel/graph.py"
+KERNEL = "families/taskgraph/kernel/events.py"
+MEMORY = "families/taskgraph/kernel/memory.py"
+OBSERVATION = "families/taskgraph/kernel/observation.py"
+OUTLOOK = "families/taskgraph/kernel/lookahead.py"
+ROWS = "sim/kernel/window.py"
+TASKS = "families/taskgraph/kernel/tasks.py"
+WINDOW = "families/taskgraph/kernel/window.py"
 
 MUTANTS = [
     # Memory and links

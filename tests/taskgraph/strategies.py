@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from slipstream.taskgraph.scenario import TaskgraphScenario
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from tests.strategies import Json
 
 Duration = Callable[[int, int], float]

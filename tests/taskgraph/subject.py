@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.families.taskgraph import features
+from slipstream.families.taskgraph.family import FAMILY
+from slipstream.families.taskgraph.invariants import LOGGED, check
 from slipstream.policies.base import Heuristic, find
-from slipstream.taskgraph import FAMILY, features
-from slipstream.taskgraph.laws import LOGGED, check
 from tests.reference.taskgraph_rows import ReferenceTaskgraph
 from tests.subjects import Effort, Subject
 from tests.taskgraph.strategies import taskgraph_scenarios

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gymnasium
 import pytest
 
-from slipstream.core.vector import SchedulingVectorEnv
+from slipstream.envs.vector import SchedulingVectorEnv
+from slipstream.families.taskgraph import features
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.taskgraph import features
 
 ID = "slipstream/Taskgraph-v0"
 

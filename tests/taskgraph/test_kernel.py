@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.core.eventlog import ARRIVAL, FINISH, START
-from slipstream.core.simulator import Simulator
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.policies.base import Heuristic
-from slipstream.taskgraph.scenario import TaskgraphScenario
+from slipstream.sim.eventlog import ARRIVAL, FINISH, START
+from slipstream.sim.simulator import Simulator
 from tests.kernels import log_rows
 from tests.strategies import episode_seeds
 from tests.taskgraph.strategies import taskgraph_scenarios

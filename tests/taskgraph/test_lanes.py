@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slipstream.core.simulator import Simulator
 from slipstream.policies.base import find
 from slipstream.scenario import load
+from slipstream.sim.simulator import Simulator
 
 
 def test_an_episode_leaves_nothing_to_a_smaller_graph_in_the_same_lane() -> None:

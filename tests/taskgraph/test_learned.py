@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.core.eventlog import START
-from slipstream.core.simulator import Simulator
 from slipstream.errors import InputError
+from slipstream.families.taskgraph import features
+from slipstream.families.taskgraph.workload.generator import Settings, generate
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.policies import find
 from slipstream.policies.learned import shipped
-from slipstream.taskgraph import features
-from slipstream.taskgraph.generate import Settings, generate
+from slipstream.sim.eventlog import START
+from slipstream.sim.simulator import Simulator
 
 SEED = 10_000
 SETTINGS = {

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.core.eventlog import START
-from slipstream.core.simulator import Simulator
+from slipstream.families.taskgraph.metrics import end_of
+from slipstream.families.taskgraph.plans import SCHEDULERS, Schedule, problems
 from slipstream.policies.base import find
 from slipstream.scenario import digest, load
-from slipstream.taskgraph.metrics import end_of
-from slipstream.taskgraph.plans import SCHEDULERS, Schedule, problems
+from slipstream.sim.eventlog import START
+from slipstream.sim.simulator import Simulator
 from tests.taskgraph import list_scheduling
 
 Json = dict[str, Any]

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.core.eventlog import EVICT, FINISH, MOVE, READY, TAKE
-from slipstream.core.simulator import Simulator
 from slipstream.errors import LawError
+from slipstream.families.taskgraph.family import FAMILY
+from slipstream.families.taskgraph.invariants import check
+from slipstream.families.taskgraph.metrics import metrics
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.taskgraph import FAMILY
-from slipstream.taskgraph.laws import check
-from slipstream.taskgraph.metrics import metrics
+from slipstream.sim.eventlog import EVICT, FINISH, MOVE, READY, TAKE
+from slipstream.sim.simulator import Simulator
 from tests.taskgraph.cases import CASES, task
 from tests.taskgraph.cases import scenario as scenario_of
 

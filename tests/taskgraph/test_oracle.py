@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
+from slipstream.families.taskgraph.metrics import tasks_of
+from slipstream.families.taskgraph.oracle.bounds import area, bounds_of, least_makespan
+from slipstream.families.taskgraph.oracle.hindsight import work_of_episode
+from slipstream.families.taskgraph.oracle.optimum import bracket
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
-from slipstream.taskgraph.bounds import area, bounds_of, least_makespan
-from slipstream.taskgraph.hindsight import work_of_episode
-from slipstream.taskgraph.metrics import tasks_of
-from slipstream.taskgraph.oracle import bracket
+from slipstream.sim.simulator import Simulator
 
 LINK = {"bandwidth_mb_s": 250.0}
 

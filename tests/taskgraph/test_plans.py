@@ -7,12 +7,12 @@ import weakref
 
 import pytest
 
-from slipstream.core.simulator import Simulator
+from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.metrics import end_of
+from slipstream.families.taskgraph.plans import SCHEDULERS, cpop, heft, peft, problems
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.taskgraph.build import built
-from slipstream.taskgraph.metrics import end_of
-from slipstream.taskgraph.plans import SCHEDULERS, cpop, heft, peft, problems
+from slipstream.sim.simulator import Simulator
 
 LINK = {"bandwidth_mb_s": 1000.0}
 

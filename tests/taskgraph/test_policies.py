@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
+from slipstream.families.taskgraph import features as f
+from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR, CHOOSE_QUEUED, CHOOSE_TASK
+from slipstream.families.taskgraph.metrics import tasks_of
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
-from slipstream.taskgraph import features as f
-from slipstream.taskgraph.metrics import tasks_of
-from slipstream.taskgraph.state import CHOOSE_PROCESSOR, CHOOSE_QUEUED, CHOOSE_TASK
+from slipstream.sim.simulator import Simulator
 
 ROWS = 5
 

@@ -7,17 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from slipstream.core.family import family_of
-from slipstream.core.regret import Rest, choices_of, regret_of
-from slipstream.core.search import search
-from slipstream.core.simulator import Simulator
+from slipstream.families.shared.regret import Rest, choices_of, hindsight_of, regret_of
+from slipstream.families.shared.search import search
+from slipstream.families.taskgraph.oracle.hindsight import Episode
+from slipstream.families.taskgraph.oracle.optimum import Oracle, bracket
+from slipstream.families.taskgraph.oracle.schedule import solve
+from slipstream.families.taskgraph.oracle.search import Search
+from slipstream.families.taskgraph.oracle.snapshot import Situation
 from slipstream.policies.base import find
 from slipstream.scenario import load
-from slipstream.taskgraph.hindsight import Episode
-from slipstream.taskgraph.oracle import Oracle, bracket
-from slipstream.taskgraph.schedule import solve
-from slipstream.taskgraph.search import Search
-from slipstream.taskgraph.situation import Situation
+from slipstream.sim.simulator import Simulator
 from tests.taskgraph.instances import random_scenario
 
 ENOUGH = 50_000_000
@@ -27,7 +26,7 @@ POLICIES = ("random", "fifo", "mct", "dmdas", "peft")
 def regret(scenario, policy, seed=0, seconds=20.0):
     simulator = Simulator(scenario, log_rows=0)
     actions = choices_of(simulator, find(policy, "taskgraph"), seed, "test")
-    return regret_of(simulator, actions, seed, "test", family_of(scenario).hindsight(scenario, seed, "test", seconds))
+    return regret_of(simulator, actions, seed, "test", hindsight_of(scenario, seed, "test", seconds))
 
 
 def makespan(scenario, policy, seed=0):

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from slipstream.errors import ScenarioError
+from slipstream.families.taskgraph.build import built, transfer_time
+from slipstream.families.taskgraph.scenario import Link
 from slipstream.scenario import digest, dump, load
-from slipstream.taskgraph.build import built, transfer_time
-from slipstream.taskgraph.scenario import Link
 
 LINK = {"bandwidth_mb_s": 1000.0}
 BASE = {

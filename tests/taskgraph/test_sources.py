@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from slipstream.errors import ScenarioError, TraceError
+from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.scenario import Layered, SpGemm, Stg, Tiled, WfCommons
+from slipstream.families.taskgraph.workload.durations import kernel_table
+from slipstream.families.taskgraph.workload.sources import read_graph
+from slipstream.families.taskgraph.workload.templates import GraphBuilder
 from slipstream.scenario import digest, load
-from slipstream.taskgraph.build import built
-from slipstream.taskgraph.durations import kernel_table
-from slipstream.taskgraph.scenario import Layered, SpGemm, Stg, Tiled, WfCommons
-from slipstream.taskgraph.sources import read_graph
-from slipstream.taskgraph.templates import GraphBuilder
 
 BASE = {"family": "taskgraph", "processors": [{"name": "cpu", "count": 1}, {"name": "gpu", "count": 1}]}
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.taskgraph.build import built
+from slipstream.families.taskgraph.build import built
 
 POLICIES = ("dm", "dmda", "dmdar", "dmdas")
 STARPU_MS = {

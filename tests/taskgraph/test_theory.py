@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.core.simulator import Simulator
+from slipstream.families.taskgraph.invariants import check
+from slipstream.families.taskgraph.metrics import metrics, tasks_of, transfers_of
 from slipstream.policies.base import find, names
 from slipstream.scenario import builtin_names, load
-from slipstream.taskgraph.laws import check
-from slipstream.taskgraph.metrics import metrics, tasks_of, transfers_of
+from slipstream.sim.simulator import Simulator
 
 LINK = {"bandwidth_mb_s": 1000.0}
 LINKS = {"to_device": LINK, "to_host": LINK}

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from slipstream.core.family import family_of
-from slipstream.core.variation import Variation
 from slipstream.errors import InputError
 from slipstream.evaluation import evaluate
-from slipstream.scenario import check, digest, load
-from slipstream.taskgraph.build import built
-from slipstream.taskgraph.generate import Settings, generate, traced
-from slipstream.taskgraph.scenario import GraphStream, TaskgraphScenario
+from slipstream.families.contract import family_of
+from slipstream.families.shared.variation import Variation
+from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.scenario import GraphStream, TaskgraphScenario
+from slipstream.families.taskgraph.workload.generator import Settings, generate, traced
+from slipstream.files.validation import check
+from slipstream.scenario import digest, load
 
 
 def varied(scenario: object, seed: int = 1, **widths: float) -> TaskgraphScenario:

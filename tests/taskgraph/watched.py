@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from slipstream.taskgraph.scenario import TaskgraphScenario
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from tests.reference.taskgraph_rows import ReferenceTaskgraph
 
 

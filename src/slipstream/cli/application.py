@@ -11,6 +11,7 @@ from typing import Annotated, cast
 import typer
 
 import slipstream
+from slipstream import interrupts
 from slipstream.cli import (
     bench,
     compare,
@@ -34,7 +35,6 @@ from slipstream.cli import (
 )
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.cli.compiling import compiles_told
-from slipstream.core import interrupts
 from slipstream.errors import InputError, unwritable
 
 app = typer.Typer(

@@ -74,10 +74,10 @@ def speed(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0,
 
     Example: slipstream bench speed edge/heavy --seconds 5
     """
-    from slipstream.core import speed
-    from slipstream.core.family import family_of
+    from slipstream.envs import speed
+    from slipstream.families.contract import family_of
     from slipstream.policies import find
-    from slipstream.report.tables import metrics_table
+    from slipstream.report.terminal.tables import metrics_table
     from slipstream.scenario import load
 
     loaded = load(scenario)
@@ -112,8 +112,8 @@ def suite(
     Example: slipstream bench suite --policy learned --family edge
     """
     from slipstream.errors import InputError
-    from slipstream.report.suite import each_table, suite_table
-    from slipstream.scale.farm import farm_at
+    from slipstream.report.terminal.suite import each_table, suite_table
+    from slipstream.scale.executor import farm_at
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.players import players_of
     from slipstream.suite.playing import measure
@@ -141,7 +141,7 @@ def suite(
         write_text(out, json.dumps(found, indent=2, allow_nan=False) + "\n")
         kept.unlink(missing_ok=True)
     if picture is not None:
-        from slipstream.report.suite_picture import paint_suite
+        from slipstream.report.figures.suite import paint_suite
 
         write_picture(picture, paint_suite(found, _baselines(list(found["families"]))))
     if as_json:
@@ -167,7 +167,7 @@ def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _practice(part: Any, players: Any, as_json: bool, farm: Any) -> None:
-    from slipstream.report.suite import practice_table
+    from slipstream.report.terminal.suite import practice_table
     from slipstream.suite.playing import measure, scores_elsewhere
 
     with progress_bar("playing practice episodes") as move:
@@ -237,9 +237,9 @@ def leaderboard(
 
     Example: slipstream bench leaderboard submissions --out leaderboard.html
     """
-    from slipstream.core.confined import resolve_inside
     from slipstream.errors import InputError
-    from slipstream.report.leaderboard import leaderboard_page, ranking
+    from slipstream.files.confined import resolve_inside
+    from slipstream.report.html.leaderboard import leaderboard_page, ranking
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.submission import read_submission
 

@@ -90,8 +90,8 @@ def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str
 
 def writable(path: Path) -> Path:
     """Return the path if a file can be created or replaced there, else end with one line."""
-    from slipstream.core.atomic import folder_of, regular_target
     from slipstream.errors import InputError
+    from slipstream.files.atomic import folder_of, regular_target
 
     regular_target(path)
     folder = folder_of(path)
@@ -116,14 +116,14 @@ def tell_written(written: dict[str, Path | None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all; where it cannot be written, end with one line."""
-    from slipstream.core.atomic import write_files
+    from slipstream.files.atomic import write_files
 
     write_files({path: text.encode()}, overwrite=True)
 
 
 def write_picture(path: Path, picture: Any) -> None:
     """Write a picture as a PNG file, whole or not at all; where it cannot be written, end with one line."""
-    from slipstream.core.atomic import write_files
+    from slipstream.files.atomic import write_files
 
     content = io.BytesIO()
     picture.save(content, "PNG", optimize=True)

@@ -41,8 +41,8 @@ def compare(
     from slipstream.errors import InputError
     from slipstream.evaluation import compare as play
     from slipstream.evaluation import what_if as play_changes
-    from slipstream.report.tables import comparison_table
-    from slipstream.scale.farm import farm_at
+    from slipstream.report.terminal.tables import comparison_table
+    from slipstream.scale.executor import farm_at
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
@@ -66,9 +66,9 @@ def compare(
 
 def _columns(scenario: str, metrics: str | None, seed: int) -> tuple[str, ...]:
     """Return the metrics to show; names are checked by one episode, so that a wrong one does not cost all of them."""
-    from slipstream.core.family import family_of
     from slipstream.errors import InputError
     from slipstream.evaluation import evaluate
+    from slipstream.families.contract import family_of
     from slipstream.scenario import load
 
     loaded = load(scenario)

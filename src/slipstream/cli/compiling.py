@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from slipstream.core import interrupts
+from slipstream import interrupts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,7 +99,7 @@ class _WhenCompilerComes(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Find nothing; only look what is imported."""
-        if fullname == "slipstream.core.jit":
+        if fullname == "slipstream.jit.decorators":
             from numba.core import event
 
             event.register("numba:compile", listener_for(*self._hearers))
@@ -109,7 +109,7 @@ class _WhenCompilerComes(MetaPathFinder):
 @contextmanager
 def compiles_told(console: Console) -> Iterator[None]:
     """Tell of compiling that takes long, on a terminal; heed a Ctrl-C meanwhile, anywhere."""
-    if "slipstream.core.jit" in sys.modules:
+    if "slipstream.jit.decorators" in sys.modules:
         yield
         return
     keeper = InterruptKeeper()

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from slipstream import interrupts
 from slipstream.cli.addresses import TokenOption, listen, token_for, url_of
 from slipstream.cli.common import JsonOption, console, print_json
-from slipstream.core import interrupts
 
 FolderArgument = Annotated[Path, typer.Argument(help="The folder that holds your runs.", metavar="RUNS")]
 HostOption = Annotated[str, typer.Option(help="Address to listen at; any but this machine's own needs a token.")]
@@ -36,7 +36,7 @@ def dashboard(
 
         from slipstream.dashboard.access import quoted_token
         from slipstream.dashboard.app import create_app
-        from slipstream.dashboard.pages import use_huge_pages
+        from slipstream.dashboard.memory import use_huge_pages
     except ImportError as error:
         raise InputError(f"the dashboard needs {error.name}: run `pip install 'slipstream[dashboard]'`") from None
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slipstream.cli.common import errors
-from slipstream.core.atomic import open_growing
 from slipstream.errors import printable, unwritable
+from slipstream.files.atomic import open_growing
 
 DeviceOption = Annotated[
     Literal["cpu", "cuda", "onnxruntime"],
@@ -42,7 +42,7 @@ FRAMES_PER_SECOND = 4
 def device_scenario(source: str, profile: Path | None) -> Any:
     """Return the scenario of a device, with the latencies of a profile where one is given."""
     from slipstream.device.workload import check_device
-    from slipstream.edge.measured import read_profile, with_profile
+    from slipstream.families.edge.workload.measured import read_profile, with_profile
     from slipstream.scenario import load
 
     scenario: Any = load(source)
@@ -62,7 +62,7 @@ def device_workload(scenario: Any, data: list[str] | None, allow_code: bool) -> 
 @contextmanager
 def device_streams(device: str, scenario: Any, workload: Any) -> Iterator[Any]:
     """Open the streams of a device with all models loaded, and close them behind."""
-    from slipstream.device.backends import open_streams
+    from slipstream.device.backends.registry import open_streams
 
     with errors.status("loading models"):
         streams = open_streams(device, workload, scenario.device.streams, scenario.device.stream_priorities)
@@ -144,7 +144,7 @@ class LiveFile:
 
     def _latency(self, lane: Any) -> float | None:
         """Return the mean time from release to finish of jobs that finished lately, in ms."""
-        from slipstream.core.eventlog import ARRIVAL, FINISH
+        from slipstream.sim.eventlog import ARRIVAL, FINISH
 
         count = int(lane.header["log_rows"])
         released: dict[tuple[int, int], int] = {}

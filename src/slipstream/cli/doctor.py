@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from slipstream.cli.common import JsonOption, console, print_json
-from slipstream.report.plain_table import PlainTable
+from slipstream.report.terminal.plain_table import PlainTable
 
 EXTRAS = {
     "render": "pictures and animations of runs",
@@ -93,7 +93,7 @@ def _device() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    from slipstream.core.cache_folder import cache_folder
+    from slipstream.jit.cache_folder import cache_folder
 
     folder = cache_folder()
     files = [path for path in folder.rglob("*") if path.is_file()]

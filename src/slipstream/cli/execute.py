@@ -81,9 +81,9 @@ def execute(
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
     from slipstream.cli.recording import RunFiles
-    from slipstream.core.eventlog import digest
-    from slipstream.core.family import family_of
+    from slipstream.families.contract import family_of
     from slipstream.policies import find
+    from slipstream.sim.eventlog import digest
 
     loaded = _for_ever(device_scenario(scenario, profile), listen_at, seconds)
     player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
@@ -132,8 +132,8 @@ def execute(
 
 def _for_ever(scenario: Any, listen_at: str | None, seconds: float | None) -> Any:
     """Return the scenario; with requests to be taken, one that lasts as long as it is to."""
-    from slipstream.edge.scenario import LONGEST_MS
     from slipstream.errors import InputError
+    from slipstream.families.edge.scenario import LONGEST_MS
 
     if listen_at is None:
         if seconds is not None:
@@ -166,8 +166,8 @@ def _listening(
     from slipstream.errors import InputError
 
     try:
-        from slipstream.device.intake import Intake
         from slipstream.device.listening import ListeningRuntime
+        from slipstream.device.request_queue import Intake
         from slipstream.device.runtime import interruptible
         from slipstream.service.app import Service, serving
         from slipstream.service.limits import raise_file_limit
@@ -207,7 +207,7 @@ def _about(
 def _tell(
     source: str, scenario: Any, policy: str, seed: int, name: str, figures: dict[str, float], execution: Any
 ) -> None:
-    from slipstream.report.tables import metrics_table
+    from slipstream.report.terminal.tables import metrics_table
 
     console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", figures))
     about = told(scenario, execution)

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from slipstream.cli.common import JsonOption, console, print_json, print_json_text, progress_bar, writable
-from slipstream.core.atomic import folder_of, refuse_existing, write_files
+from slipstream.files.atomic import folder_of, refuse_existing, write_files
 
 SeedOption = Annotated[int, typer.Option(help="Seed of the first scenario; the k-th after it has seed + k.", min=0)]
 CountOption = Annotated[int, typer.Option(help="Number of scenarios.", min=1, max=1_000_000)]
@@ -31,7 +31,7 @@ class FamilyCommands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the families that have a generator."""
-        from slipstream.core.family import FAMILIES
+        from slipstream.families.contract import FAMILIES
 
         return [name for name, family in FAMILIES.items() if family.generator is not None]
 
@@ -57,8 +57,8 @@ def _about() -> None:
 
 def _command(family: str) -> Callable[..., None]:
     """Return a function with an option for each setting of the family's generator."""
-    from slipstream.core.family import FAMILIES
-    from slipstream.core.generator import option
+    from slipstream.families.contract import FAMILIES
+    from slipstream.families.shared.generator import option
 
     generator: Any = FAMILIES[family].generator
 
@@ -107,9 +107,10 @@ def _generate(
     force: bool,
     as_json: bool,
 ) -> None:
-    from slipstream.core.family import FAMILIES
-    from slipstream.core.simulator import check_seed
-    from slipstream.scenario import check, dump
+    from slipstream.families.contract import FAMILIES
+    from slipstream.files.validation import check
+    from slipstream.scenario import dump
+    from slipstream.sim.simulator import check_seed
 
     generator: Any = FAMILIES[family].generator
     settings = check(options, generator.settings, f"generate {family}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from slipstream.cli.common import JsonOption, console, errors, print_json, print_json_text, writable
-from slipstream.core.atomic import folder_of, write_files
+from slipstream.files.atomic import folder_of, write_files
 
 OutOption = Annotated[Path | None, typer.Option(help="The file to write; standard output if absent.")]
 TraceOption = Annotated[
@@ -53,11 +53,11 @@ def tasklist(
 
     Example: slipstream import tasklist config_hw.json --gaps integer-poisson --seed 7 --out hw.json
     """
-    from slipstream.edge.importers.tasklist import TaskList, scenario_of
     from slipstream.errors import InputError
-    from slipstream.scenario import read_json
+    from slipstream.families.edge.workload.importers.tasklist import TaskList, scenario_of
+    from slipstream.files.validation import read_model
 
-    tasks = read_json(file, TaskList)
+    tasks = read_model(file, TaskList)
     if horizon_ms is not None:
         tasks = tasks.model_copy(update={"total_time_ms": horizon_ms})
     try:
@@ -88,9 +88,9 @@ def trace(
 
     Example: slipstream import trace camera.csv --scenario edge/light --task task1 --out replay.json
     """
-    from slipstream.edge.importers.trace import UNITS_MS, read_releases
-    from slipstream.edge.replay import with_horizon
     from slipstream.errors import InputError
+    from slipstream.families.edge.workload.importers.trace import UNITS_MS, read_releases
+    from slipstream.families.edge.workload.replay import with_horizon
 
     base = _edge(scenario)
     if task and len(task) != len(files):
@@ -133,9 +133,9 @@ def profile(
 
     Example: slipstream import profile profiles.csv --device jetson_nano --where family=resnet --out ladder.json
     """
-    from slipstream.edge.importers.ladder import read_ladder, rows_of, with_ladder
-    from slipstream.edge.importers.trace import task_index
     from slipstream.errors import InputError
+    from slipstream.families.edge.workload.importers.ladder import read_ladder, rows_of, with_ladder
+    from slipstream.families.edge.workload.importers.trace import task_index
 
     wanted = pairs("--where", where) | ({"device": device} if device is not None else {})
     if (scenario is None) != (task is None):
@@ -171,8 +171,8 @@ def log(
 
     Example: slipstream import log run.parquet --out same-arrivals.json
     """
-    from slipstream.edge.importers.log import releases_of_log
     from slipstream.errors import InputError
+    from slipstream.families.edge.workload.importers.log import releases_of_log
     from slipstream.report.runs import read_recording
 
     with errors.status(f"reading {run}"):
@@ -209,8 +209,8 @@ def pairs(option: str, words: list[str] | None) -> dict[str, str]:
 
 def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: Any, force: bool, as_json: bool) -> None:
     """Put releases into a scenario; print it or write it, with its traces."""
-    from slipstream.edge.replay import moved, replay, replay_from_files
     from slipstream.errors import InputError
+    from slipstream.families.edge.workload.replay import moved, replay, replay_from_files
     from slipstream.scenario import digest, dump, load
 
     if out is None and trace is not None:
@@ -240,7 +240,7 @@ def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: A
 
 def _note_late(scenario: Any, releases: dict[int, Any]) -> None:
     """Say how many releases are lost to the horizon."""
-    from slipstream.core.parts import nanoseconds
+    from slipstream.families.shared.schema import nanoseconds
 
     late = sum(int((times >= nanoseconds(scenario.horizon_ms)).sum()) for times in releases.values())
     if late:

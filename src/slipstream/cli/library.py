@@ -90,7 +90,7 @@ def _open(
 
 def _tell(outcome: Outcome, as_json: bool) -> None:
     """Print what became of a version, and end with 1 where it was not taken into use."""
-    from slipstream.report.library import shifts_table
+    from slipstream.report.terminal.library import shifts_table
 
     told = outcome.to_dict()
     if as_json:
@@ -128,7 +128,7 @@ def add(
     Example: slipstream library add heavy learned-heavy
     """
     from slipstream.library.library import fitting_scenarios, policy_folder
-    from slipstream.library.records import check_name
+    from slipstream.library.storage.records import check_name
     from slipstream.policies.learned import load_policy
 
     # What is wrong is found before a library is begun.
@@ -157,7 +157,7 @@ def list_models(library: LibraryOption = HERE, episodes: EpisodesOption = 20, as
 
     Example: slipstream library list
     """
-    from slipstream.report.library import models_table
+    from slipstream.report.terminal.library import models_table
 
     with _open(library, episodes=episodes) as opened:
         rows = opened.models()
@@ -175,7 +175,7 @@ def show(
 
     Example: slipstream library show heavy
     """
-    from slipstream.report.library import events_table, versions_table
+    from slipstream.report.terminal.library import events_table, versions_table
 
     with _open(library, episodes=episodes) as opened:
         shown = opened.show(version)
@@ -204,7 +204,7 @@ def choose(
 
     Example: slipstream library choose edge/light
     """
-    from slipstream.report.library import race_table
+    from slipstream.report.terminal.library import race_table
 
     with _open(library, episodes=episodes) as opened:
         choice = opened.choose(scenario, nearest, race)
@@ -320,7 +320,7 @@ def rollback(
     Example: slipstream library rollback heavy --auto
     """
     from slipstream.errors import InputError
-    from slipstream.report.library import drifts_table
+    from slipstream.report.terminal.library import drifts_table
 
     if auto and to is not None:
         raise InputError("--auto with --to: expected one of them")
@@ -342,8 +342,8 @@ def verify(library: LibraryOption = HERE, as_json: JsonOption = False) -> None:
 
     Example: slipstream library verify
     """
-    from slipstream.library.verifying import DAMAGE
-    from slipstream.library.verifying import verify as look
+    from slipstream.library.storage.verifying import DAMAGE
+    from slipstream.library.storage.verifying import verify as look
 
     findings = look(library)
     damaged = any(finding.kind == DAMAGE for finding in findings)
@@ -371,7 +371,7 @@ def tradeoff(
     Example: slipstream library tradeoff --out tradeoff.png
     """
     from slipstream.errors import InputError
-    from slipstream.report.tradeoff import tradeoff_table
+    from slipstream.report.terminal.tradeoff import tradeoff_table
 
     if out is not None:
         writable(out)
@@ -383,7 +383,7 @@ def tradeoff(
             raise InputError(f"{library}: holds no model yet: expected `slipstream library add`")
         curves = [opened.tradeoff(family, tolerance).to_dict() for family in families]
     if out is not None:
-        from slipstream.report.tradeoff_picture import paint_tradeoff
+        from slipstream.report.figures.tradeoff import paint_tradeoff
 
         write_picture(out, paint_tradeoff(curves))
     if as_json:

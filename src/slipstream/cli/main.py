@@ -6,7 +6,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from slipstream.core import interrupts
+from slipstream import interrupts
 
 SIGNALLED = 128
 """Added to the number of the signal that ended a command, as shells have it: 130 after a Ctrl-C, 143 after SIGTERM."""

@@ -21,7 +21,7 @@ from slipstream.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from slipstream.core.regret import Regret
+    from slipstream.families.shared.regret import Regret
 
 ScenarioArgument = Annotated[
     str | None,
@@ -71,7 +71,7 @@ def oracle(
 
 def _bracket(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
     """Print where the best reward of an episode lies."""
-    from slipstream.core.family import family_of
+    from slipstream.families.contract import family_of
     from slipstream.scenario import load
 
     loaded: Any = load(scenario)
@@ -95,7 +95,7 @@ def _bracket(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
 
 def _regret(path: Path, policy: str | None, seconds: float, top: int, out: Path | None, as_json: bool) -> None:
     """Print what the decisions of a recorded run cost, dearest first."""
-    from slipstream.report.regret import page_of_regret, regret_of_run, regret_table
+    from slipstream.report.html.regret import page_of_regret, regret_of_run, regret_table
     from slipstream.report.runs import read_recording, run_of
 
     if out is not None:

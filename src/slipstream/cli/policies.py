@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.cli.common import JsonOption, console, print_json
-from slipstream.report.plain_table import PlainTable
+from slipstream.report.terminal.plain_table import PlainTable
 
 
 def policies(as_json: JsonOption = False) -> None:
@@ -11,7 +11,7 @@ def policies(as_json: JsonOption = False) -> None:
 
     Example: slipstream policies
     """
-    from slipstream.core.family import FAMILIES
+    from slipstream.families.contract import FAMILIES
     from slipstream.policies.base import describe
 
     rows = [(family, name, text) for family in FAMILIES for name, text in describe(family).items()]

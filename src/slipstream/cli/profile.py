@@ -47,8 +47,8 @@ def profile(
 
     Example: slipstream profile edge/cpu-mini --device cpu --out profile.json
     """
-    from slipstream.device.backends import open_streams
-    from slipstream.device.profiler import Effort, Profiler
+    from slipstream.device.backends.registry import open_streams
+    from slipstream.device.measurement.profiler import Effort, Profiler
 
     loaded = device_scenario(scenario, None)
     workload = device_workload(loaded, data, allow_code)
@@ -73,7 +73,7 @@ def profile_table(profile: Any) -> Any:
     """Return a row per variant."""
     from rich.box import SIMPLE_HEAD
 
-    from slipstream.report.plain_table import PlainTable
+    from slipstream.report.terminal.plain_table import PlainTable
 
     table = PlainTable("variant", title=profile.device, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("mean ms", "p50", "p99", "cv", "slowed by", "MB", "W"):
@@ -88,7 +88,7 @@ def profile_table(profile: Any) -> Any:
 
 def tell_noise(noise: Any) -> None:
     """Say how quiet the machine was."""
-    from slipstream.device.noise import MOST_OTHERS, MOST_SPREAD
+    from slipstream.device.measurement.noise import MOST_OTHERS, MOST_SPREAD
 
     figures = f"others took {noise.others:.1%} of it (worst moment {noise.others_worst:.1%}), latencies spread by "
     figures += f"{noise.spread:.1%} of their median"

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from slipstream.cli.common import errors, write_text
-from slipstream.core.eventlog import LogWriter
 from slipstream.errors import InputError
-from slipstream.report.page import page
+from slipstream.report.html.page import page
 from slipstream.report.runs import run_of
+from slipstream.sim.eventlog import LogWriter
 
 
 @dataclass(frozen=True)

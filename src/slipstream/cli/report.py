@@ -38,7 +38,7 @@ def report(
 
     Example: slipstream report edf.parquet lookahead.parquet --out report.html
     """
-    from slipstream.report.page import page
+    from slipstream.report.html.page import page
     from slipstream.report.perfetto import trace
     from slipstream.report.runs import labels_of, read_run
 

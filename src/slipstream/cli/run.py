@@ -58,12 +58,12 @@ def run(
     """
     import numpy as np
 
-    from slipstream.core.eventlog import LogWriter, digest
-    from slipstream.core.family import family_of
-    from slipstream.core.simulator import Simulator
     from slipstream.errors import InputError
+    from slipstream.families.contract import family_of
     from slipstream.policies import find
     from slipstream.scenario import load
+    from slipstream.sim.eventlog import LogWriter, digest
+    from slipstream.sim.simulator import Simulator
 
     if render and as_json:
         raise InputError("--render with --json: both write to standard output: expected one of them")
@@ -104,7 +104,7 @@ def run(
             {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
         )
         return
-    from slipstream.report.tables import metrics_table
+    from slipstream.report.terminal.tables import metrics_table
 
     console.print(metrics_table(f"{scenario} under {player.name}, seed {seed}", figures))
     if log is not None:
@@ -113,8 +113,8 @@ def run(
 
 def _write_animation(path: Path, cast: Any, events: Any) -> None:
     """Write a run as an animated GIF."""
-    from slipstream.core.atomic import write_files
     from slipstream.errors import InputError
+    from slipstream.files.atomic import write_files
 
     try:
         from slipstream.render.gantt import animation
@@ -127,9 +127,9 @@ def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | No
     """Play an episode and draw it; return its event log."""
     import numpy as np
 
-    from slipstream.core.family import family_of
-    from slipstream.core.simulator import Simulator
+    from slipstream.families.contract import family_of
     from slipstream.render.live import LiveView
+    from slipstream.sim.simulator import Simulator
 
     family = family_of(scenario)
     cast = family.cast(scenario)

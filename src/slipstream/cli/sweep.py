@@ -15,7 +15,7 @@ from slipstream.cli.common import JsonOption, RayOption, console, errors, print_
 from slipstream.cli.train import WarmStartOption, parse_settings, tell_limits
 
 if TYPE_CHECKING:
-    from slipstream.learn.sweep import Standing
+    from slipstream.learn.study.sweep import Standing
 
 OutOption = Annotated[Path, typer.Option(help="Folder for the trainings, sweep.json and the pictures.")]
 DEFAULT_STEPS = 1_000_000
@@ -79,13 +79,13 @@ def sweep(
     from slipstream.errors import InputError
 
     try:
-        from slipstream.learn.knobs import choose_knobs
         from slipstream.learn.settings import TrainSettings
-        from slipstream.learn.sweep import sweep as study
+        from slipstream.learn.study.search_space import choose_knobs
+        from slipstream.learn.study.sweep import sweep as study
     except ImportError as error:
         raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
-    from slipstream.report.sweep import sweep_table, write_pictures
-    from slipstream.scale.farm import farm_at
+    from slipstream.report.html.sweep import sweep_table, write_pictures
+    from slipstream.scale.executor import farm_at
 
     start = None if warm_start == "none" else warm_start
     changes = {"seed": seed, "warm_start": start, "steps": DEFAULT_STEPS, **parse_settings("--set", settings, steps)}

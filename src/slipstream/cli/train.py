@@ -56,7 +56,7 @@ def train(
     Example: slipstream train edge/heavy --warm-start lookahead --minutes 5 --out runs/heavy
     """
     from slipstream.errors import InputError
-    from slipstream.scale.farm import farm_at
+    from slipstream.scale.executor import farm_at
 
     try:
         from slipstream.learn.settings import TrainSettings

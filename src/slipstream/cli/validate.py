@@ -60,13 +60,13 @@ def validate(
 
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
-    from slipstream.core.family import family_of
-    from slipstream.device.fitting import fit as corrected
-    from slipstream.device.profiler import Profiler
-    from slipstream.device.trial import hold_trial
-    from slipstream.edge.measured import places, read_profile
+    from slipstream.device.measurement.fitting import fit as corrected
+    from slipstream.device.measurement.profiler import Profiler
+    from slipstream.device.measurement.trial import hold_trial
+    from slipstream.families.contract import family_of
+    from slipstream.families.edge.workload.measured import places, read_profile
     from slipstream.policies import find
-    from slipstream.report.validation import cause_lines, validation_page, validation_table
+    from slipstream.report.html.validation import cause_lines, validation_page, validation_table
 
     loaded = device_scenario(scenario, None)
     player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)

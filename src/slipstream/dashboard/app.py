@@ -14,8 +14,6 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response, StreamingResponse
 
-from slipstream.core.family import FAMILIES
-from slipstream.core.inputs import read_bytes
 from slipstream.dashboard.answers import AsciiResponse
 from slipstream.dashboard.comparison import compare_runs
 from slipstream.dashboard.decisions import Decisions
@@ -26,6 +24,8 @@ from slipstream.dashboard.runs import RunsFolder, UnknownRunError
 from slipstream.dashboard.security import PAGE_POLICY, Guard
 from slipstream.dashboard.trial import Draft, Trial, checked, known_policies, problems_of
 from slipstream.errors import InputError, one_line
+from slipstream.families.contract import FAMILIES
+from slipstream.files.inputs import read_bytes
 from slipstream.learn.files import HISTORY
 from slipstream.policies import names
 from slipstream.scenario import builtin_names, dump, load, schema

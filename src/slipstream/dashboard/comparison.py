@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.family import FAMILIES
 from slipstream.dashboard.replay import Recording, Recordings
 from slipstream.dashboard.runs import Entry, RunsFolder, read_comparison
 from slipstream.errors import InputError
 from slipstream.evaluation import bootstrap_interval
-from slipstream.report.figures import CURVE_POINTS
-from slipstream.report.tables import lower_is_better
+from slipstream.families.contract import FAMILIES
+from slipstream.report.figures.page_figures import CURVE_POINTS
+from slipstream.report.terminal.tables import lower_is_better
 
 MOST_CHOSEN = 64
 

@@ -14,13 +14,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from slipstream.core.eventlog import DROP, KINDS, MOVE, PREEMPT, START, TAKE
-from slipstream.core.features import Feature
-from slipstream.core.simulator import Simulator, check_action
 from slipstream.dashboard.replay import Recording
 from slipstream.errors import InputError
+from slipstream.families.shared.features import Feature
 from slipstream.policies.base import Heuristic, WholeEpisodes, find
-from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.compiled.network_policy import CompiledPolicy
+from slipstream.sim.eventlog import DROP, KINDS, MOVE, PREEMPT, START, TAKE
+from slipstream.sim.simulator import Simulator, check_action
 
 STRIDE = 2048
 """Choices between two copies of the state."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from slipstream.core.atomic import remove_unfinished_in, replace_file
-from slipstream.core.confined import resolve_inside
 from slipstream.errors import InputError
+from slipstream.files.atomic import remove_unfinished_in, replace_file
+from slipstream.files.confined import resolve_inside
 
 MOST_RUNNING = 2
 MOST_REMEMBERED = 100
@@ -131,7 +131,7 @@ class Jobs:
     def _work(self, job: Job) -> None:
         end = job.began + self._seconds
         for command in job.commands:
-            words = [sys.executable, "-m", "slipstream.dashboard.bounded", str(self._seconds), str(self._megabytes)]
+            words = [sys.executable, "-m", "slipstream.dashboard.limits", str(self._seconds), str(self._megabytes)]
             # The answer of a comparison becomes a file like any other that the page shows.
             output = job.folder / ("comparison.json" if command[0] == "compare" else "run.txt")
             with output.open("wb") as out, (job.folder / "errors.txt").open("wb") as err:

@@ -8,8 +8,8 @@ import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-from slipstream.core.inputs import checked_json, open_regular
 from slipstream.errors import InputError
+from slipstream.files.inputs import checked_json, open_regular
 
 PAUSE_S = 0.5
 """Time between two looks at the file."""

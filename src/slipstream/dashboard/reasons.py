@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstream.core.markup import escape
 from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.replay import Recording
-from slipstream.report.page import cells, table_of
-from slipstream.report.tables import figure
+from slipstream.files.markup import escape
+from slipstream.report.html.page import cells, table_of
+from slipstream.report.terminal.tables import figure
 
 MOST_ALTERNATIVES = 8
 """Candidates of a choice in the table: the chosen one, and those with the highest scores."""

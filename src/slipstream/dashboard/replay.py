@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.family import Family, family_of
-from slipstream.core.inputs import unreadable
-from slipstream.core.timeline import FATES, ON_TIME, OPEN, Timeline
 from slipstream.errors import LawError, TraceError, printable
-from slipstream.report.figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
+from slipstream.families.contract import Family, family_of
+from slipstream.families.shared.timeline import FATES, ON_TIME, OPEN, Timeline
+from slipstream.files.inputs import unreadable
+from slipstream.report.figures.page_figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
 from slipstream.report.runs import LATEST_NS, episode_of, read_recording
 
 KINDS = 3

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from slipstream.core.confined import refuse_links_out
-from slipstream.core.eventlog import OtherTableError, read_about
-from slipstream.core.family import FAMILIES
-from slipstream.core.inputs import as_object, read_json, show
 from slipstream.errors import InputError, one_line
+from slipstream.families.contract import FAMILIES
+from slipstream.files.confined import refuse_links_out
+from slipstream.files.inputs import as_object, read_json, show
 from slipstream.learn.files import HISTORY, RUN
 from slipstream.learn.files import read_about as read_training
 from slipstream.report.runs import scenario_of
+from slipstream.sim.eventlog import OtherTableError, read_about
 
 MOST_ENTRIES = 2000
 """Runs that a page lists; what comes behind them is counted, not shown."""

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from slipstream.core.family import FAMILIES
-from slipstream.core.inputs import check_values
-from slipstream.core.rng import SEED_LIMIT
 from slipstream.errors import InputError, ScenarioError
+from slipstream.families.contract import FAMILIES
+from slipstream.files.inputs import check_values
 from slipstream.policies.base import describe, find
 from slipstream.policies.learned import shipped
 from slipstream.scenario import parse, problems
+from slipstream.sim.kernel.rng import SEED_LIMIT
 
 MOST_EPISODES, MOST_POLICIES, MOST_ORACLE_SECONDS = 100, 20, 10.0
 LONGEST_TEXT = 2_000_000

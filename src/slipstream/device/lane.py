@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core import lanes
-from slipstream.core.heap import BLOCK
-from slipstream.core.simulator import Simulator, check_action, check_seed, namespace_code
 from slipstream.errors import DeviceError
 from slipstream.policies.base import Policy, WholeEpisodes
+from slipstream.sim.kernel import lanes
+from slipstream.sim.kernel.heap import BLOCK
+from slipstream.sim.simulator import Simulator, check_action, check_seed, namespace_code
 
 FIRST_TICK = 1
 """What the clock shows at the start, in ns: a lane whose clock shows 0 simulates."""
@@ -32,7 +32,7 @@ class DeviceLane(Simulator):
         """When the last run ended that we were told of."""
         self._kept: list[np.ndarray] = []
         self._horizon_slot = scenario.device.streams + 2 * len(scenario.tasks)
-        """See edge/slots.py."""
+        """See families/edge/kernel/slots.py."""
         # Views of what is looked at in every turn: a record or a reduction of numpy takes longer than all the rest.
         lane, streams, self._heap = self.arrays["lanes"], self.arrays["streams"][0], self.arrays["heap"][0]
         self._status, self._now, self._clock = lane["status"], lane["now"], lane["clock"]
@@ -75,7 +75,7 @@ class DeviceLane(Simulator):
         self._settle()
 
     def _plan(self, slot: int, time: int) -> None:
-        """Set the time of an event, as `core.heap.schedule` does in compiled code."""
+        """Set the time of an event, as `sim.kernel.heap.schedule` does in compiled code."""
         blocks, block = len(self._timers), slot // BLOCK
         self._heap[blocks + slot] = time
         self._timers[block] = self._heap[blocks + block * BLOCK : blocks + (block + 1) * BLOCK].min()

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.eventlog import DROP, EXPIRE, FAIL, FINISH, REJECT
-from slipstream.core.heap import NEVER
-from slipstream.core.parts import nanoseconds
-from slipstream.device.intake import Answer, Intake, Outcome, Ticket
+from slipstream.device.backends.streams import Completion, Streams, now
 from slipstream.device.lane import DeviceLane
+from slipstream.device.request_queue import Answer, Intake, Outcome, Ticket
 from slipstream.device.runtime import Execution, Runtime, Watcher
-from slipstream.device.streams import Completion, Streams, now
+from slipstream.families.shared.schema import nanoseconds
 from slipstream.policies.base import Policy
+from slipstream.sim.eventlog import DROP, EXPIRE, FAIL, FINISH, REJECT
+from slipstream.sim.kernel.heap import NEVER
 
 FATES: dict[int, Outcome] = {
     FINISH: "done",
@@ -32,7 +32,7 @@ class OpenLane(DeviceLane):
     def __init__(self, scenario: Any) -> None:
         super().__init__(scenario)
         self._first_slot = scenario.device.streams + len(scenario.tasks)
-        """Of the first task's release; see edge/slots.py."""
+        """Of the first task's release; see families/edge/kernel/slots.py."""
         self._read = (0, 0)
         """Pieces of the log, and rows of the next one, that were told of as news."""
 

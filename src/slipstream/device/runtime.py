@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.parts import nanoseconds
+from slipstream.device.backends.streams import Completion, Order, Streams, now
 from slipstream.device.lane import DeviceLane
-from slipstream.device.streams import Completion, Order, Streams, now
 from slipstream.device.workload import Workload, check_device
 from slipstream.errors import DeviceError
+from slipstream.families.shared.schema import nanoseconds
 from slipstream.policies.base import Policy
 
 LEAST_WATCHDOG_MS = 1000.0

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.device.datasets import DatasetType, Samples, dataset_type, samples_of
-from slipstream.device.models import Address, parse
+from slipstream.device.models.addresses import Address, parse
+from slipstream.device.models.datasets import DatasetType, Samples, dataset_type, samples_of
 from slipstream.errors import DeviceError, ModelError
 
 SAMPLE_SEED = 20_251

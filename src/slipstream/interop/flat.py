@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from slipstream.core.env import Observation
+from slipstream.envs.env import Observation
 from slipstream.errors import InputError
 
 MASK = "action_mask"

@@ -9,11 +9,11 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from slipstream.core.env import Observation
-from slipstream.core.family import family_of
-from slipstream.core.spaces import observation_space
-from slipstream.core.vector import SchedulingVectorEnv
+from slipstream.envs.env import Observation
+from slipstream.envs.spaces import observation_space
+from slipstream.envs.vector import SchedulingVectorEnv
 from slipstream.errors import InputError
+from slipstream.families.contract import family_of
 from slipstream.interop.flat import flat_rows, flat_space
 from slipstream.scenario import load
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from slipstream.core.family import family_of
-from slipstream.core.vector import SchedulingVectorEnv
+from slipstream.envs.vector import SchedulingVectorEnv
+from slipstream.families.contract import family_of
 from slipstream.scenario import load
 
 try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slipstream.core.inputs import read_lines, read_object, show
 from slipstream.errors import InputError
+from slipstream.files.inputs import read_lines, read_object, show
 
 RUN, HISTORY = "run.json", "history.jsonl"
 EXPECTED = "a file written by `slipstream train`"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any, Literal
 
-from slipstream.core.inputs import show
 from slipstream.errors import InputError
+from slipstream.files.inputs import show
 
 
 def parse_settings(kind: Any, data: Any, place: str) -> Any:

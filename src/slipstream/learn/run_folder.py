@@ -13,10 +13,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slipstream.core.atomic import cannot_write, open_growing, remove_unfinished_in, replace_file
-from slipstream.core.confined import refuse_links_out
-from slipstream.core.inputs import as_object, read_object, show
 from slipstream.errors import InputError
+from slipstream.files.atomic import cannot_write, open_growing, remove_unfinished_in, replace_file
+from slipstream.files.confined import refuse_links_out
+from slipstream.files.inputs import as_object, read_object, show
 from slipstream.learn.files import EXPECTED, HISTORY, RUN, read_about, read_history
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.learned import load_tensors, save_policy, save_tensors, write_card

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
-from slipstream.core.variation import Variation
 from slipstream.errors import InputError
-from slipstream.learn.hindsight import HindsightSettings
-from slipstream.learn.imitation import ImitationSettings
-from slipstream.learn.networks import NetworkSettings
+from slipstream.families.shared.variation import Variation
+from slipstream.learn.algorithms.hindsight import HindsightSettings
+from slipstream.learn.algorithms.imitation import ImitationSettings
+from slipstream.learn.algorithms.ppo import PPOSettings
+from slipstream.learn.algorithms.reinforce import ReinforceSettings
+from slipstream.learn.networks.networks import NetworkSettings
 from slipstream.learn.parsing import bare_type, parse_settings
-from slipstream.learn.ppo import PPOSettings
-from slipstream.learn.reinforce import ReinforceSettings
 
 ORACLE = "oracle"
 """The warm start that imitates the hindsight optimum."""

@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.core.family import Family, family_of
 from slipstream.errors import InputError
-from slipstream.learn.advantages import discounts, returns_to_go
-from slipstream.learn.farmed import FarmedPool
-from slipstream.learn.hindsight import Hindsight
-from slipstream.learn.imitation import Imitation
-from slipstream.learn.learner import Learner
-from slipstream.learn.networks import CandidateScorer, NetworkSettings, Scorer
-from slipstream.learn.oracle import Oracle
-from slipstream.learn.ppo import PPO
-from slipstream.learn.reinforce import Reinforce
-from slipstream.learn.rollout import LanePool, Rollout
-from slipstream.learn.scales import MEASURED_CHOICES, scale_inputs
+from slipstream.families.contract import Family, family_of
+from slipstream.learn.algorithms.advantages import discounts, returns_to_go
+from slipstream.learn.algorithms.hindsight import Hindsight
+from slipstream.learn.algorithms.imitation import Imitation
+from slipstream.learn.algorithms.oracle_imitation import Oracle
+from slipstream.learn.algorithms.ppo import PPO
+from slipstream.learn.algorithms.reinforce import Reinforce
+from slipstream.learn.algorithms.states import Branching, Lookout, Situations
+from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings, Scorer
+from slipstream.learn.networks.scales import MEASURED_CHOICES, scale_inputs
+from slipstream.learn.rollout.learner import Learner
+from slipstream.learn.rollout.remote_rollouts import FarmedPool
+from slipstream.learn.rollout.rollout import LanePool, Rollout
 from slipstream.learn.settings import ORACLE, TrainSettings
-from slipstream.learn.situations import Branching, Lookout, Situations
 from slipstream.policies.base import Heuristic, find
-from slipstream.policies.compiled import CompiledPolicy
+from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
-from slipstream.scale.farm import Farm, InProcess
+from slipstream.scale.executor import Farm, InProcess
 
 PHASE = "phase"
 """The global of families that ask for choices of two kinds in turn; says which."""
@@ -303,7 +303,7 @@ def build_network(family: Family, settings: NetworkSettings) -> Scorer:
     node_columns = len(family.node_features.observed)
     if not node_columns:
         raise InputError(f"training: network.kind is '{settings.kind}', and the family '{family.name}' has no graphs")
-    from slipstream.learn.decima import Decima
+    from slipstream.learn.networks.decima import Decima
 
     names = family.global_features.observed.names
     flag = names.index(PHASE) if PHASE in names else None

@@ -17,8 +17,8 @@ from slipstream.learn.files import RUN
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
-from slipstream.policies.compiled import CompiledPolicy
-from slipstream.scale.farm import Farm
+from slipstream.policies.compiled.network_policy import CompiledPolicy
+from slipstream.scale.executor import Farm
 from slipstream.scenario import digest, dump, load
 
 HELD_OUT_SEED = 0

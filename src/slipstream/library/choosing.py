@@ -18,7 +18,7 @@ import numpy as np
 
 from slipstream.evaluation import bootstrap_interval
 from slipstream.library.judging import RACE_SEED, Episodes, Judge, Player, shares_lost
-from slipstream.library.records import Version
+from slipstream.library.storage.records import Version
 from slipstream.library.traits import distances
 from slipstream.policies.base import names
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstream.library.choosing import models_in_use
 from slipstream.library.judging import Episodes, Judge
-from slipstream.library.records import Version
+from slipstream.library.storage.records import Version
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.family import family_of
-from slipstream.core.inputs import json_object
 from slipstream.errors import InputError, LibraryError
 from slipstream.evaluation import bootstrap_interval, evaluate
-from slipstream.library.records import KnownScenario, Version
-from slipstream.library.store import Store
+from slipstream.families.contract import family_of
+from slipstream.files.inputs import json_object
+from slipstream.library.storage.records import KnownScenario, Version
+from slipstream.library.storage.store import Store
 from slipstream.library.traits import traits_of
 from slipstream.policies.base import find, names
 from slipstream.policies.learned import LearnedPolicy, load_policy
@@ -97,7 +97,7 @@ class Judge:
     ) -> None:
         """With `oracle_seconds`, the best reward of every episode is bracketed, solving each for about so long."""
         from slipstream import __version__
-        from slipstream.core.cache_folder import cache_key
+        from slipstream.jit.cache_folder import cache_key
 
         self.store, self.gate_episodes = store, gate_episodes
         self.oracle_seconds, self.progress = oracle_seconds, progress

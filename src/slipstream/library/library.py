@@ -7,14 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slipstream.core.family import FAMILIES
 from slipstream.errors import InputError, LibraryError
-from slipstream.library import choosing, merging, rolling_back, splitting, tradeoff, updating, verifying
-from slipstream.library.folders import read_files
+from slipstream.families.contract import FAMILIES
+from slipstream.library import choosing, merging, rolling_back, splitting, tradeoff, updating
 from slipstream.library.generality import Generality, generality
 from slipstream.library.judging import GATE_EPISODES, NAMESPACE, Episodes, Judge, Player
-from slipstream.library.records import Event, Version, check_name, parse_reference
-from slipstream.library.store import Entry, Run, Store
+from slipstream.library.storage import verifying
+from slipstream.library.storage.folders import read_files
+from slipstream.library.storage.records import Event, Version, check_name, parse_reference
+from slipstream.library.storage.store import Entry, Run, Store
 from slipstream.policies.learned import LearnedPolicy, load_policy, shipped
 from slipstream.scenario import builtin_names, load
 

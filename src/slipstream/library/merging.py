@@ -17,10 +17,10 @@ import numpy as np
 
 from slipstream.errors import LibraryError
 from slipstream.evaluation import evaluate
-from slipstream.library.folders import read_files
 from slipstream.library.judging import Episodes, Judge, Shift, shares_lost
-from slipstream.library.records import Version, check_name
-from slipstream.library.store import Entry
+from slipstream.library.storage.folders import read_files
+from slipstream.library.storage.records import Version, check_name
+from slipstream.library.storage.store import Entry
 from slipstream.library.updating import ACCEPTED, REJECTED, Outcome, train_settings
 from slipstream.policies.learned import load_policy, save_policy
 
@@ -108,7 +108,7 @@ def _distilled(
     report: Callable[[int, int], None] | None,
 ) -> dict[str, bytes]:
     """Return the files of a network that learned from every specialist what it does on its own workloads."""
-    from slipstream.learn.distillation import Teacher, distil
+    from slipstream.learn.algorithms.distillation import Teacher, distil
 
     teachers = [Teacher(judge.scenario(one), judge.policy(owner)) for one, role, owner in places if role == "owned"]
     settings = train_settings(judge.policy(versions[0]), changes)

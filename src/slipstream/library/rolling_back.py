@@ -13,8 +13,8 @@ import numpy as np
 from slipstream.errors import LibraryError
 from slipstream.library.generality import generality
 from slipstream.library.judging import NAMESPACE, RECENT_SEED, Episodes, Judge, shares_lost
-from slipstream.library.records import Version
-from slipstream.library.store import Run
+from slipstream.library.storage.records import Version
+from slipstream.library.storage.store import Run
 
 DRIFT = 0.05
 """Regret beyond the accepted one at which a version in use is given up."""

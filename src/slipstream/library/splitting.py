@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.errors import LibraryError
-from slipstream.library.folders import read_files
 from slipstream.library.judging import Episodes, Judge
-from slipstream.library.records import check_name
-from slipstream.library.store import Entry
+from slipstream.library.storage.folders import read_files
+from slipstream.library.storage.records import check_name
+from slipstream.library.storage.store import Entry
 from slipstream.library.updating import ACCEPTED, REJECTED, TOLERANCE, Outcome, anchors_of, judge_update
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.family import family_of
-from slipstream.core.features import FeatureTable
-from slipstream.core.lanes import LOG_FULL
-from slipstream.core.simulator import Simulator
+from slipstream.families.contract import family_of
+from slipstream.families.shared.features import FeatureTable
 from slipstream.policies.base import Policy, WholeEpisodes, find
+from slipstream.sim.kernel.lanes import LOG_FULL
+from slipstream.sim.simulator import Simulator
 
 SIGHTS = 96
 """Choices that are looked at."""

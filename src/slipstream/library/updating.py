@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from slipstream.errors import LibraryError
-from slipstream.library.folders import read_files
 from slipstream.library.judging import Episodes, Judge, Shift
-from slipstream.library.records import Version
-from slipstream.library.store import Entry
+from slipstream.library.storage.folders import read_files
+from slipstream.library.storage.records import Version
+from slipstream.library.storage.store import Entry
 from slipstream.policies.learned import LearnedPolicy
 
 TOLERANCE = 0.02
@@ -68,7 +68,7 @@ def anchors_of(judge: Judge, model: str, target: str) -> list[tuple[str, str]]:
 
 def train_settings(policy: LearnedPolicy, changes: Mapping[str, Any]) -> Any:
     """Return settings that build the network of a policy again, with some changed."""
-    from slipstream.learn.networks import NetworkSettings
+    from slipstream.learn.networks.networks import NetworkSettings
     from slipstream.learn.settings import TrainSettings
 
     return TrainSettings(network=NetworkSettings.from_card(policy.card)).with_changes(changes)

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from slipstream.core.family import FAMILIES
 from slipstream.errors import PolicyError
+from slipstream.families.contract import FAMILIES
 from slipstream.policies.reads import columns_read
 
 if TYPE_CHECKING:
-    from slipstream.core.simulator import Simulator
+    from slipstream.sim.simulator import Simulator
 
 
 @runtime_checkable
@@ -50,7 +50,7 @@ class WholeEpisodes(Protocol):
         """
 
     def run(self, simulator: Simulator, choices: int) -> int:
-        """Play on in the simulator's lane, at most so many choices; return why it stopped, a status of `core.lanes`."""
+        """Play at most `choices` decisions in the simulator's lane; return its status, one of `sim.kernel.lanes`."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Heuristic:
     @property
     def form(self) -> int:
         """How compiled loops call it."""
-        from slipstream.core import lanes
+        from slipstream.sim.kernel import lanes
 
         if not self.is_rule:
             return lanes.CHOICE
@@ -125,7 +125,7 @@ class Heuristic:
     @cached_property
     def _how(self) -> tuple[Any, int, int]:
         """The compiled loop that plays it, its form and its address."""
-        from slipstream.core import lanes
+        from slipstream.sim.kernel import lanes
 
         return lanes.run, self.form, self.address
 
@@ -138,7 +138,7 @@ class Heuristic:
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
-        from slipstream.core.jit import code_of
+        from slipstream.jit.decorators import code_of
 
         given = self._given(simulator)
         return partial(code_of(self._how[0], *given, 0), *given)
@@ -180,9 +180,9 @@ def _heuristic_of(content: bytes) -> Heuristic:
 @cache
 def _address(function: Callable[..., Any], is_rule: bool) -> tuple[int, Any]:
     """Compile a function once, however many policies are made of it."""
-    from slipstream.core import calling
+    from slipstream.jit import funcptr
 
-    return (calling.rule_address if is_rule else calling.choice_address)(function)
+    return (funcptr.rule_address if is_rule else funcptr.choice_address)(function)
 
 
 def _reason(error: Exception) -> str:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.atomic import replace_file
-from slipstream.core.family import FAMILIES, Family
-from slipstream.core.inputs import read_bytes, read_object, show
 from slipstream.errors import PolicyError, one_line
-from slipstream.policies.compiled import CompiledPolicy
+from slipstream.families.contract import FAMILIES, Family
+from slipstream.files.atomic import replace_file
+from slipstream.files.inputs import read_bytes, read_object, show
+from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.operations import NODES, Operation, parse_operations, reads_graph
 
 CARD = "policy.json"
@@ -187,7 +187,7 @@ def _check_features(path: Path, card: dict[str, Any]) -> None:
 
 def shipped(family: str) -> dict[str, Path]:
     """Return the folders of the trained policies that come with the package, by name."""
-    home = Path(__file__).parents[1] / family / "learned"
+    home = Path(__file__).parents[1] / "families" / family / "learned"
     if not home.is_dir():
         return {}
     return {folder.name: folder for folder in sorted(home.iterdir()) if (folder / CARD).is_file()}

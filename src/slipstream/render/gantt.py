@@ -12,10 +12,10 @@ from itertools import pairwise
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from slipstream.core.cast import Cast
-from slipstream.render.look import MISSED, task_colour, told
+from slipstream.families.shared.labels import Cast
 from slipstream.render.picture import FAINT, IDLE_LANE, INK, LINE, PAD, PAPER, WIDTH
 from slipstream.render.scene import GraphScene, Scene
+from slipstream.render.style import MISSED, task_colour, told
 
 LABEL, LABEL_HEIGHT = 40, 12
 TOP = 64

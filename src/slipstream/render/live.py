@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.live import Live
 
-from slipstream.core.cast import Cast
+from slipstream.families.shared.labels import Cast
 from slipstream.render.scene import scene_of
 from slipstream.render.terminal import frame
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from slipstream.core.cast import Cast
-from slipstream.render.look import MISSED, task_colour, told
+from slipstream.families.shared.labels import Cast
 from slipstream.render.scene import Scene, Slice
+from slipstream.render.style import MISSED, task_colour, told
 
 if TYPE_CHECKING:
     from slipstream.render.gantt import GanttPainter

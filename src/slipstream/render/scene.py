@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.core.cast import Cast
-from slipstream.core.eventlog import (
+from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE
+from slipstream.sim.eventlog import (
     ARRIVAL,
     DONE,
     DROP,
@@ -30,7 +31,6 @@ from slipstream.core.eventlog import (
     START,
     TAKE,
 )
-from slipstream.core.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE
 
 WINDOW_JOBS = 12
 """How many jobs of mean length fit into the window, one after the other."""

@@ -7,8 +7,8 @@ from itertools import pairwise
 from rich.style import Style
 from rich.text import Text
 
-from slipstream.render.look import GOOD, MISSED, TIGHT, task_colour, told
 from slipstream.render.scene import GraphScene, Scene, Slice
+from slipstream.render.style import GOOD, MISSED, TIGHT, task_colour, told
 
 NARROWEST = 40
 """Columns below which nothing sensible can be drawn; a smaller terminal sees the left part."""

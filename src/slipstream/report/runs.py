@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.charts import Chart, Picture
-from slipstream.core.eventlog import COLUMNS, KINDS, digest, read
-from slipstream.core.family import Family, family_of
-from slipstream.core.inputs import json_object, show
-from slipstream.core.rng import NAMESPACES, SEED_LIMIT
-from slipstream.core.timeline import Timeline
 from slipstream.errors import InputError, LawError, TraceError, printable
+from slipstream.families.contract import Family, family_of
+from slipstream.families.shared.charts import Chart, Picture
+from slipstream.families.shared.timeline import Timeline
+from slipstream.files.inputs import json_object, show
 from slipstream.scenario import load
+from slipstream.sim.eventlog import COLUMNS, KINDS, digest, read
+from slipstream.sim.kernel.rng import NAMESPACES, SEED_LIMIT
 
 MOST_JOBS = 200_000
 """Jobs of one run that a page can hold and still open; about 60 bytes each."""

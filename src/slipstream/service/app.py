@@ -10,7 +10,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote
 
 from slipstream.dashboard.access import Access
-from slipstream.device.intake import Answer, FullError, Intake
+from slipstream.device.request_queue import Answer, FullError, Intake
 from slipstream.errors import DeviceError, InputError
 from slipstream.service.figures import CONTENT_TYPE, Figures
 from slipstream.service.handoff import Handoff

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.device.datasets import DatasetType, checked
+from slipstream.device.models.datasets import DatasetType, checked
 from slipstream.errors import InputError
 
 JSON, RAW = "application/json", "application/octet-stream"

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.inputs import read_bytes
 from slipstream.errors import SuiteError
+from slipstream.files.inputs import read_bytes
 from slipstream.scenario import digest, load
 
 VERSION = "v2"

@@ -18,8 +18,8 @@ from slipstream.errors import SuiteError
 from slipstream.evaluation import evaluate
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import is_policy_folder, load_policy, shipped
-from slipstream.suite.cage import CagedPolicy, entry_module
 from slipstream.suite.catalogue import Entry, Seeds, Suite, folder_hash
+from slipstream.suite.sandbox import CagedPolicy, entry_module
 
 LEARNED = "learned"
 """For every scenario the trained policy of the package that earns most in its practice episodes."""

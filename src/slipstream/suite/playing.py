@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.core.atomic import cannot_write, open_growing, replace_file
-from slipstream.core.inputs import checked_json, read_text
 from slipstream.errors import SuiteError
 from slipstream.evaluation import evaluate
+from slipstream.files.atomic import cannot_write, open_growing, replace_file
+from slipstream.files.inputs import checked_json, read_text
 from slipstream.policies.base import Policy
-from slipstream.scale.farm import Farm
-from slipstream.suite.cage import CagedPolicy
+from slipstream.scale.executor import Farm
 from slipstream.suite.catalogue import FLOOR, Entry, Seeds, Suite
 from slipstream.suite.players import Player
+from slipstream.suite.sandbox import CagedPolicy
 from slipstream.suite.scoring import Score, normalised, score
 
 Progress = Callable[[int, int], None]
@@ -82,7 +82,7 @@ class _Notes:
 
     def __init__(self, path: Path | None, suite: Suite, players: Mapping[str, Player], seeds: Seeds) -> None:
         from slipstream import __version__
-        from slipstream.core.cache_folder import cache_key
+        from slipstream.jit.cache_folder import cache_key
 
         self._path = path
         self.known: dict[str, tuple[str, list[float]]] = {}

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from slipstream.core.parts import Part
 from slipstream.errors import SuiteError
+from slipstream.families.shared.schema import Part
+from slipstream.files.validation import read_model
 from slipstream.policies.learned import shipped
-from slipstream.scenario import read_json
 from slipstream.suite.catalogue import Seeds, Suite, folder_hash, load_suite
 from slipstream.suite.players import Player, players_of
 from slipstream.suite.playing import Played, Progress, measure, scores_elsewhere
@@ -137,7 +137,7 @@ def read_submission(path: Path) -> dict[str, Any]:
     Raises:
         InputError: One line: the file, the place in it, what is wrong and what was expected.
     """
-    data = read_json(path, Submission).model_dump(mode="json")
+    data = read_model(path, Submission).model_dump(mode="json")
     if not data["families"] or list(data["families"]) != list(data["players"]):
         raise SuiteError(f"{path}: families: expected those of 'players', and at least one")
     suite = load_suite(data["suite"]["version"])

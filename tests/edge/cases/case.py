@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from slipstream.edge.scenario import EdgeScenario
+from slipstream.families.edge.scenario import EdgeScenario
 
 ARRIVAL, START, FINISH, EXPIRE, REJECT, DROP, END, PREEMPT, READY, EVICT = range(10)
 

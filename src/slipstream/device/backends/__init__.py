@@ -1,0 +1,1 @@
+"""Backends: what runs a model variant on a stream of a device."""

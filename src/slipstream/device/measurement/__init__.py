@@ -1,0 +1,1 @@
+"""Profiles of a device, and how far a simulation agrees with it."""

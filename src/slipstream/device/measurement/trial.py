@@ -1,0 +1,73 @@
+"""A trial of the simulation: the same arrivals on the device and in the simulator, compared."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstream.device.backends.streams import Streams
+from slipstream.device.measurement.noise import others_share
+from slipstream.device.measurement.validation import causes, compared
+from slipstream.device.runtime import Execution, Runtime
+from slipstream.device.workload import Workload
+from slipstream.families.contract import family_of
+from slipstream.families.edge.workload.measured import MeasuredProfile, with_profile
+from slipstream.policies.base import Policy
+from slipstream.sim.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came out of it."""
+
+    scenario: Any
+    """As the profile says it is."""
+    executions: list[Execution]
+    simulated: np.ndarray
+    """The event log of the simulation."""
+    result: dict[str, Any]
+    """All figures, JSON-ready."""
+
+
+def hold_trial(
+    scenario: Any,
+    profile: MeasuredProfile,
+    workload: Workload,
+    streams: Streams,
+    policy: Policy,
+    seed: int,
+    runs: int = 1,
+    watchdog: float | None = None,
+) -> Trial:
+    """Execute a profiled scenario some times, simulate it, and compare."""
+    profiled = with_profile(scenario, profile)
+    others = [others_share()]
+    executions = []
+    for _ in range(runs):
+        executions.append(Runtime(profiled, workload, streams, watchdog).play(policy, seed))
+        others.append(others_share())
+        if executions[-1].interrupted:
+            break
+    simulated = Simulator(profiled).play(policy, seed)
+    measure = family_of(profiled).metrics
+    measured = [measure(profiled, execution.events) for execution in executions]
+    expected = measure(profiled, simulated)
+    table = {}
+    for metric in compared([task.name for task in profiled.tasks]):
+        values = np.array([figures[metric] for figures in measured])
+        deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        table[metric] = {"measured": float(values.mean()), "deviation": deviation, "simulated": expected[metric]}
+    found = causes(profiled, executions[0].events, simulated, float(np.mean(others)))
+    result = {
+        "policy": policy.name,
+        "seed": seed,
+        "runs": len(executions),
+        "device": streams.device,
+        "noise": {**profile.noise.model_dump(mode="json"), "others_around_runs": float(np.mean(others))},
+        "metrics": table,
+        "causes": [asdict(cause) for cause in found],
+        "faults": sum(len(execution.faults) for execution in executions),
+    }
+    return Trial(profiled, executions, simulated, result)

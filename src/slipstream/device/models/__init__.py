@@ -1,0 +1,1 @@
+"""Models and inputs that a device runs, by address."""

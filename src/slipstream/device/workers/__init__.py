@@ -1,0 +1,1 @@
+"""Worker processes of the cpu backend, their fork server and their protocol."""

@@ -1,0 +1,50 @@
+"""Gymnasium spaces of any family: a flat dictionary of finite boxes, and a discrete choice among candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from slipstream.families.contract import Family
+from slipstream.families.shared.features import FeatureTable
+
+
+def _box(features: FeatureTable, rows: int | None = None) -> spaces.Box:
+    low, high = features.image()[1:].astype(np.float32)
+    if rows is not None:
+        low, high = np.tile(low, (rows, 1)), np.tile(high, (rows, 1))
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+_SHEET_NAMES = {"candidates": "rows", "action_mask": "mask"}
+"""How the sheet calls what an observation calls otherwise."""
+
+
+def observed_keys(space: spaces.Dict) -> list[tuple[str, str]]:
+    """Return the keys of an observation, each with the array of the sheet that holds it."""
+    return [(key, _SHEET_NAMES.get(key, key)) for key in space.spaces]
+
+
+def action_space(family: Family, scenario: Any) -> spaces.Discrete:
+    """Return the choice among all candidate rows, wait last."""
+    return spaces.Discrete(family.candidate_rows(scenario))
+
+
+def observation_space(family: Family, scenario: Any, mask_in_observation: bool) -> spaces.Dict:
+    """Return the dictionary of `globals`, `candidates`, the graph where there is one and, if asked for, the mask."""
+    rows = family.candidate_rows(scenario)
+    boxes: dict[str, spaces.Space[Any]] = {
+        "globals": _box(family.global_features.observed),
+        "candidates": _box(family.candidate_features.observed, rows),
+    }
+    graph = family.graph(scenario)
+    if graph is not None:
+        boxes["nodes"] = _box(graph.features.observed, graph.nodes)
+        boxes["node_job"] = spaces.Box(-1, graph.jobs - 1, (graph.nodes,), np.int32)
+        boxes["edges"] = spaces.Box(-1, graph.nodes - 1, (2, graph.edges), np.int32)
+        boxes["candidate_node"] = spaces.Box(-1, graph.nodes - 1, (rows,), np.int32)
+    if mask_in_observation:
+        boxes["action_mask"] = spaces.Box(0, 1, (rows,), np.int8)
+    return spaces.Dict(boxes)

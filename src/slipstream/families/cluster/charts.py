@@ -1,0 +1,218 @@
+"""Charts of one cluster episode: demand, allocation, power and its price, distributions, and shares of users."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.families.cluster.build import built
+from slipstream.families.cluster.metrics import (
+    Jobs,
+    Spans,
+    busy_gpus,
+    by_the_hour,
+    end_of,
+    finish_time_fairness,
+    jain,
+    jobs_of,
+    pieces_of,
+    power_w,
+    spans_of,
+    steps_of,
+)
+from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.shared.charts import Chart, Line, Picture, distribution
+from slipstream.sim.eventlog import ARRIVAL, PREEMPT, START
+
+MOMENTS = 1500
+"""At which shares of users are looked at."""
+POINTS = 200
+"""Of a line that grows."""
+QUANTILES = (0.5, 0.95, 0.99)
+MOST_USERS = 24
+"""Users in a picture: those with most jobs."""
+
+
+def charts(scenario: ClusterScenario, events: np.ndarray) -> list[Chart | Picture]:
+    """Return the charts of a whole episode."""
+    jobs, spans, end = jobs_of(scenario, events), spans_of(events), end_of(events)
+    return [
+        *_load(scenario, events, spans),
+        *_power(scenario, events, spans, end),
+        *_distributions(scenario, jobs),
+        *_fairness(scenario, jobs, spans, end),
+    ]
+
+
+# Demand and allocation
+
+
+def _load(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> list[Chart]:
+    section = "How busy the cluster was"
+    times, wanted = _wanted(scenario, events)
+    moments, busy = busy_gpus(spans)
+    share = [Line("at work", moments, busy / scenario.gpus)]
+    caption = "Share of the GPUs that are at work."
+    if scenario.placement != "flat":
+        share.append(Line("idle beside others", *_broken(scenario, events, spans)))
+        caption = "Share of the GPUs that are at work, and of those that idle on nodes where others are."
+    return [
+        Chart(
+            section, "GPUs asked for", "GPUs that waiting jobs want.", "time", "GPUs", (Line("", times, wanted),), True
+        ),
+        Chart(section, "Allocation", caption, "time", "share of all", tuple(share), True, percent=True),
+    ]
+
+
+def _wanted(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return when the number of GPUs that waiting jobs want changed, and what it was from then on."""
+    comes, starts, stops = (events[events["kind"] == kind] for kind in (ARRIVAL, START, PREEMPT))
+    gpus = built(scenario).workload.gpus[comes["task"]]
+    times = np.concatenate(([0], comes["time"], starts["time"], stops["time"])).astype(np.int64)
+    return steps_of(times, np.concatenate(([0], gpus, -starts["task"], stops["task"])))
+
+
+def _broken(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
+    """Return when the share of GPUs that idle beside others changed, and what it was from then on."""
+    sizes = built(scenario).spec["nodes"]["gpus"].astype(np.int64)
+    pieces, begin, stop = pieces_of(events, spans)
+    times, changes = [np.zeros(1, np.int64)], [np.zeros(1)]
+    for node in np.unique(pieces["resource"]).tolist():
+        here = pieces["resource"] == node
+        taken = pieces["task"][here]
+        moments, busy = steps_of(np.concatenate((begin[here], stop[here])), np.concatenate((taken, -taken)))
+        idle = np.where(busy > 0, sizes[node] - busy, 0)
+        times.append(moments)
+        changes.append(np.diff(idle, prepend=0))
+    moments, broken = steps_of(np.concatenate(times), np.concatenate(changes))
+    return moments, broken / scenario.gpus
+
+
+# Power
+
+
+def _power(scenario: ClusterScenario, events: np.ndarray, spans: Spans, end: int) -> list[Chart]:
+    section = "What it drew"
+    times, watts = power_w(scenario, events, spans)
+    budget = scenario.power.budget_w
+    grid = np.linspace(0, max(end, 1), POINTS).astype(np.int64)
+    limit = None if budget is None else ("budget", budget)
+    price, carbon = scenario.power.price_per_kwh, scenario.power.co2_g_per_kwh
+    rest = (("Energy", "kWh", [1.0], 1e3), ("Cost", "cost", price, 1e3), ("CO₂", "kg", carbon, 1e6))
+    found = [
+        Chart(section, "Power", "Of the whole cluster.", "time", "W", (Line("", times, watts),), True, limit=limit)
+    ]
+    for title, unit, rates, per in rest:
+        so_far = np.array([_until(times, watts, int(moment), rates) for moment in grid]) / per
+        found.append(Chart(section, title, "So far.", "time", unit, (Line("", grid, so_far),), True))
+    return found
+
+
+def _until(times: np.ndarray, watts: np.ndarray, moment: int, rates: list[float]) -> float:
+    known = max(1, int(np.searchsorted(times, moment, side="right")))
+    return by_the_hour(times[:known], watts[:known], moment, rates)
+
+
+# Distributions
+
+
+def _distributions(scenario: ClusterScenario, jobs: Jobs) -> list[Chart]:
+    section = "How long jobs took and waited"
+    waits = (jobs.finish - jobs.submit - jobs.served) / 1e9
+    caption = "Share of the jobs with no more than that; marked are the median, 95% and 99%."
+    figures = (
+        ("Bounded slowdown", "bounded slowdown", jobs.slowdown),
+        ("Time in the system", "time from submission to the end (s)", np.maximum(jobs.completion_s, 1.0)),
+        ("Wait", "time waited (s), at least 1", np.maximum(waits, 1.0)),
+    )
+    found = [_curve(section, title, caption, x, (distribution("", one),), QUANTILES) for title, x, one in figures]
+    classes = [line for line in (_of_size(scenario, jobs, low, high) for low, high in _sizes(jobs)) if len(line.x)]
+    text = "The same, of jobs that want so many GPUs."
+    found.append(_curve(section, "Bounded slowdown by size", text, "bounded slowdown", tuple(classes)))
+    return found
+
+
+def _curve(
+    section: str, title: str, caption: str, x: str, lines: tuple[Line, ...], marks: tuple[float, ...] = ()
+) -> Chart:
+    """Return a chart of distributions."""
+    return Chart(section, title, caption, x, "share of the jobs", lines, log_x=True, percent=True, marks=marks)
+
+
+def _sizes(jobs: Jobs) -> list[tuple[int, int]]:
+    """Return classes of sizes, from and to: the smallest, and two that share the rest."""
+    least, most = int(jobs.gpus.min()), int(jobs.gpus.max())
+    larger = jobs.gpus[jobs.gpus > least]
+    if not len(larger):
+        return [(least, most)]
+    middle = int(np.median(larger))
+    return [(least, least), (least + 1, middle), (middle + 1, most)]
+
+
+def _of_size(scenario: ClusterScenario, jobs: Jobs, low: int, high: int) -> Line:
+    chosen = (jobs.gpus >= low) & (jobs.gpus <= high)
+    unit = "GPU" if scenario.slices == 1 else "slice"
+    name = f"{low} {unit}{'' if low == 1 else 's'}" if low == high else f"{low} to {high} {unit}s"
+    return distribution(name, jobs.slowdown[chosen])
+
+
+# Fairness
+
+
+def _fairness(scenario: ClusterScenario, jobs: Jobs, spans: Spans, end: int) -> list[Chart]:
+    section = "How fair it was"
+    grid = np.linspace(0, max(end, 1), MOMENTS, endpoint=False).astype(np.int64)
+    users = np.unique(jobs.user)
+    held = np.array([_at(grid, spans.start, spans.end, spans.gpus, jobs.user[spans.job] == user) for user in users])
+    wanted = np.array([_at(grid, jobs.submit, jobs.finish, jobs.gpus, jobs.user == user) for user in users])
+    pairs = zip(held.T, wanted.T > 0, strict=True)
+    index = np.array([jain(column[here]) if here.any() else 1.0 for column, here in pairs])
+    rho = np.maximum(finish_time_fairness(scenario, jobs), 1e-3)
+    equal = "Of the GPUs that users with jobs in the system hold: 1 if all hold as many."
+    unfair = "Time in the system over that with an equal share for each user: above 1 is worse off."
+    return [
+        _shares(scenario, section, jobs, users, held, wanted),
+        Chart(section, "Jain's index", equal, "time", "index", (Line("", grid, index),), True),
+        _curve(section, "Finish-time fairness", unfair, "rho", (distribution("", rho),)),
+    ]
+
+
+def _shares(
+    scenario: ClusterScenario, section: str, jobs: Jobs, users: np.ndarray, held: np.ndarray, wanted: np.ndarray
+) -> Chart:
+    """Return what users held and deserved on average while they had jobs in the system; by user and moment."""
+    deserved = np.array([max_min(column, scenario.gpus) for column in wanted.T]).T
+    there = np.maximum((wanted > 0).sum(axis=1), 1)
+    most = np.argsort(-np.bincount(jobs.user)[users], kind="stable")[:MOST_USERS]
+    places, names = np.arange(len(most)), built(scenario).workload.users
+    bars = (
+        Line("held", places, held.sum(axis=1)[most] / there[most]),
+        Line("deserved", places, deserved.sum(axis=1)[most] / there[most]),
+    )
+    caption = (
+        "GPUs that users with most jobs held on average while they had jobs in the system, and what max-min fair "
+        "shares of the cluster would have been."
+    )
+    return Chart(section, "Shares of users", caption, "GPUs", "", bars, names=tuple(names[users[one]] for one in most))
+
+
+def _at(grid: np.ndarray, begin: np.ndarray, end: np.ndarray, gpus: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the GPUs of some spans at each moment."""
+    times = np.concatenate(([0], begin[own], end[own]))
+    moments, total = steps_of(times, np.concatenate(([0], gpus[own], -gpus[own])))
+    return np.asarray(total[np.searchsorted(moments, grid, side="right") - 1])
+
+
+def max_min(demands: np.ndarray, capacity: float) -> np.ndarray:
+    """Return max-min fair shares: nobody gets more than asked for, and who gets less gets as much as anybody."""
+    shares = np.zeros(len(demands))
+    left, open_ = float(capacity), demands > 0
+    while open_.any():
+        equal = left / open_.sum()
+        small = open_ & (demands <= equal)
+        if not small.any():
+            shares[open_] = equal
+            break
+        shares[small] = demands[small]
+        left -= float(demands[small].sum())
+        open_ &= ~small
+    return shares

@@ -1,0 +1,242 @@
+"""The course of jobs, compiled: they are submitted, start, are interrupted and end; and what that counts."""
+
+from __future__ import annotations
+
+import math
+
+from slipstream.families.cluster.kernel.placement import (
+    NOW,
+    factor_of,
+    find_place,
+    give_place_back,
+    log_place,
+    power_of,
+    setup_of,
+    stretched,
+    take_place,
+)
+from slipstream.families.cluster.kernel.priorities import score_of_job
+from slipstream.families.cluster.kernel.queues import dequeue, enqueue, join_running, leave_running
+from slipstream.families.cluster.kernel.state import (
+    BOUND_S,
+    ENDED,
+    ENERGY,
+    FLAT,
+    RUNNING,
+    SLOWDOWN,
+    THROUGHPUT,
+    UNFAIRNESS,
+    UTILISATION,
+    WAIT_HOURS,
+    WAITING,
+)
+from slipstream.jit.decorators import inlined, kernel
+from slipstream.sim.eventlog import ARRIVAL, FINISH, PREEMPT, START
+from slipstream.sim.kernel.lanes import record
+
+PER_S = 1e-9
+PER_HOUR = 1.0 / 3.6e12
+
+
+@kernel
+def pass_time(spec, state, lane, time):
+    """Let time pass, and count what it costs."""
+    header = state.lanes[lane]
+    if time > header.now:
+        terms = state.terms
+        passed = float(time - header.now)
+        hours = passed * PER_HOUR
+        busy = float(spec.machine[0].gpus - header.free) / spec.machine[0].gpus
+        terms[lane, SLOWDOWN] += header.rate * (passed * PER_S)
+        terms[lane, WAIT_HOURS] += header.waiting * hours
+        terms[lane, UTILISATION] += busy * hours
+        terms[lane, ENERGY] += header.power * 1e-6 * hours
+        if spec.machine[0].has_sleep:
+            save_asleep(spec, state, lane, time)
+        terms[lane, UNFAIRNESS] += (1.0 - jain(header)) * hours
+        header.busy_hours += busy * hours
+        header.now = time
+
+
+@kernel
+def save_asleep(spec, state, lane, time):
+    """Take what sleeping nodes do not draw from the energy until a time."""
+    for node in range(spec.machine[0].nodes):
+        if state.idle[lane, node] >= 0:
+            since = max(state.lanes[lane].now, state.idle[lane, node] + spec.machine[0].sleep_after)
+            if time > since:
+                state.terms[lane, ENERGY] -= spec.nodes[node].saved * 1e-6 * (float(time - since) * PER_HOUR)
+
+
+@inlined
+def jain(header):
+    """Return Jain's index of the GPUs that users with jobs in the system hold."""
+    if header.held_squares == 0:
+        return 1.0
+    held = float(header.held)
+    return held * held / (float(header.active_users) * float(header.held_squares))
+
+
+@kernel
+def hold_gpus(state, lane, user, gpus):
+    """Let a user hold more or fewer GPUs."""
+    header = state.lanes[lane]
+    own = state.users[lane, user]
+    header.held_squares -= own.held * own.held
+    own.held += gpus
+    header.held += gpus
+    header.held_squares += own.held * own.held
+
+
+@inlined
+def expected_left(own):
+    """Return how much work a job is expected to have before it."""
+    return max(1, own.requested - (own.run - own.left))
+
+
+@kernel
+def wait_from_now(spec, state, lane, job):
+    """Let a job wait."""
+    header = state.lanes[lane]
+    own = state.jobs[lane, job]
+    own.status = WAITING
+    own.queued = header.now
+    header.rate += 1.0 / own.bound
+    enqueue(state, lane, score_of_job(spec, state, lane, job, header.order), job, expected_left(own), own.gpus)
+
+
+@kernel
+def submit(spec, state, lane):
+    """Let the next job come."""
+    header = state.lanes[lane]
+    job = header.arrived
+    source = spec.jobs[header.first + job]
+    own = state.jobs[lane, job]
+    own.submit = source.submit - spec.jobs[header.first].submit
+    own.run = source.run
+    own.requested = source.requested
+    own.left = source.run
+    own.gpus = source.gpus
+    own.user = source.user
+    own.waited = 0
+    own.attained = 0
+    own.interrupted = 0
+    own.slot = -1
+    own.log_of = -1
+    own.start = -1
+    own.piece = -1
+    own.node = -1
+    own.level = 0
+    own.bound = max(source.run * PER_S, BOUND_S)
+    header.arrived += 1
+    if state.users[lane, source.user].jobs == 0:
+        header.active_users += 1
+    state.users[lane, source.user].jobs += 1
+    record(state, lane, ARRIVAL, header.first + job, job, -1, source.user)
+    wait_from_now(spec, state, lane, job)
+
+
+@kernel
+def place_for(spec, state, lane, job):
+    """Find a place for a job among the free GPUs; return its number of nodes, 1 if flat, 0 if there is none."""
+    gpus = state.jobs[lane, job].gpus
+    if gpus > state.lanes[lane].free:
+        return 0
+    if spec.machine[0].placement == FLAT:
+        return 1
+    return find_place(spec, state, lane, state.free, gpus, NOW)
+
+
+@kernel
+def fits(spec, state, lane, job, level):
+    """Return the number of nodes of a place at which a job can start now, 0 if it cannot."""
+    nodes = place_for(spec, state, lane, job)
+    if nodes > 0 and spec.machine[0].has_budget:
+        more = power_of(spec, state, lane, state.jobs[lane, job].gpus, nodes, level)
+        if state.lanes[lane].power + more > spec.machine[0].budget:
+            return 0
+    return nodes
+
+
+@kernel
+def start(spec, state, lane, place, level, nodes):
+    """Let the job at a place of the queue start, where room for it was just found on so many nodes."""
+    header = state.lanes[lane]
+    job = state.queue[lane, place].job
+    own = state.jobs[lane, job]
+    own.factor = factor_of(spec, state, lane, nodes, level)
+    own.power = power_of(spec, state, lane, own.gpus, nodes, level)
+    own.setup = setup_of(spec, state, lane, own, nodes)
+    if spec.machine[0].placement != FLAT:
+        take_place(state, lane, job, nodes)
+    dequeue(state, lane, place)
+    own.status = RUNNING
+    own.level = level
+    own.waited += header.now - own.queued
+    own.start = header.now
+    own.turn = header.turns if spec.machine[0].compat else job
+    header.turns += 1
+    own.end = header.now + own.setup + stretched(own.left, own.factor)
+    own.expected_end = header.now + own.setup + stretched(expected_left(own), own.factor)
+    header.rate -= 1.0 / own.bound
+    if header.waiting == 0:
+        # So small errors of the sum do not add up.
+        header.rate = 0.0
+    header.free -= own.gpus
+    header.power += own.power
+    hold_gpus(state, lane, own.user, own.gpus)
+    join_running(state, lane, job)
+    record(state, lane, START, own.gpus, job, level, own.node)
+    if spec.machine[0].placement != FLAT:
+        log_place(state, lane, job)
+
+
+@kernel
+def release(spec, state, lane, job):
+    """Let a job no longer run."""
+    header = state.lanes[lane]
+    own = state.jobs[lane, job]
+    leave_running(state, lane, job)
+    if spec.machine[0].placement != FLAT:
+        give_place_back(spec, state, lane, job)
+    header.free += own.gpus
+    header.power -= own.power
+    hold_gpus(state, lane, own.user, -own.gpus)
+
+
+@kernel
+def finish(spec, state, lane, job):
+    """Let a job end."""
+    header = state.lanes[lane]
+    own = state.jobs[lane, job]
+    release(spec, state, lane, job)
+    own.status = ENDED
+    header.done += 1
+    state.users[lane, own.user].jobs -= 1
+    if state.users[lane, own.user].jobs == 0:
+        header.active_users -= 1
+    slowdown = max(1.0, (header.now - own.submit) * PER_S / own.bound)
+    state.terms[lane, SLOWDOWN] += slowdown - own.waited * PER_S / own.bound
+    state.terms[lane, THROUGHPUT] += 1.0
+    record(state, lane, FINISH, own.gpus, job, own.level, own.node)
+
+
+@inlined
+def done_since_start(own, now):
+    """Return how much work a running job has done since it started."""
+    passed = max(0, now - own.start - own.setup)
+    done = passed if own.factor == 1.0 else int(math.floor(passed / own.factor))
+    return min(done, own.left - 1)
+
+
+@kernel
+def interrupt(spec, state, lane, job):
+    """Let a running job wait again."""
+    header = state.lanes[lane]
+    own = state.jobs[lane, job]
+    release(spec, state, lane, job)
+    own.left -= done_since_start(own, header.now)
+    own.attained += header.now - own.start
+    own.interrupted += 1
+    record(state, lane, PREEMPT, own.gpus, job, own.level, own.node)
+    wait_from_now(spec, state, lane, job)

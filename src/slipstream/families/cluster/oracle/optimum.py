@@ -1,0 +1,74 @@
+"""The hindsight optimum of one episode: bracketed between what was reached and what no policy can exceed.
+
+Every policy plays the episode. Small ones on a flat cluster that count slowdowns only are then solved by CP-SAT: that
+is a bound, and a schedule, which is replayed in the simulator before it counts.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from slipstream.errors import LawError
+from slipstream.families.cluster.build import built
+from slipstream.families.cluster.metrics import end_of, jobs_of, reward_of, terms_of
+from slipstream.families.cluster.oracle.bounds import best_terms, least_of
+from slipstream.families.cluster.oracle.schedule import solve
+from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.search import best_policy
+from slipstream.sim.simulator import Simulator
+
+MOST_JOBS = 40
+"""Jobs of an episode that is solved."""
+CLOSE = 1e-6
+"""Rewards that differ by no more than this share count as equal: the solver counts in whole parts of weights."""
+
+
+def bracket(scenario: ClusterScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
+    """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
+    began = perf_counter()
+    simulator = Simulator(scenario)
+    source, best, events = best_policy(simulator, seed, namespace)
+    jobs = jobs_of(scenario, events)
+    terms = best_terms(scenario, jobs)
+    bound, method = reward_of(scenario, terms), "relaxation"
+    if _can_be_solved(scenario, len(jobs.submit)) and best < bound - CLOSE * abs(bound):
+        least = least_of(scenario, jobs)
+        solution = solve(least, scenario.gpus, end_of(events), seconds, jobs.first_start.tolist())
+        if solution is not None:
+            proven = reward_of(scenario, {**terms, "slowdown": max(terms["slowdown"], solution.bound)})
+            if proven < bound:
+                bound, method = proven, "schedule"
+            reached = _replayed(simulator, solution.starts, seed, namespace)
+            if reached > best:
+                best, source = reached, "schedule"
+    if best > bound + CLOSE * abs(bound):
+        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
+    exact = best >= bound - CLOSE * abs(bound)
+    return Bracket(best, bound, exact, source, method, perf_counter() - began)
+
+
+def _can_be_solved(scenario: ClusterScenario, jobs: int) -> bool:
+    weights = scenario.reward.model_dump()
+    only_slowdown = all(value == 0.0 for term, value in weights.items() if term not in ("slowdown", "throughput"))
+    plain = scenario.placement == "flat" and scenario.preemption is None and scenario.power.budget_w is None
+    alike = built(scenario).sizes.levels == 1 and not scenario.quotas and scenario.compat is None
+    return only_slowdown and plain and alike and scenario.backfill != "conservative" and jobs <= MOST_JOBS
+
+
+def _replayed(simulator: Simulator, starts: list[int], seed: int, namespace: str) -> float:
+    """Return the reward of a schedule as the simulator plays it: whoever is due and fits starts, else it waits."""
+    from slipstream.families.cluster.features import FITS, JOB, START
+
+    simulator.reset(seed, namespace)
+    while simulator.asking:
+        _, rows, mask = simulator.observe()
+        due = []
+        for row in np.flatnonzero(mask[:-1]).tolist():
+            job = int(rows[row, JOB])
+            if rows[row, START] and rows[row, FITS] and starts[job] <= int(simulator.header["now"]):
+                due.append((starts[job], job, row))
+        simulator.step(min(due)[2] if due else len(mask) - 1)
+    return reward_of(simulator.scenario, terms_of(simulator.scenario, simulator.log()))

@@ -1,0 +1,102 @@
+"""An episode of the cluster family as pictures show it: jobs of users, and the GPUs that each had when."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from slipstream.families.cluster import features as f
+from slipstream.families.cluster.build import built
+from slipstream.families.cluster.labels import cast, level_names
+from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
+from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.shared.timeline import ON_TIME, Timeline
+from slipstream.sim.eventlog import FINISH, PREEMPT, START, TAKE
+
+NO_DEADLINE = 2**62
+
+
+def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
+    """Return the timeline of a whole episode."""
+    jobs, spans = jobs_of(scenario, events), spans_of(events)
+    count = len(jobs.submit)
+    names, users = cast(scenario), built(scenario).workload.users
+    span, gpu = gpus_of_spans(scenario, events)
+    wait_job, wait_start, wait_end = _waits(jobs.submit, spans.job, spans.start, spans.end, jobs.finish)
+    number = np.zeros(count, np.int64)
+    for user in np.unique(jobs.user):
+        number[jobs.user == user] = np.arange((jobs.user == user).sum())
+    return Timeline(
+        tasks=users,
+        variants=names.variants[:1] * len(users),
+        resources=names.resources,
+        end=end_of(events),
+        task=jobs.user,
+        number=number,
+        release=jobs.submit,
+        deadline=np.full(count, NO_DEADLINE),
+        finish=jobs.finish,
+        fate=np.full(count, ON_TIME),
+        wait_job=wait_job,
+        wait_start=wait_start,
+        wait_end=wait_end,
+        slice_job=spans.job[span],
+        slice_resource=gpu,
+        slice_variant=spans.level[span],
+        slice_start=spans.start[span],
+        slice_end=spans.end[span],
+        by_task=True,
+    )
+
+
+def row_name(scenario: ClusterScenario, line: Timeline, row: np.ndarray) -> str:
+    """Return which job a raw row starts, reserves for or interrupts; nothing for the row that waits."""
+    if row[f.DISPATCH] != 1.0:
+        return ""
+    job, gpus, level = int(row[f.JOB]), int(row[f.GPUS]), int(row[f.LEVEL])
+    verb = "interrupt" if row[f.INTERRUPT] == 1.0 else "start" if row[f.FITS] == 1.0 else "reserve for"
+    unit = "GPU" if scenario.slices == 1 else "slice"
+    cap = f", {level_names(scenario)[level]}" if level else ""
+    return f"{verb} job {job} of {line.tasks[int(line.task[job])]}, {gpus} {unit}{'' if gpus == 1 else 's'}{cap}"
+
+
+def _waits(
+    submit: np.ndarray, job: np.ndarray, start: np.ndarray, end: np.ndarray, finish: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return when jobs waited: before each start, since the submission or the interruption before it."""
+    order = np.lexsort((start, job))
+    job, start, end = job[order], start[order], end[order]
+    again = np.concatenate(([False], job[1:] == job[:-1]))
+    since = np.where(again, np.concatenate(([0], end[:-1])), submit[job])
+    return job, since, start
+
+
+def gpus_of_spans(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of a span and a GPU, by start: of the free GPUs of a node, a job gets those with the lowest numbers.
+
+    The machine counts the GPUs of nodes, or of the whole cluster, and knows them by no number; pictures give them one.
+    """
+    sizes = built(scenario).spec["nodes"]["gpus"].astype(int).tolist()
+    groups = [scenario.gpus] if scenario.placement == "flat" else sizes
+    firsts = np.concatenate(([0], np.cumsum(groups))).tolist()
+    free = [list(range(firsts[group], firsts[group + 1])) for group in range(len(groups))]
+    held: dict[int, list[tuple[int, int]]] = {}
+    spans: list[int] = []
+    gpus: list[int] = []
+    span = -1
+    columns = (events[name].tolist() for name in ("kind", "job", "task", "resource"))
+    for kind, job, count, resource in zip(*columns, strict=True):
+        if kind == START:
+            span += 1
+            held[job] = []
+        if kind == TAKE or (kind == START and scenario.placement == "flat"):
+            group = 0 if scenario.placement == "flat" else resource
+            taken = [heapq.heappop(free[group]) for _ in range(count)]
+            held[job] += [(group, gpu) for gpu in taken]
+            spans += [span] * count
+            gpus += taken
+        elif kind in (FINISH, PREEMPT):
+            for group, gpu in held.pop(job):
+                heapq.heappush(free[group], gpu)
+    return np.array(spans, np.int64), np.array(gpus, np.int64)

@@ -1,0 +1,1 @@
+"""Arrivals, traces, importers and generators."""

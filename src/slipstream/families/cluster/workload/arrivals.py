@@ -1,0 +1,169 @@
+"""The workload of a scenario as columns, cleaned: sorted, without doubles, without what can never run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from slipstream.errors import ScenarioError
+from slipstream.families.cluster.scenario import LONGEST_S, ClusterScenario, Cut
+from slipstream.families.shared.schema import NANOSECONDS_PER_S
+
+
+@dataclass(frozen=True)
+class RawJobs:
+    """Jobs as a source has them, in its order; times in seconds."""
+
+    key: Sequence[Any]
+    """What tells a job from others: one that comes again is a double."""
+    submit: np.ndarray
+    run: np.ndarray
+    requested: np.ndarray
+    """Not a number where nothing was said."""
+    gpus: np.ndarray
+    """Whole numbers, or parts of one."""
+    user: Sequence[str]
+    dropped: dict[str, int] = field(default_factory=dict)
+    """What the reader had to leave out, by reason."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs by submit time; those of one time in the order of the source."""
+
+    submit: np.ndarray
+    """ns since the first."""
+    run: np.ndarray
+    requested: np.ndarray
+    gpus: np.ndarray
+    user: np.ndarray
+    """Index into the users."""
+    submitted_s: np.ndarray
+    """Submit times as the source counts them."""
+    users: tuple[str, ...]
+    """By name."""
+    dropped: dict[str, int]
+    """Jobs left out, by reason."""
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+
+def workload_of(scenario: ClusterScenario) -> Workload:
+    """Return the jobs of a scenario; an error where none is left."""
+    from slipstream.families.cluster.workload.sources import read_jobs
+
+    raw = read_jobs(scenario.jobs, scenario._folder)
+    found = cleaned(raw, scenario)
+    if not len(found):
+        why = "; ".join(f"{count:,} {reason}" for reason, count in found.dropped.items()) or "the source is empty"
+        raise ScenarioError(f"jobs: none is left ({why}): expected at least one")
+    return found
+
+
+def cleaned(raw: RawJobs, scenario: ClusterScenario) -> Workload:
+    """Return the jobs that can run on the cluster of a scenario, sorted, and how many others there were and why."""
+    dropped = dict(raw.dropped)
+    keep = np.ones(len(raw.submit), bool)
+
+    def drop(wrong: np.ndarray, reason: str) -> None:
+        count = int((keep & wrong).sum())
+        if count:
+            dropped[reason] = dropped.get(reason, 0) + count
+            keep[wrong] = False
+
+    drop(~((raw.submit >= -LONGEST_S * 10) & (raw.submit <= LONGEST_S * 10)), "without a submit time")
+    drop(~(raw.run > 0.0), "without a run time")
+    drop(raw.run > LONGEST_S, f"that run longer than {LONGEST_S:g} s")
+    drop(~(raw.gpus > 0), "without GPUs")
+    drop(_doubles(raw.key), "that come twice")
+    if scenario.slices == 1:
+        drop(raw.gpus != np.floor(raw.gpus), "that share a GPU with others")
+    raw = replace(raw, gpus=_units(raw.gpus, scenario.slices))
+    drop(raw.gpus > _largest(scenario), f"that want more than the {_largest(scenario)} GPUs they can get at once")
+    if scenario.quotas:
+        limits = np.array([scenario.limits.get(name, scenario.gpus) for name in raw.user])
+        drop(raw.gpus > limits, "that want more than their user's quota")
+    budget = scenario.power.budget_w
+    if budget is not None:
+        drop(_least_watts(raw.gpus, scenario) > budget, "that need more than the power budget")
+    chosen = np.flatnonzero(keep)
+    chosen = chosen[np.argsort(raw.submit[chosen], kind="stable")]
+    if isinstance(scenario.jobs, Cut):
+        last = None if scenario.jobs.most_jobs is None else scenario.jobs.skip_jobs + scenario.jobs.most_jobs
+        chosen = chosen[scenario.jobs.skip_jobs : last]
+    return _columns(raw, chosen, dropped)
+
+
+def _columns(raw: RawJobs, chosen: np.ndarray, dropped: dict[str, int]) -> Workload:
+    submitted = raw.submit[chosen].astype(np.float64)
+    first = submitted[0] if len(chosen) else 0.0
+    if len(chosen) and submitted[-1] - first > LONGEST_S:
+        raise ScenarioError(f"jobs: they span {submitted[-1] - first:g} s: expected at most {LONGEST_S:g}")
+    run = _nanoseconds(raw.run[chosen])
+    said = raw.requested[chosen]
+    requested = np.where(said > 0.0, _nanoseconds(np.where(said > 0.0, np.minimum(said, LONGEST_S), 1.0)), run)
+    names = [raw.user[index] for index in chosen.tolist()]
+    users = tuple(sorted(set(names)))
+    places = {name: place for place, name in enumerate(users)}
+    return Workload(
+        submit=np.rint((submitted - first) * NANOSECONDS_PER_S).astype(np.int64),
+        run=run,
+        requested=requested,
+        gpus=raw.gpus[chosen].astype(np.int64),
+        user=np.array([places[name] for name in names], np.int64),
+        submitted_s=submitted,
+        users=users,
+        dropped=dropped,
+    )
+
+
+def _units(gpus: np.ndarray, slices: int) -> np.ndarray:
+    """Return GPUs in slices, parts rounded up; a part that was meant to be whole slices is."""
+    return np.asarray(np.ceil(np.round(gpus * slices, 6)), np.int64)
+
+
+def _nanoseconds(seconds: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(1, np.rint(seconds * NANOSECONDS_PER_S)), np.int64)
+
+
+def _doubles(keys: Sequence[Any]) -> np.ndarray:
+    """Return which of the jobs came before, by their keys."""
+    seen: set[Any] = set()
+    double = np.zeros(len(keys), bool)
+    for index, key in enumerate(keys):
+        if key in seen:
+            double[index] = True
+        seen.add(key)
+    return double
+
+
+def _largest(scenario: ClusterScenario) -> int:
+    """Return the GPUs of the largest job that fits an empty cluster."""
+    if scenario.placement not in ("consolidate", "fgd"):
+        return scenario.gpus
+    from slipstream.families.cluster.build import largest_consolidated
+
+    return largest_consolidated(scenario)
+
+
+def _least_watts(gpus: np.ndarray, scenario: ClusterScenario) -> np.ndarray:
+    """Return what the cluster draws with one job alone, at its most frugal cap, wherever it runs."""
+    from slipstream.families.cluster.build import idle_milliwatts, level_milliwatts
+
+    more = level_milliwatts(scenario).max(axis=0).min()
+    return np.asarray((idle_milliwatts(scenario) + gpus * more) / 1e3)
+
+
+def digest_of_jobs(scenario: ClusterScenario) -> dict[str, Any]:
+    """Return the number of jobs and a digest of all of them."""
+    found = workload_of(scenario)
+    content = hashlib.sha256(repr(found.users).encode())
+    for column in (found.submit, found.run, found.requested, found.gpus, found.user):
+        content.update(column.astype("<i8").tobytes())
+    content.update(found.submitted_s.astype("<f8").tobytes())
+    return {"jobs": len(found), "sha256": content.hexdigest()}

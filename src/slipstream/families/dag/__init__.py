@@ -1,0 +1,1 @@
+"""Dag: jobs arrive as graphs of stages; executors serve their tasks and take time to move from job to job."""

@@ -1,0 +1,1 @@
+"""The compiled machine of the family."""

@@ -1,0 +1,187 @@
+"""What a policy may know at a choice, compiled: globals, candidate rows and mask.
+
+Nothing here reads a drawn number that lies in the future: work and paths are expectations, of what has not started.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.families.dag import features as f
+from slipstream.families.dag.kernel.events import act, begin, resume
+from slipstream.families.dag.kernel.graph import write_candidate_nodes, write_graph
+from slipstream.families.dag.kernel.rounds import may_stop
+from slipstream.families.dag.kernel.state import (
+    CHOOSE_COUNT,
+    NOWHERE,
+    DagStateType,
+)
+from slipstream.jit.decorators import inlined, kernel
+from slipstream.sim.kernel import lanes as core
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.sim.kernel.window import filled_rows
+
+
+@kernel
+def prepare(spec, state, sheet):
+    """Write the columns that never change, once, into every slot of the sheet."""
+    machine = spec.machine[0]
+    for slot in range(sheet.rows.shape[0]):
+        put(sheet.globals[slot], sheet.global_image, f.EXECUTORS, machine.executors)
+        put(sheet.globals[slot], sheet.global_image, f.MOVING_DELAY, machine.moving_delay)
+        put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
+        clear_graph(sheet, slot)
+
+
+@inlined
+def expected_duration(spec, stage, executors):
+    """Return how long a further task of a stage takes on average with so many executors at its job."""
+    between = spec.level_of[min(executors, spec.machine[0].executors)]
+    low, high = spec.expected[stage, between.low], spec.expected[stage, between.high]
+    if between.gap == 0.0:
+        return np.float64(low)
+    share = between.offset / between.gap
+    if spec.machine[0].compat:
+        share = 1.0 - share
+    return low + share * (high - low)
+
+
+@inlined
+def write_row(spec, state, lane, job, stage, count, row, image):
+    """Write what choosing a stage, or giving it so many executors, would mean."""
+    header = state.lanes[lane]
+    owner, own = state.jobs[lane, job], state.stages[lane, job, stage]
+    source = spec.stages[owner.first_stage + stage]
+    # Executors of the source's own job are at it already.
+    further = 0 if job == header.source_job else count
+    serving = max(1, own.unfinished - own.remaining + own.assigned + count)
+    put(row, image, f.TASKS_LEFT, own.remaining)
+    put(row, image, f.TASKS_RUNNING, own.unfinished - own.remaining)
+    put(row, image, f.ASSIGNED, own.assigned)
+    put(row, image, f.DEMAND, own.demand)
+    put(row, image, f.DURATION, source.duration)
+    put(row, image, f.RECENT, own.recent)
+    put(row, image, f.WORK, own.remaining * source.duration)
+    put(row, image, f.PATH, source.path)
+    put(row, image, f.BELOW, source.below)
+    put(row, image, f.CAN_BEGIN, 1.0 if own.waiting_parents == 0 else 0.0)
+    put(row, image, f.DURATION_HERE, expected_duration(spec, owner.first_stage + stage, owner.local + further))
+    put(row, image, f.STAGE_TIME, own.remaining * source.duration / serving)
+    put(row, image, f.JOB_WORK, owner.work)
+    put(row, image, f.JOB_TASKS, owner.tasks)
+    put(row, image, f.JOB_STAGES, owner.left)
+    put(row, image, f.JOB_PATH, owner.path)
+    put(row, image, f.JOB_SUPPLY, owner.supply)
+    put(row, image, f.JOB_LOCAL, owner.local)
+    put(row, image, f.JOB_TIME, max(np.float64(owner.path), owner.work / max(1, owner.supply + further)))
+    put(row, image, f.JOBS_BEFORE, owner.jobs_before)
+    put(row, image, f.WORK_BEFORE, owner.work_before)
+    put(row, image, f.JOB_AGE, header.now - owner.arrival)
+    put(row, image, f.JOB_RANK, owner.place)
+    put(row, image, f.SOURCE, 1.0 if job == header.source_job else 0.0)
+    put(row, image, f.COUNT, count)
+    put(row, image, f.DISPATCH, 1.0)
+
+
+@kernel
+def summarise(spec, state, lane, sheet, slot):
+    """Write the state of the whole machine."""
+    row, image = sheet.globals[slot], sheet.global_image
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    counting = header.phase == CHOOSE_COUNT
+    busy = header.busy_time + header.running * (header.now - header.busy_counted)
+    put(row, image, f.TIME, header.now)
+    put(row, image, f.PHASE, 1.0 if counting else 0.0)
+    put(row, image, f.COMMITTABLE, header.committable)
+    put(row, image, f.MOST, header.most if counting else 0)
+    put(row, image, f.SOURCE_COMMON, 1.0 if header.source_job == NOWHERE else 0.0)
+    put(row, image, f.IDLE, machine.executors - header.running - header.moving)
+    put(row, image, f.MOVING, header.moving)
+    put(row, image, f.ACTIVE_JOBS, header.active)
+    put(row, image, f.ARRIVED_JOBS, header.arrived)
+    put(row, image, f.CANDIDATES, header.candidates)
+    put(row, image, f.HIDDEN_JOBS, header.active - header.shown_jobs)
+    put(row, image, f.TOTAL_WORK, header.work)
+    put(row, image, f.MEAN_GAP, machine.mean_gap if header.arrived < machine.jobs else 0.0)
+    put(row, image, f.UTILISATION, busy / (machine.executors * header.now) if header.now > 0 else 0.0)
+    if sheet.globals.shape[1] > f.COIN:
+        behind = header.candidates if counting else header.candidates - header.shown
+        listed = header.most if counting else header.shown
+        put(row, image, f.ROWS, filled_rows(machine, listed, behind))
+        put(row, image, f.PARAMETER, header.parameter)
+        put(row, image, f.COIN, core.toss_coin(header))
+
+
+@kernel
+def list_legal(spec, state, lane, sheet, slot, form):
+    """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not.
+
+    Rows begin at 0 in both phases, so what was written before ends where the counts of the sheet say.
+    """
+    header = state.lanes[lane]
+    counting = header.phase == CHOOSE_COUNT
+    asking = header.status == core.ASKING
+    last = sheet.mask.shape[1] - 1
+    listed = 0
+    if asking and counting:
+        listed = header.most
+        for row in range(listed):
+            job, stage = header.chosen_job, header.chosen_stage
+            write_row(spec, state, lane, job, stage, row + 1, sheet.rows[slot, row], sheet.row_image)
+            allow(sheet, slot, row, row)
+    elif asking:
+        listed = header.shown
+        for row in range(listed):
+            write_candidate(spec, state, lane, row, sheet, slot, row)
+            allow(sheet, slot, row, row)
+    clear_rows(sheet, slot, listed, sheet.counts[slot, ROWS])
+    sheet.counts[slot, ROWS] = listed
+    dispatch = listed
+    if last > spec.machine[0].rows:
+        dispatch += list_behind(spec, state, lane, sheet, slot, listed)
+    stops = asking and not counting and may_stop(spec, state, lane)
+    close_rows(sheet, slot, dispatch, stops)
+
+
+@inlined
+def write_candidate(spec, state, lane, place, sheet, slot, row):
+    """Write the row of a stage of the list."""
+    job = state.candidates[lane, place] // state.stages.shape[2]
+    stage = state.candidates[lane, place] - job * state.stages.shape[2]
+    write_row(spec, state, lane, job, stage, 0, sheet.rows[slot, row], sheet.row_image)
+
+
+@kernel
+def list_behind(spec, state, lane, sheet, slot, listed):
+    """Write what only heuristics see, behind the rows of an observation; return how many of these can be chosen.
+
+    In phase 0 stages that the window has no room for; in phase 1 all stages of phase 0, as they are, not to be chosen.
+    """
+    header = state.lanes[lane]
+    first = spec.machine[0].rows + 1
+    counting = header.phase == CHOOSE_COUNT
+    skipped = 0 if counting else header.shown
+    behind = header.candidates - skipped if header.status == core.ASKING else 0
+    for place in range(behind):
+        write_candidate(spec, state, lane, skipped + place, sheet, slot, first + place)
+        if counting:
+            sheet.mask[slot, first + place] = 0
+        else:
+            allow(sheet, slot, first + place, listed + place)
+    clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
+    sheet.counts[slot, ROWS_BEHIND] = behind
+    return 0 if counting else behind
+
+
+@kernel
+def observe(spec, state, lane, sheet, slot, afresh):
+    """Write globals, rows and mask of the present choice, and the graph if the sheet has room for one."""
+    summarise(spec, state, lane, sheet, slot)
+    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
+    if sheet.nodes.shape[1] > 0:
+        write_graph(spec, state, lane, sheet, slot, afresh)
+        write_candidate_nodes(state, lane, sheet, slot)
+
+
+core.implement_all(DagStateType, begin, act, resume, prepare, observe, list_legal, summarise)

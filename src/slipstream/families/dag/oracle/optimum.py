@@ -1,0 +1,52 @@
+"""The hindsight optimum of one episode: bracketed between what was reached and what no policy can exceed.
+
+Long episodes have the bounds alone. Small ones are planned by CP-SAT, with the least time of every task, which is a
+bound again; and a search tries the choices themselves, which finds the optimum where it comes to its end.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from slipstream.errors import InputError, LawError
+from slipstream.families.dag.oracle.bounds import least_job_seconds, least_makespan
+from slipstream.families.dag.oracle.hindsight import jobs_of_episode
+from slipstream.families.dag.oracle.schedule import least_cost
+from slipstream.families.dag.scenario import DagScenario, NoHorizon
+from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.search import best_policy, search
+from slipstream.sim.simulator import Simulator
+
+MOST_TASKS = 40
+"""Tasks of an episode that is planned and searched."""
+TOLERANCE = 1e-9
+"""The two ends of a bracket meet if they are this close, relatively."""
+
+
+def bracket(scenario: DagScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
+    """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
+    if not isinstance(scenario.horizon, NoHorizon) or scenario.reward.discount_per_s > 0.0:
+        raise InputError("oracle: the episode is cut off or discounted: expected no horizon and no discount")
+    began = perf_counter()
+    simulator = Simulator(scenario)
+    source, best, events = best_policy(simulator, seed, namespace)
+    jobs = jobs_of_episode(scenario, events, seed, namespace)
+    job_seconds, method = least_job_seconds(scenario, jobs)
+    makespan, other = least_makespan(scenario, jobs)
+    if scenario.reward.makespan > 0.0:
+        method = f"{method}, {other}" if scenario.reward.job_seconds > 0.0 else other
+    bound = -scenario.reward.job_seconds * job_seconds - scenario.reward.makespan * makespan
+    tasks = sum(len(times) for job in jobs for attempts in job.attempts for times in attempts)
+    if tasks <= MOST_TASKS:
+        planned = least_cost(scenario, jobs, seconds / 2)
+        if -planned < bound:
+            bound, method = -planned, "schedule"
+        found = search(simulator, seed, namespace, best, began + seconds)
+        if found.reward > best:
+            source, best = "search", found.reward
+        if found.complete and best < bound:
+            bound, method = best, "search"
+    if best > bound + TOLERANCE * abs(bound):
+        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
+    exact = best >= bound - TOLERANCE * abs(bound)
+    return Bracket(best, best if exact else bound, exact, source, method, perf_counter() - began)

@@ -1,0 +1,363 @@
+"""The dag family's part of the scenario file: jobs that are graphs of stages, on a pool of executors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from slipstream.families.shared.schema import Name, NonNegativeSeconds, Part, PositiveSeconds
+
+MOST_JOBS = 100_000
+MOST_EXECUTORS = 1000
+MOST_STAGES = 1000
+MOST_TASKS = 1_000_000
+
+Size = Literal["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
+Query = Annotated[int, Field(ge=1, le=22)]
+Samples = Annotated[list[PositiveSeconds], Field(max_length=100_000)]
+
+
+class Batch(Part):
+    """All jobs arrive at time 0."""
+
+    kind: Literal["batch"]
+    jobs: int = Field(ge=1, le=MOST_JOBS)
+    """Jobs of an episode."""
+
+
+class PoissonStream(Part):
+    """Jobs arrive one after the other, with independent exponential gaps."""
+
+    kind: Literal["poisson"]
+    jobs: int = Field(ge=1, le=MOST_JOBS)
+    """Jobs of an episode, those at time 0 included."""
+    mean_gap_s: PositiveSeconds = 25.0
+    """Mean time between two arrivals."""
+    initial_jobs: int = Field(default=1, ge=0, le=MOST_JOBS)
+    """Jobs that are there at time 0."""
+
+    @model_validator(mode="after")
+    def _initial_jobs_are_among_the_jobs(self) -> PoissonStream:
+        if self.initial_jobs > self.jobs:
+            text = "initial_jobs is {initial} but jobs is {jobs}: expected at most as many"
+            raise PydanticCustomError("initial", text, {"initial": self.initial_jobs, "jobs": self.jobs})
+        return self
+
+
+class JobTrace(Part):
+    """Jobs arrive at listed times: inline, or from a CSV or Parquet file named relative to the scenario file."""
+
+    kind: Literal["trace"]
+    times_s: Annotated[list[NonNegativeSeconds], Field(min_length=1, max_length=MOST_JOBS)] | None = None
+    """Arrival times, in ascending order."""
+    names: Annotated[list[Name], Field(min_length=1, max_length=MOST_JOBS)] | None = None
+    """Which job of the source arrives, by name, one for each time; drawn at random if absent."""
+    path: str | None = None
+    """A .csv or .parquet file with one arrival per row."""
+    column: str = "arrival_s"
+    """The file's column of arrival times in seconds."""
+    name_column: str | None = None
+    """The file's column of names of jobs; drawn at random if absent."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> JobTrace:
+        if (self.times_s is None) == (self.path is None):
+            raise PydanticCustomError("trace_source", "expected either 'times_s' or 'path'")
+        if self.times_s is None:
+            if self.names is not None:
+                raise PydanticCustomError("names", "names belong to 'times_s': expected 'name_column' with a file")
+            return self
+        if self.names is not None and len(self.names) != len(self.times_s):
+            text = "names lists {found} but times_s {stated}: expected one for each time"
+            raise PydanticCustomError("names", text, {"found": len(self.names), "stated": len(self.times_s)})
+        for index in range(1, len(self.times_s)):
+            if self.times_s[index] < self.times_s[index - 1]:
+                text = "times_s[{index}] is {value}, earlier than the time before it: expected ascending times"
+                raise PydanticCustomError("order", text, {"index": index, "value": self.times_s[index]})
+        return self
+
+
+Arrivals = Annotated[Batch | PoissonStream | JobTrace, Field(discriminator="kind")]
+
+
+class Synthetic(Part):
+    """Random jobs that resemble profiled database queries, from a seed; needs no data."""
+
+    kind: Literal["synthetic"]
+    templates: int = Field(default=154, ge=1, le=10_000)
+    """Different jobs; each arrival is one of them, all equally likely."""
+    seed: int = Field(default=0, ge=0, le=2**62 - 1)
+    """Decides them; episodes have seeds of their own."""
+
+
+class Tpch(Part):
+    """Profiled TPC-H queries: a folder for each size of the data, as published with Decima."""
+
+    kind: Literal["tpch"]
+    path: str
+    """The folder that holds the folders 2g, 5g and so on, relative to the scenario file."""
+    sizes: Annotated[list[Size], Field(min_length=1)] = Field(default=["2g", "5g", "10g", "20g", "50g", "80g", "100g"])
+    """Sizes of the data to take, each as likely."""
+    queries: Annotated[list[Query], Field(min_length=1)] = Field(default=list(range(1, 23)))
+    """Queries to take, each as likely."""
+
+
+class Alibaba(Part):
+    """Production jobs of a packed trace: stages with a number of instances and one duration each."""
+
+    kind: Literal["alibaba"]
+    path: str
+    """An .npz file with stage_ptr, edge_ptr, edges, num_tasks and duration, relative to the scenario file."""
+    unit_s: PositiveSeconds = 1.0
+    """Seconds that one unit of the durations stands for."""
+    most_stages: int = Field(default=100, ge=1, le=MOST_STAGES)
+    """Jobs with more stages are left out."""
+    most_tasks: int = Field(default=1000, ge=1, le=MOST_TASKS)
+    """Jobs with more instances in a stage are left out."""
+    first_jobs: int | None = Field(default=None, ge=1, le=MOST_JOBS)
+    """Take so many of the jobs that are left, in the order of the file; all if absent."""
+
+
+class MlWorkflow(Part):
+    """Machine learning as a graph: data preparation in shards, training, validation, hyper-parameter search, test."""
+
+    kind: Literal["ml-workflow"]
+    templates: int = Field(default=32, ge=1, le=10_000)
+    """Different workflows; each arrival is one of them, all equally likely."""
+    seed: int = Field(default=0, ge=0, le=2**62 - 1)
+    """Decides them; episodes have seeds of their own."""
+    most_trials: int = Field(default=8, ge=1, le=64)
+    """Most trials of a hyper-parameter search; each is trained and validated beside the others."""
+
+
+class WaveSamples(Part):
+    """Durations of tasks that were measured with some number of executors at the job."""
+
+    executors: int = Field(ge=1, le=100_000)
+    """How many executors worked on the job."""
+    fresh_s: Samples = Field(default=[])
+    """Tasks on executors that had just come or had been idle; where empty, `first_s` plus the warm-up delay."""
+    first_s: Samples = Field(default=[])
+    """First task of the stage on an executor that had worked for another stage; where empty, `fresh_s`."""
+    rest_s: Samples = Field(default=[])
+    """Further tasks of the stage on the same executor; where empty, `first_s`."""
+
+    @model_validator(mode="after")
+    def _something_to_draw_from(self) -> WaveSamples:
+        if not self.first_s and not self.fresh_s:
+            raise PydanticCustomError("waves", "no durations: expected 'first_s' or 'fresh_s' with at least one")
+        return self
+
+
+class StageDescription(Part):
+    """A batch of parallel tasks."""
+
+    name: Name
+    """Unique in the job."""
+    tasks: int = Field(default=1, ge=1, le=MOST_TASKS)
+    """How many tasks it has."""
+    duration_s: PositiveSeconds | None = None
+    """Time of every task; an executor that is fresh takes the warm-up delay more."""
+    waves: Annotated[list[WaveSamples], Field(min_length=1, max_length=64)] | None = None
+    """Measured durations to draw from, by number of executors."""
+    parents: list[Name] = Field(default=[])
+    """Stages that must be complete before it can begin."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> StageDescription:
+        if (self.duration_s is None) == (self.waves is None):
+            raise PydanticCustomError("durations", "expected either 'duration_s' or 'waves'")
+        return self
+
+
+class JobDescription(Part):
+    """A graph of stages."""
+
+    name: Name
+    """Unique in the source."""
+    stages: Annotated[list[StageDescription], Field(min_length=1, max_length=MOST_STAGES)]
+    """In any order."""
+
+    @model_validator(mode="after")
+    def _a_graph_without_cycles(self) -> JobDescription:
+        places = {stage.name: index for index, stage in enumerate(self.stages)}
+        if len(places) < len(self.stages):
+            raise PydanticCustomError("name", "two stages have the same name: expected unique names")
+        for index, stage in enumerate(self.stages):
+            for parent in stage.parents:
+                if parent not in places:
+                    text = "stages[{index}]: no stage '{parent}': expected names of stages of this job as parents"
+                    raise PydanticCustomError("parent", text, {"index": index, "parent": parent})
+        done: set[str] = set()
+        while len(done) < len(self.stages):
+            ready = [s.name for s in self.stages if s.name not in done and done.issuperset(s.parents)]
+            if not ready:
+                stuck = next(stage.name for stage in self.stages if stage.name not in done)
+                text = "stage '{stuck}' waits for itself: expected a graph without cycles"
+                raise PydanticCustomError("cycle", text, {"stuck": stuck})
+            done.update(ready)
+        return self
+
+
+class Inline(Part):
+    """Jobs written out in the scenario."""
+
+    kind: Literal["inline"]
+    jobs: Annotated[list[JobDescription], Field(min_length=1, max_length=10_000)]
+    """Different jobs; each arrival is one of them, all equally likely unless a trace names them."""
+
+    @model_validator(mode="after")
+    def _unique_names(self) -> Inline:
+        names: set[str] = set()
+        for index, job in enumerate(self.jobs):
+            if job.name in names:
+                text = "jobs[{index}].name '{name}' is taken: expected unique names"
+                raise PydanticCustomError("name", text, {"index": index, "name": job.name})
+            names.add(job.name)
+        return self
+
+
+JobSource = Annotated[Synthetic | Tpch | Alibaba | MlWorkflow | Inline, Field(discriminator="kind")]
+
+
+class ExecutorClass(Part):
+    """Executors of one kind."""
+
+    name: Name
+    count: int = Field(ge=1, le=MOST_EXECUTORS)
+    """How many there are."""
+    speed: float = Field(ge=1e-3, le=1e3)
+    """A task takes its duration divided by this."""
+
+
+class Stragglers(Part):
+    """Tasks that take much longer than their durations say."""
+
+    probability: float = Field(ge=0.0, le=1.0)
+    """Of each task, independently."""
+    factor: float = Field(default=5.0, ge=1.0, le=1e3)
+    """How many times longer a straggler takes."""
+
+
+class Failures(Part):
+    """Stages that fail when their last task ends, and are done again from the beginning."""
+
+    probability: float = Field(ge=0.0, le=1.0)
+    """Of each stage, each time that it would be complete."""
+    most: int = Field(default=3, ge=1, le=100)
+    """How often one stage fails at the most."""
+
+
+class NoHorizon(Part):
+    """An episode ends when all its jobs are done."""
+
+    kind: Literal["none"]
+
+
+class FixedHorizon(Part):
+    """An episode is cut off at a fixed time, if its jobs are not done before."""
+
+    kind: Literal["fixed"]
+    time_s: PositiveSeconds
+    """When."""
+
+
+class MemorylessHorizon(Part):
+    """An episode is cut off at an exponentially distributed time, so that its end cannot be foreseen."""
+
+    kind: Literal["memoryless"]
+    mean_s: PositiveSeconds
+    """Mean of that time."""
+
+
+Horizon = Annotated[NoHorizon | FixedHorizon | MemorylessHorizon, Field(discriminator="kind")]
+
+
+class DagReward(Part):
+    """Weights of the reward terms; both are costs."""
+
+    job_seconds: float = Field(default=1.0, ge=0.0, le=1e6)
+    """Cost: number of jobs in the system, integrated over seconds; its sum is jobs times average completion time."""
+    makespan: float = Field(default=0.0, ge=0.0, le=1e6)
+    """Cost: seconds that pass."""
+    discount_per_s: float = Field(default=0.0, ge=0.0, le=10.0)
+    """Rate at which job-seconds are discounted within a step, from the choice on; 0 counts all alike."""
+
+
+class Window(Part):
+    """How much of a busy machine an observation holds; jobs that do not fit are counted, not shown."""
+
+    candidates: int = Field(default=128, ge=8, le=100_000)
+    """Most stages to choose from; compiled policies see every one."""
+    nodes: int = Field(default=320, ge=8, le=100_000)
+    """Most nodes of the graph; at least as many as the largest job has stages."""
+    edges: int = Field(default=400, ge=8, le=1_000_000)
+    """Most edges of the graph; at least as many as the largest job has."""
+
+
+class DagScenario(Part):
+    """Jobs arrive as graphs of stages; executors serve their tasks, and take time to move from job to job."""
+
+    family: Literal["dag"]
+    name: Name = "unnamed"
+    description: str = ""
+    executors: int = Field(ge=1, le=MOST_EXECUTORS)
+    """How many tasks can run at once."""
+    classes: Annotated[list[ExecutorClass], Field(min_length=1, max_length=64)] | None = None
+    """Executors of different speed, in any order: numbered from the fastest class on. All of speed 1 if absent."""
+    moving_delay_s: NonNegativeSeconds = 2.0
+    """Time an executor needs to come to a job, from another one or from the common pool."""
+    warmup_delay_s: NonNegativeSeconds = 1.0
+    """Added to the first task of an executor that is fresh, where there are no measured fresh durations."""
+    arrivals: Arrivals
+    """When jobs arrive, and how many."""
+    jobs: JobSource = Synthetic(kind="synthetic")
+    """What arrives."""
+    compat: Literal["decima"] | None = None
+    """'decima' keeps the inverted interpolation and the rules of the published simulators."""
+    stragglers: Stragglers | None = None
+    """None if absent."""
+    failures: Failures | None = None
+    """None if absent."""
+    horizon: Horizon = NoHorizon(kind="none")
+    """When an episode is cut off."""
+    reward: DagReward = DagReward()
+    window: Window = Window()
+
+    newer_keys: ClassVar[tuple[str, ...]] = ()
+
+    _folder: Path = PrivateAttr(default_factory=Path)
+
+    def resolved(self) -> dict[str, Any]:
+        """Return what decides the results: defaults filled in, data files and traces replaced by what is in them."""
+        from slipstream.families.dag.workload.arrivals import resolved_arrivals
+        from slipstream.families.dag.workload.templates import digest_of_source
+
+        data = self.model_dump(mode="json")
+        if self.classes is not None:
+            data["classes"] = [one.model_dump(mode="json") for one in self._classes_by_speed()]
+        data["jobs"] = digest_of_source(self)
+        data["arrivals"] = resolved_arrivals(self)
+        return data
+
+    def _classes_by_speed(self) -> list[ExecutorClass]:
+        return sorted(self.classes or [], key=lambda one: (-one.speed, one.name))
+
+    @property
+    def speeds(self) -> list[float]:
+        """The speed of each executor by its number; the order in which classes are listed decides nothing."""
+        if self.classes is None:
+            return [1.0] * self.executors
+        return [one.speed for one in self._classes_by_speed() for _ in range(one.count)]
+
+    @model_validator(mode="after")
+    def _classes_add_up(self) -> DagScenario:
+        if self.classes is not None:
+            found = sum(one.count for one in self.classes)
+            if found != self.executors:
+                text = "classes have {found} executors but executors is {stated}: expected the same number"
+                raise PydanticCustomError("classes", text, {"found": found, "stated": self.executors})
+        return self

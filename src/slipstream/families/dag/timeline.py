@@ -1,0 +1,56 @@
+"""An episode of the dag family as pictures show it: jobs, and the times for which executors served their stages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.families.dag.labels import cast
+from slipstream.families.dag.metrics import jobs_of, tasks_of
+from slipstream.families.dag.scenario import DagScenario
+from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
+
+NO_DEADLINE = 2**62
+
+
+def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
+    """Return the timeline of a whole episode.
+
+    Tasks of one stage that an executor runs one after the other are one slice: an episode has too many to draw each.
+    """
+    jobs, tasks = jobs_of(events), tasks_of(events)
+    order = np.lexsort((tasks.start, tasks.executor))
+    job, stage, executor, wave, start, end = (
+        column[order] for column in (tasks.job, tasks.stage, tasks.executor, tasks.wave, tasks.start, tasks.end)
+    )
+    goes_on = np.zeros(len(job), bool)
+    goes_on[1:] = (
+        (executor[1:] == executor[:-1]) & (job[1:] == job[:-1]) & (stage[1:] == stage[:-1]) & (start[1:] == end[:-1])
+    )
+    first = np.flatnonzero(~goes_on)
+    last = np.append(first[1:], len(job)) - 1 if len(first) else first
+    by_time = np.argsort(start[first], kind="stable")
+    first, last = first[by_time], last[by_time]
+    count = len(jobs.arrival)
+    began = np.full(count, jobs.end, np.int64)
+    np.minimum.at(began, job, start)
+    names = cast(scenario)
+    return Timeline(
+        tasks=names.tasks,
+        variants=names.variants,
+        resources=names.resources,
+        end=jobs.end,
+        task=np.arange(count),
+        number=np.zeros(count, np.int64),
+        release=jobs.arrival,
+        deadline=np.full(count, NO_DEADLINE),
+        finish=jobs.done,
+        fate=np.where(jobs.done >= 0, ON_TIME, OPEN),
+        wait_job=np.arange(count),
+        wait_start=jobs.arrival,
+        wait_end=np.maximum(began, jobs.arrival),
+        slice_job=job[first],
+        slice_resource=executor[first],
+        slice_variant=wave[first],
+        slice_start=start[first],
+        slice_end=end[last],
+    )

@@ -1,0 +1,31 @@
+"""Scenarios drawn from around one: the same jobs, at other rates, in episodes that are cut off."""
+
+from __future__ import annotations
+
+from slipstream.families.dag.build import timescale
+from slipstream.families.dag.scenario import DagScenario, MemorylessHorizon, PoissonStream
+from slipstream.families.shared.schema import LONGEST_MS
+from slipstream.families.shared.variation import Variation
+from slipstream.sim.simulator import check_seed
+
+
+def vary(scenario: DagScenario, variation: Variation, seed: int) -> DagScenario:
+    """Return a scenario of the same shape drawn by a seed; itself if nothing varies.
+
+    Rates are those of a Poisson stream: jobs that come all at once or were recorded come as they do.
+    """
+    check_seed(seed)
+    if variation.nothing:
+        return scenario
+    variation.only("dag", "rate", "load", "length")
+    changes: dict[str, object] = {"description": " ".join(filter(None, [scenario.description, variation.told(seed)]))}
+    if isinstance(scenario.arrivals, PoissonStream):
+        rate = variation.load * float(variation.factors(seed, "rate", 1)[0])
+        gap = min(LONGEST_MS / 1e3, max(1e-9, round(scenario.arrivals.mean_gap_s / rate, 9)))
+        changes["arrivals"] = scenario.arrivals.model_copy(update={"mean_gap_s": gap})
+    if variation.length > 0.0:
+        mean = round(variation.length * timescale(scenario) / 1e9, 9)
+        changes["horizon"] = MemorylessHorizon(kind="memoryless", mean_s=mean)
+    varied = scenario.model_copy(update=changes)
+    varied._folder = scenario._folder
+    return varied

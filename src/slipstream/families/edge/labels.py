@@ -1,0 +1,24 @@
+"""The names and expectations of an edge scenario, for pictures of a run that is under way."""
+
+from __future__ import annotations
+
+from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
+
+
+def cast(scenario: EdgeScenario) -> Cast:
+    """Return who takes part in a run of the scenario."""
+    ladders = [task.ladder for task in scenario.tasks]
+    return Cast(
+        scenario=f"{scenario.family}/{scenario.name}",
+        unit="ms",
+        nanoseconds_per_unit=NANOSECONDS_PER_MS,
+        resources=tuple(f"stream {stream}" for stream in range(scenario.device.streams)),
+        tasks=tuple(task.name for task in scenario.tasks),
+        variants=tuple(tuple(v.name or f"variant {rank}" for rank, v in enumerate(ladder)) for ladder in ladders),
+        expected=tuple(tuple(nanoseconds(variant.latency_ms) for variant in ladder) for ladder in ladders),
+        deadline=tuple(nanoseconds(task.relative_deadline_ms) for task in scenario.tasks),
+        accuracy=tuple(tuple(variant.accuracy for variant in ladder) for ladder in ladders),
+        end=nanoseconds(scenario.horizon_ms),
+    )

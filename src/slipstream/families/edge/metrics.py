@@ -1,0 +1,242 @@
+"""The figures this field reports, all from the event log of one episode.
+
+A job counts as *judged* when its fate is known: it finished, it was dropped, or its deadline had passed when the
+episode ended. Jobs still in time at the end are neither hits nor misses. Miss rates are over judged jobs, never only
+over executed ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
+from slipstream.sim.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
+
+WINDOW = 10
+"""Jobs in a window of the weakly-hard metric: the most misses among any so many consecutive jobs of a task."""
+
+UNKNOWN, ON_TIME, LATE, DROPPED, OVERDUE, FAILED = range(6)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Every job of an episode, sorted by task and release; times in ns, -1 where the thing never happened."""
+
+    task: np.ndarray
+    release: np.ndarray
+    deadline: np.ndarray
+    start: np.ndarray
+    """When it first started."""
+    finish: np.ndarray
+    variant: np.ndarray
+    """As it was started last."""
+    fate: np.ndarray
+    end: int
+    """When the episode ended."""
+    slices: Slices
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The times for which jobs held streams: one of each job, or several where it was interrupted; times in ns."""
+
+    job: np.ndarray
+    """Index into the jobs."""
+    variant: np.ndarray
+    resource: np.ndarray
+    start: np.ndarray
+    """Ascending."""
+    end: np.ndarray
+    """The end of the episode where the job still held its stream then."""
+
+    @property
+    def length(self) -> np.ndarray:
+        """How long each lasted."""
+        return np.asarray(self.end - self.start)
+
+
+def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
+    """Return the jobs of an episode from its event log."""
+    # A log may have millions of rows: they are passed on by their numbers, and only columns that count are copied.
+    kind, time = np.ascontiguousarray(events["kind"]), events["time"]
+    arrivals = np.flatnonzero(kind == ARRIVAL)
+    # Jobs of a task arrive in the order of their numbers: it is enough to put the tasks together.
+    arrivals = arrivals[np.argsort(events["task"][arrivals], kind="stable")]
+    task, release = events["task"][arrivals].astype(np.int64), time[arrivals]
+    first = np.searchsorted(task, np.arange(len(scenario.tasks)))
+    relative = np.array([nanoseconds(task.relative_deadline_ms) for task in scenario.tasks])
+    deadline = release + relative[task]
+    ends = np.flatnonzero(kind == END)
+    end = int(time[ends[-1]]) if len(ends) else int(time[-1]) if len(events) else 0
+    slices = _slices(events, kind, first, end, len(task))
+    start, finish, variant = (np.full(len(task), -1, np.int64) for _ in range(3))
+    fate = np.where(deadline <= end, OVERDUE, UNKNOWN)
+    # Of several values for one place the last stays: so the first start, and the last variant.
+    start[slices.job[::-1]] = slices.start[::-1]
+    variant[slices.job] = slices.variant
+    finishes = np.flatnonzero(kind == FINISH)
+    job, when = jobs_of_rows(events, finishes, first), time[finishes]
+    finish[job] = when
+    fate[job] = np.where(when <= deadline[job], ON_TIME, LATE)
+    fate[jobs_of_rows(events, rows_of(kind, EXPIRE, REJECT, DROP), first)] = DROPPED
+    fate[jobs_of_rows(events, rows_of(kind, FAIL), first)] = FAILED
+    return Jobs(task, release, deadline, start, finish, variant, fate, end, slices)
+
+
+def rows_of(kinds: np.ndarray, *wanted: int) -> np.ndarray:
+    """Return the rows that are of some kinds."""
+    found = np.zeros(len(kinds), bool)
+    for kind in wanted:
+        found |= kinds == kind
+    return np.flatnonzero(found)
+
+
+def jobs_of_rows(events: np.ndarray, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return which job each of some rows is about, among all jobs; `first` are the first ones of the tasks."""
+    return np.asarray(first[events["task"][rows]] + events["job"][rows])
+
+
+def _slices(events: np.ndarray, kind: np.ndarray, first: np.ndarray, end: int, count: int) -> Slices:
+    starts = np.flatnonzero(kind == START)
+    job = jobs_of_rows(events, starts, first)
+    if (kind == PREEMPT).any():
+        stop = _stops(events, rows_of(kind, START, FINISH, FAIL, PREEMPT), first, end)
+    else:  # every job has at most one slice, and nothing need be sorted
+        leaves = rows_of(kind, FINISH, FAIL)
+        left = np.full(count, end, np.int64)
+        left[jobs_of_rows(events, leaves, first)] = events["time"][leaves]
+        stop = left[job]
+    return Slices(
+        job,
+        events["variant"][starts].astype(np.int64),
+        events["resource"][starts].astype(np.int64),
+        events["time"][starts],
+        stop,
+    )
+
+
+def _stops(events: np.ndarray, rows: np.ndarray, first: np.ndarray, end: int) -> np.ndarray:
+    """Return when each start among the rows was followed by what next happened to its job, `end` if by nothing."""
+    job = jobs_of_rows(events, rows, first)
+    order = np.argsort(job, kind="stable")
+    followed = np.flatnonzero(job[order[1:]] == job[order[:-1]])
+    stop = np.full(len(rows), end, np.int64)
+    stop[order[followed]] = events["time"][rows[order[followed + 1]]]
+    return np.asarray(stop[events["kind"][rows] == START])
+
+
+def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
+    """Return the metrics of one episode by name."""
+    jobs = jobs_of(scenario, events)
+    weight = np.array([task.weight for task in scenario.tasks])[jobs.task]
+    ladders = [[(v.accuracy, v.solo_ms) for v in task.ladder] for task in scenario.tasks]
+    longest = max(len(ladder) for ladder in ladders)
+    table = np.array([ladder + [(0.0, 0.0)] * (longest - len(ladder)) for ladder in ladders])
+    accuracy = table[jobs.task, np.maximum(jobs.variant, 0), 0]
+    solo_ms = table[jobs.task, np.maximum(jobs.variant, 0), 1]
+
+    judged = jobs.fate != UNKNOWN
+    missed = judged & (jobs.fate != ON_TIME)
+    on_time = jobs.fate == ON_TIME
+    done = jobs.finish >= 0
+    seconds = jobs.end / 1e9
+    response_ms = (jobs.finish - jobs.release)[done] / NANOSECONDS_PER_MS
+    held = np.bincount(jobs.slices.job, jobs.slices.length, minlength=len(jobs.task))
+    service_ms = held[done] / NANOSECONDS_PER_MS
+    tardiness = np.maximum(jobs.finish - jobs.deadline, 0)[done] / NANOSECONDS_PER_MS
+    busy = float(jobs.slices.length.sum() / 1e9)
+    energy = _energy(scenario, jobs)
+    gains = {
+        "on_time_accuracy": float((weight * accuracy)[on_time].sum()),
+        "lateness": float((weight * _lateness(jobs))[jobs.fate == LATE].sum()),
+        "drops": float(weight[np.isin(jobs.fate, (DROPPED, FAILED))].sum()),
+        "utilisation": busy / scenario.device.streams,
+    }
+    slowdown = service_ms / solo_ms[done] if done.any() else np.zeros(0)
+    figures = {
+        "reward": scenario.reward.on_time_accuracy * gains["on_time_accuracy"]
+        - scenario.reward.lateness * gains["lateness"]
+        - scenario.reward.drops * gains["drops"]
+        + scenario.reward.utilisation * gains["utilisation"]
+        - scenario.reward.energy * energy,
+        "miss_rate": _ratio(missed.sum(), judged.sum()),
+        "weighted_miss_rate": _ratio(weight[missed].sum(), weight[judged].sum()),
+        "effective_accuracy": _ratio(accuracy[on_time].sum(), judged.sum()),
+        "executed_accuracy": _ratio(accuracy[done].sum(), done.sum()),
+        "late_rate": _ratio((jobs.fate == LATE).sum(), judged.sum()),
+        "drop_rate": _ratio((jobs.fate == DROPPED).sum(), judged.sum()),
+        "fail_rate": _ratio((jobs.fate == FAILED).sum(), judged.sum()),
+        "tardiness_mean_ms": float(tardiness.mean()) if done.any() else 0.0,
+        "tardiness_p99_ms": _percentile(tardiness, 99),
+        "response_p50_ms": _percentile(response_ms, 50),
+        "response_p95_ms": _percentile(response_ms, 95),
+        "response_p99_ms": _percentile(response_ms, 99),
+        "latency_increase": float(slowdown.mean()) if done.any() else 0.0,
+        "antt": float((response_ms / solo_ms[done]).mean()) if done.any() else 0.0,
+        "stp": _ratio(solo_ms[done].sum() / 1e3, _covered_seconds(jobs)),
+        "throughput_hz": _ratio(done.sum(), seconds),
+        "utilisation": _ratio(busy, seconds * scenario.device.streams),
+        "energy_j": energy,
+        "energy_per_job_j": _ratio(energy, done.sum()),
+        "power_mean_w": _ratio(energy, seconds),
+        "preemptions": float((events["kind"] == PREEMPT).sum()),
+        "decision_time_ms": scenario.device.decision_time_ms,
+        "worst_window_misses": float(_worst_window(jobs, missed)),
+        "released": float(len(jobs.task)),
+        "judged": float(judged.sum()),
+    }
+    for index, task in enumerate(scenario.tasks):
+        own = jobs.task == index
+        figures[f"miss_rate/{task.name}"] = _ratio((missed & own).sum(), (judged & own).sum())
+        figures[f"effective_accuracy/{task.name}"] = _ratio(accuracy[on_time & own].sum(), (judged & own).sum())
+    criticality = np.array([task.criticality for task in scenario.tasks])[jobs.task]
+    for level in sorted({task.criticality for task in scenario.tasks}):
+        own = criticality == level
+        figures[f"miss_rate/class-{level}"] = _ratio((missed & own).sum(), (judged & own).sum())
+    return figures
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part) / float(whole) if whole else 0.0
+
+
+def _percentile(values: np.ndarray, percent: float) -> float:
+    return float(np.percentile(values, percent)) if len(values) else 0.0
+
+
+def _lateness(jobs: Jobs) -> np.ndarray:
+    return np.asarray(np.minimum(1.0, (jobs.finish - jobs.deadline) / (jobs.deadline - jobs.release)))
+
+
+def _energy(scenario: EdgeScenario, jobs: Jobs) -> float:
+    """Return the joules that the device took: idle all the time, and for every job while it held a stream."""
+    device = scenario.device
+    watts = [[device.power_of(variant) for variant in task.ladder] for task in scenario.tasks]
+    longest = max(len(row) for row in watts)
+    table = np.array([row + [0.0] * (longest - len(row)) for row in watts])
+    slices = jobs.slices
+    added = table[jobs.task[slices.job], slices.variant] * slices.length
+    return float((device.idle_w * jobs.end + added.sum()) / 1e9)
+
+
+def _covered_seconds(jobs: Jobs) -> float:
+    """Return the time during which at least one stream ran."""
+    begin, end = jobs.slices.start, jobs.slices.end
+    if not len(begin):
+        return 0.0
+    reach = np.maximum.accumulate(end)
+    before = np.concatenate(([begin[0]], reach[:-1]))
+    return float(np.maximum(0, end - np.maximum(begin, before)).sum() / 1e9)
+
+
+def _worst_window(jobs: Jobs, missed: np.ndarray) -> int:
+    """Return the most misses among WINDOW consecutive jobs of any one task (weakly-hard view)."""
+    worst = 0
+    for task in np.unique(jobs.task):
+        sums = np.concatenate(([0], np.cumsum(missed[jobs.task == task])))
+        span = min(WINDOW, len(sums) - 1)
+        worst = max(worst, int((sums[span:] - sums[:-span]).max()))
+    return worst

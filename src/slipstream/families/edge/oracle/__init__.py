@@ -1,0 +1,1 @@
+"""Bounds, exact solvers and the hindsight optimum."""

@@ -1,0 +1,127 @@
+"""An episode in hindsight: its jobs with their releases and run times, and what the machine can do for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstream.families.edge.scenario import (
+    EdgeScenario,
+    ExponentialLatency,
+    LognormalLatency,
+    Matrix,
+    NoInterference,
+    Share,
+)
+from slipstream.families.shared.schema import nanoseconds
+from slipstream.sim.eventlog import ARRIVAL
+from slipstream.sim.kernel.rng import NAMESPACES, episode_key, exponential, normal, stream_key
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job in hindsight; times in ns."""
+
+    task: int
+    index: int
+    release: int
+    deadline: int
+    weight: float
+    runs: tuple[int, ...]
+    """How long it takes in each variant at rate 1."""
+    accuracies: tuple[float, ...]
+
+
+def jobs_of(scenario: EdgeScenario, events: np.ndarray, seed: int, namespace: str) -> list[Job]:
+    """Return the jobs of an episode, by task and release; any event log of the episode has the same releases."""
+    # Back in Python a 64-bit key is a plain number; compiled code must get it as the word it is.
+    key = np.uint64(episode_key(NAMESPACES[namespace], seed))
+    jobs = []
+    for event in events[events["kind"] == ARRIVAL]:
+        number, index, release = int(event["task"]), int(event["job"]), int(event["time"])
+        task = scenario.tasks[number]
+        factor = _latency_factor(scenario, np.uint64(stream_key(key, 2 + 2 * number)), index)
+        jobs.append(
+            Job(
+                number,
+                index,
+                release,
+                release + nanoseconds(task.relative_deadline_ms),
+                task.weight,
+                tuple(math.ceil(nanoseconds(variant.solo_ms) * factor) for variant in task.ladder),
+                tuple(variant.accuracy for variant in task.ladder),
+            )
+        )
+    return sorted(jobs, key=lambda job: (job.task, job.index))
+
+
+def _latency_factor(scenario: EdgeScenario, key: Any, index: int) -> float:
+    latency = scenario.device.latency
+    if isinstance(latency, LognormalLatency):
+        variance = math.log(1.0 + latency.cv * latency.cv)
+        return math.exp(math.sqrt(variance) * normal(key, index) - variance / 2)
+    if isinstance(latency, ExponentialLatency):
+        return float(exponential(key, index, 1.0))
+    return 1.0
+
+
+def plain(scenario: EdgeScenario) -> bool:
+    """Return whether every run takes just its solo time from its start on, on whichever stream: CP-SAT plans these."""
+    device = scenario.device
+    return (
+        isinstance(device.interference, NoInterference)
+        and device.preemption.kind == "none"
+        and device.memory_mb is None
+        and not scenario.has_load_times
+        and scenario.reward.energy == 0.0
+    )
+
+
+def best_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
+    """Return the best rate that any co-runner allows a run; measured slowdowns below 1 make it more than 1."""
+    interference = scenario.device.interference
+    if not isinstance(interference, Matrix):
+        return 1.0
+    # Either a row for each task or one for each variant, those of the tasks before it first.
+    by_task = len(interference.slowdowns) == len(scenario.tasks)
+    row = task if by_task else sum(before.num_variants for before in scenario.tasks[:task]) + variant
+    return float(max(1.0, 1.0 / min(interference.slowdowns[row])) ** (scenario.device.streams - 1))
+
+
+def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
+    """Return a rate that every run keeps to its end without a pause, whatever runs beside it; 0 if none is certain."""
+    device = scenario.device
+    if device.preemption.kind != "none":
+        return 0.0
+    if isinstance(device.interference, NoInterference):
+        return 1.0
+    # While a job loads its weights it holds a stream but takes nothing of a shared throughput.
+    if isinstance(device.interference, Share) and device.stream_priorities is None and not scenario.has_load_times:
+        demand = scenario.tasks[task].ladder[variant].demand
+        most = max(variant.demand for task in scenario.tasks for variant in task.ladder)
+        total = demand + (device.streams - 1) * most
+        return min(1.0, device.interference.total_throughput * demand / total)
+    return 0.0
+
+
+def expires(scenario: EdgeScenario, job: Job) -> bool:
+    """Return whether the job, if it never starts, is dropped at its deadline at the latest."""
+    return scenario.device.late == "drop" and job.deadline <= nanoseconds(scenario.horizon_ms)
+
+
+def on_time_value(scenario: EdgeScenario, job: Job, variant: int) -> float:
+    """Return what finishing on time in the variant earns."""
+    return scenario.reward.on_time_accuracy * job.weight * job.accuracies[variant]
+
+
+def drop_cost(scenario: EdgeScenario, job: Job) -> float:
+    """Return what losing the job costs: dropped, expired or rejected."""
+    return scenario.reward.drops * job.weight
+
+
+def best_utilisation(scenario: EdgeScenario, time: int) -> float:
+    """Return the most that busy streams can earn in so many ns."""
+    return scenario.reward.utilisation * time / 1e9

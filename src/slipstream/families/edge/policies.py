@@ -1,0 +1,262 @@
+"""Heuristics of the edge family. Rules score one row; ties go to the lowest row, so to the fastest variant."""
+
+# Elements of arrays and results of compiled functions have no type that mypy knows.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.families.edge.features import (
+    ACCURACY,
+    COIN,
+    CORUN_FIRST,
+    CORUN_LAST,
+    CORUN_LATENCY,
+    CORUN_MARGIN,
+    CRITICALITY,
+    DEADLINE,
+    DISPATCH,
+    DROP,
+    FASTEST_LATENCY,
+    LATENCY,
+    NUM_VARIANTS,
+    PERIOD,
+    PREEMPT,
+    QUEUE_LENGTH,
+    SLACK,
+    THROUGHPUT,
+    VARIANT_RANK,
+    VICTIM_SLACK,
+    WAITING_JOBS,
+    WEIGHT,
+)
+from slipstream.jit.decorators import kernel
+from slipstream.policies.base import choice, rule
+from slipstream.policies.compiled.rows import random_row
+
+
+@choice("edge")
+def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+    """Any legal row, drop and wait included, each as likely as the others."""
+    return random_row(mask, mask.shape[0], globals_row[COIN])
+
+
+@rule("edge")
+def fifo(row: np.ndarray) -> float:
+    """First released, first served, in the fastest variant."""
+    return row[DEADLINE] - row[SLACK]
+
+
+@rule("edge")
+def edf(row: np.ndarray) -> float:
+    """Earliest deadline first, in the fastest variant."""
+    return -row[SLACK]
+
+
+@rule("edge")
+def dm(row: np.ndarray) -> float:
+    """Deadline monotonic: the task with the shortest relative deadline first."""
+    return -row[DEADLINE]
+
+
+@rule("edge")
+def rm(row: np.ndarray) -> float:
+    """Rate monotonic: the task with the shortest period or mean gap first."""
+    return -row[PERIOD]
+
+
+@rule("edge")
+def llf(row: np.ndarray) -> float:
+    """Least laxity first: the least slack after the fastest run."""
+    return row[FASTEST_LATENCY] - row[SLACK]
+
+
+@rule("edge")
+def stf(row: np.ndarray) -> float:
+    """Shortest time first: the quickest run of all."""
+    return -row[LATENCY]
+
+
+@rule("edge")
+def accuracy_first(row: np.ndarray) -> float:
+    """The most accurate variant of all, whatever it takes."""
+    return row[ACCURACY]
+
+
+@rule("edge")
+def criticality(row: np.ndarray) -> float:
+    """The most critical class first, the earliest deadline within it, in the fastest variant."""
+    return row[CRITICALITY] * 1e18 - row[SLACK]
+
+
+FIRST_OF_ALL = 1e15
+"""Above every slack, in ns; a float64 still tells single nanoseconds apart there."""
+
+
+@rule("edge", scores_all_rows=True)
+def edf_preempt(row: np.ndarray) -> float:
+    """Earliest deadline first, in the fastest variant, also in place of the running job with the latest deadline."""
+    if row[DISPATCH] == 1.0:
+        return FIRST_OF_ALL - row[SLACK]
+    sooner = row[VICTIM_SLACK] - row[SLACK]
+    return sooner if row[PREEMPT] == 1.0 and sooner > 0.0 else -np.inf
+
+
+@kernel
+def earliest_deadline(rows: np.ndarray, mask: np.ndarray, need_fit: bool) -> int:
+    """Return the fastest row of the task with the least slack, -1 if none; with `need_fit`, of those in time."""
+    best = -1
+    for row in range(mask.shape[0]):
+        if mask[row] and rows[row, DISPATCH] == 1.0:
+            fits = rows[row, CORUN_LATENCY] <= rows[row, SLACK]
+            if (fits or not need_fit) and (best < 0 or rows[row, SLACK] < rows[best, SLACK]):
+                best = row
+    return best
+
+
+@kernel
+def first_variant(rows: np.ndarray, row: int) -> int:
+    """Return the fastest row of the ladder of a row."""
+    return row - int(rows[row, VARIANT_RANK])
+
+
+@kernel
+def last_variant(rows: np.ndarray, row: int) -> int:
+    """Return the slowest row of the ladder of a row."""
+    return first_variant(rows, row) + int(rows[row, NUM_VARIANTS]) - 1
+
+
+@kernel
+def largest_fit(rows: np.ndarray, mask: np.ndarray, first: int, last: int) -> int:
+    """Return the slowest allowed row of first..last that still meets the deadline beside those that run."""
+    row = last
+    while row > first and (mask[row] == 0 or rows[row, CORUN_LATENCY] > rows[row, SLACK]):
+        row -= 1
+    return row
+
+
+@choice("edge")
+def edf_fit(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+    """Earliest deadline that can be met, in the largest variant that meets it beside the present co-runner."""
+    urgent = earliest_deadline(rows, mask, True)
+    if urgent < 0:
+        urgent = earliest_deadline(rows, mask, False)
+        return urgent if urgent >= 0 else mask.shape[0] - 1
+    return largest_fit(rows, mask, urgent, last_variant(rows, urgent))
+
+
+@choice("edge")
+def edf_degrade(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+    """Like edf-fit, but one variant lower for every other job that waits."""
+    urgent = earliest_deadline(rows, mask, True)
+    if urgent < 0:
+        urgent = earliest_deadline(rows, mask, False)
+        return urgent if urgent >= 0 else mask.shape[0] - 1
+    last = last_variant(rows, urgent) - int(globals_row[WAITING_JOBS]) + 1
+    return largest_fit(rows, mask, urgent, max(urgent, last))
+
+
+PLANNING_WINDOWS = 1.5
+"""How far `lookahead` plans, in mean relative deadlines."""
+DROP_COST = 0.5
+"""What `lookahead` takes a lost job to cost beside its accuracy, in job weights; the default of the reward."""
+CAUTION = 0.1
+"""Share of its own time by which `lookahead` wants a running job to stay ahead of its deadline."""
+
+
+@kernel
+def worth(rows: np.ndarray, row: int, price: float) -> float:
+    """Return what a run in time is worth, less the device time it takes at that price."""
+    return rows[row, WEIGHT] * (rows[row, ACCURACY] + DROP_COST) - price * rows[row, LATENCY]
+
+
+@kernel
+def density(rows: np.ndarray, row: int) -> float:
+    """Return what a run is worth per unit of device time."""
+    return worth(rows, row, 0.0) / rows[row, LATENCY]
+
+
+@kernel
+def planned_work(rows: np.ndarray, window: int, price: float) -> float:
+    """Return the work of the window if every job, waiting or expected, takes the variant worth most at that price."""
+    work = 0.0
+    row = 0
+    while row < rows.shape[0]:
+        if rows[row, DISPATCH] == 0.0:
+            row += 1
+            continue
+        best, best_worth = -1, 0.0
+        for rung in range(row, last_variant(rows, row) + 1):
+            if worth(rows, rung, price) > best_worth:
+                best, best_worth = rung, worth(rows, rung, price)
+        if best >= 0:
+            work += (rows[row, QUEUE_LENGTH] + window / rows[row, PERIOD]) * rows[best, LATENCY]
+        row = last_variant(rows, row) + 1
+    return work
+
+
+@kernel
+def price_of_time(globals_row: np.ndarray, rows: np.ndarray) -> float:
+    """Return the least price of device time at which the jobs of the next window fit the device."""
+    rate, weighted = 0.0, 0.0
+    for row in range(rows.shape[0]):
+        if rows[row, DROP] == 1.0:
+            rate += 1.0 / rows[row, PERIOD]
+            weighted += rows[row, DEADLINE] / rows[row, PERIOD]
+    window = PLANNING_WINDOWS * weighted / rate
+    # What runs now may outlast the window; then nothing fits, and no price would bring the work below less than zero.
+    capacity = max(0.0, globals_row[THROUGHPUT] * window - globals_row[CORUN_FIRST])
+    if planned_work(rows, window, 0.0) <= capacity:
+        return 0.0
+    high = 1e-12
+    while planned_work(rows, window, high) > capacity:
+        high *= 2.0
+    low = high / 2.0
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        if planned_work(rows, window, middle) > capacity:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@kernel
+def harm(globals_row: np.ndarray, rows: np.ndarray, row: int) -> float:
+    """Return what starting the row costs the jobs that run: about one of them, if it leaves too little margin."""
+    tight = globals_row[CORUN_LAST] > 0.0 and rows[row, CORUN_MARGIN] < CAUTION * rows[row, CORUN_LATENCY]
+    return 1.0 + DROP_COST if tight else 0.0
+
+
+@kernel
+def best_variant(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, first: int, price: float) -> int:
+    """Return the rung worth most at that price among those allowed that finish in time, -1 if none does."""
+    best, best_gain = -1, -np.inf
+    for rung in range(first, last_variant(rows, first) + 1):
+        if mask[rung] and rows[rung, CORUN_LATENCY] <= rows[rung, SLACK]:
+            gain = worth(rows, rung, price) - harm(globals_row, rows, rung)
+            if gain > best_gain:
+                best, best_gain = rung, gain
+    return best
+
+
+@choice("edge")
+def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+    """Earliest deadline in the variant worth its time at the price the next window sets; spares running jobs."""
+    price = price_of_time(globals_row, rows)
+    chosen, spare = -1, -1
+    for row in range(mask.shape[0]):
+        if mask[row] and rows[row, DROP] == 1.0 and rows[row, FASTEST_LATENCY] > rows[row, SLACK]:
+            return row
+        if rows[row, DISPATCH] == 1.0 and rows[row, VARIANT_RANK] == 0.0:
+            best = best_variant(globals_row, rows, mask, row, price)
+            if best < 0:
+                continue
+            if worth(rows, best, price) > harm(globals_row, rows, best):
+                if chosen < 0 or rows[best, SLACK] < rows[chosen, SLACK]:
+                    chosen = best
+            elif harm(globals_row, rows, best) == 0.0 and (spare < 0 or density(rows, best) > density(rows, spare)):
+                spare = best
+    if chosen >= 0:
+        return chosen
+    return spare if spare >= 0 else mask.shape[0] - 1

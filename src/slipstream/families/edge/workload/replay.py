@@ -1,0 +1,101 @@
+"""Scenarios whose arrivals are replaced by known release times: recorded, imported or drawn beforehand."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.errors import TraceError
+from slipstream.families.edge.scenario import EdgeScenario, Periodic, Poisson, Trace
+from slipstream.families.edge.workload.arrivals import TraceKind, trace_bytes, trace_times
+from slipstream.families.shared.schema import NANOSECONDS_PER_MS
+from slipstream.sim.eventlog import ARRIVAL
+
+MOST_INLINE = 1_000_000
+"""Releases of all tasks that a scenario file may list itself; more belong in files of their own."""
+
+Releases = Mapping[int, np.ndarray]
+"""Release times in ns, by the index of their task."""
+
+
+def recorded_releases(events: np.ndarray, tasks: int) -> dict[int, np.ndarray]:
+    """Return when the jobs of each task were released, from the event log of an episode."""
+    arrivals = events[events["kind"] == ARRIVAL]
+    arrivals = arrivals[np.argsort(arrivals["task"], kind="stable")]
+    bounds = np.searchsorted(arrivals["task"], np.arange(tasks + 1))
+    return {task: arrivals["time"][bounds[task] : bounds[task + 1]] for task in range(tasks)}
+
+
+def replay(scenario: EdgeScenario, releases: Releases) -> EdgeScenario:
+    """Return the scenario with the releases of some tasks listed in it; the other tasks stay as they are."""
+    count = sum(map(len, releases.values()))
+    if count > MOST_INLINE:
+        raise TraceError(
+            f"{count:,} releases: expected at most {MOST_INLINE:,} in a scenario file; --trace puts them beside it"
+        )
+    arrivals = {
+        task: {"kind": "trace", "times_ms": (times / NANOSECONDS_PER_MS).tolist()} for task, times in releases.items()
+    }
+    return _with_arrivals(scenario, arrivals)
+
+
+def replay_from_files(
+    scenario: EdgeScenario, releases: Releases, folder: str, kind: TraceKind
+) -> tuple[EdgeScenario, dict[str, bytes]]:
+    """Return the scenario with the releases of some tasks in files, and those files by their paths beside it."""
+    arrivals, files = {}, {}
+    for task, times in releases.items():
+        path = f"{folder}/{task + 1}-{_file_name(scenario.tasks[task].name)}.{kind}"
+        arrivals[task] = {"kind": "trace", "path": path}
+        files[path] = trace_bytes(times, kind)
+    return _with_arrivals(scenario, arrivals), files
+
+
+def moved(scenario: EdgeScenario, folder: Path, besides: Container[str] = ()) -> EdgeScenario:
+    """Return the scenario as a file in another folder must spell it: its traces stay where they are.
+
+    Traces that are to be written beside the new file are named in `besides`; the others must be there, or it is a
+    TraceError: the new file would be of no use.
+    """
+    data = scenario.model_dump(mode="json", exclude_unset=True)
+    for row, task in zip(data["tasks"], scenario.tasks, strict=True):
+        if not isinstance(task.arrival, Trace) or task.arrival.path is None or task.arrival.path in besides:
+            continue
+        trace_times(task.arrival, scenario._folder)
+        if not Path(task.arrival.path).is_absolute():
+            row["arrival"]["path"] = os.path.relpath(scenario._folder / task.arrival.path, folder)
+    return _checked(data, folder)
+
+
+def with_horizon(scenario: EdgeScenario, horizon_ms: float) -> EdgeScenario:
+    """Return the scenario with episodes of another length."""
+    data = scenario.model_dump(mode="json", exclude_unset=True)
+    return _checked({**data, "horizon_ms": horizon_ms}, scenario._folder)
+
+
+def _with_arrivals(scenario: EdgeScenario, arrivals: Mapping[int, dict[str, Any]]) -> EdgeScenario:
+    data = scenario.model_dump(mode="json", exclude_unset=True)
+    for index, arrival in arrivals.items():
+        # A periodic task may have left its deadline to its period, which a trace does not have.
+        data["tasks"][index] |= {"arrival": arrival, "deadline_ms": scenario.tasks[index].relative_deadline_ms}
+    for key, kind in (("periodic_tasks", Periodic), ("poisson_tasks", Poisson)):
+        if data.get(key) is not None:
+            stay = [task for index, task in enumerate(scenario.tasks) if index not in arrivals]
+            data[key] = sum(isinstance(task.arrival, kind) for task in stay)
+    return _checked(data, scenario._folder)
+
+
+def _checked(data: dict[str, Any], folder: Path) -> EdgeScenario:
+    scenario = EdgeScenario.model_validate(data)
+    scenario._folder = folder
+    return scenario
+
+
+def _file_name(name: str) -> str:
+    """Return what of a task's name can stand in the name of a file anywhere."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name)[:40]

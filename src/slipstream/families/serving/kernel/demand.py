@@ -1,0 +1,104 @@
+"""When requests come, and how many to expect, compiled."""
+
+from __future__ import annotations
+
+import math
+
+from slipstream.families.serving.kernel.state import EVEN, EWMA, EXPONENTIAL, TRACE
+from slipstream.jit.decorators import kernel
+from slipstream.sim.kernel.heap import NEVER
+from slipstream.sim.kernel.rng import normal, stream_key, uniform
+
+STREAMS_PER_MODEL = 8
+GAPS, ACCEPTANCE, BOOST, SERVICE, ROUTING = range(5)
+"""Streams of a model's random numbers."""
+ATTEMPTS = 32
+"""Most numbers that are tried for one of a gamma law; each is accepted with a chance of over 95%."""
+PER_SECOND = 1e9
+
+
+@kernel
+def open_streams(spec, header, model, own):
+    """Give a model its keys: they depend on its number in the file, not on who else is active."""
+    first = 1 + STREAMS_PER_MODEL * spec.models[model].number
+    own.gap_key = stream_key(header.key, first + GAPS)
+    own.accept_key = stream_key(header.key, first + ACCEPTANCE)
+    own.boost_key = stream_key(header.key, first + BOOST)
+    own.service_key = stream_key(header.key, first + SERVICE)
+    own.route_key = stream_key(header.key, first + ROUTING)
+
+
+@kernel
+def gamma(own, counter, shape):
+    """Return a gamma number of scale 1 (Marsaglia and Tsang, 2000)."""
+    boosted = shape + 1.0 if shape < 1.0 else shape
+    d = boosted - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    value = d
+    for attempt in range(ATTEMPTS):
+        x = normal(own.gap_key, ATTEMPTS * counter + attempt)
+        v = (1.0 + c * x) * (1.0 + c * x) * (1.0 + c * x)
+        if v > 0.0:
+            u = uniform(own.accept_key, ATTEMPTS * counter + attempt)
+            if math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
+                value = d * v
+                break
+    if shape < 1.0:
+        value *= math.pow(uniform(own.boost_key, counter), 1.0 / shape)
+    return value
+
+
+@kernel
+def next_request(spec, model, own):
+    """Return when a model's next request comes, NEVER if none does."""
+    source = spec.models[model]
+    if source.law == TRACE:
+        if own.arrived >= source.requests:
+            return NEVER
+        return spec.requests[source.first_request + own.arrived].time
+    if source.law == EXPONENTIAL:
+        gap = -math.log(uniform(own.gap_key, own.arrived))
+    elif source.law == EVEN:
+        gap = 1.0
+    else:
+        gap = gamma(own, own.arrived, source.gamma_shape) / source.gamma_shape
+    time = own.time
+    while own.segment < source.segments:
+        rate = spec.rates[source.first_segment + own.segment]
+        end = min((own.segment + 1) * source.segment, source.end)
+        room = rate * (end - time)
+        if gap <= room and rate > 0.0:
+            time += gap / rate
+            own.time = time
+            return int(math.ceil(time))
+        gap -= room
+        time = end
+        own.segment += 1
+    return NEVER
+
+
+@kernel
+def take_sample(spec, state, lane):
+    """Look at what has come since the last sample, and guess what will."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    header.samples += 1
+    for model in range(machine.models):
+        own = state.models[lane, model]
+        own.rate = own.sampled / (machine.sample / PER_SECOND)
+        own.sampled = 0
+        a = machine.level_weight
+        if machine.forecast == EWMA:
+            own.weighed = own.rate + (1.0 - a) * own.weighed
+            own.weight = 1.0 + (1.0 - a) * own.weight
+            own.forecast = own.weighed / own.weight
+        else:
+            guess = own.weighed + own.weight
+            error = abs(own.rate - guess)
+            level = a * own.rate + (1.0 - a) * guess
+            b = machine.trend_weight
+            own.weight = b * (level - own.weighed) + (1.0 - b) * own.weight
+            own.weighed = level
+            own.deviation = own.deviation + a * (error - own.deviation)
+            ahead = own.weighed + own.weight * machine.ahead
+            own.forecast = max(0.0, ahead + machine.margin * own.deviation)

@@ -1,0 +1,364 @@
+"""The serving machine, compiled: events and choices. `docs/serving-machine.md` says exactly what it does.
+
+State changes in two ways only: `apply` an event, or let a choice take effect (`decide`).
+"""
+
+from __future__ import annotations
+
+from slipstream.families.serving.kernel.batching import consider, move_limit
+from slipstream.families.serving.kernel.demand import next_request, open_streams, take_sample
+from slipstream.families.serving.kernel.deployment import be_ready, begin_load, host, join, release
+from slipstream.families.serving.kernel.proteus_batching import ring, went_idle
+from slipstream.families.serving.kernel.queues import count_violation, drop
+from slipstream.families.serving.kernel.routing import choose_member
+from slipstream.families.serving.kernel.slots import arrival_slot, plan_slot, sample_slot
+from slipstream.families.serving.kernel.state import (
+    ACCURACY,
+    AIMD,
+    EWMA,
+    HOST,
+    ROWS_PER_COLUMN,
+    SILENT,
+    SWITCHES,
+    TRACE,
+    VIOLATIONS,
+)
+from slipstream.jit.decorators import kernel
+from slipstream.sim.eventlog import ARRIVAL, FINISH
+from slipstream.sim.kernel.heap import NEVER, clear, earliest_slot, earliest_time, schedule
+from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full, record
+
+# Requests
+
+
+@kernel
+def await_request(spec, state, lane, model):
+    """Set the time of a model's next request; when no model has any, samples and plans end."""
+    header = state.lanes[lane]
+    time = next_request(spec, model, state.models[lane, model])
+    schedule(state.heap, lane, arrival_slot(spec, model), time)
+    if time == NEVER:
+        header.streams -= 1
+        if header.streams == 0:
+            schedule(state.heap, lane, sample_slot(spec), NEVER)
+            schedule(state.heap, lane, plan_slot(spec), NEVER)
+
+
+@kernel
+def arrive(spec, state, lane, model):
+    """Let a request arrive."""
+    header = state.lanes[lane]
+    own, source = state.models[lane, model], spec.models[model]
+    number = own.arrived
+    own.arrived += 1
+    own.sampled += 1
+    own.offered += 1
+    deadline = header.now + source.slo
+    if source.law == TRACE:
+        deadline = spec.requests[source.first_request + number].deadline
+    record(state, lane, ARRIVAL, model, number, -1, -1)
+    await_request(spec, state, lane, model)
+    if spec.machine[0].route and own.members > 0:
+        header.pending = model
+        header.pending_deadline = deadline
+        header.pending_number = number
+        return
+    target = choose_member(spec, state, lane, model, deadline, number)
+    join(spec, state, lane, target, model, header.now, deadline, number)
+
+
+# Accelerators
+
+
+@kernel
+def finish_requests(spec, state, lane, accelerator):
+    """Let the requests of a batch finish; return whether some were late."""
+    now = state.lanes[lane].now
+    own = state.accelerators[lane, accelerator]
+    variant = spec.variants[own.ran]
+    model = state.models[lane, variant.model]
+    late = False
+    mask = state.queues.shape[2] - 1
+    for place in range(own.running):
+        request = state.queues[lane, accelerator, (own.head + place) & mask]
+        record(state, lane, FINISH, variant.model, request.number, own.ran, accelerator)
+        if now <= request.deadline:
+            model.on_time += 1
+            model.accuracy += variant.accuracy / 100.0
+            state.lanes[lane].gained += variant.accuracy / 100.0
+        else:
+            late = True
+            model.late += 1
+            count_violation(state, lane, variant.model)
+    return late
+
+
+@kernel
+def end_batch(spec, state, lane, accelerator):
+    """Let a batch end, and what follows begin."""
+    machine = spec.machine[0]
+    own = state.accelerators[lane, accelerator]
+    schedule(state.heap, lane, accelerator, NEVER)
+    if own.busy:
+        late = finish_requests(spec, state, lane, accelerator)
+        if machine.batching == AIMD and not machine.proteus and own.variant == own.ran:
+            move_limit(spec, own, late)
+        own.head = (own.head + own.running) & (state.queues.shape[2] - 1)
+        own.running = 0
+        own.busy = 0
+        if own.loading:
+            begin_load(spec, state, lane, accelerator)
+            return
+    else:
+        be_ready(state, lane, accelerator)
+    if own.column < 0:
+        return
+    if machine.proteus:
+        went_idle(spec, state, lane, accelerator)
+    else:
+        consider(spec, state, lane, accelerator)
+
+
+# Events
+
+
+@kernel
+def apply(spec, state, lane):
+    """Let time pass to the next event and let it happen."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    time = earliest_time(state.heap, lane)
+    slot = earliest_slot(state.heap, lane, time)
+    header.now = time
+    header.events += 1
+    if slot >= arrival_slot(spec, 0):
+        arrive(spec, state, lane, slot - arrival_slot(spec, 0))
+    elif slot < machine.accelerators:
+        end_batch(spec, state, lane, slot)
+    elif slot < sample_slot(spec):
+        if machine.proteus:
+            ring(spec, state, lane, slot - machine.accelerators)
+        else:
+            consider(spec, state, lane, slot - machine.accelerators)
+    elif slot == sample_slot(spec):
+        take_sample(spec, state, lane)
+        schedule(state.heap, lane, slot, time + machine.sample)
+    else:
+        header.planning = 1
+        header.moves = machine.moves
+        schedule(state.heap, lane, slot, time + machine.interval)
+
+
+@kernel
+def end_step(spec, state, lane):
+    """Add up the reward of the step that ends here."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    state.terms[lane, ACCURACY] = header.gained
+    state.terms[lane, VIOLATIONS] = header.failed
+    state.terms[lane, SWITCHES] = header.switched
+    cost = machine.violations * header.failed + machine.switches * header.switched
+    header.reward = machine.accuracy * header.gained - cost
+    header.elapsed = header.now - header.step_began
+
+
+@kernel
+def close(state, lane):
+    """End the episode; requests that nobody answered are violations."""
+    state.lanes[lane].asked = -1
+    for model in range(state.models.shape[1]):
+        for _ in range(state.models[lane, model].queued):
+            count_violation(state, lane, model)
+    end_episode(state, lane, TERMINATED)
+
+
+@kernel
+def resume(spec, state, lane):
+    """Apply events until a choice is due, the episode ends, or the log must be flushed."""
+    header = state.lanes[lane]
+    header.status = ASKING
+    while True:
+        if log_is_full(state, lane, spec.machine[0].log_margin):
+            header.status = LOG_FULL
+            return
+        if header.planning or header.pending >= 0:
+            header.choices += 1
+            header.asked = max(0, header.pending)
+            break
+        if earliest_time(state.heap, lane) == NEVER:
+            close(state, lane)
+            break
+        apply(spec, state, lane)
+    end_step(spec, state, lane)
+
+
+# Choices
+
+
+@kernel
+def is_allowed(spec, state, lane, action):
+    """Return whether a row other than the last may be chosen."""
+    header = state.lanes[lane]
+    if action < 0 or action >= spec.machine[0].rows:
+        return False
+    if header.pending >= 0:
+        return action < state.models[lane, header.pending].members
+    column = action // ROWS_PER_COLUMN
+    if action % ROWS_PER_COLUMN == HOST:
+        return state.idle[lane, spec.columns[column].kind] > 0
+    return state.columns[lane, column].hosted > 0
+
+
+@kernel
+def end_plan(spec, state, lane):
+    """Let time go on until the next plan."""
+    header = state.lanes[lane]
+    header.planning = 0
+    header.plans += 1
+    for model in range(spec.machine[0].models):
+        state.models[lane, model].offered = 0
+        state.models[lane, model].violations = 0
+
+
+@kernel
+def send_request(spec, state, lane, place):
+    """Send the request that waits for a choice to a member of its model, or decline it."""
+    header = state.lanes[lane]
+    model, number = header.pending, header.pending_number
+    header.pending = -1
+    if place < 0:
+        drop(state, lane, model, number)
+        return
+    target = state.members[lane, model, place]
+    join(spec, state, lane, target, model, header.now, header.pending_deadline, number)
+
+
+@kernel
+def decide(spec, state, lane, action):
+    """Let a choice take effect; what is not allowed is the last row."""
+    header = state.lanes[lane]
+    allowed = is_allowed(spec, state, lane, action)
+    header.illegal = 0 if allowed or action == spec.machine[0].rows else 1
+    header.mistakes += header.illegal
+    if header.pending >= 0:
+        send_request(spec, state, lane, action if allowed else -1)
+    elif not allowed:
+        end_plan(spec, state, lane)
+    else:
+        column = action // ROWS_PER_COLUMN
+        if action % ROWS_PER_COLUMN == HOST:
+            host(spec, state, lane, column)
+        else:
+            release(spec, state, lane, column)
+        header.moves -= 1
+        if header.moves == 0:
+            end_plan(spec, state, lane)
+
+
+@kernel
+def begin_step(state, lane):
+    """Start counting afresh; the first step also gets what came before it."""
+    header = state.lanes[lane]
+    header.step_began = header.now
+    if header.choices > 1:
+        header.gained = 0.0
+        header.failed = 0
+        header.switched = 0
+
+
+@kernel
+def act(spec, state, lane, action):
+    """Apply a choice."""
+    begin_step(state, lane)
+    decide(spec, state, lane, action)
+
+
+# Episodes
+
+
+@kernel
+def clear_accelerators(spec, state, lane):
+    """Let nothing be hosted."""
+    for kind in range(state.idle.shape[1]):
+        state.idle[lane, kind] = 0
+    for column in range(spec.machine[0].columns):
+        state.columns[lane, column].hosted = 0
+    for accelerator in range(spec.machine[0].accelerators):
+        own = state.accelerators[lane, accelerator]
+        own.kind = spec.kinds[accelerator]
+        own.column = -1
+        own.variant = -1
+        own.model = -1
+        own.holds = -1
+        own.ran = -1
+        own.busy = 0
+        own.loading = 0
+        own.head = 0
+        own.running = 0
+        own.queued = 0
+        own.alarms = 0
+        own.ready = 0
+        state.idle[lane, own.kind] += 1
+
+
+@kernel
+def clear_models(spec, state, lane):
+    """Let nothing have arrived."""
+    header = state.lanes[lane]
+    for model in range(spec.machine[0].models):
+        own = state.models[lane, model]
+        open_streams(spec, header, model, own)
+        own.arrived = 0
+        own.segment = 0
+        own.time = 0.0
+        own.members = 0
+        own.routed = 0
+        own.queued = 0
+        own.on_time = 0
+        own.late = 0
+        own.dropped = 0
+        own.rejected = 0
+        own.accuracy = 0.0
+        own.sampled = 0
+        own.offered = 0
+        own.violations = 0
+        own.rate = spec.models[model].expected
+        own.forecast = spec.models[model].expected
+        own.weighed = 0.0 if spec.machine[0].forecast == EWMA else spec.models[model].expected
+        own.weight = 0.0
+        own.deviation = 0.0
+
+
+@kernel
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    begin_episode(header, seed, namespace)
+    header.planning = 0
+    header.moves = 0
+    header.plans = 0
+    header.samples = 0
+    header.waiting = 0
+    header.pending = -1
+    header.gained = 0.0
+    header.failed = 0
+    header.switched = 0
+    header.free = machine.accelerators
+    clear(state.heap, lane)
+    clear_accelerators(spec, state, lane)
+    clear_models(spec, state, lane)
+    for place in range(spec.initial.shape[0]):
+        host(spec, state, lane, spec.initial[place])
+    schedule(state.heap, lane, sample_slot(spec), machine.sample)
+    if not machine.route:
+        schedule(state.heap, lane, plan_slot(spec), 0)
+    header.streams = 1
+    for model in range(machine.models):
+        if spec.models[model].law != SILENT:
+            header.streams += 1
+            await_request(spec, state, lane, model)
+    header.streams -= 1
+    if header.streams == 0:
+        schedule(state.heap, lane, sample_slot(spec), NEVER)
+        schedule(state.heap, lane, plan_slot(spec), NEVER)

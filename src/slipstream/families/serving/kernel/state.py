@@ -1,0 +1,222 @@
+"""The arrays of the serving machine: what does not change during an episode, and what does."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.experimental import structref
+
+from slipstream.jit.decorators import entry
+from slipstream.jit.structs import struct
+from slipstream.sim.kernel.lanes import LANE_FIELDS
+
+NONE, ACCSCALE, AIMD, NEXUS, DEADLINE_AWARE = range(5)
+RANDOM, ROUND_ROBIN, EFT, LFT, INFAAS, WEIGHTED = range(6)
+NEVER_DROP, EXPIRED, HOPELESS, BATCH, TWICE_DEADLINE, CROWDED = range(6)
+SILENT, EXPONENTIAL, GAMMA, EVEN, TRACE = range(5)
+"""Laws of the gaps between a model's requests; a trace lists them, and some models have none."""
+FIXED, EXPONENTIAL_SERVICE, LOGNORMAL = range(3)
+EWMA, HOLT = range(2)
+ACCURACY, VIOLATIONS, SWITCHES = range(3)
+HOST, RELEASE = range(2)
+ROWS_PER_COLUMN = 2
+ALARMS_PER_REQUEST = 8
+
+MACHINE = np.dtype(
+    [
+        ("accelerators", "i8"),
+        ("models", "i8"),
+        ("columns", "i8"),
+        ("sizes", "i8"),  # batch sizes of the profile
+        ("queue", "i8"),  # most requests at an accelerator
+        ("batching", "i8"),
+        ("routing", "i8"),
+        ("drop", "i8"),
+        ("proteus", "i8"),
+        ("route", "i8"),  # 1 if requests are the choices
+        ("rows", "i8"),  # candidate rows but for the last
+        ("interval", "i8"),
+        ("moves", "i8"),
+        ("sample", "i8"),
+        ("forecast", "i8"),
+        ("level_weight", "f8"),
+        ("trend_weight", "f8"),
+        ("margin", "f8"),
+        ("ahead", "f8"),  # samples that a forecast looks ahead
+        ("service", "i8"),
+        ("spread", "f8"),  # of the logarithm of service times
+        ("headroom", "f8"),
+        ("shortage", "f8"),
+        ("accuracy_weight", "f8"),
+        ("served_share", "f8"),
+        ("gap", "f8"),
+        ("seconds", "f8"),
+        ("accuracy", "f8"),
+        ("violations", "f8"),
+        ("switches", "f8"),
+        ("log_margin", "i8"),
+    ],
+    align=True,
+)
+MODEL = np.dtype(
+    [
+        ("number", "i8"),  # in the file
+        ("slo", "i8"),
+        ("floor", "f8"),
+        ("law", "i8"),
+        ("gamma_shape", "f8"),
+        ("first_segment", "i8"),
+        ("segments", "i8"),
+        ("segment", "f8"),  # length in ns
+        ("end", "f8"),  # of the last segment
+        ("first_request", "i8"),
+        ("requests", "i8"),  # of a trace
+        ("expected", "f8"),  # rate before anything was seen
+    ],
+    align=True,
+)
+VARIANT = np.dtype([("model", "i8"), ("accuracy", "f8"), ("load", "i8")], align=True)
+COLUMN = np.dtype(
+    [("model", "i8"), ("variant", "i8"), ("kind", "i8"), ("largest", "i8"), ("peak", "f8")],
+    align=True,
+)
+"""A variant on a kind of accelerator that can serve it."""
+LISTED = np.dtype([("time", "i8"), ("deadline", "i8"), ("floor", "f8")], align=True)
+"""A request of a trace."""
+
+LANE = np.dtype(
+    [
+        *LANE_FIELDS,
+        ("streams", "i8"),  # models with requests to come
+        ("planning", "i8"),
+        ("moves", "i8"),  # left in this plan
+        ("plans", "i8"),
+        ("samples", "i8"),
+        ("free", "i8"),  # accelerators that host nothing
+        ("waiting", "i8"),  # requests in queues
+        ("pending", "i8"),  # model of the request that is to be routed by a choice, -1 if none
+        ("pending_deadline", "i8"),
+        ("pending_number", "i8"),
+        ("gained", "f8"),  # accuracy of what came on time, in this step
+        ("failed", "i8"),  # violations in this step
+        ("switched", "i8"),  # switches in this step
+    ],
+    align=True,
+)
+MODEL_STATE = np.dtype(
+    [
+        ("gap_key", "u8"),
+        ("accept_key", "u8"),
+        ("boost_key", "u8"),
+        ("service_key", "u8"),
+        ("route_key", "u8"),
+        ("arrived", "i8"),
+        ("segment", "i8"),
+        ("time", "f8"),  # of the last request, before it is rounded
+        ("members", "i8"),
+        ("routed", "i8"),
+        ("queued", "i8"),
+        ("on_time", "i8"),
+        ("late", "i8"),
+        ("dropped", "i8"),
+        ("rejected", "i8"),
+        ("accuracy", "f8"),  # sum over requests on time
+        ("sampled", "i8"),  # requests since the last sample
+        ("offered", "i8"),  # since the last plan
+        ("violations", "i8"),  # likewise
+        ("rate", "f8"),
+        ("forecast", "f8"),
+        ("weighed", "f8"),  # numerator of the mean, or level
+        ("weight", "f8"),  # its denominator, or trend
+        ("deviation", "f8"),
+    ],
+    align=True,
+)
+ACCELERATOR_STATE = np.dtype(
+    [
+        ("kind", "i4"),
+        ("column", "i4"),  # what it hosts, -1 if it is free
+        ("variant", "i4"),
+        ("model", "i4"),
+        ("holds", "i4"),  # variant whose weights are there
+        ("ran", "i4"),  # variant of the batch
+        ("busy", "i4"),
+        ("loading", "i4"),  # 1 until the weights are there
+        ("head", "i4"),
+        ("running", "i4"),
+        ("queued", "i4"),
+        ("largest", "i4"),
+        ("limit", "i4"),  # of aimd, as a place in the batch sizes
+        ("noted", "i4"),  # an alarm rang while it was busy
+        ("marked", "i4"),
+        ("alarms", "i4"),
+        ("ready", "i8"),  # expected end of its batch and load
+    ],
+    align=True,
+)
+REQUEST = np.dtype([("arrival", "i8"), ("deadline", "i8"), ("number", "i8"), ("alarm", "i8")], align=True)
+ALARM = np.dtype([("time", "i8"), ("number", "i8")], align=True)
+COLUMN_STATE = np.dtype([("hosted", "i8")], align=True)
+
+
+class ServingSpecType(types.StructRef):
+    """Compiled type of ServingSpec."""
+
+
+class ServingSpec(structref.StructRefProxy):
+    """What does not change.
+
+    machine (1), kinds (A) of the accelerators, models (F), variants (V), columns (C), sizes (S),
+    service (T, V, B + 1) ns for each number of requests, rates (R) per ns, requests (N), initial (H) columns.
+    """
+
+
+class ServingStateType(types.StructRef):
+    """Compiled type of ServingState."""
+
+
+class ServingState(structref.StructRefProxy):
+    """What changes.
+
+    lanes (L), models (L, F), members (L, F, A), accelerators (L, A), queues (L, A, Q) rings, alarms (L, A, M),
+    columns (L, C), idle (L, T) free accelerators of each kind, heap (L, H), terms (L, 3), log (L, R).
+    """
+
+
+SPEC_FIELDS = [
+    "machine",
+    "kinds",
+    "models",
+    "variants",
+    "columns",
+    "sizes",
+    "service",
+    "rates",
+    "requests",
+    "initial",
+]
+STATE_FIELDS = [
+    "lanes",
+    "models",
+    "members",
+    "accelerators",
+    "queues",
+    "alarms",
+    "columns",
+    "idle",
+    "heap",
+    "terms",
+    "log",
+]
+struct(ServingSpecType, ServingSpec, SPEC_FIELDS)
+struct(ServingStateType, ServingState, STATE_FIELDS)
+
+
+@entry
+def make_spec(machine, kinds, models, variants, columns, sizes, service, rates, requests, initial):
+    return ServingSpec(machine, kinds, models, variants, columns, sizes, service, rates, requests, initial)
+
+
+@entry
+def make_state(lanes, models, members, accelerators, queues, alarms, columns, idle, heap, terms, log):
+    return ServingState(lanes, models, members, accelerators, queues, alarms, columns, idle, heap, terms, log)

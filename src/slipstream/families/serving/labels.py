@@ -1,0 +1,35 @@
+"""The names and expectations of a serving scenario, for pictures of a run that is under way."""
+
+from __future__ import annotations
+
+from slipstream.families.serving.build import built
+from slipstream.families.serving.scenario import ServingScenario
+from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.schema import NANOSECONDS_PER_S, nanoseconds, nanoseconds_of
+
+
+def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
+    """Return a name for each accelerator."""
+    return tuple(f"{kind.name} {number}" for kind in scenario.kinds for number in range(kind.count))
+
+
+def cast(scenario: ServingScenario) -> Cast:
+    """Return who takes part in a run: accelerators as resources, models as tasks, and every variant of all of them."""
+    parts = built(scenario)
+    models, variants = parts.models, parts.variants
+    fastest = [min(times[0] for times in variant.latency_ms.values()) for variant in variants]
+    listed = parts.spec["requests"]["time"]
+    last = int(listed.max()) if len(listed) else 0
+    return Cast(
+        scenario=f"{scenario.family}/{scenario.name}",
+        unit="s",
+        nanoseconds_per_unit=NANOSECONDS_PER_S,
+        resources=accelerator_names(scenario),
+        tasks=tuple(model.name for model in models),
+        variants=(tuple(variant.name for variant in variants),) * len(models),
+        expected=(tuple(nanoseconds(time) for time in fastest),) * len(models),
+        deadline=tuple(nanoseconds(model.slo_ms) for model in models),
+        accuracy=(tuple(variant.accuracy / 100.0 for variant in variants),) * len(models),
+        end=max(last, nanoseconds_of(scenario.duration_s or 0.0)) + nanoseconds(max(model.slo_ms for model in models)),
+        batches=True,
+    )

@@ -1,0 +1,98 @@
+"""The hindsight optimum of one episode: bracketed between what was reached and what no policy can exceed.
+
+The bound is a plan that knows every arrival: a linear program over the windows between two plans, in which accelerators
+can be split among variants, load nothing and never wait. A request is answered in the window of its arrival, or in the
+next if its deadline reaches there.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from slipstream.errors import LawError
+from slipstream.families.serving.build import built
+from slipstream.families.serving.metrics import requests_of
+from slipstream.families.serving.scenario import FixedService, ServingScenario
+from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.schema import nanoseconds_of
+from slipstream.families.shared.search import best_policy
+from slipstream.sim.eventlog import ARRIVAL
+from slipstream.sim.simulator import Simulator
+
+
+def bracket(scenario: ServingScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
+    """Return where the best reward of an episode lies; every policy plays it, however long that takes."""
+    began = perf_counter()
+    source, best, events = best_policy(Simulator(scenario), seed, namespace)
+    most = bound(scenario, events)
+    if best > most + 1e-6 * max(1.0, abs(most)):
+        raise LawError(f"a reward of {best} was reached, but {most} was proven to be the most")
+    return Bracket(best, max(most, best), bool(best >= most), source, "windows", perf_counter() - began)
+
+
+def bound(scenario: ServingScenario, events: np.ndarray) -> float:
+    """Return the most reward that any policy could have had, given the requests of an episode."""
+    spec = built(scenario).spec
+    requests = requests_of(scenario, events)
+    weights = scenario.reward
+    arrivals = int((events["kind"] == ARRIVAL).sum())
+    accuracy = spec["variants"]["accuracy"] / 100.0
+    worth = weights.accuracy * accuracy + weights.violations
+    if not isinstance(scenario.service, FixedService):
+        # Luck may make any batch as short as can be: all that is known is that no answer is better than the best.
+        best = np.zeros(len(spec["models"]))
+        np.maximum.at(best, spec["variants"]["model"], worth)
+        return float(best[requests.model].sum() - weights.violations * arrivals)
+    served = _served(scenario, requests.model, requests.arrival, requests.deadline, worth)
+    return served - weights.violations * arrivals
+
+
+def _served(
+    scenario: ServingScenario, model: np.ndarray, arrival: np.ndarray, deadline: np.ndarray, worth: np.ndarray
+) -> float:
+    """Return the most worth of answers by the linear program."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, vstack
+
+    spec = built(scenario).spec
+    length = nanoseconds_of(scenario.planning.interval_s)
+    if scenario.mode == "route" or not len(arrival):
+        length = int(deadline.max(initial=0)) + 1
+    first, last = arrival // length, deadline // length
+    windows = int(last.max(initial=0)) + 1
+    columns, models, kinds = spec["columns"], len(spec["models"]), len(scenario.kinds)
+    fleet = np.bincount(spec["kinds"], minlength=kinds)
+    rate, longest = _rates(spec)
+    width = len(columns)
+    each = np.arange(width * windows)
+    window, column = each // width, each % width
+    own = columns["model"][column]
+    shape = (windows * kinds, len(each))
+    time = coo_array((1.0 / rate[column], (window * kinds + columns["kind"][column], each)), shape=shape)
+    # What ends in a window may have begun before it.
+    room = np.tile(fleet * (length + longest), windows)
+    among = coo_array((np.ones(len(each)), (window * models + own, each)), shape=(windows * models, len(each)))
+    around = np.zeros((windows, models))
+    for begin, end, number in zip(first.tolist(), last.tolist(), model.tolist(), strict=True):
+        around[begin : end + 1, number] += 1.0
+    whole = coo_array((np.ones(len(each)), (own, each)), shape=(models, len(each)))
+    found = linprog(
+        -worth[columns["variant"][column]],
+        A_ub=vstack([time, among, whole]),
+        b_ub=np.concatenate((room, around.reshape(-1), np.bincount(model, minlength=models))),
+        bounds=(0.0, None),
+    )
+    return -float(found.fun)
+
+
+def _rates(spec: dict[str, np.ndarray]) -> tuple[np.ndarray, int]:
+    """Return the most requests per ns of each column, over all batches, and the longest batch."""
+    rates, longest = [], 0
+    for column in spec["columns"]:
+        times = spec["service"][column["kind"], column["variant"], 1 : column["largest"] + 1]
+        sizes = np.arange(1, column["largest"] + 1)
+        rates.append(float((sizes / times).max()))
+        longest = max(longest, int(times.max()))
+    return np.array(rates), longest

@@ -1,0 +1,1 @@
+"""What families share: schema, features, timelines, labels, invariants, bounds, regret."""

@@ -1,0 +1,71 @@
+"""The best that is known of an episode: of all heuristics, and of a small one by trying all choices.
+
+Choices are tried depth first, every lane a copy of the one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from slipstream.families.contract import family_of
+from slipstream.policies.base import find, names
+from slipstream.sim.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to."""
+
+    reward: float
+    complete: bool
+    """Whether everything was tried: then nothing is better."""
+
+
+def best_policy(simulator: Simulator, seed: int, namespace: str) -> tuple[str, float, np.ndarray]:
+    """Return the heuristic that earns most in an episode, the first among equals; its reward, and its event log."""
+    family = family_of(simulator.scenario)
+    best: tuple[str, float, np.ndarray] | None = None
+    for name in names(family.name):
+        events = simulator.play(find(name, family.name), seed, namespace)
+        reward = family.metrics(simulator.scenario, events)["reward"]
+        if best is None or reward > best[1]:
+            best = (name, reward, events)
+    assert best is not None
+    return best
+
+
+def search(simulator: Simulator, seed: int, namespace: str, best: float, deadline: float) -> Found:
+    """Return the best reward of an episode, at least `best`, which some policy reached."""
+    simulator.reset(seed, namespace)
+    looking = _Search(simulator, best, deadline)
+    # What came before the first choice belongs to the first step, so nothing is earned yet.
+    complete = looking.try_all(0.0)
+    return Found(looking.best, complete)
+
+
+class _Search:
+    """A walk through the tree of choices; costs only grow, so a branch that costs as much as the best is cut."""
+
+    def __init__(self, simulator: Simulator, best: float, deadline: float) -> None:
+        self.simulator, self.best, self.deadline = simulator, best, deadline
+
+    def try_all(self, earned: float) -> bool:
+        """Try every action of the present choice; return whether there was time for all."""
+        if not self.simulator.asking:
+            self.best = max(self.best, earned)
+            return True
+        mask = self.simulator.observe()[2].copy()
+        saved = self.simulator.save()
+        for action in np.flatnonzero(mask).tolist():
+            if perf_counter() > self.deadline:
+                return False
+            self.simulator.header["log_rows"] = 0
+            self.simulator.step(action)
+            total = earned + float(self.simulator.header["reward"])
+            if total > self.best and not self.try_all(total):
+                return False
+            self.simulator.restore(saved)
+        return True

@@ -1,0 +1,1 @@
+"""Taskgraph: tasks on tiles of data run on processors with memories of their own; moving tiles takes time."""

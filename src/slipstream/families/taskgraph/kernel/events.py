@@ -1,0 +1,351 @@
+"""The taskgraph machine, compiled: events and choices. `docs/taskgraph-machine.md` says exactly what it does.
+
+State changes in two ways only: `apply` an event, or let a choice take effect (`decide`). After either, things move.
+"""
+
+from __future__ import annotations
+
+from slipstream.families.taskgraph.kernel.memory import fetch, send, touch
+from slipstream.families.taskgraph.kernel.slots import arrival_slot, link_slot
+from slipstream.families.taskgraph.kernel.state import (
+    ABSENT,
+    CHOOSE_PROCESSOR,
+    CHOOSE_QUEUED,
+    CHOOSE_TASK,
+    HIDDEN,
+    HOST,
+    LINKS_PER_DEVICE,
+    MAKESPAN,
+    SEE_ALL,
+    SEE_PARENTS,
+    TO_HOST,
+    VALID,
+)
+from slipstream.families.taskgraph.kernel.tasks import (
+    can_start,
+    finish,
+    place,
+    reveal,
+    start,
+    submit,
+    take_queued,
+    take_ready,
+)
+from slipstream.families.taskgraph.kernel.window import list_candidates
+from slipstream.jit.decorators import inlined, kernel
+from slipstream.sim.eventlog import ARRIVAL, READY
+from slipstream.sim.kernel.heap import NEVER, clear, earliest_slot, earliest_time, schedule
+from slipstream.sim.kernel.job_stream import FIRST_JOB_STREAM, begin_stream, next_arrival, template_of
+from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full, record
+from slipstream.sim.kernel.rng import stream_key
+from slipstream.sim.kernel.window import candidate_of, is_wait
+
+# Arrivals
+
+
+@kernel
+def arrive(spec, state, lane):
+    """Let a job arrive."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    job = header.arrived
+    template = template_of(spec, header)
+    source, owner = spec.templates[template], state.jobs[lane, job]
+    owner.key = stream_key(header.key, FIRST_JOB_STREAM + job)
+    owner.first_task = source.first_task
+    owner.tasks = source.tasks
+    owner.submitted = 0
+    owner.finished = 0
+    owner.oldest = 0
+    for tile in range(source.tiles):
+        prepare_tile(state, lane, job * machine.tiles + tile, source.first_tile + tile)
+    for tile in range(source.tiles, machine.tiles):
+        # What an earlier episode with a larger graph had there must not be taken for a tile.
+        for node in range(state.copies.shape[2]):
+            state.copies[lane, job * machine.tiles + tile, node].state = ABSENT
+    for processor in range(machine.processors):
+        state.taken[lane, job, processor] = 0
+    header.arrived += 1
+    record(state, lane, ARRIVAL, template, job, -1, -1)
+    for task in range(source.tasks):
+        prepare_task(spec, state.tasks[lane, job * machine.tasks + task], source.first_task + task, job)
+    show_tasks(spec, state, lane, job)
+    schedule(state.heap, lane, arrival_slot(spec, state), next_arrival(spec, header))
+
+
+@inlined
+def prepare_tile(state, lane, tile, source):
+    """Let a tile be at the host."""
+    own = state.tiles[lane, tile]
+    own.source = source
+    own.moving = 0
+    own.uses = 0
+    own.next_user = 0
+    for node in range(state.copies.shape[2]):
+        copy = state.copies[lane, tile, node]
+        copy.state = VALID if node == HOST else ABSENT
+        copy.queued = 0
+        copy.touched = 0
+
+
+@inlined
+def prepare_task(spec, own, source, job):
+    """Let a task wait for its parents, unseen."""
+    own.source = source
+    own.job = job
+    own.status = HIDDEN
+    own.waits_for = spec.tasks[source].parents
+    own.rank = spec.tasks[source].average
+    own.path_after = 0
+    if spec.machine[0].visibility == SEE_ALL:
+        own.rank = spec.tasks[source].rank
+        own.path_after = spec.tasks[source].path_after
+
+
+@kernel
+def show_tasks(spec, state, lane, job):
+    """Let those tasks of a new job come into view that are visible at once."""
+    first = job * spec.machine[0].tasks
+    if spec.machine[0].visibility != SEE_PARENTS:
+        submit(spec, state, lane, job)
+        return
+    for task in range(first, first + state.jobs[lane, job].tasks):
+        if state.tasks[lane, task].waits_for == 0:
+            reveal(spec, state, lane, task)
+
+
+# Events
+
+
+@kernel
+def end_transfer(spec, state, lane, link):
+    """Let a tile be where a link has carried it."""
+    header = state.lanes[lane]
+    tile = state.links[lane, link]
+    which = link % LINKS_PER_DEVICE
+    node = HOST if which == TO_HOST else 1 + link // LINKS_PER_DEVICE
+    schedule(state.heap, lane, link_slot(spec, link), NEVER)
+    state.links[lane, link] = -1
+    header.moving -= 1
+    state.tiles[lane, tile].moving -= 1
+    state.copies[lane, tile, node].state = VALID
+    touch(state, lane, tile, node)
+    tiles = spec.machine[0].tiles
+    record(state, lane, READY, tile % tiles, tile // tiles, which, spec.machine[0].processors + link)
+
+
+@kernel
+def apply(spec, state, lane):
+    """Let time pass to the next event and let it happen."""
+    header = state.lanes[lane]
+    time = earliest_time(state.heap, lane)
+    slot = earliest_slot(state.heap, lane, time)
+    header.now = time
+    header.events += 1
+    if slot < spec.machine[0].processors:
+        finish(spec, state, lane, slot)
+    elif slot < arrival_slot(spec, state):
+        end_transfer(spec, state, lane, slot - spec.machine[0].processors)
+    else:
+        arrive(spec, state, lane)
+    move_things(spec, state, lane)
+
+
+@kernel
+def move_things(spec, state, lane):
+    """Let devices fetch and send, and processors start, as far as they can."""
+    machine = spec.machine[0]
+    if machine.transfers:
+        for node in range(1, machine.devices + 1):
+            fetch(spec, state, lane, node)
+        send(spec, state, lane)
+    for processor in range(machine.processors):
+        worker = state.processors[lane, processor]
+        if worker.held > 0 and not worker.runs:
+            task = state.holds[lane, processor, 0]
+            if not machine.transfers or can_start(spec, state, lane, task, spec.processors[processor].node):
+                start(spec, state, lane, processor)
+
+
+@kernel
+def end_step(spec, state, lane):
+    """Add up the reward of the step that ends here."""
+    header = state.lanes[lane]
+    state.terms[lane, MAKESPAN] = (header.now - header.step_counted) / 1e6
+    header.reward = -spec.machine[0].makespan * state.terms[lane, MAKESPAN]
+    header.elapsed = header.now - header.step_began
+
+
+@kernel
+def resume(spec, state, lane):
+    """Apply events until a choice is due, the episode ends, or the log must be flushed."""
+    header = state.lanes[lane]
+    header.status = ASKING
+    while True:
+        if log_is_full(state, lane, spec.machine[0].log_margin):
+            header.status = LOG_FULL
+            return
+        if header.done == spec.machine[0].jobs:
+            header.asked = -1
+            end_episode(state, lane, TERMINATED)
+            break
+        if look_for_choice(spec, state, lane):
+            header.choices += 1
+            list_candidates(spec, state, lane)
+            break
+        if not take_what_is_there(spec, state, lane):
+            apply(spec, state, lane)
+    end_step(spec, state, lane)
+
+
+# Choices
+
+
+@inlined
+def can_take(spec, state, lane, processor):
+    """Return whether a processor can take a task and was not told to wait."""
+    worker = state.processors[lane, processor]
+    return worker.held < spec.machine[0].pipeline and worker.parked != state.lanes[lane].events
+
+
+@kernel
+def look_for_choice(spec, state, lane):
+    """Find out who is to be asked; return whether there is anybody."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    header.asked_task = -1
+    if machine.push:
+        for position in range(header.ready):
+            task = state.ready[lane, position]
+            if state.tasks[lane, task].parked != header.events:
+                header.phase = CHOOSE_PROCESSOR
+                header.asked_task = task
+                state.tasks[lane, task].place = position
+                header.asked = spec.tasks[state.tasks[lane, task].source].number
+                return True
+    elif header.ready == 0:
+        return False
+    for processor in range(machine.processors):
+        if can_take(spec, state, lane, processor):
+            queued = state.processors[lane, processor].queued
+            if not machine.push or queued > 1:
+                header.phase = CHOOSE_QUEUED if machine.push else CHOOSE_TASK
+                header.asked = processor
+                return True
+            if queued == 1:
+                return False
+    return False
+
+
+@kernel
+def take_what_is_there(spec, state, lane):
+    """Let the first processor that can take a task and has one in its queue take it; return whether there is one."""
+    if spec.machine[0].push:
+        for processor in range(spec.machine[0].processors):
+            if state.processors[lane, processor].queued == 1 and can_take(spec, state, lane, processor):
+                take_queued(spec, state, lane, processor, 0)
+                move_things(spec, state, lane)
+                return True
+    return False
+
+
+@kernel
+def may_wait(spec, state, lane):
+    """Return whether who is asked may wait: an event is pending, or another can still be asked at this instant.
+
+    Only the last one that could be asked has to choose, so no result depends on the order in which processors are
+    listed. Those before the asked one wait already, or can take nothing.
+    """
+    header = state.lanes[lane]
+    if earliest_time(state.heap, lane) < NEVER:
+        return True
+    if header.phase == CHOOSE_PROCESSOR:
+        # A task in a queue is going to be taken; else another ready task has to be left.
+        if header.placed > 0:
+            return True
+        for position in range(state.tasks[lane, header.asked_task].place + 1, header.ready):
+            if state.tasks[lane, state.ready[lane, position]].parked != header.events:
+                return True
+        return False
+    for processor in range(header.asked + 1, spec.machine[0].processors):
+        has_any = header.phase == CHOOSE_TASK or state.processors[lane, processor].queued > 0
+        if has_any and can_take(spec, state, lane, processor):
+            return True
+    return False
+
+
+@kernel
+def decide(spec, state, lane, action):
+    """Let a choice take effect; what is not allowed waits or, where that is not allowed, is the first row."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    header.illegal = 0
+    position = candidate_of(spec, state, lane, action)
+    waits = position < 0 and may_wait(spec, state, lane)
+    if position < 0 and not (waits and is_wait(machine, action)):
+        header.illegal = 1
+    header.mistakes += header.illegal
+    if waits:
+        if header.phase == CHOOSE_PROCESSOR:
+            state.tasks[lane, header.asked_task].parked = header.events
+        else:
+            state.processors[lane, header.asked].parked = header.events
+        return
+    chosen = state.candidates[lane, max(position, 0)]
+    if header.phase == CHOOSE_PROCESSOR:
+        place(spec, state, lane, header.asked_task, chosen)
+    elif header.phase == CHOOSE_TASK:
+        take_ready(spec, state, lane, chosen, header.asked)
+    else:
+        take_queued(spec, state, lane, header.asked, state.tasks[lane, chosen].place)
+    move_things(spec, state, lane)
+
+
+@kernel
+def act(spec, state, lane, action):
+    """Apply a choice; the first step also gets what came before it."""
+    header = state.lanes[lane]
+    header.step_began = header.now
+    if header.choices > 1:
+        header.step_counted = header.now
+    decide(spec, state, lane, action)
+
+
+@kernel
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    begin_episode(header, seed, namespace)
+    begin_stream(header)
+    header.phase = CHOOSE_TASK
+    header.asked_task = -1
+    header.done = 0
+    header.finished = 0
+    header.visible = 0
+    header.work_left = 0
+    header.ready = 0
+    header.placed = 0
+    header.running = 0
+    header.moving = 0
+    header.touches = 0
+    header.candidates = 0
+    header.shown = 0
+    header.listed = 0
+    header.ranks_stale = 0
+    header.step_counted = 0
+    clear(state.heap, lane)
+    for processor in range(machine.processors):
+        worker = state.processors[lane, processor]
+        worker.held = 0
+        worker.queued = 0
+        worker.runs = 0
+        worker.parked = -1
+        worker.expected = 0
+        worker.work = 0
+    for node in range(state.memories.shape[1]):
+        state.memories[lane, node].used = 0
+        state.memories[lane, node].write_back = -1
+    for link in range(state.links.shape[1]):
+        state.links[lane, link] = -1
+    schedule(state.heap, lane, arrival_slot(spec, state), next_arrival(spec, header))

@@ -1,0 +1,176 @@
+"""The graph of an observation, compiled: visible tasks not finished as nodes, and what waits for what as edges."""
+
+from __future__ import annotations
+
+from slipstream.families.taskgraph import features as f
+from slipstream.families.taskgraph.kernel.lookahead import successors
+from slipstream.families.taskgraph.kernel.state import (
+    CHOOSE_PROCESSOR,
+    CHOOSE_TASK,
+    HELD,
+    HIDDEN,
+    QUEUED,
+    READY,
+)
+from slipstream.jit.decorators import inlined, kernel
+from slipstream.sim.kernel.lanes import ASKING
+from slipstream.sim.kernel.observation import close_candidate_nodes, close_graph, put
+
+
+@inlined
+def is_listed(state, lane, task):
+    """Return whether a task is a node; what a place says counts only if the list says the same."""
+    place = state.tasks[lane, task].node
+    return 0 <= place < state.lanes[lane].listed and state.graph[lane, place] == task
+
+
+@kernel
+def list_node(state, lane, task):
+    """Make a task a node if there is room."""
+    header = state.lanes[lane]
+    if header.listed < state.graph.shape[1]:
+        state.tasks[lane, task].node = header.listed
+        state.graph[lane, header.listed] = task
+        header.listed += 1
+
+
+@kernel
+def list_nodes(spec, state, lane):
+    """List the tasks that the graph shows: what could run, then children, as deep as the window is."""
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    header.listed = 0
+    if header.status != ASKING:
+        return
+    room = state.graph.shape[1]
+    for processor in range(machine.processors):
+        for place in range(state.processors[lane, processor].held):
+            list_node(state, lane, state.holds[lane, processor, place])
+    for processor in range(machine.processors):
+        # What has no room need not be looked at: queues and the list of ready tasks may be long.
+        for place in range(min(room - header.listed, state.processors[lane, processor].queued)):
+            list_node(state, lane, state.queues[lane, processor, place])
+    for place in range(min(room - header.listed, header.ready)):
+        list_node(state, lane, state.ready[lane, place])
+    begin = 0
+    for _ in range(machine.depth):
+        end = header.listed
+        if end == room:
+            return
+        for place in range(begin, end):
+            list_children(spec, state, lane, state.graph[lane, place])
+        begin = end
+
+
+@inlined
+def list_children(spec, state, lane, task):
+    """List the visible children of a task that are not listed yet."""
+    own = state.tasks[lane, task]
+    source = spec.tasks[own.source]
+    first = own.job * spec.machine[0].tasks
+    for place in range(source.first_child, source.first_child + source.children):
+        child = first + spec.children[place]
+        if state.tasks[lane, child].status != HIDDEN and not is_listed(state, lane, child):
+            list_node(state, lane, child)
+
+
+@kernel
+def write_graph(spec, state, lane, sheet, slot):
+    """Write nodes and edges."""
+    header = state.lanes[lane]
+    number_jobs(state, lane)
+    edges = 0
+    for node in range(header.listed):
+        task = state.graph[lane, node]
+        write_node(spec, state, lane, task, sheet.nodes[slot, node], sheet.node_image)
+        sheet.node_job[slot, node] = state.jobs[lane, state.tasks[lane, task].job].place
+        edges = write_edges(spec, state, lane, node, sheet.edges[slot], edges)
+    close_graph(sheet, slot, header.listed, edges)
+
+
+@kernel
+def number_jobs(state, lane):
+    """Number the active jobs by their arrival."""
+    place = 0
+    for job in range(state.lanes[lane].arrived):
+        owner = state.jobs[lane, job]
+        if owner.finished < owner.tasks:
+            owner.place = place
+            place += 1
+
+
+@inlined
+def write_edges(spec, state, lane, node, pairs, edges):
+    """Write the edges from a node to its children; return how many edges there are now."""
+    own = state.tasks[lane, state.graph[lane, node]]
+    source = spec.tasks[own.source]
+    first = own.job * spec.machine[0].tasks
+    for place in range(source.first_child, source.first_child + source.children):
+        child = first + spec.children[place]
+        if edges < pairs.shape[1] and is_listed(state, lane, child):
+            pairs[0, edges] = node
+            pairs[1, edges] = state.tasks[lane, child].node
+            edges += 1
+    return edges
+
+
+@inlined
+def runs_on(spec, state, lane, task):
+    """Return the processor that runs a task, -1 if none does."""
+    for processor in range(spec.machine[0].processors):
+        if state.processors[lane, processor].runs and state.holds[lane, processor, 0] == task:
+            return processor
+    return -1
+
+
+@inlined
+def is_asked(state, lane, task):
+    """Return whether a row of the choice stands for a task."""
+    header = state.lanes[lane]
+    status = state.tasks[lane, task].status
+    if header.phase == CHOOSE_TASK:
+        return status == READY
+    if header.phase == CHOOSE_PROCESSOR:
+        return task == header.asked_task
+    if status == QUEUED:
+        for place in range(state.processors[lane, header.asked].queued):
+            if state.queues[lane, header.asked, place] == task:
+                return True
+    return False
+
+
+@kernel
+def write_node(spec, state, lane, task, row, image):
+    """Write the columns of a node."""
+    own = state.tasks[lane, task]
+    source = spec.tasks[own.source]
+    processor = runs_on(spec, state, lane, task) if own.status == HELD else -1
+    remaining = source.average
+    if processor >= 0:
+        remaining = max(0, state.processors[lane, processor].expected - state.lanes[lane].now)
+    put(row, image, f.NODE_MEAN, source.average)
+    put(row, image, f.NODE_LEAST, source.least)
+    put(row, image, f.NODE_RANK, own.rank)
+    put(row, image, f.NODE_SUCCESSORS, successors(spec, state, lane, task)[0])
+    put(row, image, f.NODE_WAITS_FOR, own.waits_for)
+    put(row, image, f.NODE_REMAINING, remaining)
+    put(row, image, f.NODE_RUNNING, 1.0 if processor >= 0 else 0.0)
+    put(row, image, f.NODE_HELD, 1.0 if own.status == HELD else 0.0)
+    put(row, image, f.NODE_QUEUED, 1.0 if own.status == QUEUED else 0.0)
+    put(row, image, f.NODE_READY, 1.0 if own.status == READY else 0.0)
+    put(row, image, f.NODE_ASKED, 1.0 if is_asked(state, lane, task) else 0.0)
+    put(row, image, f.NODE_BYTES, source.bytes)
+
+
+@kernel
+def write_candidate_nodes(state, lane, sheet, slot):
+    """Write the node of each candidate row's task."""
+    header = state.lanes[lane]
+    listed = header.shown if header.status == ASKING else 0
+    for row in range(listed):
+        task = header.asked_task if header.phase == CHOOSE_PROCESSOR else state.candidates[lane, row]
+        node = -1
+        if is_listed(state, lane, task):
+            node = state.tasks[lane, task].node
+        sheet.candidate_node[slot, row] = node
+    close_candidate_nodes(sheet, slot, listed)

@@ -1,0 +1,220 @@
+"""What a policy may know at a choice, compiled: globals, candidate rows and mask.
+
+Nothing here reads a drawn number that lies in the future: times are expectations, and of the graph only what is
+visible counts. The plans alone know all of it.
+"""
+
+from __future__ import annotations
+
+from slipstream.families.taskgraph import features as f
+from slipstream.families.taskgraph.kernel.events import act, begin, may_wait, resume
+from slipstream.families.taskgraph.kernel.graph import list_nodes, write_candidate_nodes, write_graph
+from slipstream.families.taskgraph.kernel.lookahead import (
+    ahead_of,
+    best_end,
+    count_freed,
+    path_left,
+    successors,
+    survey,
+)
+from slipstream.families.taskgraph.kernel.state import (
+    CHOOSE_PROCESSOR,
+    CHOOSE_QUEUED,
+    CHOOSE_TASK,
+    HOST,
+    QUEUED,
+    READY,
+    SEE_ALL,
+    SEE_WINDOW,
+    WAITING,
+    TaskgraphStateType,
+)
+from slipstream.jit.decorators import kernel
+from slipstream.sim.kernel import lanes as core
+from slipstream.sim.kernel.heap import NEVER
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.sim.kernel.window import filled_rows
+
+
+@kernel
+def prepare(spec, state, sheet):
+    """Write the columns that never change, once, into every slot of the sheet."""
+    machine = spec.machine[0]
+    for slot in range(sheet.rows.shape[0]):
+        put(sheet.globals[slot], sheet.global_image, f.PROCESSORS, machine.processors)
+        put(sheet.globals[slot], sheet.global_image, f.DEVICES, machine.devices)
+        put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
+        clear_graph(sheet, slot)
+
+
+@kernel
+def write_row(spec, state, lane, task, processor, row, image):
+    """Write what a task on a processor would mean."""
+    header = state.lanes[lane]
+    own = state.tasks[lane, task]
+    source = spec.tasks[own.source]
+    worker = spec.processors[processor]
+    duration = spec.durations[own.source, worker.kind]
+    missing, transfer, count, tile, resident, reuse = survey(spec, state, lane, task, worker.node)
+    ahead = ahead_of(spec, state, lane, task, processor)
+    seen, opens = successors(spec, state, lane, task)
+    freed = 0
+    if header.phase == CHOOSE_TASK and count == 1:
+        freed = state.tiles[lane, tile].freed
+    put(row, image, f.DURATION, duration)
+    put(row, image, f.LEAST, source.least)
+    put(row, image, f.MEAN, source.average)
+    put(row, image, f.MISSING, missing)
+    put(row, image, f.RESIDENT, resident)
+    put(row, image, f.TRANSFER, transfer)
+    put(row, image, f.WORK_AHEAD, ahead)
+    end = max(ahead, transfer) + duration
+    put(row, image, f.EXPECTED_END, end)
+    # What is in a queue goes nowhere else, and queues may be long.
+    queued = header.phase == CHOOSE_QUEUED
+    put(row, image, f.BEST_END, end if queued else best_end(spec, state, lane, task, worker.node, transfer))
+    put(row, image, f.RANK, own.rank)
+    put(row, image, f.SUCCESSORS, seen)
+    put(row, image, f.OPENS, opens)
+    put(row, image, f.FREED, freed)
+    put(row, image, f.AGE, header.now - own.ready_at)
+    put(row, image, f.PLACE, own.place)
+    put(row, image, f.DEVICE, 1.0 if worker.node != HOST else 0.0)
+    put(row, image, f.IDLE, 1.0 if state.processors[lane, processor].held == 0 else 0.0)
+    put(row, image, f.DISPATCH, 1.0)
+    put(row, image, f.PATH_AFTER, own.path_after)
+    put(row, image, f.LOAD_AHEAD, state.processors[lane, processor].load_ahead if spec.machine[0].transfers else 0)
+    capacity = spec.nodes[worker.node].capacity
+    overflow = state.memories[lane, worker.node].used + source.bytes - resident - capacity
+    put(row, image, f.OVERFLOW, max(0, overflow) if worker.node != HOST else 0)
+    put(row, image, f.REUSE, reuse)
+    if row.shape[0] > f.CPOP:
+        for planner in range(spec.plans.shape[0]):
+            put(row, image, f.HEFT + planner, turns_until(spec, state, lane, planner, task, processor))
+
+
+@kernel
+def turns_until(spec, state, lane, planner, task, processor):
+    """Return how many tasks of its job a plan has before a task on a processor, -1 if it goes elsewhere.
+
+    Tasks that are not visible do not count: a processor that waited for them could keep them from coming into view.
+    """
+    own = state.tasks[lane, task]
+    plan = spec.plans[planner, own.source]
+    if plan.processor != processor:
+        return -1
+    if spec.machine[0].visibility == SEE_ALL:
+        return max(0, plan.turn - state.taken[lane, own.job, processor])
+    owner = state.jobs[lane, own.job]
+    first = own.job * spec.machine[0].tasks
+    last = owner.submitted if spec.machine[0].visibility == SEE_WINDOW else owner.tasks
+    turns = 0
+    for other in range(first + owner.oldest, first + last):
+        before = spec.plans[planner, state.tasks[lane, other].source]
+        if before.processor == processor and before.turn < plan.turn:
+            status = state.tasks[lane, other].status
+            turns += status in (WAITING, READY, QUEUED)
+    return turns
+
+
+@kernel
+def write_candidate(spec, state, lane, position, sheet, slot, row):
+    """Write the row of what stands in a place of the list."""
+    header = state.lanes[lane]
+    task, processor = header.asked_task, header.asked
+    if header.phase == CHOOSE_PROCESSOR:
+        processor = state.candidates[lane, position]
+    else:
+        task = state.candidates[lane, position]
+    write_row(spec, state, lane, task, processor, sheet.rows[slot, row], sheet.row_image)
+
+
+@kernel
+def write_globals(spec, state, lane, sheet, slot):
+    """Write the state of the whole machine."""
+    row, image = sheet.globals[slot], sheet.global_image
+    machine = spec.machine[0]
+    header = state.lanes[lane]
+    free, soonest, least_ahead = 0, NEVER, NEVER
+    for processor in range(machine.processors):
+        worker = state.processors[lane, processor]
+        if worker.held < machine.pipeline:
+            free += 1
+        if worker.runs:
+            soonest = min(soonest, max(0, worker.expected - header.now))
+        least_ahead = min(least_ahead, worker.ahead)
+    node = HOST
+    if header.status == core.ASKING and header.phase != CHOOSE_PROCESSOR:
+        node = spec.processors[header.asked].node
+    put(row, image, f.TIME, header.now)
+    put(row, image, f.PHASE, header.phase)
+    put(row, image, f.ASKED, max(0, header.asked))
+    put(row, image, f.ASKED_DEVICE, 1.0 if node != HOST else 0.0)
+    put(row, image, f.FREE, free)
+    put(row, image, f.RUNNING, header.running)
+    put(row, image, f.READY, header.ready)
+    put(row, image, f.PLACED, header.placed)
+    put(row, image, f.ACTIVE_JOBS, header.arrived - header.done)
+    put(row, image, f.VISIBLE, header.visible)
+    put(row, image, f.HIDDEN, header.visible - header.listed)
+    put(row, image, f.FINISHED, header.finished)
+    put(row, image, f.MOVING, header.moving)
+    put(row, image, f.SOONEST, soonest if soonest < NEVER else 0)
+    put(row, image, f.LEAST_AHEAD, least_ahead)
+    limited = node != HOST and spec.nodes[node].capacity < NEVER
+    put(row, image, f.MEMORY_USED, state.memories[lane, node].used / spec.nodes[node].capacity if limited else 0.0)
+    put(row, image, f.PATH_LEFT, path_left(spec, state, lane))
+    put(row, image, f.WORK_LEFT, header.work_left)
+    if row.shape[0] > f.COIN:
+        behind = header.candidates - header.shown
+        put(row, image, f.ROWS, filled_rows(machine, header.shown, behind))
+        put(row, image, f.PARAMETER, header.parameter)
+        put(row, image, f.COIN, core.toss_coin(header))
+
+
+@kernel
+def list_legal(spec, state, lane, sheet, slot, form):
+    """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not."""
+    header = state.lanes[lane]
+    asking = header.status == core.ASKING
+    last = sheet.mask.shape[1] - 1
+    shown = header.shown if asking else 0
+    if asking and header.phase == CHOOSE_TASK and spec.machine[0].transfers:
+        count_freed(spec, state, lane, spec.processors[header.asked].node)
+    for row in range(shown):
+        write_candidate(spec, state, lane, row, sheet, slot, row)
+        allow(sheet, slot, row, row)
+    clear_rows(sheet, slot, shown, sheet.counts[slot, ROWS])
+    sheet.counts[slot, ROWS] = shown
+    dispatch = shown
+    first = spec.machine[0].rows + 1
+    if last >= first:
+        behind = header.candidates - shown if asking else 0
+        for place in range(behind):
+            write_candidate(spec, state, lane, shown + place, sheet, slot, first + place)
+            allow(sheet, slot, first + place, shown + place)
+        clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
+        sheet.counts[slot, ROWS_BEHIND] = behind
+        dispatch += behind
+    waits = asking and may_wait(spec, state, lane)
+    close_rows(sheet, slot, dispatch, waits)
+
+
+@kernel
+def summarise(spec, state, lane, sheet, slot):
+    """Write only the globals; how much the graph leaves out is one of them."""
+    list_nodes(spec, state, lane)
+    write_globals(spec, state, lane, sheet, slot)
+
+
+@kernel
+def observe(spec, state, lane, sheet, slot, afresh):
+    """Write globals, rows and mask of the present choice, and the graph if the sheet has room for one."""
+    summarise(spec, state, lane, sheet, slot)
+    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
+    if sheet.nodes.shape[1] > 0:
+        write_graph(spec, state, lane, sheet, slot)
+        write_candidate_nodes(state, lane, sheet, slot)
+
+
+core.implement_all(TaskgraphStateType, begin, act, resume, prepare, observe, list_legal, summarise)

@@ -1,0 +1,59 @@
+"""The names and expectations of a taskgraph scenario, for pictures of a run that is under way."""
+
+from __future__ import annotations
+
+from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
+from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
+
+LINK_NAMES = ("load", "send", "peer")
+
+
+def processor_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
+    """Return a name for each processor."""
+    kinds = built(scenario).library.kinds
+    return tuple(f"{kind.name} {number}" for kind in kinds for number in range(kind.count))
+
+
+def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
+    """Return a name for each link."""
+    kinds = built(scenario).library.kinds
+    devices = [f"{kind.name} {number}" for kind in kinds if kind.device for number in range(kind.count)]
+    return tuple(f"{which} {device}" for device in devices for which in LINK_NAMES)
+
+
+def cast(scenario: TaskgraphScenario) -> Cast:
+    """Return who takes part in a run: processors and links, and as tasks the jobs by their number in the episode.
+
+    What is done for a job is named by the kind of the processor, or of the link.
+    """
+    parts = built(scenario)
+    spec = parts.spec
+    work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
+    expected = max(1, work // parts.sizes.processors)
+    variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
+    return Cast(
+        scenario=f"{scenario.family}/{scenario.name}",
+        unit="ms",
+        nanoseconds_per_unit=NANOSECONDS_PER_MS,
+        resources=(*processor_names(scenario), *link_names(scenario)),
+        tasks=tuple(f"job {number}" for number in range(parts.sizes.jobs)),
+        variants=(variants,) * parts.sizes.jobs,
+        expected=((expected,) * len(variants),) * parts.sizes.jobs,
+        deadline=(None,) * parts.sizes.jobs,
+        accuracy=None,
+        end=_about_the_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
+        graphs=True,
+    )
+
+
+def _about_the_end(scenario: TaskgraphScenario, work: int) -> int:
+    """Return about when an episode ends: the last arrival, or all the work on all processors."""
+    last = 0
+    if isinstance(scenario.arrivals, GraphStream):
+        waits = scenario.arrivals.jobs - scenario.arrivals.initial_jobs
+        last = nanoseconds(scenario.arrivals.mean_gap_ms) * waits
+    elif isinstance(scenario.arrivals, GraphTrace):
+        last = nanoseconds(scenario.arrivals.times_ms[-1])
+    return last + work

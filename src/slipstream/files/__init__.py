@@ -1,0 +1,1 @@
+"""Reading and writing files: atomic replacement, bounded reads, Parquet, columns of tables."""

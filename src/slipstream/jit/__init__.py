@@ -1,0 +1,1 @@
+"""How functions are compiled, linked and cached: the only package that knows Numba's insides."""

@@ -1,0 +1,1 @@
+"""Policy-gradient, imitation and hindsight algorithms."""

@@ -1,0 +1,1 @@
+"""Collection, losses and gradients in compiled code."""

@@ -1,0 +1,267 @@
+"""Networks that score candidates: shared weights over rows, so one network serves scenarios of any size."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from slipstream.errors import InputError, PolicyError
+from slipstream.files.inputs import as_object
+from slipstream.learn.parsing import parse_settings
+from slipstream.policies.operations import GLOBALS, LOGITS, ROWS, VALUE, Operation, reads_graph
+
+Summary = Literal["pool", "attention"]
+WIDEST = 4096
+"""Most numbers in a hidden vector."""
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """How a network is built."""
+
+    width: int = 32
+    """Numbers in every hidden vector."""
+    summary: Summary = "pool"
+    """How all candidates are summed up: their mean and their maximum, or a weighted mean per head."""
+    heads: int = 4
+    """Heads of the attention."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """What bends hidden vectors: `relu` or `tanh`."""
+    layer_norm: bool = False
+    """Whether hidden vectors of candidates are normalised."""
+    kind: Literal["rows", "decima"] = "rows"
+    """What it looks at: `rows`, the candidates alone, or `decima`, the graph of the work too, where work is one."""
+    node_width: int = 16
+    """Numbers in the vectors of nodes, jobs and the whole graph (`decima`)."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "heads", "node_width"):
+            if not 1 <= getattr(self, name) <= WIDEST:
+                raise InputError(
+                    f"training: network.{name} is {getattr(self, name)}: expected a number from 1 to {WIDEST}"
+                )
+        if self.kind not in ("rows", "decima"):
+            raise InputError(f"training: network.kind is '{self.kind}': expected 'rows' or 'decima'")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> NetworkSettings:
+        """Return the settings that a file gives, or say what is wrong with them."""
+        found: NetworkSettings = parse_settings(cls, data, "network settings")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as JSON-ready data."""
+        return asdict(self)
+
+    @classmethod
+    def from_card(cls, card: Mapping[str, Any]) -> NetworkSettings:
+        """Return the settings that the card of a policy gives."""
+        own = as_object(card.get("network", {}), "network settings", PolicyError)
+        return cls.from_dict({key: value for key, value in own.items() if key != "type"})
+
+    def to_card(self) -> dict[str, Any]:
+        """Return the settings as the card of a policy gives them."""
+        return {"type": "candidate-scorer" if self.kind == "rows" else self.kind, **self.to_dict()}
+
+
+class Scorer(nn.Module, ABC):
+    """A logit for every candidate and a value for the choice, in torch and as operations for compiled code.
+
+    Training measures once how to scale inputs and value (x * scale + shift); a scale of 0 hides a column.
+    """
+
+    row_scale: Tensor
+    row_shift: Tensor
+    global_scale: Tensor
+    global_shift: Tensor
+    value_scale: Tensor
+    value_shift: Tensor
+
+    def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None) -> None:
+        super().__init__()
+        self.settings = settings or NetworkSettings()
+        for name, size in (("row", columns), ("global", global_columns), ("value", 1)):
+            self._add_scale(name, size)
+
+    def _add_scale(self, name: str, size: int) -> None:
+        self.register_buffer(f"{name}_scale", torch.ones(size))
+        self.register_buffer(f"{name}_shift", torch.zeros(size))
+
+    def _add_heads(self) -> None:
+        """Add what makes logits and the value of hidden vectors and their context, and give all weights their start.
+
+        Layers are orthogonal at first, and logits near zero: every candidate is about as likely.
+        """
+        width = self.settings.width
+        self.second = nn.Linear(width, width)
+        self.second_context = nn.Linear(width, width)
+        self.logit = nn.Linear(width, 1)
+        self.value_hidden = nn.Linear(width, width)
+        self.value = nn.Linear(width, 1)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.orthogonal_(module.weight, gain=2**0.5)
+                nn.init.zeros_(module.bias)
+        nn.init.orthogonal_(self.logit.weight, gain=0.01)
+        nn.init.orthogonal_(self.value.weight, gain=1.0)
+
+    def _head_steps(self, hidden: str) -> tuple[Operation, ...]:
+        """Return the heads as operations on hidden vectors of this name and on the context."""
+        act = self.settings.activation
+        return (
+            linear_step("second_context", "context", "deep_context"),
+            linear_step("second", hidden, "deep"),
+            Operation("add", "deep_context", "deep"),
+            Operation(act, "deep", "deep"),
+            linear_step("logit", "deep", LOGITS),
+            linear_step("value_hidden", "context", "outlook"),
+            Operation(act, "outlook", "outlook"),
+            linear_step("value", "outlook", "value_out"),
+            scale_step("value", "value_out", VALUE),
+        )
+
+    def _heads(self, hidden: Tensor, context: Tensor, choice_of: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of packed candidates, each of a choice, and the values of the choices."""
+        act = torch.relu if self.settings.activation == "relu" else torch.tanh
+        logits = self.logit(act(self.second(hidden) + self.second_context(context)[choice_of])).squeeze(1)
+        values = self.value(act(self.value_hidden(context))).squeeze(1)
+        return logits, values * self.value_scale + self.value_shift
+
+    @abstractmethod
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the network as operations for compiled code."""
+
+    @property
+    def reads_graph(self) -> bool:
+        """Whether it looks at the graph of a choice."""
+        return reads_graph(self.operations())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what the operations read: the parameters, and the measured constants that scale inputs and value."""
+        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the tensors as arrays of their own."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.tensors().items()}
+
+
+class CandidateScorer(Scorer):
+    """Looks at candidates and globals.
+
+    Every candidate becomes a hidden vector, with the globals in it; all of them are summed up as the context; the
+    logit comes from the hidden vector and the context, the value from the context alone.
+    """
+
+    def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None = None) -> None:
+        super().__init__(columns, global_columns, settings)
+        settings = self.settings
+        width = settings.width
+        self.row = nn.Linear(columns, width)
+        self.row_globals = nn.Linear(global_columns, width)
+        if settings.layer_norm:
+            self.norm = nn.LayerNorm(width)
+        if settings.summary == "attention":
+            self.attention = nn.Linear(width, settings.heads)
+        else:
+            self.peak = nn.Linear(width, width)
+        self.mean = nn.Linear(width, width)
+        self.context_globals = nn.Linear(global_columns, width)
+        self._add_heads()
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the network as operations for compiled code."""
+        act = self.settings.activation
+        steps = [
+            scale_step("row", ROWS, "row_in"),
+            scale_step("global", GLOBALS, "global_in"),
+            linear_step("row_globals", "global_in", "hidden_globals"),
+            linear_step("row", "row_in", "hidden"),
+            Operation("add", "hidden_globals", "hidden"),
+        ]
+        hidden = "hidden"
+        if self.settings.layer_norm:
+            hidden = "normal"
+            steps.append(Operation("normalise", "hidden", hidden, "norm.weight", "norm.bias"))
+        steps.append(Operation(act, hidden, hidden))
+        if self.settings.summary == "attention":
+            steps += [
+                linear_step("attention", hidden, "scores"),
+                Operation("attend", hidden, "summary", scores="scores"),
+            ]
+        else:
+            steps += [Operation("mean", hidden, "summary"), Operation("max", hidden, "summit")]
+        steps.append(linear_step("mean", "summary", "context"))
+        if self.settings.summary != "attention":
+            steps += [linear_step("peak", "summit", "context_peak"), Operation("add", "context_peak", "context")]
+        return (
+            *steps,
+            linear_step("context_globals", "global_in", "context_now"),
+            Operation("add", "context_now", "context"),
+            Operation(act, "context", "context"),
+            *self._head_steps(hidden),
+        )
+
+    def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
+
+        This is the definition; training runs the same operations in compiled code (`learn.learner`).
+        """
+        act = torch.relu if self.settings.activation == "relu" else torch.tanh
+        choice_of = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
+        globals_in = global_rows * self.global_scale + self.global_shift
+        hidden = self.row(rows * self.row_scale + self.row_shift) + self.row_globals(globals_in)[choice_of]
+        if self.settings.layer_norm:
+            hidden = self.norm(hidden)
+        hidden = act(hidden)
+        context = self.context_globals(globals_in)
+        if self.settings.summary == "attention":
+            weights = packed_softmax(self.attention(hidden), choice_of, len(counts))
+            parts = hidden.view(len(hidden), self.settings.heads, -1) * weights.unsqueeze(-1)
+            context = context + self.mean(_sum(parts.flatten(1), choice_of, len(counts)))
+        else:
+            mean = _sum(hidden, choice_of, len(counts)) / counts.unsqueeze(1)
+            peak = _highest(hidden, choice_of, len(counts))
+            context = context + self.mean(mean) + self.peak(peak)
+        return self._heads(hidden, act(context), choice_of)
+
+
+def linear_step(layer: str, source: str, target: str) -> Operation:
+    """Return the operation of a linear layer."""
+    return Operation("linear", source, target, f"{layer}.weight", f"{layer}.bias")
+
+
+def scale_step(name: str, source: str, target: str) -> Operation:
+    """Return the operation that scales by measured constants."""
+    return Operation("scale", source, target, f"{name}_scale", f"{name}_shift")
+
+
+def _sum(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    return values.new_zeros((choices, *values.shape[1:])).index_add(0, choice_of, values)
+
+
+def _highest(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    start = values.new_full((choices, *values.shape[1:]), -torch.inf)
+    places = choice_of.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+    return start.scatter_reduce(0, places, values, "amax")
+
+
+def packed_log_softmax(logits: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    """Return the log-probability of every packed candidate among those of its choice."""
+    shifted = logits - _highest(logits.detach(), choice_of, choices)[choice_of]
+    return shifted - _sum(shifted.exp(), choice_of, choices).log()[choice_of]
+
+
+def packed_softmax(logits: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    """Return the probability of every packed candidate among those of its choice."""
+    return packed_log_softmax(logits, choice_of, choices).exp()
+
+
+def packed_entropy(log_chances: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+    """Return the entropy of every choice from the log-probabilities of its candidates."""
+    return -_sum(log_chances * log_chances.exp(), choice_of, choices)

@@ -1,0 +1,46 @@
+"""How the inputs of a network are scaled: measured once, from choices that were met."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from slipstream.families.contract import Family
+from slipstream.learn.networks.networks import Scorer
+from slipstream.learn.rollout.batch import Choices
+
+MEASURED_CHOICES = 20_000
+"""Choices from which the scales of inputs are measured."""
+LEAST_DEVIATION = 0.02
+"""Columns that vary less than this are not blown up further."""
+
+
+def scale_inputs(
+    network: Scorer, family: Family, seen: Choices, global_rows: np.ndarray, hidden: tuple[str, ...]
+) -> None:
+    """Scale rows, globals and, where the network looks at them, nodes; hide what is to be hidden.
+
+    Sums over a graph are scaled by how many nodes a job, and jobs a choice, has on average.
+    """
+    _set_scale(network.row_scale, network.row_shift, seen.rows, family.candidate_features.observed.names, hidden)
+    names = family.global_features.observed.names
+    _set_scale(network.global_scale, network.global_shift, global_rows, names, hidden)
+    if not network.reads_graph:
+        return
+    graphs = seen.graphs
+    scale, shift = network.get_buffer("node_scale"), network.get_buffer("node_shift")
+    _set_scale(scale, shift, graphs.nodes, family.node_features.observed.names, hidden)
+    jobs = int(graphs.places["jobs"].sum())
+    network.get_buffer("job_scale")[:] = jobs / len(graphs.nodes)
+    network.get_buffer("total_scale")[:] = len(graphs.places) / jobs
+
+
+def _set_scale(
+    scale: torch.Tensor, shift: torch.Tensor, values: np.ndarray, names: list[str], hidden: tuple[str, ...]
+) -> None:
+    """Scale columns to mean 0 and deviation 1; hide those that are to be hidden or never vary."""
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    factor = 1.0 / np.maximum(deviation, LEAST_DEVIATION)
+    factor[[name in hidden for name in names] | (deviation < 1e-6)] = 0.0
+    scale[:] = torch.from_numpy(factor.astype(np.float32))
+    shift[:] = torch.from_numpy((-mean * factor).astype(np.float32))

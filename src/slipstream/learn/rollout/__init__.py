@@ -1,0 +1,1 @@
+"""Lanes that play by a network, and the batches they give."""

@@ -1,0 +1,78 @@
+"""Trainings of a sweep that a scheduler of Ray Tune stops when others are clearly ahead of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from slipstream.errors import InputError
+from slipstream.learn.study.sweep import Study, Training
+from slipstream.learn.training import Report
+from slipstream.policies.learned import load_policy
+from slipstream.scale.executor import Farm, InProcess
+
+SCHEDULERS = ("none", "asha", "hyperband", "median")
+"""Nobody; successive halving, asynchronously or in brackets; or whoever is behind the median of the others."""
+FIRST_LOOK = 0.1
+"""Share of the steps that every training gets."""
+
+
+def scored_early(
+    study: Study, trainings: Sequence[Training], scheduler: str, farm: Farm | None, steps: int
+) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], int]]:
+    """Return the score of every training, and at how many steps those ended that were stopped."""
+    if scheduler not in SCHEDULERS:
+        raise InputError(f"--scheduler {scheduler}: expected one of {', '.join(SCHEDULERS)}")
+    if farm is None or isinstance(farm, InProcess):
+        raise InputError(f"--scheduler {scheduler}: belongs to Ray Tune: expected --ray with the address of a cluster")
+    from ray import tune
+
+    settings = tune.TuneConfig(metric="reward", mode="max", scheduler=_scheduler(scheduler, steps))
+    work = tune.with_resources(tune.with_parameters(_train, study=study, trainings=list(trainings)), {"cpu": 1})
+    with TemporaryDirectory() as notes:
+        found = tune.Tuner(
+            work,
+            param_space={"number": tune.grid_search(list(range(len(trainings))))},
+            tune_config=settings,
+            run_config=tune.RunConfig(storage_path=notes, verbose=0),
+        ).fit()
+        if found.errors:
+            raise found.errors[0]
+        last = {row.config["number"]: row.metrics for row in found if row.config is not None}
+    scores = {training.key: float(last[number]["reward"]) for number, training in enumerate(trainings)}
+    stopped = {
+        training.key: int(last[number]["trained"])
+        for number, training in enumerate(trainings)
+        if int(last[number]["trained"]) < training.settings.planned_steps
+    }
+    return scores, stopped
+
+
+def _scheduler(name: str, steps: int) -> Any:
+    from ray.tune import schedulers
+
+    least = max(1, int(FIRST_LOOK * steps))
+    if name == "asha":
+        return schedulers.ASHAScheduler(time_attr="trained", max_t=2 * steps, grace_period=least)
+    if name == "hyperband":
+        return schedulers.HyperBandScheduler(time_attr="trained", max_t=2 * steps)
+    return schedulers.MedianStoppingRule(time_attr="trained", grace_period=least)
+
+
+def _train(config: dict[str, Any], study: Study, trainings: Sequence[Training]) -> None:
+    """Train in a worker of Ray Tune, telling the score of the best policy so far after every evaluation."""
+    from ray import tune
+
+    with TemporaryDirectory() as place:
+        folder = Path(place) / "training"
+        told: list[float | None] = [None]
+
+        def follow(now: Report) -> None:
+            if now.reward is not None and now.reward != told[0]:
+                told[0] = now.reward
+                tune.report({"reward": study.reward(load_policy(folder / "best")), "trained": now.steps})
+
+        score = study.train(trainings[config["number"]], folder, resume=False, follow=follow)
+        tune.report({"reward": score["reward"], "trained": score["steps"]})

@@ -1,0 +1,1 @@
+"""The library on disk: version folders and the SQLite database."""

@@ -1,0 +1,1 @@
+"""Inference of networks in compiled code."""

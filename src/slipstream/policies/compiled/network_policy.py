@@ -1,0 +1,150 @@
+"""Policies that are a network of operations: decided in compiled code, whole episodes at a time, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slipstream.errors import PolicyError
+from slipstream.families.contract import FAMILIES
+from slipstream.jit.decorators import algebra, code_of, entry
+from slipstream.policies.compiled.graphs import graph_fits, load_graph, looks_at_graphs
+from slipstream.policies.compiled.inference import best_candidate, infer, load_candidates
+from slipstream.policies.compiled.networks import graph_function, make_network
+from slipstream.policies.operations import NO_GRAPH, GraphRoom, Layout, Operation, lay_out, reads_graph
+from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, RULE_ON_ALL, act, list_legal, observe, resume, summarise
+
+if TYPE_CHECKING:
+    from slipstream.sim.simulator import Simulator
+
+
+@graph_function
+def look_at_graph(network, spec, state, lane, sheet, slot):
+    """Write what there is to see of a lane's present choice, with the graph."""
+    observe(spec, state, lane, sheet, slot, True)
+
+
+@algebra
+def look(spec, state, lane, sheet, slot, network, choice):
+    """Put the legal candidates of a lane's present choice before the network; return how many they are.
+
+    0 says that they do not fit behind the choices that are there already.
+    """
+    graph = looks_at_graphs(network)
+    if graph:
+        look_at_graph(network, spec, state, lane, sheet, slot)
+    else:
+        summarise(spec, state, lane, sheet, slot)
+        list_legal(spec, state, lane, sheet, slot, RULE_ON_ALL)
+    count = np.int64(sheet.counts[slot, 1])
+    if network.starts[choice] + count > network.ports[6] or (graph and not graph_fits(network, choice, sheet, slot)):
+        return 0
+    load_graph(network, choice, sheet, slot, count)
+    load_candidates(network, choice, sheet.rows[slot], sheet.legal[slot], count, sheet.globals[slot])
+    return count
+
+
+@entry
+def run_network(spec, state, lane, sheet, network, choices):
+    """Play by the network's best candidates until the episode ends, the log is full, or `choices` were made."""
+    header = state.lanes[lane]
+    midway = header.status == LOG_FULL
+    while midway or (header.status == ASKING and choices > 0):
+        if not midway:
+            look(spec, state, lane, sheet, 0, network, 0)
+            infer(network, 1)
+            act(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, 0)]))
+            choices -= 1
+        midway = False
+        resume(spec, state, lane)
+    return header.status
+
+
+@entry
+def decide(network, rows, legal, count, global_row):
+    """Return the row of the network's best candidate."""
+    load_candidates(network, 0, rows, legal, count, global_row)
+    infer(network, 1)
+    return legal[best_candidate(network, 0)]
+
+
+class CompiledPolicy:
+    """A network that picks the legal candidate with the greatest logit."""
+
+    def __init__(
+        self, name: str, family: str, operations: Sequence[Operation], tensors: Mapping[str, np.ndarray]
+    ) -> None:
+        self.name = name
+        self.family = family
+        self.operations = tuple(operations)
+        self.tensors = {key: np.asarray(value, np.float32) for key, value in tensors.items()}
+        self.reads_graph = reads_graph(self.operations)
+        self._networks: dict[tuple[int, int, int], Any] = {}
+        self.layout(1, 1, 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process builds its own structs.
+        return {**vars(self), "_networks": {}}
+
+    def layout(self, capacity: int, nodes: int = 0, edges: int = 0) -> Layout:
+        """Return the network's plan for up to so many candidates, nodes and edges."""
+        shapes = {name: tensor.shape for name, tensor in self.tensors.items()}
+        columns = len(FAMILIES[self.family].node_features.observed)
+        graph = GraphRoom(columns, nodes, edges) if self.reads_graph and columns else NO_GRAPH
+        return lay_out(self.operations, shapes, self._widths, capacity, graph=graph)
+
+    def _given(self, simulator: Simulator) -> tuple[Any, ...]:
+        """Return what the compiled loop is called with."""
+        capacity = len(simulator.raw["mask"][0])
+        shape = simulator.family.graph(simulator.scenario) if self.reads_graph else None
+        if shape is None:
+            network, sheet = self.network(capacity), simulator.observed
+        else:
+            network, sheet = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
+        return simulator.spec, simulator.state, 0, sheet, network
+
+    def player(self, simulator: Simulator) -> Callable[[int], int]:
+        """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
+        given = self._given(simulator)
+        return partial(code_of(run_network, *given, 0), *given)
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play on in the simulator's lane; return why it stopped."""
+        return int(run_network(*self._given(simulator), choices))
+
+    def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+        """Return the index of the row to take; raw values, times in ns."""
+        if self.reads_graph:
+            raise PolicyError(f"policy '{self.name}' looks at the graph of a choice: expected whole episodes to play")
+        shown, summary, legal = self.shown(global_row, rows, mask)
+        return int(decide(self.network(len(mask)), shown, legal, len(legal), summary))
+
+    def shown(
+        self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows and globals as the network sees them, and which rows are legal."""
+        (scale, low, high), (global_scale, global_low, global_high) = self._images
+        shown = np.clip(rows[:, : len(scale)] * scale, low, high).astype(np.float32)
+        summary = np.clip(global_row[: len(global_scale)] * global_scale, global_low, global_high).astype(np.float32)
+        return shown, summary, np.flatnonzero(mask).astype(np.int32)
+
+    @cached_property
+    def _images(self) -> tuple[np.ndarray, np.ndarray]:
+        family = FAMILIES[self.family]
+        return family.candidate_features.observed.image(), family.global_features.observed.image()
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        family = FAMILIES[self.family]
+        return len(family.candidate_features.observed), len(family.global_features.observed)
+
+    def network(self, capacity: int, nodes: int = 0, edges: int = 0) -> Any:
+        """Return the compiled network for choices of up to so many candidates, nodes and edges."""
+        room = (capacity, nodes, edges)
+        if room not in self._networks:
+            layout = self.layout(*room)
+            self._networks[room] = make_network(layout, layout.flat(self.tensors))
+        return self._networks[room]

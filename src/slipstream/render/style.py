@@ -1,0 +1,21 @@
+"""How a scene looks, wherever it is drawn: colours and the way times are written."""
+
+from __future__ import annotations
+
+from slipstream.families.shared.labels import Cast
+
+PALETTE = ("#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478")
+"""Colours of the tasks, in their order, over and over."""
+MISSED = "#d64550"
+GOOD = "#2e9e5b"
+TIGHT = "#c98a00"
+
+
+def task_colour(task: int) -> str:
+    """Return the colour of a task."""
+    return PALETTE[task % len(PALETTE)]
+
+
+def told(cast: Cast, time: float, decimals: int = 1) -> str:
+    """Return a time in the family's unit, without the unit."""
+    return f"{time / cast.nanoseconds_per_unit:,.{decimals}f}"

@@ -1,0 +1,1 @@
+"""Data of charts, and still pictures."""

@@ -1,0 +1,195 @@
+"""What the page draws: plain data, computed from timelines and metrics.
+
+Charts over time (`gantt`, `waiting`) are columns for the page's own `charts.js`; the others are figures as plotly.js
+reads them. Colours are left to the page, which knows whether it is light or dark: a trace says in `meta` which of the
+palette's colours is its own. Names in figures are escaped, because plotly.js understands a little HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slipstream.families.shared.timeline import Timeline
+from slipstream.files.markup import escape
+from slipstream.report.runs import Run
+
+Figure = dict[str, Any]
+
+FIRST_SLICES = 40
+"""Bars of a Gantt chart at first sight."""
+CURVE_POINTS = 400
+"""Most points of one curve of a distribution."""
+TIME_BINS = 240
+"""Columns of the picture of queues."""
+
+
+def gantt(run: Run) -> dict[str, Any]:
+    """Return every slice and every job that never ran, in columns; the page draws those in sight."""
+    line, unit = run.timeline, run.family.nanoseconds_per_unit
+    idle = never_ran(line)
+    return {
+        "resources": line.resources,
+        "tasks": line.tasks,
+        "variants": line.variants,
+        "never": len(idle) > 0,
+        "by_task": line.by_task,
+        "ran": slice_columns(line, unit, np.arange(len(line.slice_job))),
+        "idle": idle_columns(line, unit, idle),
+    }
+
+
+def never_ran(line: Timeline) -> np.ndarray:
+    """Return the jobs that left, or were left over, without having run."""
+    ran = np.zeros(len(line.task), bool)
+    ran[line.slice_job] = True
+    return np.flatnonzero(~ran)
+
+
+def when_left(line: Timeline, idle: np.ndarray) -> np.ndarray:
+    """Return when jobs that never ran left the queue, in ns: they waited once."""
+    left: np.ndarray = line.wait_end[np.searchsorted(line.wait_job, idle)]
+    return left
+
+
+def slice_columns(line: Timeline, unit: int, slices: np.ndarray) -> dict[str, list[Any]]:
+    """Return some slices as `charts.js` reads them."""
+    return {
+        "resource": line.slice_resource[slices].tolist(),
+        "start": (line.slice_start[slices] / unit).tolist(),
+        "end": (line.slice_end[slices] / unit).tolist(),
+        "variant": line.slice_variant[slices].tolist(),
+        **_job_columns(line, unit, line.slice_job[slices]),
+    }
+
+
+def idle_columns(line: Timeline, unit: int, idle: np.ndarray) -> dict[str, list[Any]]:
+    """Return some jobs that never ran as `charts.js` reads them."""
+    return {"left": (when_left(line, idle) / unit).tolist(), **_job_columns(line, unit, idle)}
+
+
+def _job_columns(line: Timeline, unit: int, jobs: np.ndarray) -> dict[str, list[Any]]:
+    return {
+        "task": line.task[jobs].tolist(),
+        "number": line.number[jobs].tolist(),
+        "release": (line.release[jobs] / unit).tolist(),
+        "deadline": (line.deadline[jobs] / unit).tolist(),
+        "fate": line.fate[jobs].tolist(),
+    }
+
+
+def first_window(runs: Sequence[Run]) -> float:
+    """Return up to when the Gantt charts show a run at first: the first few dozen bars of the busiest."""
+    ends = [run.times(run.timeline.slice_end)[:FIRST_SLICES] for run in runs]
+    return min((max(times) for times in ends if times), default=1.0)
+
+
+def waiting(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return when the number of waiting jobs changed, and what it was from then on, for each run."""
+    lines = []
+    for run, label in zip(runs, labels, strict=True):
+        times, counts = run.timeline.waiting(np.arange(len(run.timeline.task)))
+        lines.append({"label": label, "times": run.times(times), "counts": counts.tolist()})
+    return lines
+
+
+def queues(run: Run) -> Figure:
+    """Return the longest queue of every task in each of many short spells of the run."""
+    line = run.timeline
+    edges = np.linspace(0, max(line.end, 1), TIME_BINS + 1)
+    rows = []
+    for task in range(len(line.tasks)):
+        times, counts = line.waiting(np.flatnonzero(line.task == task))
+        longest = counts[np.searchsorted(times, edges[:-1], side="right") - 1]
+        inside = np.minimum(np.searchsorted(edges, times, side="right") - 1, TIME_BINS - 1)
+        np.maximum.at(longest, inside, counts)
+        rows.append(longest.tolist())
+    middle = run.times((edges[:-1] + edges[1:]) / 2)
+    trace = {
+        "type": "heatmap",
+        "x": [round(x, 3) for x in middle],
+        "y": [escape(name) for name in line.tasks],
+        "z": rows,
+        "zmin": 0,
+        "colorbar": {"title": {"text": "jobs"}, "thickness": 12},
+        "hovertemplate": "%{y}: up to %{z} waiting around %{x}<extra></extra>",
+    }
+    layout = {"xaxis": axis(f"time ({_unit([run])})"), "yaxis": categories()}
+    return {"data": [trace], "layout": {**layout, "height": 130 + 22 * len(rows)}}
+
+
+def responses(run: Run) -> Figure:
+    """Return the share of each task's jobs that finished within a time of their release; a diamond is the deadline."""
+    line = run.timeline
+    curves, marks = [], []
+    for task, name in enumerate(line.tasks):
+        own = line.task == task
+        done = own & (line.finish >= 0)
+        if not done.any():
+            continue
+        times = np.sort(line.finish[done] - line.release[done])
+        picks = np.unique(np.linspace(0, len(times) - 1, min(len(times), CURVE_POINTS)).round().astype(np.int64))
+        share = (picks + 1) / own.sum()
+        x = run.times(times[picks])
+        curves.append(line_of([0, x[0], *x], [0, 0, *share.round(5).tolist()], name, task, line={"shape": "hv"}))
+        if line.by_task:
+            continue
+        allowed = np.median(line.deadline[own] - line.release[own])
+        met = float((times <= allowed).sum() / own.sum())
+        mark = {"size": 9, "symbol": "diamond"}
+        more = {"mode": "markers", "marker": mark, "showlegend": False}
+        marks.append(line_of(run.times(np.array([allowed])), [round(met, 5)], f"{name}: deadline", task, **more))
+    times_axis = axis(f"time from release to finish ({_unit([run])})", rangemode="tozero")
+    share_axis = axis("share of the task's jobs", range=[0, 1.03], tickformat=".0%")
+    return {"data": curves + marks, "layout": {"xaxis": times_axis, "yaxis": share_axis, "showlegend": True}}
+
+
+def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: bool) -> Figure:
+    """Return bars of a metric that is reported by task, side by side for the runs."""
+    names = list(dict.fromkeys(name for run in runs for name in run.timeline.tasks))
+    traces = []
+    for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        values = [run.metrics.get(f"{metric}/{name}") for name in names]
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": values,
+                "y": [escape(name) for name in names],
+                "name": escape(label),
+                "meta": {"colour": index},
+                "hovertemplate": "%{y}: %{x" + (":.1%" if percent else ":.3f") + "}",
+            }
+        )
+    across = axis(metric.replace("_", " "), rangemode="tozero", tickformat=".0%" if percent else "")
+    layout = {"xaxis": across, "yaxis": categories(), "barmode": "group", "showlegend": len(runs) > 1}
+    return {"data": traces, "layout": {**layout, "height": 110 + len(names) * (10 + 14 * len(runs))}}
+
+
+def line_of(x: list[float], y: list[Any], name: str, colour: int, **more: Any) -> Figure:
+    """Return a line, or what else `more` makes of it, in a colour of the palette."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "name": escape(name),
+        "meta": {"colour": colour},
+        **more,
+    }
+
+
+def axis(title: str, **more: Any) -> Figure:
+    """Return an axis with a title."""
+    return {"title": {"text": title}, **more}
+
+
+def categories() -> Figure:
+    """Return an axis of names, the first on top."""
+    return {"type": "category", "autorange": "reversed", "fixedrange": True}
+
+
+def _unit(runs: Sequence[Run]) -> str:
+    return runs[0].family.time_unit

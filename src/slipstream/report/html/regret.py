@@ -1,0 +1,114 @@
+"""What the decisions of a recorded run cost: worked out, as a table, and on its Gantt chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Group
+
+from slipstream.errors import PolicyError, TraceError
+from slipstream.families.contract import family_of
+from slipstream.families.shared.regret import Decision, Regret, choices_of, hindsight_of, regret_of
+from slipstream.files.markup import escape
+from slipstream.policies.base import find
+from slipstream.report.html.page import cells, page, table_of
+from slipstream.report.runs import EXPECTED, Run
+from slipstream.report.terminal.plain_table import PlainTable
+from slipstream.report.terminal.tables import figure
+from slipstream.sim.eventlog import digest
+from slipstream.sim.simulator import Simulator, check_seed, namespace_code
+
+
+def regret_of_run(
+    path: Path,
+    events: np.ndarray,
+    about: dict[str, Any],
+    scenario: Any,
+    policy: str | None,
+    seconds: float,
+    progress: Callable[[int, int], None],
+) -> Regret:
+    """Return what the decisions of a recorded run cost.
+
+    A log has events, not decisions: the policy that it names, or the one that is given, plays the episode again.
+
+    Raises:
+        TraceError: One line: the policy is not known, or plays another run.
+    """
+    family = family_of(scenario)
+    name = policy or str(about["policy"])
+    try:
+        player = find(name, family.name)
+    except PolicyError as error:
+        hint = "expected --policy with the folder of the one that played"
+        raise TraceError(f"{path}: was played by '{name}', which is not known ({error}): {hint}") from error
+    namespace = str(about.get("namespace", "test"))
+    namespace_code(namespace)
+    if not isinstance(about["seed"], int):
+        raise TraceError(f"{path}: its seed is '{about['seed']}': {EXPECTED}")
+    seed = check_seed(about["seed"])
+    if digest(Simulator(scenario).play(player, seed, namespace)) != digest(events):
+        raise TraceError(
+            f"{path}: is not what '{name}' plays with seed {seed}: expected a simulated run of this version"
+        )
+    quiet = Simulator(scenario, log_rows=0)
+    actions = choices_of(quiet, player, seed, namespace)
+    hindsight = hindsight_of(scenario, seed, namespace, seconds)
+    return regret_of(quiet, actions, seed, namespace, hindsight, progress)
+
+
+def regret_table(run: Run, found: Regret, count: int) -> Group:
+    """Return the dearest decisions of a run as a table with a line below it."""
+    unit = run.family.time_unit
+    table = PlainTable(title=f"{run.title} under {run.about['policy']}, seed {run.about['seed']}")
+    table.add_column("decision", justify="right")
+    table.add_column(f"time ({unit})", justify="right")
+    table.add_column("chosen")
+    table.add_column("better")
+    table.add_column("regret", justify="right")
+    for one in found.worst(count):
+        table.add_row(str(one.number), _time(run, one), one.what, one.better, _cost(one))
+    return Group(table, verdict(found))
+
+
+def verdict(found: Regret) -> str:
+    """Return in a sentence or two what the decisions cost together."""
+    costly = len([one for one in found.decisions if one.regret > 0.0])
+    cost = f"{costly} of {len(found.decisions)} decisions cost something, {figure(found.total)} in all: "
+    if found.exact:
+        return f"{cost}the run reached {figure(found.reached)}, the optimum is {figure(found.best_known)} (proven)."
+    bound = "" if found.bound is None else f", no policy can exceed {figure(found.bound)}"
+    known = f"the run reached {figure(found.reached)}, the best that is known is {figure(found.best_known)}{bound}"
+    return f"{cost}{known}. Figures with ~ are estimates."
+
+
+def page_of_regret(run: Run, found: Regret, count: int, command: str) -> str:
+    """Return the report of a run with its dearest decisions in a table and on its Gantt chart."""
+    worst = found.worst(count)
+    rows = []
+    for place, one in enumerate(worst, 1):
+        texts = [str(one.number), _time(run, one), escape(one.what), escape(one.better), _cost(one)]
+        rows.append((str(place), cells(texts, [False] * len(texts))))
+    columns = ["", "decision", f"time ({run.family.time_unit})", "chosen", "better", "regret"]
+    table = table_of(escape(verdict(found)), columns, rows)
+    opening = f'<section aria-labelledby="regret"><h2 id="regret">What decisions cost</h2>{table}</section>'
+    marks = [
+        {"time": one.time / run.family.nanoseconds_per_unit, "label": str(place), "text": _text(one)}
+        for place, one in enumerate(worst, 1)
+    ]
+    return page([run], command, opening=opening, marks=marks)
+
+
+def _text(one: Decision) -> str:
+    return f"{one.what}; better: {one.better}; regret {_cost(one)}"
+
+
+def _time(run: Run, one: Decision) -> str:
+    return f"{one.time / run.family.nanoseconds_per_unit:,.3f}"
+
+
+def _cost(one: Decision) -> str:
+    return figure(one.regret) if one.exact else f"~{figure(one.regret)}"

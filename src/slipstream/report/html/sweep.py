@@ -1,0 +1,146 @@
+"""What a sweep found, as a table for the terminal, as a page, and as a picture; all from the data of `sweep.json`."""
+
+from __future__ import annotations
+
+import io
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+
+from slipstream.files.atomic import replace_file
+from slipstream.files.markup import escape
+from slipstream.report.figures.page_figures import Figure
+from slipstream.report.html.page import cells, document, table_of
+from slipstream.report.terminal.plain_table import PlainTable, bold
+from slipstream.report.terminal.tables import figure
+
+COLUMNS = ("reward", "vs default", "vs heuristic")
+
+
+def sweep_table(result: dict[str, Any]) -> PlainTable:
+    """Return a row per knob and value; the default is marked, the best of each knob bold."""
+    title, padding = _caption(result), (0, 1, 0, 0)
+    table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
+    for name in ("knob", "value"):
+        table.add_column(name, no_wrap=True)
+    for name in COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for knob in result["knobs"]:
+        for index, row in enumerate(knob["values"]):
+            texts = (row["label"], *_texts(row))
+            marked = map(bold, texts) if row["best"] else texts
+            table.add_row("" if index else knob["knob"], *marked, _marks(row), end_section=row is knob["values"][-1])
+    return table
+
+
+def sweep_page(result: dict[str, Any]) -> str:
+    """Return the study as one HTML page that opens offline: a panel per knob, and the table."""
+    low, high = span(result)
+    plots, panels = {}, []
+    for index, knob in enumerate(result["knobs"]):
+        plots[f"knob-{index}"] = _panel(knob, result["heuristic"], (low, high))
+        name = escape(knob["knob"])
+        plot = f'<div class="plot" id="knob-{index}" role="img" aria-label="reward over {name}"></div>'
+        panels.append(f"<figure><h3>{name}</h3>{plot}</figure>")
+    rows = [
+        (f"{knob['knob']} = {row['label']}", cells([*_texts(row), _marks(row)], [row["best"]] * 4))
+        for knob in result["knobs"]
+        for row in knob["values"]
+    ]
+    table = table_of(escape(_caption(result)), ["knob and value", *COLUMNS, ""], rows)
+    body = f"""<section aria-labelledby="panels"><h2 id="panels">Reward over each knob</h2>
+<p>Each panel turns one setting and leaves the others at their defaults. The scale of the reward is the same in all.</p>
+<ul class="key">
+<li><i style="background:var(--open)"></i>one training</li>
+<li><i style="background:var(--on-time)"></i>mean of the seeds, with its 95% interval</li>
+<li><i style="background:var(--full)"></i>default</li>
+<li><i style="background:var(--missed)"></i>{escape(_heuristic(result))}</li>
+</ul>
+<div class="pair">{"".join(panels)}</div></section>
+<section aria-labelledby="figures"><h2 id="figures">Figures</h2>{table}
+<p class="note">This page: <code>{escape(str(result["command"]) or "not recorded")}</code>, scenario digest
+<code>{escape(str(result["scenario_digest"]))}</code></p></section>"""
+    return document(f"{result['scenario']}: what the settings of training do", body, {"figures": plots}, ("sweep.js",))
+
+
+def write_pictures(result: dict[str, Any], folder: Path) -> list[Path]:
+    """Write `sweep.html` and, where Pillow is there to draw it, `sweep.png`; return what was written."""
+    page = folder / "sweep.html"
+    replace_file(page, sweep_page(result).encode(), inside=folder)
+    if find_spec("PIL") is None:
+        return [page]
+    from slipstream.report.figures.sweep_panels import paint
+
+    picture = folder / "sweep.png"
+    content = io.BytesIO()
+    paint(result).save(content, "PNG", optimize=True)
+    replace_file(picture, content.getvalue(), inside=folder)
+    return [page, picture]
+
+
+def span(result: dict[str, Any]) -> tuple[float, float]:
+    """Return the rewards between which all panels are drawn, with some room."""
+    shown = [result["heuristic"]["reward"]]
+    for knob in result["knobs"]:
+        for row in knob["values"]:
+            half = row["half_width"] or 0.0
+            shown += [*row["rewards"], row["mean"] - half, row["mean"] + half]
+    room = 0.06 * (max(shown) - min(shown)) or 1.0
+    return min(shown) - room, max(shown) + room
+
+
+def _caption(result: dict[str, Any]) -> str:
+    seeds = len(result["seeds"])
+    spread = f"mean of {seeds} seeds ± half the 95% interval" if seeds > 1 else "one seed"
+    return (
+        f"{result['scenario']}: {result['steps']:,} steps per training, {spread}, "
+        f"{result['episodes']} held-out episodes; {_heuristic(result)}"
+    )
+
+
+def _heuristic(result: dict[str, Any]) -> str:
+    return f"best heuristic: {result['heuristic']['policy']}, {figure(result['heuristic']['reward'])}"
+
+
+def _texts(row: dict[str, Any]) -> list[str]:
+    digits = 3 if abs(row["mean"]) < 10 else 1
+    pairs = [(row["mean"], row["half_width"]), (row["to_default"], row["to_default_half_width"])]
+    reward, default = (f"±{half:,.{digits}f}" if half is not None else "" for _, half in pairs)
+    return [
+        f"{row['mean']:,.{digits}f}{reward}",
+        "" if row["default"] else f"{row['to_default']:+,.{digits}f}{default}",
+        f"{row['to_heuristic']:+,.{digits}f}",
+    ]
+
+
+def _marks(row: dict[str, Any]) -> str:
+    return ", ".join(mark for mark in ("default", "best") if row[mark])
+
+
+def _panel(knob: dict[str, Any], heuristic: dict[str, Any], limits: tuple[float, float]) -> Figure:
+    rows = knob["values"]
+    labels = [row["label"] for row in rows]
+    default = next(index for index, row in enumerate(rows) if row["default"])
+    seeds = [(text, reward) for text, row in zip(labels, rows, strict=True) for reward in row["rewards"]]
+    means = [row["mean"] for row in rows]
+    dots, star = {"size": 6, "opacity": 0.7}, {"size": 13, "symbol": "diamond"}
+    bars = {"type": "data", "array": [row["half_width"] or 0.0 for row in rows], "thickness": 1.2, "width": 4}
+    line = {"x": labels, "y": [heuristic["reward"]] * len(labels), "line": {"dash": "dash", "width": 1.5}}
+    traces = [
+        _trace("heuristic", heuristic["policy"], mode="lines", **line),
+        _trace("seed", "one training", [x for x, _ in seeds], [y for _, y in seeds], mode="markers", marker=dots),
+        _trace("mean", "mean", labels, means, mode="lines+markers", error_y=bars, marker={"size": 8}),
+        _trace("default", "default", [labels[default]], [means[default]], mode="markers", marker=star),
+    ]
+    axes = {
+        "xaxis": {"type": "category", "title": {"text": escape(knob["knob"])}, "fixedrange": True},
+        "yaxis": {"title": {"text": "reward"}, "range": list(limits)},
+    }
+    return {"data": traces, "layout": {**axes, "height": 300, "showlegend": False}}
+
+
+def _trace(role: str, name: str, x: Any, y: Any, **more: Any) -> Figure:
+    return {"type": "scatter", "x": x, "y": y, "name": escape(name), "meta": {"role": role}, **more}

@@ -1,0 +1,86 @@
+"""The page that says how true a simulation was: measured and simulated side by side, and why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+
+from slipstream.files.markup import escape
+from slipstream.report.html.page import cells, page, table_of
+from slipstream.report.runs import Run
+from slipstream.report.terminal.plain_table import PlainTable
+from slipstream.report.terminal.tables import figure
+
+COLUMNS = ("measured", "simulated", "difference")
+
+
+def validation_page(runs: Sequence[Run], result: dict[str, Any], command: str) -> str:
+    """Return the page of a measured and a simulated run, and what `slipstream validate` found out about them."""
+    opening = f"{_verdict(result)}\n{_side_by_side(result)}\n{_causes(result)}"
+    return page(runs, command, f"How true is the simulation of {runs[0].title}?", opening)
+
+
+def validation_table(result: dict[str, Any]) -> PlainTable:
+    """Return measured and simulated side by side, for the terminal."""
+    title = f"{result['scenario']} under {result['policy']}, seed {result['seed']}, on {result['device']}"
+    table = PlainTable("metric", title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, justify="right")
+    for metric, row in result["metrics"].items():
+        table.add_row(metric, *_texts(row))
+    return table
+
+
+def cause_lines(result: dict[str, Any]) -> list[str]:
+    """Return a line for each reason why measured and simulated differ, largest first."""
+    return [f"{cause['name']}: {_cause_text(cause)} ({cause['meaning']})" for cause in result["causes"]]
+
+
+def _texts(row: dict[str, float]) -> list[str]:
+    measured = figure(row["measured"])
+    if row["deviation"]:
+        measured += f" ± {figure(row['deviation'])}"
+    gap = row["simulated"] - row["measured"]
+    share = f" ({gap / row['measured']:+.1%})" if row["measured"] else ""
+    return [measured, figure(row["simulated"]), f"{gap:+.3f}{share}"]
+
+
+def _cause_text(cause: dict[str, Any]) -> str:
+    unit = "" if cause["unit"] == "share" else f" {cause['unit']}"
+    shown = (f"{cause[side]:.1%}" if cause["unit"] == "share" else figure(cause[side]) for side in COLUMNS[:2])
+    measured, simulated = shown
+    return f"{measured}{unit} measured, {simulated}{unit} simulated"
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    noise = result["noise"]
+    state = "was quiet" if noise["quiet"] else "was <strong>not quiet</strong>"
+    p50, miss = result["metrics"]["response_p50_ms"], result["metrics"]["miss_rate"]
+    error = abs(p50["simulated"] - p50["measured"]) / p50["measured"] if p50["measured"] else 0.0
+    points = 100 * abs(miss["simulated"] - miss["measured"])
+    return f"""<section aria-labelledby="verdict"><h2 id="verdict">In short</h2>
+<p>The simulated median response is off by <strong>{error:.1%}</strong>, the simulated miss rate by
+<strong>{points:.1f} points</strong>. The machine {state} while it was profiled: other programs took
+{noise["others"]:.1%} of it, and latencies spread by {noise["spread"]:.1%} of their median.</p></section>"""
+
+
+def _side_by_side(result: dict[str, Any]) -> str:
+    rows = [(metric, cells(_texts(row), [False] * 3)) for metric, row in result["metrics"].items()]
+    runs = result["runs"]
+    note = "One run on the device." if runs == 1 else f"Mean of {runs} runs on the device, ± their standard deviation."
+    table = table_of(f"{note} The same arrivals on both sides.", ["metric", *COLUMNS], rows)
+    return f'<section aria-labelledby="sides"><h2 id="sides">Measured and simulated</h2>{table}</section>'
+
+
+def _causes(result: dict[str, Any]) -> str:
+    items = "\n".join(
+        f"<li><strong>{escape(cause['name'])}</strong>: {_cause_text(cause)}; {escape(cause['meaning'])}</li>"
+        for cause in result["causes"]
+    )
+    return f"""<section aria-labelledby="causes"><h2 id="causes">Why they differ</h2>
+<p>What matters most comes first.</p>
+<ul>
+{items}
+</ul></section>"""

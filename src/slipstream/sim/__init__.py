@@ -1,0 +1,1 @@
+"""Lanes, events, random numbers, the event log and the simulator, for any family."""

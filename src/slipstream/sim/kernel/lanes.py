@@ -1,0 +1,340 @@
+"""Lanes: many simulated machines in one struct, stepped by compiled code that knows no family.
+
+A family implements the functions declared here for its own state (`implement_all`). Everything that runs a lane
+(the Gymnasium environments, whole episodes under a compiled policy, the device) calls them through these drivers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slipstream.jit.decorators import entry, family_function, implement, inlined, kernel
+from slipstream.jit.funcptr import call_choice, call_rule
+from slipstream.sim.eventlog import END
+from slipstream.sim.kernel.rng import episode_key, next_seed, stream_key, uniform
+
+ASKING, TERMINATED, TRUNCATED, LOG_FULL, PENDING = 0, 1, 2, 3, 4
+"""Why a lane handed control back: a choice is due, the work ended, the clock ended, the log must be flushed, or, where
+the lane follows a device, nothing more has happened there yet. An episode that has only begun can go on as one whose
+log was flushed."""
+
+LOG_MARGIN = 8
+"""Rows kept free in the log so that one event, with the choice before it, fits; families may need more."""
+
+COINS = 0
+"""The stream of random numbers that policies draw lots with."""
+
+LANE_FIELDS: list[tuple[str, str]] = [
+    ("now", "i8"),
+    ("seed", "i8"),
+    ("namespace", "i8"),
+    ("key", "u8"),
+    ("status", "i8"),
+    ("asked", "i8"),  # resource that a choice is due for, -1 if none
+    ("choices", "i8"),  # choices asked so far in this episode
+    ("events", "i8"),  # events applied so far in this episode
+    ("step_began", "i8"),  # time of the previous choice
+    ("elapsed", "i8"),  # time between the last two choices
+    ("reward", "f8"),  # of the last step
+    ("illegal", "i8"),  # 1 if the last action was not allowed and counted as wait
+    ("mistakes", "i8"),  # actions of this episode that were not allowed
+    ("log_rows", "i8"),  # rows of the event log not yet flushed
+    ("clock", "i8"),  # what the clock of the device shows that the lane follows; 0 in a simulation
+]
+"""What every family's lane record starts with; times in ns."""
+
+
+@family_function
+def begin(spec, state, lane, seed, namespace):
+    """Start an episode, in which nothing has happened yet."""
+
+
+@family_function
+def act(spec, state, lane, action):
+    """Apply a choice."""
+
+
+@family_function
+def resume(spec, state, lane):
+    """Run to the next choice, or to the end; or go on with that after the event log was flushed."""
+
+
+@family_function
+def prepare(spec, state, sheet):
+    """Write the columns that never change, once, into every slot of the sheet."""
+
+
+@family_function
+def observe(spec, state, lane, sheet, slot, afresh):
+    """Write globals, rows and mask of the present choice.
+
+    Where the sheet has room for a graph, write that too, and the packed indices of the legal rows and their counts.
+    Unless `afresh`, the slot still shows the lane's last choice and only what changed since needs to be written.
+    """
+
+
+@family_function
+def lanes_at_once(spec, state):
+    """Return how many lanes to step before they are observed: while some are stepped, memory for others can come."""
+
+
+@family_function
+def prefetch_state(spec, state, lane):
+    """Ask the processor for what the next step of a lane will look at."""
+
+
+@family_function
+def prefetch_rows(spec, state, lane, sheet, slot):
+    """Ask the processor for what the next look at the lane will write."""
+
+
+@family_function
+def list_legal(spec, state, lane, sheet, slot, form):
+    """Write only the legal rows, their packed indices and their counts.
+
+    For rules on dispatch rows the others may be left out; for plain ones, the columns on demand as well.
+    """
+
+
+@family_function
+def summarise(spec, state, lane, sheet, slot):
+    """Write only the globals."""
+
+
+@kernel
+def one_lane_at_once(spec, state):
+    """Return 1: where lanes are large, several would not fit the fast caches."""
+    return 1
+
+
+@kernel
+def prefetch_nothing(*_):
+    """Leave it to the processor."""
+
+
+UNLESS_IMPLEMENTED = {
+    lanes_at_once: one_lane_at_once,
+    prefetch_state: prefetch_nothing,
+    prefetch_rows: prefetch_nothing,
+}
+"""What families do that have no function of their own: these only matter for speed."""
+
+
+def implement_all(state_type: type, *functions: Any) -> None:
+    """Register what a family has of the functions above, each under its own name, for the type of its state."""
+    chosen = UNLESS_IMPLEMENTED | {globals()[function.__name__]: function for function in functions}
+    for declared, function in chosen.items():
+        implement(declared, state_type, function)
+
+
+@kernel
+def reset(spec, state, lane, seed, namespace):
+    """Start an episode and run to its first choice."""
+    begin(spec, state, lane, seed, namespace)
+    resume(spec, state, lane)
+
+
+@kernel
+def advance(spec, state, lane, action):
+    """Apply a choice and run to the next one, or to the end."""
+    act(spec, state, lane, action)
+    resume(spec, state, lane)
+
+
+@kernel
+def record(state, lane, kind, task, job, variant, resource):
+    """Append a row to the lane's event log, if it keeps one."""
+    if state.log.shape[1] == 0:
+        return
+    header = state.lanes[lane]
+    row = state.log[lane, header.log_rows]
+    row.time = header.now
+    row.kind = kind
+    row.task = task
+    row.job = job
+    row.variant = variant
+    row.resource = resource
+    header.log_rows += 1
+
+
+@inlined
+def log_is_full(state, lane, margin):
+    """Return whether the log must be flushed before the next event, which may fill so many rows."""
+    room = state.log.shape[1]
+    return room > 0 and state.lanes[lane].log_rows + margin > room
+
+
+@inlined
+def begin_episode(header, seed, namespace):
+    """Set what every lane's record starts with to the beginning of an episode."""
+    header.now = 0
+    header.seed = seed
+    header.namespace = namespace
+    header.key = episode_key(namespace, seed)
+    header.status = LOG_FULL
+    header.choices = 0
+    header.events = 0
+    header.step_began = 0
+    header.illegal = 0
+    header.mistakes = 0
+    header.log_rows = 0
+
+
+@inlined
+def toss_coin(header):
+    """Return the number from 0 to 1 that belongs to this choice, for policies that draw lots."""
+    return uniform(stream_key(header.key, COINS), header.choices - 1)
+
+
+@kernel
+def end_episode(state, lane, status):
+    """Let the episode be over, and say so in the log."""
+    state.lanes[lane].status = status
+    record(state, lane, END, -1, -1, -1, -1)
+
+
+RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE, PLAIN_RULE = 0, 1, 2, 3
+"""How a compiled policy decides: a score per dispatch row, a score per legal row, one look at everything, or a score
+per dispatch row that needs no column on demand."""
+
+
+@kernel
+def choose(spec, state, lane, sheet, form, address):
+    """Return the action of the compiled policy at `address`."""
+    if form == CHOICE:
+        observe(spec, state, lane, sheet, 0, True)
+        return call_choice(address, sheet.globals[0], sheet.rows[0], sheet.mask[0])
+    list_legal(spec, state, lane, sheet, 0, form)
+    scored = sheet.counts[0, 1] if form == RULE_ON_ALL else sheet.counts[0, 0]
+    best = np.int64(sheet.mask.shape[1] - 1)
+    best_score = -np.inf
+    rows, legal = sheet.rows[0], sheet.legal[0]
+    for position in range(scored):
+        row = legal[position]
+        score = call_rule(address, rows[row])
+        if score > best_score:
+            best = np.int64(row)
+            best_score = score
+    return best
+
+
+@entry
+def run(spec, state, lane, sheet, form, address, choices):
+    """Play under a compiled policy until the episode ends, the log is full, or `choices` were made."""
+    header = state.lanes[lane]
+    midway = header.status == LOG_FULL
+    while midway or (header.status == ASKING and choices > 0):
+        if not midway:
+            act(spec, state, lane, choose(spec, state, lane, sheet, form, address))
+            choices -= 1
+        midway = False
+        # The only call: whoever calls the whole machine twice has it compiled twice.
+        resume(spec, state, lane)
+    return header.status
+
+
+@entry
+def choose_lanes(spec, state, sheet, form, address, actions):
+    """Write the action of a compiled policy for every lane that is asked."""
+    for lane in range(actions.shape[0]):
+        if state.lanes[lane].status == ASKING:
+            actions[lane] = choose(spec, state, lane, sheet, form, address)
+
+
+@kernel
+def report(state, lane, sheet, stepped):
+    """Write how the lane's step came out; where none was made, what a reset gathered belongs to the first step."""
+    header = state.lanes[lane]
+    if not stepped:
+        header.reward = 0.0
+        header.elapsed = 0
+        header.illegal = 0
+    sheet.reward[lane] = header.reward
+    sheet.elapsed[lane] = header.elapsed
+    sheet.time[lane] = header.now
+    sheet.terminated[lane] = header.status == TERMINATED
+    sheet.truncated[lane] = header.status == TRUNCATED
+    sheet.illegal[lane] = header.illegal != 0
+
+
+@entry
+def reset_lanes(spec, state, sheet, chosen, seeds, namespace):
+    """Reset the lanes marked in `chosen`; a negative seed means the one derived from the lane's last."""
+    for lane in range(chosen.shape[0]):
+        if chosen[lane]:
+            seed = seeds[lane]
+            if seed < 0:
+                seed = next_seed(state.lanes[lane].seed)
+            reset(spec, state, lane, seed, namespace)
+            report(state, lane, sheet, False)
+            observe(spec, state, lane, sheet, lane, False)
+
+
+@entry
+def step_lanes(spec, state, sheet, actions, autoreset):
+    """Step every lane; with `autoreset`, a lane whose episode is over starts the next one instead."""
+    lanes, at_once = actions.shape[0], lanes_at_once(spec, state)
+    for first in range(0, lanes, at_once):
+        last = min(first + at_once, lanes)
+        for lane in range(first, last):
+            header = state.lanes[lane]
+            stepped = header.status == ASKING
+            if stepped:
+                act(spec, state, lane, actions[lane])
+            elif autoreset:
+                begin(spec, state, lane, next_seed(header.seed), header.namespace)
+            if stepped or autoreset:
+                resume(spec, state, lane)
+            report(state, lane, sheet, stepped)
+            prefetch_rows(spec, state, lane, sheet, lane)
+        for lane in range(first, last):
+            prefetch_state(spec, state, min(lane + at_once, lanes - 1))
+            observe(spec, state, lane, sheet, lane, False)
+
+
+@entry
+def resume_lanes(spec, state, sheet, stepped):
+    """Go on in every lane whose log was full and is flushed now; `stepped` says whether a step or a reset filled it."""
+    for lane in range(state.lanes.shape[0]):
+        if state.lanes[lane].status == LOG_FULL:
+            resume(spec, state, lane)
+            report(state, lane, sheet, stepped)
+            observe(spec, state, lane, sheet, lane, False)
+
+
+@entry
+def prepare_sheet(spec, state, sheet):
+    """Write the unchanging columns of a new sheet."""
+    prepare(spec, state, sheet)
+
+
+@entry
+def observe_lane(spec, state, lane, sheet, slot):
+    """Write what the lane shows now."""
+    observe(spec, state, lane, sheet, slot, True)
+
+
+@entry
+def start_lane(spec, state, lane, seed, namespace):
+    """Start an episode in one lane and run it to its first choice."""
+    reset(spec, state, lane, seed, namespace)
+
+
+@entry
+def begin_lane(spec, state, lane, seed, namespace):
+    """Start an episode in one lane; whoever plays it lets it go on."""
+    begin(spec, state, lane, seed, namespace)
+
+
+@entry
+def step_lane(spec, state, lane, action):
+    """Apply one choice in one lane."""
+    advance(spec, state, lane, action)
+
+
+@entry
+def resume_lane(spec, state, lane):
+    """Go on in one lane after its log was flushed."""
+    resume(spec, state, lane)

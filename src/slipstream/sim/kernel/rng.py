@@ -1,0 +1,79 @@
+"""Counter-based random numbers: every draw is a pure function of (namespace, seed, stream, counter).
+
+The generator is SplitMix64 addressed by its counter. Nothing is continued from call to call, so lanes, threads and
+processes cannot disturb each other, and any job's draws can be recomputed alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from slipstream.jit.decorators import kernel
+
+TRAIN, EVAL, TEST = 0, 1, 2
+NAMESPACES = {"train": TRAIN, "eval": EVAL, "test": TEST}
+"""Disjoint key spaces: no amount of training can touch a test arrival."""
+
+SEED_LIMIT = 2**62
+"""Seeds are below this, so that seed and namespace fit one 64-bit word without colliding."""
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+STREAM_SALT = np.uint64(0xD1B54A32D192ED03)
+"""Sets streams apart from episodes: with one salt for both, stream a of episode b would be stream b of episode a."""
+FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
+SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
+U1, U2, U4, U12, U27, U30, U31 = (np.uint64(n) for n in (1, 2, 4, 12, 27, 30, 31))
+LATTICE = 2.0**-52
+
+
+@kernel
+def mix(z):
+    """Return SplitMix64's finaliser of z: a bijection of 64-bit words."""
+    z = (z ^ (z >> U30)) * FIRST_MULTIPLIER
+    z = (z ^ (z >> U27)) * SECOND_MULTIPLIER
+    return z ^ (z >> U31)
+
+
+@kernel
+def episode_key(namespace, seed):
+    """Return the key of an episode; distinct for distinct (namespace, seed)."""
+    return mix(np.uint64(seed) * U4 + np.uint64(namespace) + GOLDEN)
+
+
+@kernel
+def stream_key(key, stream):
+    """Return the key of one stream of numbers within an episode."""
+    return mix(key + mix(np.uint64(stream) + STREAM_SALT))
+
+
+@kernel
+def next_seed(seed):
+    """Return the seed of the episode that follows in the same lane: derived, not continued."""
+    return np.int64(mix(np.uint64(seed) + GOLDEN) >> U2)
+
+
+@kernel
+def bits(key, counter):
+    """Return 64 random bits."""
+    return mix(key + (np.uint64(counter) + U1) * GOLDEN)
+
+
+@kernel
+def uniform(key, counter):
+    """Return a number in the open interval (0, 1), on a lattice of 2**52 midpoints."""
+    return (np.float64(bits(key, counter) >> U12) + 0.5) * LATTICE
+
+
+@kernel
+def exponential(key, counter, mean):
+    """Return an exponential number."""
+    return -math.log(uniform(key, counter)) * mean
+
+
+@kernel
+def normal(key, counter):
+    """Return a standard normal number (Box and Muller, one of the pair)."""
+    radius = math.sqrt(-2.0 * math.log(uniform(key, 2 * counter)))
+    return radius * math.cos(2.0 * math.pi * uniform(key, 2 * counter + 1))
