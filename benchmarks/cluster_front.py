@@ -56,16 +56,16 @@ class Mixed(Windows):
 
     figures = OBJECTIVES
 
-    def __init__(self, scenario: Any, namespace: str, count: int, weights: tuple[float, ...]) -> None:
+    def __init__(self, scenario: Any, split: str, count: int, weights: tuple[float, ...]) -> None:
         self.weights, self.scenario = weights, scenario
-        super().__init__(scenario, namespace, count, (frugal(1.1),))
+        super().__init__(scenario, split, count, (frugal(1.1),))
 
     def _simulator(self, scenario: Any) -> Simulator:
         return Simulator(scenario)
 
     def _figures(self, policy: Any, seed: int) -> tuple[float, ...]:
-        log = self.simulator.play(policy, seed, self.namespace)
-        found = self.simulator.family.metrics(self.scenario, log, seed, self.namespace)
+        log = self.simulator.play(policy, seed, self.split)
+        found = self.simulator.family.metrics(self.scenario, log, seed, self.split)
         return tuple(found[name] for name in OBJECTIVES)
 
     def cost(self, found: np.ndarray, places: np.ndarray) -> float:

@@ -131,8 +131,8 @@ class Windows(ABC):
 
     figures: tuple[str, ...]
 
-    def __init__(self, scenario: Any, namespace: str, count: int, rivals: tuple[Any, ...]) -> None:
-        self.namespace, self.choices = namespace, 0
+    def __init__(self, scenario: Any, split: str, count: int, rivals: tuple[Any, ...]) -> None:
+        self.split, self.choices = split, 0
         self.simulator = self._simulator(scenario)
         players = [find(one, "cluster") for one in rivals]
         self.rivals = {one.name: self.play(one, np.arange(count)) for one in players}
@@ -166,8 +166,8 @@ class Slowdowns(Windows):
     STRICTNESS = 3.0
     """What waits are longer by than those of the best heuristic counts so many times."""
 
-    def __init__(self, scenario: Any, namespace: str, count: int) -> None:
-        super().__init__(scenario, namespace, count, self.RIVALS)
+    def __init__(self, scenario: Any, split: str, count: int) -> None:
+        super().__init__(scenario, split, count, self.RIVALS)
         means = {name: float(found[:, 0].mean()) for name, found in self.rivals.items()}
         self.best = min(means, key=lambda name: means[name])
 
@@ -180,7 +180,7 @@ class Slowdowns(Windows):
         return Simulator(scenario, log_rows=0)
 
     def _figures(self, policy: Any, seed: int) -> tuple[float, ...]:
-        self.simulator.reset(seed, self.namespace)
+        self.simulator.reset(seed, self.split)
         policy.run(self.simulator, FOREVER)
         jobs = self.simulator.arrays["jobs"][0]
         waits_h = (jobs["start"] - jobs["submit"]) / 3.6e12

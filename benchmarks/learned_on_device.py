@@ -1,7 +1,7 @@
 """A trained policy against a heuristic on the real device: profile, train on the profile, then run both in pairs.
 
 Keys: reward_difference (mean over the pairs of trained minus heuristic, with its bootstrap 95% interval), wins, pairs,
-the reward and miss rate of each side, noise. Both runs of a pair have the same arrivals, from the test namespace; which
+the reward and miss rate of each side, noise. Both runs of a pair have the same arrivals, from the test split; which
 of the two goes first alternates. Training uses simulated episodes only, with errors of the profile and of the
 interference among them, since a device is never quite what was measured.
 

@@ -69,7 +69,7 @@ def our_seconds_to(goal: float, lanes: int, seed: int) -> float:
     scenario = slipstream.load(SCENARIO)
     trainer = Trainer(scenario, our_settings().with_changes({**SMALL_ROLLOUT, "lanes": lanes, "seed": seed}))
     spent = 0.0
-    while evaluate(scenario, trainer.policy(), EPISODES, namespace="eval").mean("reward") < goal:
+    while evaluate(scenario, trainer.policy(), EPISODES, split="eval").mean("reward") < goal:
         began = perf_counter()
         trainer.update()
         spent += perf_counter() - began
@@ -109,7 +109,7 @@ def sb3_speed(environments: int, minibatch: int, rollouts: int) -> float:
 
 def sb3_reward(model: Any) -> float:
     """Return the mean reward of the greedy policy on held-out seeds."""
-    env = FlatObservation(SchedulingEnv("edge", SCENARIO, namespace="eval"))
+    env = FlatObservation(SchedulingEnv("edge", SCENARIO, split="eval"))
     total = 0.0
     for seed in range(EPISODES):
         observation, info = env.reset(seed=seed)
@@ -163,7 +163,7 @@ def times_to(goal: float) -> dict[str, dict[Any, float]]:
 def measure(seconds: float) -> dict[str, Any]:
     """Return every figure."""
     warnings.filterwarnings("ignore", module="stable_baselines3")
-    goal = evaluate(SCENARIO, "edf-fit", EPISODES, namespace="eval").mean("reward")
+    goal = evaluate(SCENARIO, "edf-fit", EPISODES, split="eval").mean("reward")
     torch.set_num_threads(1)
     ours = our_speed(seconds)
     torch.set_num_threads(2)

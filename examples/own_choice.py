@@ -4,7 +4,7 @@ import slipstream
 from slipstream.families.edge.features import ACCURACY, CORUN_LATENCY, DISPATCH, LATENCY, SLACK, WAITING_JOBS
 
 
-@slipstream.choice("edge")
+@slipstream.chooser("edge")
 def calm_or_busy(globals_row, rows, mask):
     """A job that waits alone runs in its most accurate variant in time; of several, the one with the best rate."""
     best, best_value = mask.shape[0] - 1, 0.0

@@ -67,7 +67,7 @@ class Scorer(nn.Module):
         return Categorical(logits=scores), self.value(mean).squeeze(-1)
 
 
-def make(scenario, lanes: int, namespace: str):
+def make(scenario, lanes: int, split: str):
     """Return the native vector environment; a lane that ended starts again at once."""
     return gymnasium.make_vec(
         "slipstream/Edge-v0",
@@ -76,7 +76,7 @@ def make(scenario, lanes: int, namespace: str):
         scenario=scenario,
         autoreset_mode="SameStep",
         mask_in_observation=True,
-        namespace=namespace,
+        split=split,
     )
 
 

@@ -18,12 +18,12 @@ def make(config: dict) -> gymnasium.Env:
 
 register_env("edge", make)
 module = RLModuleSpec(module_class=ActionMaskingTorchRLModule, model_config={"fcnet_hiddens": [64, 64]})
-config = PPOConfig().environment("edge", env_config={"namespace": "train"}).rl_module(rl_module_spec=module)
+config = PPOConfig().environment("edge", env_config={"split": "train"}).rl_module(rl_module_spec=module)
 config.env_runners(num_env_runners=0, num_envs_per_env_runner=8).debugging(seed=0)
 config.training(
     train_batch_size_per_learner=2048, minibatch_size=256, num_epochs=5, lr=1e-3, grad_clip=0.5, entropy_coeff=0.02
 )
-tests = {"env_config": {"namespace": "test"}, "explore": False}
+tests = {"env_config": {"split": "test"}, "explore": False}
 config.evaluation(evaluation_duration=30, evaluation_config=tests)
 algorithm = config.build_algo()
 for updates in (0, 12):

@@ -15,8 +15,8 @@ SETTINGS = {
 
 
 def reward(model) -> float:
-    """Return the mean reward of 30 episodes from the namespace that no training can see."""
-    env = VecMonitor(SlipstreamVecEnv(SCENARIO, num_envs=10, namespace="test"))
+    """Return the mean reward of 30 episodes from the split that no training can see."""
+    env = VecMonitor(SlipstreamVecEnv(SCENARIO, num_envs=10, split="test"))
     env.seed(0)
     return float(evaluate_policy(model, env, n_eval_episodes=30)[0])
 

@@ -12,8 +12,8 @@ SCENARIO = generate(Settings(periodic_tasks=1, poisson_tasks=2, utilisation=1, r
 
 
 def reward() -> float:
-    """Return the mean reward of 30 episodes from the namespace that no training can see."""
-    env = VecMonitor(SlipstreamVecEnv(SCENARIO, num_envs=10, namespace="test"))
+    """Return the mean reward of 30 episodes from the split that no training can see."""
+    env = VecMonitor(SlipstreamVecEnv(SCENARIO, num_envs=10, split="test"))
     env.seed(0)
     return float(evaluate_policy(model, env, n_eval_episodes=30)[0])
 

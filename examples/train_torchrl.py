@@ -11,7 +11,7 @@ from slipstream.interop.torchrl import make_env
 SCENARIO = generate(Settings(periodic_tasks=1, poisson_tasks=2, utilisation=1, rate_hz=200, horizon_ms=500), seed=0)
 
 torch.manual_seed(0)
-env, test = make_env(SCENARIO, num_envs=16), make_env(SCENARIO, num_envs=16, namespace="test")
+env, test = make_env(SCENARIO, num_envs=16), make_env(SCENARIO, num_envs=16, split="test")
 scores = TensorDictModule(MLP(out_features=env.action_spec.space.n, num_cells=[64, 64]), ["observation"], ["logits"])
 inputs = {"logits": "logits", "mask": "action_mask"}
 actor = ProbabilisticActor(scores, inputs, distribution_class=MaskedCategorical, return_log_prob=True)

@@ -77,7 +77,7 @@ def compare_after_another(
 
 def compare_observed(subject: Subject, scenario: Any, seed: int, script: int, most_choices: int) -> None:
     """Assert that an agent sees the image of what the reference shows, in a lane used before."""
-    env = SchedulingEnv(subject.name, scenario, namespace="test")
+    env = SchedulingEnv(subject.name, scenario, split="test")
     _, info = env.reset(seed=seed ^ 1)
     for number in range(12):
         if not info["action_mask"].any():

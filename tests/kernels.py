@@ -11,12 +11,12 @@ import numpy as np
 from slipstream.families.contract import family_of
 from slipstream.policies.base import Heuristic
 from slipstream.sim.kernel import lanes
-from slipstream.sim.kernel.rng import NAMESPACES
+from slipstream.sim.kernel.rng import SPLITS
 from slipstream.sim.simulator import Simulator
 
 LogRow = tuple[int, int, int, int, int, int]
 LOG_COLUMNS = ["time", "kind", "task", "job", "variant", "resource"]
-NAMESPACE_NAMES = {number: name for name, number in NAMESPACES.items()}
+NAMESPACE_NAMES = {number: name for name, number in SPLITS.items()}
 
 
 def log_rows(events: np.ndarray) -> list[LogRow]:
@@ -27,15 +27,15 @@ def log_rows(events: np.ndarray) -> list[LogRow]:
 class KernelLane:
     """One episode of a compiled kernel, stopped at each choice."""
 
-    def __init__(self, scenario: Any, seed: int, namespace: int = 2, log_rows: int = 1024) -> None:
+    def __init__(self, scenario: Any, seed: int, split: int = 2, log_rows: int = 1024) -> None:
         self.family = family_of(scenario)
         self.simulator = Simulator(scenario, log_rows)
-        self.restart(seed, namespace)
+        self.restart(seed, split)
 
-    def restart(self, seed: int, namespace: int = 2) -> None:
+    def restart(self, seed: int, split: int = 2) -> None:
         """Begin another episode in the same lane."""
         self.flushed: list[np.ndarray] = []
-        self.simulator.reset(seed, NAMESPACE_NAMES[namespace], self.flushed.append)
+        self.simulator.reset(seed, NAMESPACE_NAMES[split], self.flushed.append)
 
     def step(self, action: int) -> None:
         """Take the action at the present choice and go on to the next choice or the end."""

@@ -52,7 +52,7 @@ class Subject:
 
     family: Family
     reference: Callable[..., Any]
-    """Makes an episode of the plain-Python simulator from a scenario, a seed and, where it matters, a namespace."""
+    """Makes an episode of the plain-Python simulator from a scenario, a seed and, where it matters, a split."""
     scenarios: Callable[[], st.SearchStrategy[Any]]
     """Draws small scenarios of the whole machine."""
     check_laws: Callable[[np.ndarray, Any], None]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream import choice, rule
+from slipstream import chooser, rule
 from slipstream.errors import InputError, PolicyError
 from slipstream.evaluation import bootstrap_interval, what_if
 from slipstream.families.edge.features import DISPATCH, SLACK
@@ -108,7 +108,7 @@ def test_a_plain_python_policy_plays_like_its_compiled_twin():
 
 
 def test_what_cannot_be_compiled_is_worded():
-    @choice("edge")
+    @chooser("edge")
     def reads_a_file(globals_row, rows, mask):
         with open("x") as file:  # noqa: PTH123
             return len(file.read())
@@ -152,7 +152,7 @@ def test_choices_that_are_not_allowed_are_told():
 
 
 def test_a_failing_choice_is_told():
-    @choice("edge")
+    @chooser("edge")
     def out_of_rows(globals_row, rows, mask):
         return mask.shape[0] + 1
 
@@ -173,8 +173,8 @@ def test_unknown_names_in_results_are_worded():
         comparison.difference("edf", "stf", "reward")
     with pytest.raises(InputError, match="unknown metric 'misses': expected one of reward, miss_rate"):
         comparison.of("edf").mean("misses")
-    with pytest.raises(InputError, match="namespace 'tset'"):
-        slipstream.evaluate("edge/tiny", "edf", episodes=1, namespace="tset")
+    with pytest.raises(InputError, match="split 'tset'"):
+        slipstream.evaluate("edge/tiny", "edf", episodes=1, split="tset")
     with pytest.raises(PolicyError, match="unknown family 'egde'"):
         rule("egde")(lambda row: 0.0)
 

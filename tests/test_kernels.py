@@ -64,8 +64,8 @@ def test_the_kernel_plays_a_case_as_worked_out_by_hand(family: str, case: Any) -
 def test_kernel_equals_reference(subject: Subject) -> None:
     @settings(REPEATED, max_examples=subject.effort.thorough)
     @given(subject.scenarios(), episode_seeds(), action_scripts(), st.integers(0, 2))
-    def check(scenario: Any, seed: int, script: int, namespace: int) -> None:
-        kernel, reference = KernelLane(scenario, seed, namespace), subject.reference(scenario, seed, namespace)
+    def check(scenario: Any, seed: int, script: int, split: int) -> None:
+        kernel, reference = KernelLane(scenario, seed, split), subject.reference(scenario, seed, split)
         compare_episode(subject, kernel, reference, script, subject.effort.observe_every)
 
     check()

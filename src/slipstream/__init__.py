@@ -27,7 +27,7 @@ from slipstream.families.taskgraph.family import FAMILY as _TASKGRAPH  # noqa: E
 if TYPE_CHECKING:
     from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
     from slipstream.learn.training import train
-    from slipstream.policies import Policy, choice, rule
+    from slipstream.policies import Policy, chooser, rule
     from slipstream.scenario import load
 
 __version__ = "0.1.0"
@@ -36,7 +36,7 @@ _HOMES = {
     "Comparison": "slipstream.evaluation",
     "Evaluation": "slipstream.evaluation",
     "Policy": "slipstream.policies",
-    "choice": "slipstream.policies",
+    "chooser": "slipstream.policies",
     "compare": "slipstream.evaluation",
     "evaluate": "slipstream.evaluation",
     "load": "slipstream.scenario",
@@ -50,7 +50,7 @@ __all__ = [
     "Evaluation",
     "Policy",
     "__version__",
-    "choice",
+    "chooser",
     "compare",
     "evaluate",
     "load",

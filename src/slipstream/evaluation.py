@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstream.errors import InputError, PolicyError
 from slipstream.families.contract import family_of
-from slipstream.families.shared.bounds import Bracket, share_of_bound
+from slipstream.families.shared.bounds import OptimumBounds, share_of_bound
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
 from slipstream.scale.executor import Farm, InProcess, in_pieces
@@ -64,7 +64,7 @@ class Comparison:
     episodes: int
     seed: int
     evaluations: tuple[Evaluation, ...]
-    brackets: tuple[Bracket, ...] = ()
+    brackets: tuple[OptimumBounds, ...] = ()
     """Where the best reward of each episode lies, if that was asked for."""
     title: str = ""
     """The scenario's family and name, however it was given."""
@@ -125,21 +125,21 @@ class _Episodes:
     """The work of playing episodes: of a policy and a stretch of seeds, it makes a row of metrics each."""
 
     scenario: Any
-    namespace: str
+    split: str
 
     @cached_property
     def _simulator(self) -> Simulator:
         return Simulator(self.scenario)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"scenario": self.scenario, "namespace": self.namespace}
+        return {"scenario": self.scenario, "split": self.split}
 
     def __call__(self, piece: tuple[str | Policy, range]) -> list[dict[str, float]]:
         policy, seeds = piece
         family = family_of(self.scenario)
         player = find(policy, family.name)
         return [
-            family.metrics(self.scenario, self._simulator.play(player, seed, self.namespace), seed, self.namespace)
+            family.metrics(self.scenario, self._simulator.play(player, seed, self.split), seed, self.split)
             for seed in seeds
         ]
 
@@ -149,11 +149,11 @@ class _Brackets:
     """The work of bracketing the best reward of the episode of a seed."""
 
     scenario: Any
-    namespace: str
+    split: str
     seconds: float
 
-    def __call__(self, seed: int) -> Bracket:
-        return family_of(self.scenario).oracle(self.scenario, seed, self.namespace, self.seconds)
+    def __call__(self, seed: int) -> OptimumBounds:
+        return family_of(self.scenario).oracle(self.scenario, seed, self.split, self.seconds)
 
 
 def _sent(policy: Policy, family: str) -> str | Policy:
@@ -167,7 +167,7 @@ def _play(
     scenario: Any,
     policies: Sequence[Policy],
     seeds: range,
-    namespace: str,
+    split: str,
     farm: Farm,
     progress: Progress | None,
 ) -> list[Evaluation]:
@@ -180,7 +180,7 @@ def _play(
     players = [policy if here else _sent(policy, scenario.family) for policy in policies]
     pieces = [(player, stretch) for player in players for stretch in stretches]
     rows: list[dict[str, float]] = []
-    for found in farm.map(_Episodes(scenario, namespace), pieces):
+    for found in farm.map(_Episodes(scenario, split), pieces):
         rows += found
         if progress is not None:
             progress(len(rows), len(seeds) * len(policies))
@@ -197,14 +197,14 @@ def evaluate(
     policy: str | Policy,
     episodes: int = 100,
     seed: int = 0,
-    namespace: str = "test",
+    split: str = "test",
     progress: Progress | None = None,
     farm: Farm | None = None,
 ) -> Evaluation:
     """Play a policy for a number of episodes, with seeds `seed`, `seed + 1`, ...; in this process, or on a farm."""
     loaded: Any = load(scenario)
     player = find(policy, family_of(loaded).name)
-    return _play(loaded, [player], range(seed, seed + episodes), namespace, farm or InProcess(), progress)[0]
+    return _play(loaded, [player], range(seed, seed + episodes), split, farm or InProcess(), progress)[0]
 
 
 def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]:
@@ -227,7 +227,7 @@ def compare(
     policies: str | Sequence[str | Policy] = "all",
     episodes: int = 100,
     seed: int = 0,
-    namespace: str = "test",
+    split: str = "test",
     progress: Progress | None = None,
     oracle_seconds: float | None = None,
     farm: Farm | None = None,
@@ -242,11 +242,11 @@ def compare(
     chosen = _chosen(policies, loaded.family)
     farm = farm or InProcess()
     seeds, total = range(seed, seed + episodes), episodes * len(chosen)
-    evaluations = _play(loaded, chosen, seeds, namespace, farm, progress)
+    evaluations = _play(loaded, chosen, seeds, split, farm, progress)
     label = scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}"
-    brackets: list[Bracket] = []
+    brackets: list[OptimumBounds] = []
     if oracle_seconds is not None:
-        for bracket in farm.map(_Brackets(loaded, namespace, oracle_seconds), seeds):
+        for bracket in farm.map(_Brackets(loaded, split, oracle_seconds), seeds):
             brackets.append(bracket)
             if progress is not None:
                 progress(total + len(brackets), total + episodes)
@@ -260,7 +260,7 @@ def what_if(
     policies: str | Sequence[str | Policy] = "all",
     episodes: int = 100,
     seed: int = 0,
-    namespace: str = "test",
+    split: str = "test",
     progress: Progress | None = None,
     farm: Farm | None = None,
 ) -> Comparison:
@@ -277,7 +277,7 @@ def what_if(
             if progress is not None:
                 progress(before * total + done, (1 + len(changes)) * total)
 
-        parts.append(compare(other, policies, episodes, seed, namespace, tick, farm=farm))
+        parts.append(compare(other, policies, episodes, seed, split, tick, farm=farm))
     named = [
         Evaluation(f"{one.policy} @ {change}" if change else one.policy, one.values)
         for part, change in zip(parts, ["", *changes], strict=True)

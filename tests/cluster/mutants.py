@@ -187,7 +187,7 @@ MUTANTS = [
         "(header.now // length + 1) * length",
         "(header.now // length + 1) * length - 1",
     ),
-    Mutant("the held-out part is trained on", KERNEL, "spec.parts[0 if namespace == TRAIN else 1]", "spec.parts[0]"),
+    Mutant("the held-out part is trained on", KERNEL, "spec.parts[0 if split == TRAIN else 1]", "spec.parts[0]"),
     Mutant("utilisation is a cost", KERNEL, "+ machine.utilisation *", "- machine.utilisation *"),
     Mutant("terms are never cleared", KERNEL, "    if header.choices > 1:\n", "    if False:\n"),
     # Lists

@@ -48,7 +48,7 @@ def record(path: Path, source: Any, policy: str, seed: int = 0) -> Path:
         "command": "",
         "policy": policy,
         "seed": seed,
-        "namespace": "test",
+        "split": "test",
         "scenario": dump(scenario),
         "scenario_digest": digest(scenario),
     }

@@ -114,12 +114,12 @@ def test_the_laws_notice_a_log_that_cannot_be() -> None:
 def test_a_scene_shows_every_job_on_as_many_gpus_as_it_has(name: str) -> None:
     scenario = load(name)
     events = Simulator(scenario).play(find("srsf", "cluster"), 2)
-    scene = scene_of(FAMILY.cast(scenario))
+    scene = scene_of(FAMILY.run_labels(scenario))
     spans = spans_of(events)
     for row in range(0, len(events), 40):
         # Up to the end of an instant, so that places are told in full.
         last = int(np.searchsorted(events["time"], events["time"][row], side="right"))
-        scene = scene_of(FAMILY.cast(scenario))
+        scene = scene_of(FAMILY.run_labels(scenario))
         scene.see(events[:last])
         now = int(events["time"][row])
         busy = int(spans.gpus[(spans.start <= now) & (spans.end > now)].sum())

@@ -254,7 +254,7 @@ MUTANTS = [
         "busy = header.busy_time + header.running * (header.now - header.busy_counted)",
         "busy = header.busy_time",
     ),
-    Mutant("old rows stay", OBSERVATION, "    clear_rows(sheet, slot, listed, sheet.counts[slot, ROWS])\n", ""),
+    Mutant("old rows stay", OBSERVATION, "    clear_rows(buffer, slot, listed, buffer.counts[slot, ROWS])\n", ""),
     Mutant("the coin is tossed once", LANES, "header.choices - 1)", "0)"),
     Mutant("work of a job is counted once", WINDOW, "        owner.work = 0\n", ""),
     Mutant("the oldest job has no place in the window", WINDOW, "turn > 1 and state", "turn > 0 and state"),
@@ -263,7 +263,10 @@ MUTANTS = [
     ),
     Mutant("nodes of jobs that changed stay", GRAPH, "if not all_jobs and not owner.touched:", "if not all_jobs:"),
     Mutant(
-        "old edges stay", SHEETS, "for edge in range(edges, sheet.counts[slot, EDGES]):", "for edge in range(edges, 0):"
+        "old edges stay",
+        SHEETS,
+        "for edge in range(edges, buffer.counts[slot, EDGES]):",
+        "for edge in range(edges, 0):",
     ),
     Mutant(
         "edges lead upwards",

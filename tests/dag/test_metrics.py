@@ -11,7 +11,7 @@ from PIL import Image
 
 from slipstream.errors import LawError
 from slipstream.families.dag.invariants import check
-from slipstream.families.dag.labels import cast
+from slipstream.families.dag.labels import run_labels
 from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, ways_of
 from slipstream.families.dag.timeline import timeline
 from slipstream.families.shared.timeline import ON_TIME
@@ -128,7 +128,7 @@ def test_a_report_of_a_run_can_be_written(tiny):
 
 def test_a_scene_knows_who_works_moves_and_is_done(tiny):
     scenario, events = tiny
-    scene = scene_of(cast(scenario))
+    scene = scene_of(run_labels(scenario))
     assert isinstance(scene, GraphScene)
     scene.see(events[events["time"] <= 3_500_000_000])
     assert scene.active == [0, 1]
@@ -141,7 +141,7 @@ def test_a_scene_knows_who_works_moves_and_is_done(tiny):
 
 def test_a_scene_counts_the_jobs_in_the_system_whenever_it_is_looked_at(tiny):
     scenario, events = tiny
-    scene = GraphScene(cast(scenario), window=13_000_000_000)
+    scene = GraphScene(run_labels(scenario), window=13_000_000_000)
     scene.see(events)
     moments, counts = jobs_in_system(jobs_of(events))
     assert dict(scene.counts) == dict(zip(moments.tolist(), counts.tolist(), strict=True))
@@ -149,9 +149,9 @@ def test_a_scene_counts_the_jobs_in_the_system_whenever_it_is_looked_at(tiny):
 
 def test_a_picture_is_coloured_by_job_and_marks_completions(tiny):
     scenario, events = tiny
-    scene = GraphScene(cast(scenario), window=13_000_000_000)
+    scene = GraphScene(run_labels(scenario), window=13_000_000_000)
     scene.see(events)
-    picture = GanttPainter(cast(scenario)).paint(scene)
+    picture = GanttPainter(run_labels(scenario)).paint(scene)
     colours = {tuple(colour) for colour in picture.reshape(-1, 3)[::7].tolist()}
     for job in (0, 1):
         text = task_colour(job).lstrip("#")
@@ -161,7 +161,7 @@ def test_a_picture_is_coloured_by_job_and_marks_completions(tiny):
 
 def test_an_animation_is_a_gif_that_ends_full(tiny):
     scenario, events = tiny
-    image = Image.open(io.BytesIO(animation(cast(scenario), events, frames=12)))
+    image = Image.open(io.BytesIO(animation(run_labels(scenario), events, frames=12)))
     assert (image.format, image.n_frames) == ("GIF", 12)
     first = np.asarray(image.convert("RGB"))
     image.seek(11)

@@ -19,7 +19,7 @@ from slipstream.sim.simulator import Simulator
 EXECUTORS = 8
 
 
-def sheet(stages, phase=0, **whole):
+def buffer(stages, phase=0, **whole):
     """Return globals, rows and mask of a choice among some stages."""
     rows = np.zeros((12, len(f.CANDIDATE)))
     for row, columns in zip(rows, stages, strict=False):
@@ -53,32 +53,32 @@ LAST = 11
 
 
 def test_fifo_takes_the_oldest_job_and_gives_it_all():
-    assert chosen("fifo", *sheet([stage(1), stage(0)])) == 1
-    assert chosen("fifo", *sheet(counts(6, job_supply=1), phase=1, most=6)) == 5
-    assert chosen("fifo", *sheet(counts(6, job_supply=5), phase=1, most=6)) == 2  # eight executors and no more
+    assert chosen("fifo", *buffer([stage(1), stage(0)])) == 1
+    assert chosen("fifo", *buffer(counts(6, job_supply=1), phase=1, most=6)) == 5
+    assert chosen("fifo", *buffer(counts(6, job_supply=5), phase=1, most=6)) == 2  # eight executors and no more
 
 
 def test_executors_stay_at_their_job_first():
-    assert chosen("fifo", *sheet([stage(0), stage(1, source=1.0)])) == 1
-    assert chosen("fair", *sheet([stage(0), stage(1, source=1.0)])) == 1
-    assert chosen("fair", *sheet(counts(6, source=1.0, job_supply=7), phase=1, most=6)) == 5
+    assert chosen("fifo", *buffer([stage(0), stage(1, source=1.0)])) == 1
+    assert chosen("fair", *buffer([stage(0), stage(1, source=1.0)])) == 1
+    assert chosen("fair", *buffer(counts(6, source=1.0, job_supply=7), phase=1, most=6)) == 5
 
 
 def test_within_a_job_a_stage_that_can_begin_goes_first():
-    assert chosen("fifo", *sheet([stage(0), stage(0, can_begin=1.0), stage(1, can_begin=1.0)])) == 1
-    assert chosen("fifo", *sheet([stage(0, source=1.0), stage(0, source=1.0, can_begin=1.0)])) == 1
+    assert chosen("fifo", *buffer([stage(0), stage(0, can_begin=1.0), stage(1, can_begin=1.0)])) == 1
+    assert chosen("fifo", *buffer([stage(0, source=1.0), stage(0, source=1.0, can_begin=1.0)])) == 1
 
 
 def test_fair_gives_each_job_its_share():
     # Eight executors, two jobs: four each.
-    assert chosen("fair", *sheet([stage(0, supply=4), stage(1, supply=3)])) == 1
-    assert chosen("fair", *sheet(counts(6, job_supply=3), phase=1, most=6)) == 0
-    assert chosen("fair", *sheet([stage(0, supply=4), stage(1, supply=4)])) == LAST
-    assert chosen("fair", *sheet([stage(0, supply=3)], active_jobs=3)) == LAST  # three each, rounded up
+    assert chosen("fair", *buffer([stage(0, supply=4), stage(1, supply=3)])) == 1
+    assert chosen("fair", *buffer(counts(6, job_supply=3), phase=1, most=6)) == 0
+    assert chosen("fair", *buffer([stage(0, supply=4), stage(1, supply=4)])) == LAST
+    assert chosen("fair", *buffer([stage(0, supply=3)], active_jobs=3)) == LAST  # three each, rounded up
 
 
 def test_where_nobody_may_stop_the_first_stage_is_taken():
-    global_row, rows, mask = sheet([stage(0, supply=4)])
+    global_row, rows, mask = buffer([stage(0, supply=4)])
     mask[-1] = 0
     assert chosen("fair", global_row, rows, mask) == 0
 
@@ -86,40 +86,40 @@ def test_where_nobody_may_stop_the_first_stage_is_taken():
 def test_weighted_fair_goes_by_work_to_a_power():
     choice = [stage(0, 4e9, supply=2), stage(1, 1e9, supply=2)]
     # Weights 1/4 and 1: shares 2 and 7 of 8 executors, rounded up.
-    assert chosen("weighted-fair(-1)", *sheet(choice)) == 1
+    assert chosen("weighted-fair(-1)", *buffer(choice)) == 1
     # Weights 4 and 1: shares 7 and 2.
-    assert chosen("weighted-fair(1)", *sheet(choice)) == 0
-    assert chosen("weighted-fair(0)", *sheet([stage(0, 4e9, supply=4), stage(1, 1e9, supply=3)])) == 1
+    assert chosen("weighted-fair(1)", *buffer(choice)) == 0
+    assert chosen("weighted-fair(0)", *buffer([stage(0, 4e9, supply=4), stage(1, 1e9, supply=3)])) == 1
 
 
 def test_weighted_fair_knows_the_others_when_it_gives():
     rows = [*counts(6, job_work=1e9, job_supply=2), stage(0, 4e9), stage(1, 1e9)]
-    global_row, table, mask = sheet(rows, phase=1, most=6)
+    global_row, table, mask = buffer(rows, phase=1, most=6)
     mask[6:] = 0
     assert chosen("weighted-fair(-1)", global_row, table, mask) == 4  # seven less the two it has
 
 
 def test_srpt_takes_the_least_work_up_to_its_cap():
     choice = [stage(0, 9e9), stage(1, 2e9, supply=3), stage(2, 5e9)]
-    assert chosen("srpt(5)", *sheet(choice)) == 1
-    assert chosen("srpt(3)", *sheet(choice)) == 2
-    assert chosen("srpt", *sheet(choice)) == 2  # a third of eight is three
-    assert chosen("srpt(5)", *sheet(counts(6, job_supply=3), phase=1, most=6)) == 1
+    assert chosen("srpt(5)", *buffer(choice)) == 1
+    assert chosen("srpt(3)", *buffer(choice)) == 2
+    assert chosen("srpt", *buffer(choice)) == 2  # a third of eight is three
+    assert chosen("srpt(5)", *buffer(counts(6, job_supply=3), phase=1, most=6)) == 1
 
 
 def test_sjf_cp_takes_the_critical_stage_of_the_shortest_job():
     choice = [stage(0, 9e9, path=9e9), stage(1, 2e9, path=1e9), stage(1, 2e9, path=3e9)]
-    assert chosen("sjf-cp", *sheet(choice)) == 2
-    assert chosen("sjf-cp", *sheet(counts(6), phase=1, most=6)) == 5
+    assert chosen("sjf-cp", *buffer(choice)) == 2
+    assert chosen("sjf-cp", *buffer(counts(6), phase=1, most=6)) == 5
 
 
 def test_critical_path_takes_the_longest_chain_of_all():
     choice = [stage(0, path=3e9), stage(1, path=9e9, work=1e9), stage(2, path=9e9, work=2e9)]
-    assert chosen("critical-path", *sheet(choice)) == 2
+    assert chosen("critical-path", *buffer(choice)) == 2
 
 
 def test_random_is_as_likely_to_take_each_row():
-    tosses = [chosen("random", *sheet([stage(0)] * 4, coin=coin)) for coin in (0.1, 0.3, 0.6, 0.9)]
+    tosses = [chosen("random", *buffer([stage(0)] * 4, coin=coin)) for coin in (0.1, 0.3, 0.6, 0.9)]
     assert tosses == [0, 1, 2, 3]
 
 

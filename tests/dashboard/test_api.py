@@ -483,7 +483,7 @@ def damage(folder, whole):
     (folder / os.fsdecode(b"raw\xff.html")).write_text("<!doctype html>")
     _, about = read(whole / "fit.parquet")
     for name, change in (
-        ("seed", {"seed": -1}), ("policy", {"policy": ["edf"]}), ("namespace", {"namespace": "x"}),
+        ("seed", {"seed": -1}), ("policy", {"policy": ["edf"]}), ("split", {"split": "x"}),
         ("scenario", {"scenario": "{"}), ("family", {"scenario": '{"family": ["edge"]}'}), ("huge", {"seed": 2**80}),
     ):  # fmt: skip
         LogWriter(folder / f"{name}.parquet", {**about, **change}).close()
@@ -503,7 +503,7 @@ def damage(folder, whole):
         "seed.parquet": "seed.parquet: seed: expected a whole number, got -1",
         "huge.parquet": "huge.parquet: seed: expected a whole number, got 12",
         "policy.parquet": "policy.parquet: policy: expected a text, got a list",
-        "namespace.parquet": "namespace.parquet: namespace: expected one of train, eval, test, got 'x'",
+        "split.parquet": "split.parquet: split: expected one of train, eval, test, got 'x'",
         "scenario.parquet": "scenario.parquet: its scenario: is not JSON",
         "family.parquet": "family.parquet: its scenario: family is a list: expected one of edge",
     }

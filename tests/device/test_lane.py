@@ -149,7 +149,7 @@ def test_a_failed_job_counts_as_dropped_and_leaves_its_stream():
     assert figures["miss_rate"] == pytest.approx(1 / 3)
     assert figures["drop_rate"] == 0.0
     assert figures["reward"] == pytest.approx(2 * 0.8 - 0.5)
-    scene = Scene(lane.family.cast(lane.scenario))
+    scene = Scene(lane.family.run_labels(lane.scenario))
     scene.see(events)
     assert (sum(scene.missed), sum(scene.finished), sum(scene.waiting)) == (1, 2, 0)
     assert lane.family.timeline(lane.scenario, events).slice_end.tolist() == [3 * MS, 4 * MS, 4 * MS]

@@ -33,7 +33,7 @@ TAKEN_FIRST = """\
 MUTANTS = [
     # Random numbers
     Mutant("a shift of the mixer", RNG, "(z ^ (z >> U30))", "(z ^ (z >> U27))"),
-    Mutant("namespaces share their keys", RNG, " + np.uint64(namespace) + GOLDEN", " + GOLDEN"),
+    Mutant("splits share their keys", RNG, " + np.uint64(split) + GOLDEN", " + GOLDEN"),
     Mutant("the counter starts at 0", RNG, "(np.uint64(counter) + U1) * GOLDEN", "np.uint64(counter) * GOLDEN"),
     Mutant("uniform at the edge of its cell", RNG, ">> U12) + 0.5)", ">> U12) + 0.0)"),
     Mutant("normal from one number", RNG, "uniform(key, 2 * counter + 1)", "uniform(key, 2 * counter)"),
@@ -329,8 +329,8 @@ MUTANTS = [
     Mutant(
         "drop rows in reverse",
         OBSERVATION,
-        "sheet.legal[slot, listed] = device.first_drop + task\n",
-        "sheet.legal[slot, listed] = device.first_drop + tasks - 1 - task\n",
+        "buffer.legal[slot, listed] = device.first_drop + task\n",
+        "buffer.legal[slot, listed] = device.first_drop + tasks - 1 - task\n",
     ),
     Mutant("the wait row forgets the soonest", OBSERVATION, "        if time < soonest:\n", "        if True:\n"),
     Mutant("the wait row takes the last of equals", OBSERVATION, "if time < soonest:", "if time <= soonest:"),
@@ -396,7 +396,7 @@ MUTANTS = [
     Mutant(
         "an empty queue looks as before",
         OBSERVATION,
-        "if afresh or counts.length > 0 or (counts.stale and sheet.mask[slot, spec.device[0].first_drop + task]):",
+        "if afresh or counts.length > 0 or (counts.stale and buffer.mask[slot, spec.device[0].first_drop + task]):",
         "if afresh or counts.length > 0:",
     ),
     # Rates on all kinds of devices
@@ -808,7 +808,7 @@ MUTANTS = [
     Mutant(
         "dispatch rows that are not allowed are listed",
         OBSERVATION,
-        "if device.simple or sheet.mask[slot, place]:",
+        "if device.simple or buffer.mask[slot, place]:",
         "if True:",
     ),
     Mutant(

@@ -224,7 +224,7 @@ def test_the_reward_metric_is_what_any_machine_paid_for_any_choices():
 def test_the_reward_metric_is_what_the_environment_paid(name):
     scenario = load(name)
     policy = find("edf-degrade", "edge")
-    simulator, env = Simulator(scenario), SchedulingEnv("edge", scenario, namespace="test")
+    simulator, env = Simulator(scenario), SchedulingEnv("edge", scenario, split="test")
     expected = metrics(scenario, simulator.play(policy, 3))["reward"]
     env.reset(seed=3)
     simulator.reset(3, sink=lambda _: None)

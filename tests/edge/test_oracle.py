@@ -16,7 +16,7 @@ from slipstream.families.edge.oracle.relaxation import relaxation
 from slipstream.families.edge.oracle.schedule import Schedule
 from slipstream.families.edge.oracle.search import search
 from slipstream.families.edge.scenario import EdgeScenario, Matrix
-from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.policies import find, names
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
@@ -135,7 +135,7 @@ def test_the_optimum_of_tiny_is_the_one_found_by_hand():
     assert found.bound == pytest.approx(5.0)
 
 
-def assert_exact(scenario: EdgeScenario, seed: int) -> Bracket:
+def assert_exact(scenario: EdgeScenario, seed: int) -> OptimumBounds:
     found = bracket(scenario, seed)
     assert found.exact, seed
     assert found.bound == pytest.approx(best_by_search(scenario, seed), abs=1e-5), seed

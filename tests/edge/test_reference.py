@@ -106,7 +106,7 @@ def test_the_coin_is_the_first_stream_of_the_episode() -> None:
         return 1
 
     device = EdgeScenario.model_validate(scenario(100, [task(trace(0, 0, 9), [4])]))
-    run(device, 11, drop_always, namespace=1)
+    run(device, 11, drop_always, split=1)
     key = stream_key(episode_key(1, 11), 0)
     assert coins == [uniform(key, n) for n in range(3)]
 

@@ -51,13 +51,13 @@ def test_the_same_seed_gives_the_same_episode_and_another_seed_another():
     assert not same(one, other)
 
 
-def test_namespaces_give_different_arrivals_for_the_same_seed():
-    episodes = [play(make(namespace=name), 7) for name in ("train", "eval", "test")]
+def test_splits_give_different_arrivals_for_the_same_seed():
+    episodes = [play(make(split=name), 7) for name in ("train", "eval", "test")]
     assert not same(episodes[0], episodes[1])
     assert not same(episodes[1], episodes[2])
     by_option = make()
-    by_option.reset(seed=7, options={"namespace": "test"})
-    by_name = make(namespace="test")
+    by_option.reset(seed=7, options={"split": "test"})
+    by_name = make(split="test")
     by_name.reset(seed=7)
     assert same([by_option.step(0) for _ in range(50)], [by_name.step(0) for _ in range(50)])
 
@@ -141,8 +141,8 @@ def test_decision_time_is_charged_to_the_clock():
 
 
 def test_bad_arguments_are_worded():
-    with pytest.raises(InputError, match="namespace 'exam': expected one of train, eval, test"):
-        make(namespace="exam")
+    with pytest.raises(InputError, match="split 'exam': expected one of train, eval, test"):
+        make(split="exam")
     with pytest.raises(InputError, match="expected a number from 0"):
         make().reset(seed=2**62)
     with pytest.raises(ScenarioError, match="edge/hevy"):
@@ -198,7 +198,7 @@ def test_a_picture_shows_what_the_log_says(steps):
 def test_a_picture_has_a_square_for_every_waiting_job():
     env, events = play_and_log(200, render_mode="rgb_array")
     picture = env.render()
-    below = picture[lane_top(len(env._scene.cast.resources)) + 80 :]
+    below = picture[lane_top(len(env._scene.labels.resources)) + 80 :]
     for task, waiting in enumerate(env._scene.waiting):
         own = (events["kind"][events["task"] == task]).tolist()
         assert waiting == own.count(ARRIVAL) - sum(kind not in (ARRIVAL, FINISH) for kind in own)

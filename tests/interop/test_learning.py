@@ -41,6 +41,6 @@ def test_maskable_ppo_learns_from_dictionaries_too(small, random_reward):
     settings = {"n_steps": 128, "batch_size": 256, "n_epochs": 5, "learning_rate": 1e-3}
     model = MaskablePPO("MultiInputPolicy", SlipstreamVecEnv(small, 16, flat=False), seed=0, **settings)
     model.learn(8_192)
-    env = VecMonitor(SlipstreamVecEnv(small, 10, flat=False, namespace="test"))
+    env = VecMonitor(SlipstreamVecEnv(small, 10, flat=False, split="test"))
     env.seed(0)
     assert evaluate_policy(model, env, n_eval_episodes=30)[0] > random_reward + MARGIN

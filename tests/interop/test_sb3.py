@@ -80,14 +80,14 @@ def test_what_was_shown_is_not_overwritten_by_later_steps(small):
 
 def test_options_reach_every_lane_and_may_not_differ(small):
     drawn = {}
-    for namespace in ("train", "test"):
+    for split in ("train", "test"):
         env = SlipstreamVecEnv(small, 2)
         env.seed(0)
-        env.set_options({"namespace": namespace})
+        env.set_options({"split": split})
         env.reset()
-        drawn[namespace] = [env.step(np.full(2, env.action_space.n - 1))[3][1]["time"] for _ in range(9)]
+        drawn[split] = [env.step(np.full(2, env.action_space.n - 1))[3][1]["time"] for _ in range(9)]
     assert drawn["train"] != drawn["test"]
-    env.set_options([{"namespace": "train"}, {}])
+    env.set_options([{"split": "train"}, {}])
     with pytest.raises(InputError, match="options differ between lanes: expected the same"):
         env.reset()
 

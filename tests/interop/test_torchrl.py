@@ -56,7 +56,7 @@ def test_every_lane_is_the_single_environment_of_its_seed_over_several_episodes(
 
 
 def test_training_and_test_lanes_draw_different_arrivals(small):
-    train, test = (play(make_env(small, 2, namespace=name), 20, wait) for name in ("train", "test"))
+    train, test = (play(make_env(small, 2, split=name), 20, wait) for name in ("train", "test"))
     assert not torch.equal(train["next", "observation"], test["next", "observation"])
 
 

@@ -52,7 +52,7 @@ def plain(arrays):
 
 @pytest.fixture
 def machine():
-    """A vector after some steps, its spec, state and sheet as plain Python sees them."""
+    """A vector after some steps, its spec, state and buffer as plain Python sees them."""
     vector = SchedulingVectorEnv(9, "edge", "edge/heavy")
     info = vector.reset(seed=0)[1]
     for _ in range(40):
@@ -61,18 +61,18 @@ def machine():
 
 
 def test_the_rows_asked_for_are_those_that_an_observation_writes(asked, machine):
-    spec, state, sheet = machine
+    spec, state, buffer = machine
     tasks, variants = spec.variants.shape
     for lane in range(9):
         for stale in range(tasks):
             state.tasks[lane, stale].stale = 1
             asked.clear()
-            prefetch.prefetch_rows.py_func(spec, state, lane, sheet, lane)
+            prefetch.prefetch_rows.py_func(spec, state, lane, buffer, lane)
             state.tasks[lane, stale].stale = 0
-            rows = {place for array, place, _ in asked if array.ndim == 2 and array.shape == sheet.rows.shape[1:]}
+            rows = {place for array, place, _ in asked if array.ndim == 2 and array.shape == buffer.rows.shape[1:]}
             of_stale = {*range(stale * variants, (stale + 1) * variants), tasks * variants + stale}
             # All else that is written is what may be chosen, since nothing else is stale.
-            assert rows == of_stale | set(np.flatnonzero(sheet.mask[lane]))
+            assert rows == of_stale | set(np.flatnonzero(buffer.mask[lane]))
 
 
 def test_the_state_asked_for_is_that_of_the_lane(asked, machine):

@@ -187,7 +187,7 @@ def test_an_expert_s_labels_are_its_choices_whatever_network_it_teaches():
 def test_whole_episodes_in_compiled_code_are_those_that_torch_would_play(scenario, seed):
     network, policy = policy_for(scenario, seed)
     simulator = Simulator(scenario, log_rows=0)
-    env = SchedulingEnv("dag", scenario, namespace="test")
+    env = SchedulingEnv("dag", scenario, split="test")
     observation, info = env.reset(seed=seed)
     simulator.reset(seed, "test")
     for _ in range(60):

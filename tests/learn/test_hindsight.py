@@ -220,7 +220,7 @@ def test_a_network_that_imitates_the_oracle_reaches_the_optimum():
         trainer.update()
     assert trainer.phase == "ppo"
     scenario = slipstream.load("edge/tiny")
-    reached = slipstream.evaluate(scenario, trainer.policy(), 1, namespace="eval").mean("reward")
+    reached = slipstream.evaluate(scenario, trainer.policy(), 1, split="eval").mean("reward")
     assert reached == pytest.approx(FAMILIES["edge"].oracle(scenario, 0, "eval", 10.0).best_known)
 
 

@@ -115,9 +115,7 @@ def test_imitation_alone_comes_close_to_its_expert():
         evaluation_episodes=4,
     )
     result = train("edge/heavy", settings)
-    edf, start = (
-        slipstream.evaluate("edge/heavy", name, 4, namespace="eval").mean("reward") for name in ("edf", "random")
-    )
+    edf, start = (slipstream.evaluate("edge/heavy", name, 4, split="eval").mean("reward") for name in ("edf", "random"))
     assert result.reward > start + 0.9 * (edf - start)
 
 

@@ -65,11 +65,11 @@ def takes(work: int, factor: float) -> int:
 class ReferenceMachine:
     """One episode, stopped at each choice."""
 
-    def __init__(self, scenario: ClusterScenario, seed: int, namespace: int = 2) -> None:
+    def __init__(self, scenario: ClusterScenario, seed: int, split: int = 2) -> None:
         self.scenario = scenario
-        self.key = episode_key(namespace, seed)
+        self.key = episode_key(split, seed)
         self.read_cluster()
-        self.read_jobs(namespace)
+        self.read_jobs(split)
         self.now = 0
         self.choices = self.events = 0
         self.terminated = self.truncated = self.illegal = False
@@ -130,14 +130,14 @@ class ReferenceMachine:
         rest = kind.node_w / kind.gpus if self.slices > 1 else kind.node_w
         return self.size_of[node] * round(kind.idle_w / kind.slices * 1000) + round(rest * 1000)
 
-    def read_jobs(self, namespace: int) -> None:
+    def read_jobs(self, split: int) -> None:
         found = workload_of(self.scenario)
         self.wanted = found.gpus.tolist()
         count, first = len(found), 0
         episode = self.scenario.episode
         if episode is not None and episode.jobs < count:
             cut = count - math.floor(episode.held_out * count)
-            low, high = (0, cut) if namespace == TRAIN else (cut, count)
+            low, high = (0, cut) if split == TRAIN else (cut, count)
             if high - low < episode.jobs:
                 low, high = 0, count
             first = low + int(uniform(stream_key(self.key, 1), 0) * (high - low - episode.jobs + 1))

@@ -122,10 +122,10 @@ def same_pool(one: Pool | None, other: Pool | None) -> bool:
 class Machine:
     """What happens: jobs, executors, rounds, rewards and the event log."""
 
-    def __init__(self, scenario: DagScenario, seed: int, namespace: int = 2) -> None:
+    def __init__(self, scenario: DagScenario, seed: int, split: int = 2) -> None:
         self.scenario = scenario
         self.library: Library = library_of(scenario)
-        self.key = episode_key(namespace, seed)
+        self.key = episode_key(split, seed)
         self.compat = scenario.compat is not None
         speeds = [1.0] * scenario.executors
         if scenario.classes is not None:

@@ -258,11 +258,11 @@ def run(
     scenario: EdgeScenario,
     seed: int,
     action_of: ActionOf,
-    namespace: int = 2,
+    split: int = 2,
     trace_times: dict[int, list[int]] | None = None,
 ) -> ReferenceEdge:
     """Play a whole episode and return it at its end."""
-    edge = ReferenceEdge(scenario, seed, namespace, trace_times)
+    edge = ReferenceEdge(scenario, seed, split, trace_times)
     while not edge.over:
         edge.step(action_of(edge.choices - 1, edge.mask(), edge.rows(), edge.globals()))
     return edge

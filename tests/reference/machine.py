@@ -180,12 +180,12 @@ class Machine:
         self,
         scenario: EdgeScenario,
         seed: int,
-        namespace: int = 2,
+        split: int = 2,
         trace_times: dict[int, list[int]] | None = None,
     ) -> None:
         device = scenario.device
         self.scenario = scenario
-        self.key = episode_key(namespace, seed)
+        self.key = episode_key(split, seed)
         self.horizon = ns(scenario.horizon_ms)
         self.decision_time = ns(device.decision_time_ms)
         self.preemption = device.preemption.kind

@@ -19,9 +19,9 @@ def mix(z: int) -> int:
     return z ^ z >> 31
 
 
-def episode_key(namespace: int, seed: int) -> int:
+def episode_key(split: int, seed: int) -> int:
     """Return the key from which all numbers of an episode follow."""
-    return mix(seed * 4 + namespace + GOLDEN)
+    return mix(seed * 4 + split + GOLDEN)
 
 
 def stream_key(key: int, stream: int) -> int:

@@ -103,9 +103,9 @@ class Accelerator:
 class ReferenceMachine:
     """One episode, stopped at each choice."""
 
-    def __init__(self, scenario: ServingScenario, seed: int, namespace: int = 2) -> None:
+    def __init__(self, scenario: ServingScenario, seed: int, split: int = 2) -> None:
         self.scenario = scenario
-        self.key = episode_key(namespace, seed)
+        self.key = episode_key(split, seed)
         self.sizes = scenario.batch_sizes
         hosted = {one.variant for one in scenario.initial}
         self.models: list[Model] = []

@@ -115,10 +115,10 @@ class Device:
 class ReferenceMachine:
     """One episode, stopped at each choice."""
 
-    def __init__(self, scenario: TaskgraphScenario, seed: int, namespace: int = 2) -> None:
+    def __init__(self, scenario: TaskgraphScenario, seed: int, split: int = 2) -> None:
         self.scenario = scenario
         self.library = library_of(scenario)
-        self.key = episode_key(namespace, seed)
+        self.key = episode_key(split, seed)
         self.now = 0
         self.log: list[tuple[int, int, int, int, int, int]] = []
         self.choices = 0

@@ -20,7 +20,7 @@ READY, EVICT = 8, 9
 
 def cast_of(name):
     scenario = load(name)
-    return family_of(scenario).cast(scenario)
+    return family_of(scenario).labels(scenario)
 
 
 def log_of(name, policy="edf-fit", seed=7):
@@ -68,7 +68,7 @@ def test_streams_and_queues_at_a_moment_are_those_of_the_log(moment_ms):
     scene.move_to(now)
     past = events[events["time"] <= now]
     kinds = past["kind"]
-    for task in range(len(scene.cast.tasks)):
+    for task in range(len(scene.labels.tasks)):
         own = kinds[past["task"] == task]
         left = ((own != ARRIVAL) & (own != FINISH)).sum()
         assert scene.waiting[task] == (own == ARRIVAL).sum() - left
@@ -159,16 +159,16 @@ def test_the_window_is_a_round_number_of_some_jobs():
 def test_a_cast_names_what_the_timeline_names_and_describes_all_of_it(name):
     scenario = load(name)
     family = family_of(scenario)
-    cast, end = family.cast(scenario), np.zeros(1, EVENT)
+    labels, end = family.run_labels(scenario), np.zeros(1, EVENT)
     end["kind"], end["task"], end["job"] = END, -1, -1
     line = family.timeline(scenario, end)
-    assert cast.resources == line.resources
-    if cast.groups:  # a report gathers jobs by user, a picture of a run under way follows each
-        assert set(cast.variants) == set(line.variants)
+    assert labels.resources == line.resources
+    if labels.groups:  # a report gathers jobs by user, a picture of a run under way follows each
+        assert set(labels.variants) == set(line.variants)
     else:
-        assert (cast.tasks, cast.variants) == (line.tasks, line.variants)
-    assert (cast.unit, cast.nanoseconds_per_unit) == (family.time_unit, family.nanoseconds_per_unit)
-    assert cast.scenario == name
-    assert len(cast.deadline) == len(cast.tasks)
-    assert [len(ladder) for ladder in cast.expected] == [len(names) for names in cast.variants]
-    assert cast.accuracy is None or [len(row) for row in cast.accuracy] == [len(names) for names in cast.variants]
+        assert (labels.tasks, labels.variants) == (line.tasks, line.variants)
+    assert (labels.unit, labels.nanoseconds_per_unit) == (family.time_unit, family.nanoseconds_per_unit)
+    assert labels.scenario == name
+    assert len(labels.deadline) == len(labels.tasks)
+    assert [len(ladder) for ladder in labels.expected] == [len(names) for names in labels.variants]
+    assert labels.accuracy is None or [len(row) for row in labels.accuracy] == [len(names) for names in labels.variants]

@@ -108,7 +108,7 @@ def test_a_short_terminal_keeps_the_longest_queues():
     scene = scene_at("edge/overload", 1234.5)
     text = frame(scene, "x", 80, 14).plain
     longest = int(np.argmax(scene.waiting))
-    assert f"{letter(longest)} {scene.cast.tasks[longest]} " in text
+    assert f"{letter(longest)} {scene.labels.tasks[longest]} " in text
     assert "more tasks with shorter queues" in text
 
 

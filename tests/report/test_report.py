@@ -43,7 +43,7 @@ def record(path, source="edge/heavy", policy="edf-fit", seed=7, family="edge"):
         "command": f"slipstream run x --policy {policy} --seed {seed}",
         "policy": policy,
         "seed": seed,
-        "namespace": "test",
+        "split": "test",
         "scenario": dump(scenario),
         "scenario_digest": scenario_digest(scenario),
     }

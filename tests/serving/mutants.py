@@ -219,7 +219,7 @@ MUTANTS = [
     Mutant(
         "rows stay where members were",
         OBSERVATION,
-        "        clear_rows(sheet, slot, members, sheet",
-        "        clear_rows(sheet, slot, 99, sheet",
+        "        clear_rows(buffer, slot, members, buffer",
+        "        clear_rows(buffer, slot, 99, buffer",
     ),
 ]

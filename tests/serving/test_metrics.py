@@ -10,7 +10,7 @@ import pytest
 from slipstream.errors import LawError
 from slipstream.families.serving.family import FAMILY
 from slipstream.families.serving.invariants import check
-from slipstream.families.serving.labels import cast
+from slipstream.families.serving.labels import run_labels
 from slipstream.families.serving.metrics import metrics, requests_of
 from slipstream.families.serving.oracle.optimum import bound, bracket
 from slipstream.families.serving.timeline import timeline
@@ -58,7 +58,7 @@ def test_a_batch_is_one_slice() -> None:
 
 def test_the_scene_counts_every_request_of_a_batch() -> None:
     scenario, events = played("three take as long as four, and are answered faster than two")
-    scene = scene_of(cast(scenario))
+    scene = scene_of(run_labels(scenario))
     assert isinstance(scene, BatchScene)
     scene.see(events[:-4])
     assert scene.waiting == [0]

@@ -1,4 +1,4 @@
-"""Random numbers are a pure function of (namespace, seed, stream, counter), and good ones."""
+"""Random numbers are a pure function of (split, seed, stream, counter), and good ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNHURRIED = settings(deadline=None)
 WORD = 2**64
 SEEDS = st.integers(0, rng.SEED_LIMIT - 1)
 WORDS = st.integers(0, WORD - 1)
-NAMESPACES = st.sampled_from(sorted(rng.NAMESPACES.values()))
+SPLITS = st.sampled_from(sorted(rng.SPLITS.values()))
 
 
 def unshift(z: int, by: int) -> int:
@@ -72,13 +72,13 @@ def test_mix_is_a_bijection(z: int) -> None:
 
 
 @UNHURRIED
-@given(NAMESPACES, SEEDS)
-def test_an_episode_key_belongs_to_one_namespace_and_seed(namespace: int, seed: int) -> None:
-    key = int(rng.episode_key(namespace, seed))
-    assert key == reference.episode_key(namespace, seed)
+@given(SPLITS, SEEDS)
+def test_an_episode_key_belongs_to_one_split_and_seed(split: int, seed: int) -> None:
+    key = int(rng.episode_key(split, seed))
+    assert key == reference.episode_key(split, seed)
     # From the key alone both can be found again, so no two pairs share one.
-    seed_back, namespace_back = divmod((unmix(key) - int(rng.GOLDEN)) % WORD, 4)
-    assert (namespace_back, seed_back) == (namespace, seed)
+    seed_back, split_back = divmod((unmix(key) - int(rng.GOLDEN)) % WORD, 4)
+    assert (split_back, seed_back) == (split, seed)
 
 
 @UNHURRIED
@@ -89,8 +89,8 @@ def test_stream_keys_equal_the_reference(key: int, stream: int) -> None:
 
 def test_no_two_episodes_share_a_stream() -> None:
     keys = {
-        int(rng.stream_key(np.uint64(rng.episode_key(namespace, seed)), stream))
-        for namespace in range(3)
+        int(rng.stream_key(np.uint64(rng.episode_key(split, seed)), stream))
+        for split in range(3)
         for seed in range(30)
         for stream in range(100)
     }

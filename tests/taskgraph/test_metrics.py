@@ -87,7 +87,7 @@ def test_a_timeline_shows_processors_and_links():
     shown = list(zip(timeline.slice_resource, timeline.slice_variant, timeline.slice_start // 1_000_000, strict=True))
     assert shown == [(1, 1, 0), (0, 0, 1), (1, 1, 2), (0, 0, 3), (2, 2, 4), (1, 1, 5), (0, 0, 6)]
     assert timeline.finish.tolist() == [7_000_000]
-    assert FAMILY.cast(scenario).end > 0
+    assert FAMILY.run_labels(scenario).end > 0
 
 
 def changed(events, row, **values):

@@ -82,7 +82,7 @@ def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str
         "command": shlex.join(["slipstream", "run", source, "--policy", policy, "--seed", str(seed)]),
         "policy": policy,
         "seed": seed,
-        "namespace": "test",
+        "split": "test",
         "scenario": dump(scenario),
         "scenario_digest": digest(scenario),
     }

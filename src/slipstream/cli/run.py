@@ -72,7 +72,7 @@ def run(
     loaded: Any = load(scenario)
     family = family_of(loaded)
     player = find(family.default_policy if policy is None else policy, family.name)
-    if gif is not None and not family.cast(loaded).graphs:
+    if gif is not None and not family.run_labels(loaded).graphs:
         raise InputError(f"--gif draws executors that serve graphs: expected a scenario of dag, not of {family.name}")
     all_writable(log, gif)
     about = describe_run(scenario, loaded, player.name, seed)
@@ -98,7 +98,7 @@ def run(
     events = np.concatenate(pieces)
     figures = family.metrics(loaded, events, seed)
     if gif is not None:
-        _write_animation(gif, family.cast(loaded), events)
+        _write_animation(gif, family.run_labels(loaded), events)
     if as_json:
         print_json(
             {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
@@ -111,7 +111,7 @@ def run(
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})")
 
 
-def _write_animation(path: Path, cast: Any, events: Any) -> None:
+def _write_animation(path: Path, labels: Any, events: Any) -> None:
     """Write a run as an animated GIF."""
     from slipstream.errors import InputError
     from slipstream.files.atomic import write_files
@@ -120,7 +120,7 @@ def _write_animation(path: Path, cast: Any, events: Any) -> None:
         from slipstream.render.gantt import animation
     except ImportError:
         raise InputError("--gif needs Pillow: run `pip install 'slipstream[render]'`") from None
-    write_files({path: animation(cast, events)}, overwrite=True)
+    write_files({path: animation(labels, events)}, overwrite=True)
 
 
 def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | None) -> Any:
@@ -132,10 +132,10 @@ def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | No
     from slipstream.sim.simulator import Simulator
 
     family = family_of(scenario)
-    cast = family.cast(scenario)
-    pace = None if speed is None else speed * cast.nanoseconds_per_unit
+    labels = family.run_labels(scenario)
+    pace = None if speed is None else speed * labels.nanoseconds_per_unit
     pieces: list[np.ndarray] = []
-    with LiveView(cast, f"{source} under {player.name}, seed {seed}", console, pace) as view:
+    with LiveView(labels, f"{source} under {player.name}, seed {seed}", console, pace) as view:
 
         def take(events: np.ndarray) -> None:
             pieces.append(events)

@@ -52,7 +52,7 @@ class Decisions:
         self._simulator = Simulator(recording.scenario, log_rows=0)
         margin = recording.family.log_margin(recording.scenario)
         self._trial = Simulator(recording.scenario, log_rows=4 * margin + 64)
-        self._simulator.reset(int(about["seed"]), str(about.get("namespace", "test")))
+        self._simulator.reset(int(about["seed"]), str(about.get("split", "test")))
         if isinstance(self._policy, WholeEpisodes):
             self._policy.run(self._simulator, 0)  # lets the policy prepare what its rows show
         self._places = [0]
@@ -256,7 +256,7 @@ def _readers() -> tuple[Any, Any]:
 
     return (
         njit(lambda network: (network.registers, network.ports, network.starts)),
-        njit(lambda sheet: sheet.legal),
+        njit(lambda buffer: buffer.legal),
     )
 
 
@@ -264,5 +264,5 @@ def _registers(network: Any) -> Any:
     return _readers()[0](network)
 
 
-def _legal(sheet: Any) -> Any:
-    return _readers()[1](sheet)[0]
+def _legal(buffer: Any) -> Any:
+    return _readers()[1](buffer)[0]

@@ -11,7 +11,7 @@ from slipstream.errors import DeviceError
 from slipstream.policies.base import Policy, WholeEpisodes
 from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.heap import BLOCK
-from slipstream.sim.simulator import Simulator, check_action, check_seed, namespace_code
+from slipstream.sim.simulator import Simulator, check_action, check_seed, split_code
 
 FIRST_TICK = 1
 """What the clock shows at the start, in ns: a lane whose clock shows 0 simulates."""
@@ -43,12 +43,12 @@ class DeviceLane(Simulator):
     def __getstate__(self) -> dict[str, Any]:
         raise DeviceError("a lane that follows a device cannot be copied, nor can the device: expected a Simulator")
 
-    def begin(self, seed: int, namespace: str) -> None:
+    def begin(self, seed: int, split: str) -> None:
         """Start an episode at the first tick of its clock."""
         self._kept.clear()
         self._heard = 0
         self.header["clock"] = FIRST_TICK
-        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
+        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), split_code(split))
         self._settle()
 
     def end(self, stream: int, time: int, failed: bool = False) -> None:

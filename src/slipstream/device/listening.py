@@ -36,9 +36,9 @@ class OpenLane(DeviceLane):
         self._read = (0, 0)
         """Pieces of the log, and rows of the next one, that were told of as news."""
 
-    def begin(self, seed: int, namespace: str) -> None:
+    def begin(self, seed: int, split: str) -> None:
         """Start an episode."""
-        super().begin(seed, namespace)
+        super().begin(seed, split)
         self._read = (0, 0)
 
     def silence(self, task: int) -> None:
@@ -83,17 +83,17 @@ class ListeningRuntime(Runtime):
         """By task and job."""
         intake.connect(streams)
 
-    def play(self, policy: Policy, seed: int, namespace: str = "test") -> Execution:
+    def play(self, policy: Policy, seed: int, split: str = "test") -> Execution:
         """Play one episode in real time, taking work as it comes."""
         try:
-            return super().play(policy, seed, namespace)
+            return super().play(policy, seed, split)
         finally:
             self._intake.close(list(self._tickets.values()))
             self._tickets.clear()
 
-    def _begin(self, lane: DeviceLane, seed: int, namespace: str) -> None:
+    def _begin(self, lane: DeviceLane, seed: int, split: str) -> None:
         assert isinstance(lane, OpenLane)
-        super()._begin(lane, seed, namespace)
+        super()._begin(lane, seed, split)
         for task in self._intake.tasks.values():
             lane.silence(task)
         self._intake.begin()

@@ -111,15 +111,15 @@ class Runtime:
         """Start nothing more; let what runs end, then end the episode: the present one, or else the next."""
         self._stopping = True
 
-    def play(self, policy: Policy, seed: int, namespace: str = "test") -> Execution:
+    def play(self, policy: Policy, seed: int, split: str = "test") -> Execution:
         """Play one episode in real time."""
         self._lane = None
         with interruptible(self.stop):
-            found = self._play(policy, seed, namespace)
+            found = self._play(policy, seed, split)
         self._stopping = False
         return found
 
-    def _play(self, policy: Policy, seed: int, namespace: str) -> Execution:
+    def _play(self, policy: Policy, seed: int, split: str) -> Execution:
         lane = self.lane_type(self._scenario)
         _rehearse(lane, policy)
         found = Execution(np.empty(0))
@@ -127,7 +127,7 @@ class Runtime:
         self._zero = self._next_look = now()
         self._lane = lane
         try:
-            self._begin(lane, seed, namespace)
+            self._begin(lane, seed, split)
             with _urgent(), _little_garbage(), self._streams.attended():
                 while not lane.over:
                     if lane.asking and not self._stopping:
@@ -155,9 +155,9 @@ class Runtime:
         """Return the event log of the last episode in pieces, also of one that an error ended."""
         return [] if self._lane is None else self._lane.pieces()
 
-    def _begin(self, lane: DeviceLane, seed: int, namespace: str) -> None:
+    def _begin(self, lane: DeviceLane, seed: int, split: str) -> None:
         """Let the episode begin."""
-        lane.begin(seed, namespace)
+        lane.begin(seed, split)
 
     def _order(self, task: int, job: int, variant: int) -> Order:
         """Return the run that a job is."""

@@ -12,8 +12,8 @@ from slipstream.errors import InputError, ScenarioError
 from slipstream.families.contract import FAMILIES, Family
 from slipstream.render.scene import Scene, scene_of
 from slipstream.sim.kernel import lanes
-from slipstream.sim.kernel.observation import make_sheet, sheet_arrays
-from slipstream.sim.simulator import check_action, check_seed, namespace_code, own_arrays
+from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
+from slipstream.sim.simulator import check_action, check_seed, own_arrays, split_code
 
 RENDER_MODES = ("rgb_array", "ansi")
 RENDER_FPS = 15
@@ -44,7 +44,7 @@ def _painter_of(scene: Scene) -> Any:
     except ImportError as error:
         text = "render_mode 'rgb_array' needs Pillow: run `pip install pillow`"
         raise gymnasium.error.DependencyNotInstalled(text) from error
-    return painter_of(scene.cast)
+    return painter_of(scene.labels)
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -71,7 +71,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         family: str,
         scenario: Any = None,
         mask_in_observation: bool = False,
-        namespace: str = "train",
+        split: str = "train",
         render_mode: str | None = None,
     ) -> None:
         self.family = FAMILIES[family]
@@ -79,20 +79,20 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.render_mode = render_mode
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise InputError(f"render_mode '{render_mode}': expected one of {', '.join(RENDER_MODES)}, or None")
-        self._scene = scene_of(self.family.cast(self.scenario)) if render_mode is not None else None
+        self._scene = scene_of(self.family.run_labels(self.scenario)) if render_mode is not None else None
         self.action_space = action_space(self.family, self.scenario)
         self.observation_space = observation_space(self.family, self.scenario, mask_in_observation)
-        self._namespace = namespace_code(namespace)
+        self._split = split_code(split)
         log_rows = max(RENDER_LOG_ROWS, 2 * self.family.log_margin(self.scenario)) if render_mode else 0
         self._arrays = self.family.state_arrays(self.scenario, 1, log_rows)
         rows = int(self.action_space.n)
         features = (self.family.global_features, self.family.candidate_features)
-        self._shown = sheet_arrays(1, rows, *features, raw=False, graph=self.family.graph(self.scenario))
+        self._shown = buffer_arrays(1, rows, *features, raw=False, graph=self.family.graph(self.scenario))
         self._keys = observed_keys(self.observation_space)
         self._actions = np.zeros(1, np.int64)
         self._seeded = False
         self._bind()
-        lanes.prepare_sheet(*self._structs)
+        lanes.prepare_buffer(*self._structs)
 
     def _bind(self) -> None:
         """Build the compiled structs, and what else refers to the arrays; a painter where pictures are asked for."""
@@ -101,7 +101,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._structs = (
             self.family.make_spec(self.family.spec_arrays(self.scenario)),
             self.family.make_state(self._arrays),
-            make_sheet(self._shown),
+            make_buffer(self._shown),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,14 +117,14 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode; without a seed, the one derived from the last episode's."""
         super().reset(seed=seed)
-        namespace = namespace_code(options["namespace"]) if options and "namespace" in options else self._namespace
+        split = split_code(options["split"]) if options and "split" in options else self._split
         if seed is None and not self._seeded:
             seed = int(self.np_random.integers(2**31))
         self._seeded = True
         seeds = np.array([-1 if seed is None else check_seed(seed)], np.int64)
-        lanes.reset_lanes(*self._structs, np.ones(1, np.bool_), seeds, namespace)
+        lanes.reset_lanes(*self._structs, np.ones(1, np.bool_), seeds, split)
         if self._scene is not None:
-            self._scene = scene_of(self._scene.cast)
+            self._scene = scene_of(self._scene.labels)
             self._look(self._scene, stepped=False)
         return self._observation(), self._info()
 
@@ -149,7 +149,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
             return self._painter.paint(self._scene)
         from slipstream.render.terminal import frame
 
-        return frame(self._scene, self._scene.cast.scenario, TEXT_COLUMNS).plain
+        return frame(self._scene, self._scene.labels.scenario, TEXT_COLUMNS).plain
 
     def _look(self, scene: Scene, stepped: bool) -> None:
         """Show the scene what happened since the last look, and go on where the log had no room for all of it."""

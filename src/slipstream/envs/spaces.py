@@ -19,11 +19,11 @@ def _box(features: FeatureTable, rows: int | None = None) -> spaces.Box:
 
 
 _SHEET_NAMES = {"candidates": "rows", "action_mask": "mask"}
-"""How the sheet calls what an observation calls otherwise."""
+"""How the buffer calls what an observation calls otherwise."""
 
 
 def observed_keys(space: spaces.Dict) -> list[tuple[str, str]]:
-    """Return the keys of an observation, each with the array of the sheet that holds it."""
+    """Return the keys of an observation, each with the array of the buffer that holds it."""
     return [(key, _SHEET_NAMES.get(key, key)) for key in space.spaces]
 
 

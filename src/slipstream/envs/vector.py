@@ -19,8 +19,8 @@ from slipstream.errors import InputError
 from slipstream.families.contract import FAMILIES
 from slipstream.jit.structs import on_cache_lines
 from slipstream.sim.kernel import lanes
-from slipstream.sim.kernel.observation import make_sheet, sheet_arrays
-from slipstream.sim.simulator import check_seed, namespace_code
+from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
+from slipstream.sim.simulator import check_seed, split_code
 
 ARRAYS = ("_arrays", "_shown", "_times")
 BOUND = ("_told", "_rewards", "_pool", "_workers")
@@ -47,7 +47,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         copy: bool = True,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         mask_in_observation: bool = False,
-        namespace: str = "train",
+        split: str = "train",
         render_mode: str | None = None,
     ) -> None:
         if num_envs < 1 or threads < 1:
@@ -65,27 +65,27 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._copy = copy
-        self._namespace = namespace_code(namespace)
+        self._split = split_code(split)
         self._arrays = on_cache_lines(self.family.state_arrays(self.scenario, num_envs, 0))
         rows = self.family.candidate_rows(self.scenario)
         features = (self.family.global_features, self.family.candidate_features)
         graph = self.family.graph(self.scenario)
-        self._shown = on_cache_lines(sheet_arrays(num_envs, rows, *features, raw=False, graph=graph))
+        self._shown = on_cache_lines(buffer_arrays(num_envs, rows, *features, raw=False, graph=graph))
         self._keys = observed_keys(self.single_observation_space)
         self._actions = np.zeros(num_envs, np.int64)
         self._times = {name: np.zeros(num_envs) for name in ("elapsed", "time")}
-        """What the sheet has in ns, in the family's unit."""
+        """What the buffer has in ns, in the family's unit."""
         self._threads = threads
         self._seeded = False
         self._bind()
-        self._each(lanes.prepare_sheet)
+        self._each(lanes.prepare_buffer)
 
     def _bind(self) -> None:
         """Build the compiled structs, and what else refers to the arrays; start the threads."""
         self._told = {"action_mask": self._shown["mask"], "illegal_action": self._shown["illegal"], **self._times}
         self._rewards = dict(zip(self.family.reward_terms, self._arrays["terms"].T, strict=True))
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
-        self._workers = self._split(min(self._threads, self.num_envs))
+        self._workers = self._chunks(min(self._threads, self.num_envs))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in BOUND}
@@ -95,7 +95,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self._actions = np.zeros(self.num_envs, np.int64)
         self._bind()
 
-    def _split(self, parts: int) -> list[tuple[slice, tuple[Any, Any, Any]]]:
+    def _chunks(self, parts: int) -> list[tuple[slice, tuple[Any, Any, Any]]]:
         """Give every worker its own structs over a slice of the lanes."""
         borders = np.linspace(0, self.num_envs, parts + 1).astype(int)
         workers = []
@@ -104,7 +104,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
             shown = {n: a if n.endswith("_image") else a[part] for n, a in self._shown.items()}
             spec = self.family.make_spec(self.family.spec_arrays(self.scenario))
             state = self.family.make_state({name: array[part] for name, array in self._arrays.items()})
-            workers.append((part, (spec, state, make_sheet(shown))))
+            workers.append((part, (spec, state, make_buffer(shown))))
         return workers
 
     def _each(self, function: Callable[..., Any], *sliced: np.ndarray, rest: Sequence[Any] = ()) -> None:
@@ -127,11 +127,11 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
             raise InputError(
                 f"reset_mask of shape {chosen.shape}: expected a boolean for each of {self.num_envs} lanes"
             )
-        namespace = namespace_code(options["namespace"]) if "namespace" in options else self._namespace
+        split = split_code(options["split"]) if "split" in options else self._split
         if seed is None and not self._seeded:
             super().reset(seed=None)
             seed = int(self.np_random.integers(2**31))
-        self._each(lanes.reset_lanes, chosen, self._seeds(seed), rest=(namespace,))
+        self._each(lanes.reset_lanes, chosen, self._seeds(seed), rest=(split,))
         self._seeded = True
         return self._observation(), self._info(self._copy)
 
@@ -175,7 +175,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         last = {name: np.zeros_like(array) for name, array in self._buffers().items()}
         for name, array in self._buffers().items():
             last[name][ended] = array[ended]
-        self._each(lanes.reset_lanes, ended, self._seeds(None), rest=(self._namespace,))
+        self._each(lanes.reset_lanes, ended, self._seeds(None), rest=(self._split,))
         final = {"final_obs": last, "_final_obs": ended, "final_info": info, "_final_info": ended}
         return {**self._info(self._copy), **final}
 
@@ -188,12 +188,12 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         rows = self.family.all_rows(self.scenario)
         actions = np.full(self.num_envs, rows - 1, np.int64)
         features = (self.family.global_features, self.family.candidate_features)
-        raw = make_sheet(sheet_arrays(1, rows, *features, raw=True))
+        raw = make_buffer(buffer_arrays(1, rows, *features, raw=True))
         policy.prepare_for(self.scenario)
         if getattr(policy, "parameter", None) is not None:
             self._arrays["lanes"]["parameter"] = policy.parameter
         for part, (spec, state, _) in self._workers:
-            lanes.prepare_sheet(spec, state, raw)
+            lanes.prepare_buffer(spec, state, raw)
             lanes.choose_lanes(spec, state, raw, policy.form, policy.address, actions[part])
         return actions
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from slipstream.errors import InputError
-from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.families.shared.features import FeatureTable, GraphShape
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Family(ABC):
         self._room("policies")
 
     def metrics(
-        self, scenario: Any, events: np.ndarray, seed: int | None = None, namespace: str = "test"
+        self, scenario: Any, events: np.ndarray, seed: int | None = None, split: str = "test"
     ) -> dict[str, float]:
         """Return the figures this field reports, from the event log of one episode.
 
@@ -141,18 +141,18 @@ class Family(ABC):
         room = self._room("metrics")
         figures: dict[str, float] = room.metrics(scenario, events)
         if seed is not None and hasattr(room, "in_hindsight"):
-            figures |= room.in_hindsight(scenario, events, seed, namespace)
+            figures |= room.in_hindsight(scenario, events, seed, split)
         return figures
 
-    def oracle(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Bracket:
+    def oracle(self, scenario: Any, seed: int, split: str, seconds: float) -> OptimumBounds:
         """Return where the best reward of an episode lies, all arrivals known."""
-        found: Bracket = self._room("oracle.optimum").bracket(scenario, seed, namespace, seconds)
+        found: OptimumBounds = self._room("oracle.optimum").bracket(scenario, seed, split, seconds)
         return found
 
-    def hindsight(self, scenario: Any, seed: int, namespace: str, seconds: float) -> Hindsight | None:
-        """Return what solves the rest of an episode from any decision on, about `seconds` each; None if nothing does."""
+    def hindsight(self, scenario: Any, seed: int, split: str, seconds: float) -> Hindsight | None:
+        """Return a solver of the rest of an episode from any decision on, `seconds` each; None if there is none."""
         solve = getattr(self._room("oracle.optimum"), "hindsight", None)
-        return None if solve is None else solve(scenario, seed, namespace, seconds)
+        return None if solve is None else solve(scenario, seed, split, seconds)
 
     def check(self, scenario: Any, events: np.ndarray) -> None:
         """Raise a LawError that names the row where the log of an episode breaks a law, or is not of the scenario."""
@@ -176,9 +176,9 @@ class Family(ABC):
         """Pairs of metrics between which policies trade."""
         return ()
 
-    def cast(self, scenario: Any) -> Cast:
+    def run_labels(self, scenario: Any) -> RunLabels:
         """Return the names and expectations that a picture of a run under way starts from."""
-        found: Cast = self._room("labels").cast(scenario)
+        found: RunLabels = self._room("labels").run_labels(scenario)
         return found
 
     @property

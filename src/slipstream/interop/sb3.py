@@ -44,7 +44,7 @@ class SlipstreamVecEnv(VecEnv):
         flat: bool = True,
         threads: int = 1,
         mask_in_observation: bool = False,
-        namespace: str = "train",
+        split: str = "train",
     ) -> None:
         loaded: Any = load(scenario)
         self.envs = SchedulingVectorEnv(
@@ -55,7 +55,7 @@ class SlipstreamVecEnv(VecEnv):
             copy=not flat,  # flattening copies anyway
             autoreset_mode=AutoresetMode.SAME_STEP,
             mask_in_observation=mask_in_observation,
-            namespace=namespace,
+            split=split,
         )
         self._flat = flat
         self._actions = np.zeros(num_envs, np.int64)

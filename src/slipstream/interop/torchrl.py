@@ -17,7 +17,7 @@ except ImportError as error:
     raise ImportError("slipstream.interop.torchrl needs TorchRL: run `pip install 'slipstream[interop]'`") from error
 
 
-def make_env(scenario: Any, num_envs: int = 1, threads: int = 1, namespace: str = "train") -> TransformedEnv:
+def make_env(scenario: Any, num_envs: int = 1, threads: int = 1, split: str = "train") -> TransformedEnv:
     """Return `num_envs` lanes that show `observation`, a flat row, and `action_mask`, booleans.
 
     Lane k of an environment reset with seed s is the single environment of seed s + k. Actions are indices of rows.
@@ -30,7 +30,7 @@ def make_env(scenario: Any, num_envs: int = 1, threads: int = 1, namespace: str 
         threads=threads,
         autoreset_mode=AutoresetMode.DISABLED,  # TorchRL resets the lanes that ended, and keeps what they showed last
         mask_in_observation=True,
-        namespace=namespace,
+        split=split,
     )
     return TransformedEnv(
         GymWrapper(lanes, categorical_action_encoding=True),

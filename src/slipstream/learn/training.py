@@ -22,7 +22,7 @@ from slipstream.scale.executor import Farm
 from slipstream.scenario import digest, dump, load
 
 HELD_OUT_SEED = 0
-"""Seed of the first evaluation episode, in the namespace of evaluation, which no training episode shares."""
+"""Seed of the first evaluation episode, in the split of evaluation, which no training episode shares."""
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from slipstream.policies.learned import LearnedPolicy, load_policy
 from slipstream.scenario import digest, dump, load
 
 GATE_SEED, RACE_SEED, RECENT_SEED = 1_000_000, 2_000_000, 3_000_000
-"""Where the episodes of gates, of races and of recent runs begin, in the namespace of evaluation.
+"""Where the episodes of gates, of races and of recent runs begin, in the split of evaluation.
 
-Training picks its best policy by the first ones of that namespace, so these are new to it.
+Training picks its best policy by the first ones of that split, so these are new to it.
 """
 NAMESPACE = "eval"
 GATE_EPISODES = 20
@@ -44,7 +44,7 @@ class Episodes:
 
     first: int = GATE_SEED
     count: int = GATE_EPISODES
-    namespace: str = NAMESPACE
+    split: str = NAMESPACE
 
     @property
     def seeds(self) -> range:
@@ -142,7 +142,7 @@ class Judge:
     def rewards(self, who: Player, signature: str, episodes: Episodes) -> np.ndarray:
         """Return what a policy earns in some episodes, one number each."""
         key = who.sha256 if isinstance(who, Version) else f"heuristic {who}"
-        place = (key, signature, episodes.namespace, self.code)
+        place = (key, signature, episodes.split, self.code)
         known = self.store.rewards(*place)
         missing = [seed for seed in episodes.seeds if seed not in known]
         if missing:
@@ -152,7 +152,7 @@ class Judge:
                 self.progress(f"{label} on {self.name(signature)}")
             policy = self.policy(who) if isinstance(who, Version) else find(who, scenario.family)
             first, count = missing[0], missing[-1] - missing[0] + 1
-            earned = evaluate(scenario, policy, count, first, episodes.namespace).of("reward")
+            earned = evaluate(scenario, policy, count, first, episodes.split).of("reward")
             found = dict(zip(range(first, first + count), earned.tolist(), strict=True))
             self.store.keep_rewards(*place, found)
             known |= found
@@ -163,7 +163,7 @@ class Judge:
         for name in names(self.scenario(signature).family):
             self.rewards(name, signature, episodes)
         solved = self._solved(signature, episodes)
-        best = self.store.best_rewards(signature, episodes.namespace, self.code)
+        best = self.store.best_rewards(signature, episodes.split, self.code)
         tried = min(best[seed][1] for seed in episodes.seeds)
         words = f"best of {tried} policies"
         if all(seed in solved for seed in episodes.seeds):
@@ -173,20 +173,20 @@ class Judge:
 
     def best_of(self, signature: str, episodes: Episodes) -> np.ndarray:
         """Return the best known reward of every episode, whoever has played it; at least one has."""
-        place = (signature, episodes.namespace, self.code)
+        place = (signature, episodes.split, self.code)
         best, solved = self.store.best_rewards(*place), self.store.brackets(*place)
         return np.array([max(best[seed][0], solved.get(seed, (-np.inf,))[0]) for seed in episodes.seeds])
 
     def _solved(self, signature: str, episodes: Episodes) -> dict[int, tuple[float, float, bool]]:
         """Return what the oracle found, by seed; it is asked for what is missing if it was granted time."""
-        place = (signature, episodes.namespace, self.code)
+        place = (signature, episodes.split, self.code)
         known = self.store.brackets(*place)
         missing = [seed for seed in episodes.seeds if seed not in known] if self.oracle_seconds > 0.0 else []
         scenario = self.scenario(signature)
         for seed in missing:
             if self.progress is not None:
                 self.progress(f"oracle on {self.name(signature)}, seed {seed}")
-            found = family_of(scenario).oracle(scenario, seed, episodes.namespace, self.oracle_seconds)
+            found = family_of(scenario).oracle(scenario, seed, episodes.split, self.oracle_seconds)
             known[seed] = (found.best_known, found.bound, found.exact)
         if missing:
             self.store.keep_brackets(*place, {seed: known[seed] for seed in missing})

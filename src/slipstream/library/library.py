@@ -223,10 +223,10 @@ class Library:
         """Roll a model back if its recent regret drifted, or a gain in generality cost too much accuracy."""
         return rolling_back.check(self.judge, model, runs, drift, price, play)
 
-    def record(self, model: str, scenario: Source, rewards: Mapping[int, float], namespace: str = NAMESPACE) -> None:
+    def record(self, model: str, scenario: Source, rewards: Mapping[int, float], split: str = NAMESPACE) -> None:
         """Keep what a model's version in use earned elsewhere, by seed, for `check` to judge by."""
         version, signature = self.store.version(model), self.judge.remember(scenario)
-        self.store.record(Run(version.id, signature, namespace, seed, reward) for seed, reward in rewards.items())
+        self.store.record(Run(version.id, signature, split, seed, reward) for seed, reward in rewards.items())
 
     def generality(self, reference: str) -> Generality:
         """Return how far a version lies behind the owners of the workloads that its model does not own."""

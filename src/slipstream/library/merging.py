@@ -175,6 +175,6 @@ def _tried(judge: Judge, files: Mapping[str, bytes], signatures: Sequence[str], 
         for signature in signatures:
             best, _ = judge.reference(signature, episodes)
             scenario = judge.scenario(signature)
-            earned = evaluate(scenario, policy, episodes.count, episodes.first, episodes.namespace).of("reward")
+            earned = evaluate(scenario, policy, episodes.count, episodes.first, episodes.split).of("reward")
             lost.append(float(shares_lost(best, earned).mean()))
     return float(np.mean(lost))

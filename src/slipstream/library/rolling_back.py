@@ -115,7 +115,7 @@ def _regret_of_runs(judge: Judge, signature: str, runs: list[Run]) -> tuple[floa
     """Return the mean regret of runs, against the best that is known of the same episodes."""
     best, words = [], ""
     for run in runs:
-        value, words = judge.reference(signature, Episodes(run.seed, 1, run.namespace))
+        value, words = judge.reference(signature, Episodes(run.seed, 1, run.split))
         best.append(max(float(value[0]), run.reward))
     earned = np.array([run.reward for run in runs])
     return float(shares_lost(np.array(best), earned).mean()), words

@@ -72,8 +72,8 @@ def _look_around(scenario: Any) -> tuple[list[np.ndarray], np.ndarray]:
     rows: list[np.ndarray] = []
     summaries: list[np.ndarray] = []
     while simulator.asking and len(rows) < SIGHTS:
-        summary, sheet, mask = simulator.observe()
-        rows.append(_shown(family.candidate_features.observed, sheet[np.flatnonzero(mask)]))
+        summary, buffer, mask = simulator.observe()
+        rows.append(_shown(family.candidate_features.observed, buffer[np.flatnonzero(mask)]))
         summaries.append(_shown(family.global_features.observed, summary[None, :]))
         _go_on(simulator, policy)
     if not rows:  # an episode without any choice

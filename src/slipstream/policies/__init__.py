@@ -1,5 +1,5 @@
 """Policies: who decides. Heuristics are one function and one decorator; solvers and networks share their protocol."""
 
-from slipstream.policies.base import Policy, choice, find, names, rule
+from slipstream.policies.base import Policy, chooser, find, names, rule
 
-__all__ = ["Policy", "choice", "find", "names", "rule"]
+__all__ = ["Policy", "chooser", "find", "names", "rule"]

@@ -134,7 +134,7 @@ class Heuristic:
         self.prepare_for(simulator.scenario)
         if self.parameter is not None:
             simulator.header["parameter"] = self.parameter
-        return simulator.spec, simulator.state, 0, simulator.sheet, *self._how[1:]
+        return simulator.spec, simulator.state, 0, simulator.buffer, *self._how[1:]
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
@@ -237,7 +237,7 @@ def rule(family: str, scores_all_rows: bool = False) -> Callable[[Callable[..., 
     return lambda function: register(Heuristic(_policy_name(function), family, function, True, scores_all_rows))
 
 
-def choice(
+def chooser(
     family: str, parameter: float | None = None, prepare: Callable[[Any], None] | None = None
 ) -> Callable[[Callable[..., int]], Heuristic]:
     """Make a heuristic from `(globals, rows, mask) -> index` and register it under the function's name.

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.render.picture import FAINT, IDLE_LANE, INK, LINE, PAD, PAPER, WIDTH
 from slipstream.render.scene import GraphScene, Scene
 from slipstream.render.style import MISSED, task_colour, told
@@ -30,13 +30,13 @@ MOST_FRAMES = 240
 
 
 class GanttPainter:
-    """Draws graph scenes of one cast, all in the same size."""
+    """Draws graph scenes of one labels, all in the same size."""
 
-    def __init__(self, cast: Cast) -> None:
-        self.cast = cast
+    def __init__(self, labels: RunLabels) -> None:
+        self.labels = labels
         self._large, self._normal, self._small = (ImageFont.load_default(size) for size in (18, 14, 11))
-        self._lane = max(2, CHART // len(cast.resources))
-        self._bottom = TOP + self._lane * len(cast.resources)
+        self._lane = max(2, CHART // len(labels.resources))
+        self._bottom = TOP + self._lane * len(labels.resources)
         height = self._bottom + STRIP_GAP + STRIP + 34
         self.size = (WIDTH, height + height % 2)  # video encoders want even numbers
 
@@ -47,7 +47,7 @@ class GanttPainter:
         draw = ImageDraw.Draw(image)
         self._head(draw, scene)
         self._time_axis(draw, scene)
-        for resource in range(len(self.cast.resources)):
+        for resource in range(len(self.labels.resources)):
             self._resource(draw, scene, resource)
         for time, _ in scene.completions:
             x = self._column(scene, time)
@@ -61,9 +61,9 @@ class GanttPainter:
         return left + (right - left) * (time - begin) / scene.window
 
     def _head(self, draw: ImageDraw.ImageDraw, scene: GraphScene) -> None:
-        cast = self.cast
-        clock = f"{'ended at' if scene.over else 'now'} {told(cast, scene.now)} {cast.unit}"
-        draw.text((PAD, 10), cast.scenario, INK, self._large)
+        labels = self.labels
+        clock = f"{'ended at' if scene.over else 'now'} {told(labels, scene.now)} {labels.unit}"
+        draw.text((PAD, 10), labels.scenario, INK, self._large)
         draw.text((WIDTH - PAD, 10), clock, INK, self._large, anchor="ra")
         busy = sum(one is not None for one in scene.running)
         moving = sum(one is not None for one in scene.moving)
@@ -80,7 +80,7 @@ class GanttPainter:
             x = self._column(scene, time)
             draw.line((x, TOP, x, self._bottom + STRIP_GAP + STRIP), LINE)
             anchor = "la" if share == 0.0 else "ra" if share == 1.0 else "ma"
-            text = f"{told(self.cast, time, 0)} {self.cast.unit}"
+            text = f"{told(self.labels, time, 0)} {self.labels.unit}"
             draw.text((x, self._bottom + 4), text, FAINT, self._small, anchor=anchor)
 
     def _resource(self, draw: ImageDraw.ImageDraw, scene: GraphScene, resource: int) -> None:
@@ -118,18 +118,18 @@ class GanttPainter:
             if x > WIDTH - PAD - 60:
                 break
             draw.rectangle((x, y - 5, x + 10, y + 5), task_colour(job))
-            x = self._explain(draw, x + 14, y, self.cast.tasks[job])
+            x = self._explain(draw, x + 14, y, self.labels.tasks[job])
 
     def _explain(self, draw: ImageDraw.ImageDraw, x: float, y: float, text: str) -> float:
         draw.text((x, y), text, FAINT, self._small, "lm")
         return x + float(draw.textlength(text, self._small)) + 12
 
 
-def animation(cast: Cast, events: np.ndarray, frames: int = 96) -> bytes:
+def animation(labels: RunLabels, events: np.ndarray, frames: int = 96) -> bytes:
     """Return a whole run as an animated GIF: the chart fills from left to right, and stays full for a moment."""
     frames = max(2, min(frames, MOST_FRAMES))
     end = int(events["time"][-1])
-    scene, painter = GraphScene(cast, window=max(1, end)), GanttPainter(cast)
+    scene, painter = GraphScene(labels, window=max(1, end)), GanttPainter(labels)
     pictures = []
     begin = 0
     for moment in np.linspace(0, end, frames + 1)[1:].astype(np.int64).tolist():

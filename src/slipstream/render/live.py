@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.live import Live
 
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.render.scene import scene_of
 from slipstream.render.terminal import frame
 
@@ -23,10 +23,10 @@ JOBS_PER_SECOND = 20
 """Jobs of mean length that may pass in a second before a long episode becomes a blur."""
 
 
-def default_speed(cast: Cast) -> float:
+def default_speed(labels: RunLabels) -> float:
     """Return a pleasant speed in simulated ns per second."""
-    lengths = [length for ladder in cast.expected for length in ladder]
-    return min(cast.end / SHORTEST_SECONDS, JOBS_PER_SECOND * sum(lengths) / len(lengths))
+    lengths = [length for ladder in labels.expected for length in ladder]
+    return min(labels.end / SHORTEST_SECONDS, JOBS_PER_SECOND * sum(lengths) / len(lengths))
 
 
 class LiveView:
@@ -38,19 +38,19 @@ class LiveView:
 
     def __init__(
         self,
-        cast: Cast,
+        labels: RunLabels,
         title: str,
         console: Console,
         speed: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.scene = scene_of(cast)
+        self.scene = scene_of(labels)
         self.stopped = False
         self._title = title
         self._console = console
         self._moving = console.is_terminal and not console.is_dumb_terminal
-        self._speed = speed or default_speed(cast)
+        self._speed = speed or default_speed(labels)
         self._step = self._speed / FRAMES_PER_SECOND if self._moving else self.scene.window
         self._frames = 0
         self._clock, self._sleep = clock, sleep

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.render.scene import Scene, Slice
 from slipstream.render.style import MISSED, task_colour, told
 
@@ -41,23 +41,23 @@ def lane_top(resource: int) -> int:
     return LANES_TOP + LANE_GAP + resource * (LANE + LANE_GAP)
 
 
-def painter_of(cast: Cast) -> Painter | GanttPainter:
-    """Return a painter of the kind that the cast needs."""
+def painter_of(labels: RunLabels) -> Painter | GanttPainter:
+    """Return a painter of the kind that the labels need."""
     from slipstream.render.gantt import GanttPainter
 
-    return GanttPainter(cast) if cast.graphs else Painter(cast)
+    return GanttPainter(labels) if labels.graphs else Painter(labels)
 
 
 class Painter:
-    """Draws scenes of one cast, all in the same size."""
+    """Draws scenes of one labels, all in the same size."""
 
-    def __init__(self, cast: Cast) -> None:
-        self.cast = cast
+    def __init__(self, labels: RunLabels) -> None:
+        self.labels = labels
         self._large, self._normal, self._small = (ImageFont.load_default(size) for size in (18, 14, 12))
-        self._dropped = lane_top(len(cast.resources))
+        self._dropped = lane_top(len(labels.resources))
         self._axis = self._dropped + 14
         self._table = self._axis + 62
-        rows = min(len(cast.tasks), MOST_TASKS) + (len(cast.tasks) > MOST_TASKS)
+        rows = min(len(labels.tasks), MOST_TASKS) + (len(labels.tasks) > MOST_TASKS)
         height = self._table + (rows + 1) * ROW + PAD
         self.size = (WIDTH, height + height % 2)  # video encoders want even numbers
 
@@ -67,7 +67,7 @@ class Painter:
         draw = ImageDraw.Draw(image)
         self._head(draw, scene)
         self._time_axis(draw, scene)
-        for resource in range(len(self.cast.resources)):
+        for resource in range(len(self.labels.resources)):
             self._lane(draw, scene, resource)
         self._losses(draw, scene)
         now = column(scene, scene.now)
@@ -76,10 +76,10 @@ class Painter:
         return np.asarray(image, np.uint8)
 
     def _head(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
-        cast = self.cast
+        labels = self.labels
         end = "ended at" if scene.over else "now"
-        clock = f"{end} {told(cast, scene.now)} of {told(cast, cast.end, 0)} {cast.unit}"
-        draw.text((PAD, 12), cast.scenario, INK, self._large)
+        clock = f"{end} {told(labels, scene.now)} of {told(labels, labels.end, 0)} {labels.unit}"
+        draw.text((PAD, 12), labels.scenario, INK, self._large)
         draw.text((WIDTH - PAD, 12), clock, INK, self._large, anchor="ra")
         parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,} jobs"]
         if scene.judged:
@@ -90,18 +90,18 @@ class Painter:
         draw.text((PAD, 40), "     ".join(parts), INK, self._normal)
 
     def _time_axis(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
-        unit = self.cast.nanoseconds_per_unit
+        unit = self.labels.nanoseconds_per_unit
         for share in (-1.0, -0.75, -0.5, -0.25, 0.0, AHEAD):
             x = column(scene, scene.now + share * scene.window)
             draw.line((x, LANES_TOP + LANE_GAP - 12, x, self._axis), LINE)
-            text = f"{share * scene.window / unit:+g} {self.cast.unit}" if share else "now"
+            text = f"{share * scene.window / unit:+g} {self.labels.unit}" if share else "now"
             anchor = "ra" if share == AHEAD else "ma"
             draw.text((x, self._axis + 4), text, INK if not share else FAINT, self._small, anchor=anchor)
 
     def _lane(self, draw: ImageDraw.ImageDraw, scene: Scene, resource: int) -> None:
         top = lane_top(resource)
         left, now = column(scene, scene.now - scene.window), column(scene, scene.now)
-        draw.text((PAD, top + LANE / 2), self._fit(self.cast.resources[resource], LABEL - 8), INK, self._normal, "lm")
+        draw.text((PAD, top + LANE / 2), self._fit(self.labels.resources[resource], LABEL - 8), INK, self._normal, "lm")
         draw.rectangle((left, top, now, top + LANE - 1), IDLE_LANE)
         for piece in scene.slices(resource):
             self._slice(draw, scene, piece, top)
@@ -120,7 +120,7 @@ class Painter:
         draw.line((begin, top, begin, bottom), PAPER)  # tells two jobs of one task apart
         if piece.job.missed(scene.now):
             draw.rectangle((begin, bottom - 7, end, bottom), MISSED)
-        name = self.cast.tasks[piece.job.task]
+        name = self.labels.tasks[piece.job.task]
         for text in (f"{name} {piece.job.number}", name):
             if draw.textlength(text, self._small) + 6 <= end - begin:
                 draw.text(((begin + end) / 2, top + LANE / 2 - 3), text, INK, self._small, anchor="mm")
@@ -134,21 +134,21 @@ class Painter:
 
     def _tasks(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
         """Draw the table of tasks, which is the key to the colours too."""
-        cast, y = self.cast, self._table
+        labels, y = self.labels, self._table
         self._key(draw)
         name_x, queue_x, missed_x = PAD + 22, PAD + LABEL + 90, WIDTH - PAD - 160
         for x, text in ((name_x, "task"), (queue_x, "jobs waiting"), (missed_x, "missed")):
             draw.text((x, y), text, FAINT, self._small, "lm")
-        tasks = list(range(len(cast.tasks)))
+        tasks = list(range(len(labels.tasks)))
         if len(tasks) > MOST_TASKS:
             busiest = sorted(tasks, key=lambda task: (-scene.waiting[task], -scene.missed[task], task))
             tasks = sorted(busiest[:MOST_TASKS])
-            text = f"and {len(cast.tasks) - MOST_TASKS} more tasks with shorter queues"
+            text = f"and {len(labels.tasks) - MOST_TASKS} more tasks with shorter queues"
             draw.text((name_x, y + (MOST_TASKS + 1) * ROW), text, FAINT, self._small, "lm")
         for task in tasks:
             y += ROW
             draw.rectangle((PAD, y - 7, PAD + 14, y + 7), task_colour(task))
-            draw.text((name_x, y), self._fit(cast.tasks[task], queue_x - name_x - 8), INK, self._normal, "lm")
+            draw.text((name_x, y), self._fit(labels.tasks[task], queue_x - name_x - 8), INK, self._normal, "lm")
             most = (missed_x - queue_x - 50) // 14
             for square in range(min(scene.waiting[task], most)):
                 x = queue_x + 30 + 14 * square

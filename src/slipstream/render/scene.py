@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE
 from slipstream.sim.eventlog import (
     ARRIVAL,
@@ -66,30 +66,30 @@ class Slice:
     end: int | None = None
 
 
-def scene_of(cast: Cast, window: int | None = None) -> Scene:
-    """Return an empty scene of the kind that the cast needs."""
-    if cast.batches:
-        return BatchScene(cast, window)
-    if cast.groups:
-        return GangScene(cast, window)
-    return GraphScene(cast, window) if cast.graphs else Scene(cast, window)
+def scene_of(labels: RunLabels, window: int | None = None) -> Scene:
+    """Return an empty scene of the kind that the labels need."""
+    if labels.batches:
+        return BatchScene(labels, window)
+    if labels.groups:
+        return GangScene(labels, window)
+    return GraphScene(labels, window) if labels.graphs else Scene(labels, window)
 
 
 class Scene:
     """The machine at the moment `now`, and the window of time before it."""
 
-    def __init__(self, cast: Cast, window: int | None = None) -> None:
-        self.cast = cast
-        self.window = window or default_window(cast)
+    def __init__(self, labels: RunLabels, window: int | None = None) -> None:
+        self.labels = labels
+        self.window = window or default_window(labels)
         self.now = 0
         self.over = False
-        self.running: list[Slice | None] = [None] * len(cast.resources)
+        self.running: list[Slice | None] = [None] * len(labels.resources)
         self.waiting, self.released, self.finished, self.on_time, self.missed = (
-            [0] * len(cast.tasks) for _ in range(5)
+            [0] * len(labels.tasks) for _ in range(5)
         )
         """Counts by task; what was dropped, was late, or was overdue at the end is missed."""
         self._accuracy = 0.0
-        self._ended: list[deque[Slice]] = [deque() for _ in cast.resources]
+        self._ended: list[deque[Slice]] = [deque() for _ in labels.resources]
         self._lost: deque[tuple[int, Job]] = deque()
         self._jobs: dict[tuple[int, int], Job] = {}
 
@@ -101,7 +101,7 @@ class Scene:
     @property
     def accuracy(self) -> float | None:
         """Mean accuracy of the judged jobs, a missed one counting as 0; None where the family knows none."""
-        return None if self.cast.accuracy is None else self._accuracy / max(self.judged, 1)
+        return None if self.labels.accuracy is None else self._accuracy / max(self.judged, 1)
 
     def slices(self, resource: int) -> Iterator[Slice]:
         """Yield what a resource did inside the window, in order of time."""
@@ -145,7 +145,7 @@ class Scene:
         self._forget()
 
     def _arrive(self, task: int, number: int) -> None:
-        relative = self.cast.deadline[task]
+        relative = self.labels.deadline[task]
         deadline = None if relative is None else self.now + relative
         self._jobs[task, number] = Job(task, number, self.now, deadline)
         self.released[task] += 1
@@ -165,8 +165,8 @@ class Scene:
         if job.deadline is None or self.now <= job.deadline:
             job.fate = ON_TIME
             self.on_time[job.task] += 1
-            if self.cast.accuracy is not None:
-                self._accuracy += self.cast.accuracy[job.task][variant]
+            if self.labels.accuracy is not None:
+                self._accuracy += self.labels.accuracy[job.task][variant]
         else:
             self._miss(job, LATE)
 
@@ -214,9 +214,9 @@ class Scene:
 class BatchScene(Scene):
     """A machine whose resources work on several jobs at once: a slice is a batch, under the name of its first job."""
 
-    def __init__(self, cast: Cast, window: int | None = None) -> None:
-        super().__init__(cast, window)
-        self._others: list[deque[tuple[Job, int]]] = [deque() for _ in cast.resources]
+    def __init__(self, labels: RunLabels, window: int | None = None) -> None:
+        super().__init__(labels, window)
+        self._others: list[deque[tuple[Job, int]]] = [deque() for _ in labels.resources]
         """The other jobs of each resource's batch, and their variant; they end in the order in which they began."""
 
     def _begin(self, job: Job, resource: int, variant: int) -> None:
@@ -238,9 +238,9 @@ class BatchScene(Scene):
 class GraphScene(Scene):
     """A machine whose jobs are graphs of stages: several executors serve one, and it is done when all of it is."""
 
-    def __init__(self, cast: Cast, window: int | None = None) -> None:
-        super().__init__(cast, window)
-        self.moving: list[int | None] = [None] * len(cast.resources)
+    def __init__(self, labels: RunLabels, window: int | None = None) -> None:
+        super().__init__(labels, window)
+        self.moving: list[int | None] = [None] * len(labels.resources)
         """The job to which each resource is on its way."""
         self.completions: deque[tuple[int, int]] = deque()
         """When jobs were done, and which, inside the window."""
@@ -311,10 +311,12 @@ class GangScene(GraphScene):
     The log counts resources; of those that are free, a job is shown on the ones with the lowest numbers.
     """
 
-    def __init__(self, cast: Cast, window: int | None = None) -> None:
-        super().__init__(cast, window)
-        firsts = [sum(cast.groups[:group]) for group in range(len(cast.groups))]
-        self._free = [[first + place for place in range(size)] for first, size in zip(firsts, cast.groups, strict=True)]
+    def __init__(self, labels: RunLabels, window: int | None = None) -> None:
+        super().__init__(labels, window)
+        firsts = [sum(labels.groups[:group]) for group in range(len(labels.groups))]
+        self._free = [
+            [first + place for place in range(size)] for first, size in zip(firsts, labels.groups, strict=True)
+        ]
         self._held: dict[int, list[tuple[int, int]]] = {}
 
     def see(self, events: np.ndarray) -> None:
@@ -353,9 +355,9 @@ class GangScene(GraphScene):
             heapq.heappush(self._free[group], resource)
 
 
-def default_window(cast: Cast) -> int:
+def default_window(labels: RunLabels) -> int:
     """Return a round span of time that a few jobs after one another fill."""
-    lengths = [length for ladder in cast.expected for length in ladder]
+    lengths = [length for ladder in labels.expected for length in ladder]
     wanted = WINDOW_JOBS * sum(lengths) / len(lengths)
     size = 10 ** math.floor(math.log10(wanted))
     return int(max(step * size for step in (1, 2, 5) if step * size <= wanted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 
 PALETTE = ("#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478")
 """Colours of the tasks, in their order, over and over."""
@@ -16,6 +16,6 @@ def task_colour(task: int) -> str:
     return PALETTE[task % len(PALETTE)]
 
 
-def told(cast: Cast, time: float, decimals: int = 1) -> str:
+def told(labels: RunLabels, time: float, decimals: int = 1) -> str:
     """Return a time in the family's unit, without the unit."""
-    return f"{time / cast.nanoseconds_per_unit:,.{decimals}f}"
+    return f"{time / labels.nanoseconds_per_unit:,.{decimals}f}"

@@ -28,11 +28,11 @@ def frame(scene: Scene, title: str, width: int, height: int | None = None, ascii
     """Return the scene in at most `height` lines of at most `width` columns."""
     width = max(width, NARROWEST)
     top = [*_head(scene, title, width), Text()]
-    for resource in range(len(scene.cast.resources)):
+    for resource in range(len(scene.labels.resources)):
         top += [_present(scene, resource, width), _recent(scene, resource, width)]
     top += [_axis(scene, width), Text()]
-    key = [] if scene.cast.graphs else [Text(), *_key(width)]
-    if height is not None and len(top) + 1 + len(scene.cast.tasks) + len(key) > height:
+    key = [] if scene.labels.graphs else [Text(), *_key(width)]
+    if height is not None and len(top) + 1 + len(scene.labels.tasks) + len(key) > height:
         key = []
     tasks = _tasks(scene, width, None if height is None else height - len(top))
     lines = [*top, *tasks, *key][:height]
@@ -50,15 +50,15 @@ def letter(task: int) -> str:
 
 
 def _head(scene: Scene, title: str, width: int) -> list[Text]:
-    cast = scene.cast
-    clock = f"{told(cast, scene.now)} of {told(cast, cast.end, 0)} {cast.unit}"
+    labels = scene.labels
+    clock = f"{told(labels, scene.now)} of {told(labels, labels.end, 0)} {labels.unit}"
     if scene.over:
-        clock = f"ended at {told(cast, scene.now)} {cast.unit}"
+        clock = f"ended at {told(labels, scene.now)} {labels.unit}"
     room = max(width - len(clock) - 2, 8)
     first = Text().append(_short(title, room).ljust(room) + "  ", BOLD).append(clock)
     missed = sum(scene.missed)
     parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,}"]
-    if not cast.graphs:
+    if not labels.graphs:
         parts.append(f"missed {missed:,}" + (f" ({missed / scene.judged:.1%})" if scene.judged else ""))
     parts.append(f"waiting {sum(scene.waiting):,}")
     endings = [""]
@@ -74,14 +74,14 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
     current = scene.running[resource]
     if current is None:
         return line.append("idle", DIM)
-    cast, job = scene.cast, current.job
-    if cast.graphs:
+    labels, job = scene.labels, current.job
+    if labels.graphs:
         line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
-        return line.append(f"{cast.tasks[job.task]}, for {told(cast, scene.now - current.start)} {cast.unit}")
-    expected = cast.expected[job.task][current.variant]
+        return line.append(f"{labels.tasks[job.task]}, for {told(labels, scene.now - current.start)} {labels.unit}")
+    expected = labels.expected[job.task][current.variant]
     served = job.served + scene.now - current.start
-    name = f"{cast.tasks[job.task]}, {cast.variants[job.task][current.variant]}, job {job.number}"
-    work = f" {told(cast, served)} of {told(cast, expected)} {cast.unit}"
+    name = f"{labels.tasks[job.task]}, {labels.variants[job.task][current.variant]}, job {job.number}"
+    work = f" {told(labels, served)} of {told(labels, expected)} {labels.unit}"
     due, colour = _due(scene, current, expected - served)
     room = width - len(line.plain) - len(work) - len(due) - 5
     if room < len(name):  # a narrow terminal: the name matters more than how long the job takes
@@ -102,8 +102,8 @@ def _due(scene: Scene, current: Slice, left: int) -> tuple[str, str]:
         return "", GOOD
     slack = current.job.deadline - scene.now
     if slack < 0:
-        return f"late by {told(scene.cast, -slack)} {scene.cast.unit}", MISSED
-    return f"due in {told(scene.cast, slack)} {scene.cast.unit}", GOOD if slack >= left else TIGHT
+        return f"late by {told(scene.labels, -slack)} {scene.labels.unit}", MISSED
+    return f"due in {told(scene.labels, slack)} {scene.labels.unit}", GOOD if slack >= left else TIGHT
 
 
 def _recent(scene: Scene, resource: int, width: int) -> Text:
@@ -137,7 +137,7 @@ def _recent(scene: Scene, resource: int, width: int) -> Text:
 
 
 def _axis(scene: Scene, width: int) -> Text:
-    label = max(len(_label(scene, resource)) for resource in range(len(scene.cast.resources)))
+    label = max(len(_label(scene, resource)) for resource in range(len(scene.labels.resources)))
     room = width - label
     marks = {
         0: f"{_span(scene, scene.window)} ago",
@@ -151,25 +151,25 @@ def _axis(scene: Scene, width: int) -> Text:
 
 
 def _span(scene: Scene, time: float) -> str:
-    return f"{time / scene.cast.nanoseconds_per_unit:g} {scene.cast.unit}"
+    return f"{time / scene.labels.nanoseconds_per_unit:g} {scene.labels.unit}"
 
 
 def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
     """Return a line per task; where there is no room for all, the tasks with the longest queues."""
-    cast = scene.cast
+    labels = scene.labels
     if isinstance(scene, GraphScene):
         return _jobs(scene, width, height)
-    shown = list(range(len(cast.tasks)))
+    shown = list(range(len(labels.tasks)))
     room = len(shown) if height is None else max(height - 1, 1)
     if room < len(shown):
         busiest = sorted(shown, key=lambda task: (-scene.waiting[task], -scene.missed[task], task))
         shown = sorted(busiest[: max(room - 1, 1)])
-    names = min(max(len(name) for name in ("task", *cast.tasks)), max(width // 4, 8))
+    names = min(max(len(name) for name in ("task", *labels.tasks)), max(width // 4, 8))
     queue = min(max(width - names - 26, 12), 40)
     lines = [Text(f"  {'task'.ljust(names)}  {'jobs waiting'.ljust(queue)}  missed", DIM)]
     for task in shown:
         line = Text().append(f"{letter(task)} ", Style(color=task_colour(task), bold=True))
-        line.append(_short(cast.tasks[task], names).ljust(names) + "  ")
+        line.append(_short(labels.tasks[task], names).ljust(names) + "  ")
         count = scene.waiting[task]
         squares = "■" * min(count, queue - 4)
         line.append(f"{count:>3} ").append(squares.ljust(queue - 4) + "  ", Style(color=task_colour(task)))
@@ -177,20 +177,20 @@ def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
         style = Style(color=MISSED) if scene.missed[task] else DIM
         line.append(f"{scene.missed[task]:,} of {judged:,}", style)
         lines.append(line)
-    if len(shown) < len(cast.tasks):
-        lines.append(Text(f"  … and {len(cast.tasks) - len(shown)} more tasks with shorter queues", DIM))
+    if len(shown) < len(labels.tasks):
+        lines.append(Text(f"  … and {len(labels.tasks) - len(shown)} more tasks with shorter queues", DIM))
     return lines
 
 
 def _jobs(scene: GraphScene, width: int, height: int | None) -> list[Text]:
     """Return a line per job in the system, the oldest first: how many executors serve it."""
-    cast, active = scene.cast, scene.active
+    labels, active = scene.labels, scene.active
     room = len(active) if height is None else max(height - 2, 1)
     lines = [Text(f"  {len(active)} jobs in the system, and the executors that serve them", DIM)]
     for job in active[:room]:
         busy = sum(one is not None and one.job.task == job for one in scene.running)
         line = Text().append(f"{letter(job)} ", Style(color=task_colour(job), bold=True))
-        line.append(_short(cast.tasks[job], 16).ljust(16) + f" {busy:>3} ")
+        line.append(_short(labels.tasks[job], 16).ljust(16) + f" {busy:>3} ")
         lines.append(line.append("■" * min(busy, max(width - 24, 1)), Style(color=task_colour(job))))
     if room < len(active):
         lines.append(Text(f"  … and {len(active) - room} more jobs", DIM))
@@ -204,8 +204,8 @@ def _key(width: int) -> list[Text]:
 
 
 def _label(scene: Scene, resource: int) -> str:
-    longest = min(max(len(name) for name in scene.cast.resources), 16)
-    return _short(scene.cast.resources[resource], longest).ljust(longest) + "  "
+    longest = min(max(len(name) for name in scene.labels.resources), 16)
+    return _short(scene.labels.resources[resource], longest).ljust(longest) + "  "
 
 
 def _short(text: str, room: int) -> str:

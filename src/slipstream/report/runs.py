@@ -17,7 +17,7 @@ from slipstream.families.shared.timeline import Timeline
 from slipstream.files.inputs import json_object, show
 from slipstream.scenario import load
 from slipstream.sim.eventlog import COLUMNS, KINDS, digest, read
-from slipstream.sim.kernel.rng import NAMESPACES, SEED_LIMIT
+from slipstream.sim.kernel.rng import SEED_LIMIT, SPLITS
 
 MOST_JOBS = 200_000
 """Jobs of one run that a page can hold and still open; about 60 bytes each."""
@@ -33,7 +33,7 @@ class Run:
     """One episode, ready to be drawn."""
 
     about: dict[str, Any]
-    """What the log says: policy, seed, namespace, version, scenario_digest, command."""
+    """What the log says: policy, seed, split, version, scenario_digest, command."""
     scenario: Any
     digest: str
     """Of the event log."""
@@ -68,8 +68,8 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
 
 
 def episode_of(about: dict[str, Any]) -> tuple[int, str]:
-    """Return seed and namespace of a run as its log says them."""
-    return about["seed"], about.get("namespace", "test")
+    """Return seed and split of a run as its log says them."""
+    return about["seed"], about.get("split", "test")
 
 
 def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -80,14 +80,14 @@ def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     """
     if not {"scenario", "policy", "seed"} <= about.keys():
         raise TraceError(f"{path}: does not say what was run: {EXPECTED}")
-    for key in ("scenario", "policy", "namespace", "command", "device", "version", "scenario_digest"):
+    for key in ("scenario", "policy", "split", "command", "device", "version", "scenario_digest"):
         if not isinstance(about.get(key, ""), str):
             raise TraceError(f"{path}: {key}: expected a text, got {show(about[key])}: {EXPECTED}")
     if type(about["seed"]) is not int or not 0 <= about["seed"] < SEED_LIMIT:
         raise TraceError(f"{path}: seed: expected a whole number, got {show(about['seed'])}: {EXPECTED}")
-    if about.get("namespace", "test") not in NAMESPACES:
-        names = ", ".join(NAMESPACES)
-        raise TraceError(f"{path}: namespace: expected one of {names}, got {show(about['namespace'])}: {EXPECTED}")
+    if about.get("split", "test") not in SPLITS:
+        names = ", ".join(SPLITS)
+        raise TraceError(f"{path}: split: expected one of {names}, got {show(about['split'])}: {EXPECTED}")
     return json_object(about["scenario"], f"{path}: its scenario", TraceError)
 
 

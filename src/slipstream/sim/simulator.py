@@ -16,8 +16,8 @@ from slipstream.families.contract import family_of
 from slipstream.families.shared.features import GraphShape
 from slipstream.policies.base import Policy, WholeEpisodes
 from slipstream.sim.kernel import lanes
-from slipstream.sim.kernel.observation import make_sheet, sheet_arrays
-from slipstream.sim.kernel.rng import NAMESPACES, SEED_LIMIT
+from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
+from slipstream.sim.kernel.rng import SEED_LIMIT, SPLITS
 
 LOG_ROWS = 1 << 16
 """Rows kept before they are handed on, so memory does not grow with the length of an episode."""
@@ -27,11 +27,11 @@ FOREVER = 2**62
 Sink = Callable[[np.ndarray], None]
 
 
-def namespace_code(namespace: str) -> int:
-    """Return the code of a seed namespace."""
-    if namespace not in NAMESPACES:
-        raise InputError(f"namespace '{namespace}': expected one of {', '.join(NAMESPACES)}")
-    return NAMESPACES[namespace]
+def split_code(split: str) -> int:
+    """Return the code of a seed split."""
+    if split not in SPLITS:
+        raise InputError(f"split '{split}': expected one of {', '.join(SPLITS)}")
+    return SPLITS[split]
 
 
 def check_seed(seed: Any) -> int:
@@ -78,7 +78,7 @@ class Simulator:
         if 0 < log_rows <= margin:
             raise InputError(f"log_rows {log_rows}: expected 0, or more than the {margin} that one event may fill")
         self.arrays = self.family.state_arrays(scenario, 1, log_rows)
-        self.raw = sheet_arrays(
+        self.raw = buffer_arrays(
             1,
             self.family.all_rows(scenario),
             self.family.global_features,
@@ -86,14 +86,14 @@ class Simulator:
             raw=True,
         )
         self._bind()
-        lanes.prepare_sheet(self.spec, self.state, self.sheet)
+        lanes.prepare_buffer(self.spec, self.state, self.buffer)
 
     def _bind(self) -> None:
         """Build the compiled structs, and what else refers to the arrays."""
         self.header = self.arrays["lanes"][0]
         self.spec = self.family.make_spec(self.family.spec_arrays(self.scenario))
         self.state = self.family.make_state(self.arrays)
-        self.sheet = make_sheet(self.raw)
+        self.buffer = make_buffer(self.raw)
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled structs cannot be copied: a copy builds its own over its own arrays.
@@ -105,29 +105,29 @@ class Simulator:
 
     @cached_property
     def observed(self) -> Any:
-        """A sheet that shows what agents see, but for the graph, for networks."""
+        """A buffer that shows what agents see, but for the graph, for networks."""
         return self._observed(None)
 
     @cached_property
     def observed_graph(self) -> Any:
-        """A sheet that shows all that agents see."""
+        """A buffer that shows all that agents see."""
         return self._observed(self.family.graph(self.scenario))
 
     def _observed(self, graph: GraphShape | None) -> Any:
         rows = self.family.candidate_rows(self.scenario)
         features = (self.family.global_features, self.family.candidate_features)
-        sheet = make_sheet(sheet_arrays(1, rows, *features, raw=False, graph=graph))
-        lanes.prepare_sheet(self.spec, self.state, sheet)
-        return sheet
+        buffer = make_buffer(buffer_arrays(1, rows, *features, raw=False, graph=graph))
+        lanes.prepare_buffer(self.spec, self.state, buffer)
+        return buffer
 
     @property
     def asking(self) -> bool:
         """Whether a choice is due."""
         return bool(self.header["status"] == lanes.ASKING)
 
-    def reset(self, seed: int, namespace: str = "test", sink: Sink | None = None) -> None:
+    def reset(self, seed: int, split: str = "test", sink: Sink | None = None) -> None:
         """Start an episode and run to its first choice."""
-        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
+        lanes.start_lane(self.spec, self.state, 0, check_seed(seed), split_code(split))
         self._flush_while_full(sink)
 
     def step(self, action: int, sink: Sink | None = None) -> None:
@@ -137,22 +137,22 @@ class Simulator:
 
     def observe(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the raw globals, rows and mask of the present choice; the arrays are overwritten by the next."""
-        lanes.observe_lane(self.spec, self.state, 0, self.sheet, 0)
+        lanes.observe_lane(self.spec, self.state, 0, self.buffer, 0)
         return self.raw["globals"][0], self.raw["rows"][0], self.raw["mask"][0]
 
     def log(self) -> np.ndarray:
         """Return the rows of the event log that were not handed on yet."""
         return np.array(self.arrays["log"][0, : self.header["log_rows"]])
 
-    def play(self, policy: Policy, seed: int, namespace: str = "test", sink: Sink | None = None) -> np.ndarray:
+    def play(self, policy: Policy, seed: int, split: str = "test", sink: Sink | None = None) -> np.ndarray:
         """Play a whole episode; return its event log, or give it to `sink` piece by piece and return nothing."""
         kept: list[np.ndarray] = []
         take = sink or kept.append
         if isinstance(policy, WholeEpisodes):
             # It goes on from there by itself.
-            lanes.begin_lane(self.spec, self.state, 0, check_seed(seed), namespace_code(namespace))
+            lanes.begin_lane(self.spec, self.state, 0, check_seed(seed), split_code(split))
         else:
-            self.reset(seed, namespace, take)
+            self.reset(seed, split, take)
         self.go_on(policy, take)
         take(self.log())
         if self.header["mistakes"]:

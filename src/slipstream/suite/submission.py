@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from slipstream.errors import SuiteError
-from slipstream.families.shared.schema import Part
+from slipstream.families.shared.schema import StrictModel
 from slipstream.files.validation import read_model
 from slipstream.policies.learned import shipped
 from slipstream.suite.catalogue import Seeds, Suite, folder_hash, load_suite
@@ -25,7 +25,7 @@ from slipstream.suite.scoring import Score, best_rule, ceiling, gain, normalised
 FORMAT = 1
 
 
-class ScoreData(Part):
+class ScoreData(StrictModel):
     """A score with its interval."""
 
     mean: float
@@ -33,14 +33,14 @@ class ScoreData(Part):
     high: float
 
 
-class SuiteData(Part):
+class SuiteData(StrictModel):
     """Which suite was played."""
 
     version: str
     digest: str
 
 
-class PlayerData(Part):
+class PlayerData(StrictModel):
     """Who played a family."""
 
     policy: str
@@ -49,7 +49,7 @@ class PlayerData(Part):
     sha256: str
 
 
-class ScenarioData(Part):
+class ScenarioData(StrictModel):
     """What came of a scenario."""
 
     digest: str
@@ -58,7 +58,7 @@ class ScenarioData(Part):
     score: float
 
 
-class FamilyData(Part):
+class FamilyData(StrictModel):
     """What came of a family."""
 
     score: ScoreData
@@ -68,7 +68,7 @@ class FamilyData(Part):
     scenarios: dict[str, ScenarioData]
 
 
-class Submission(Part):
+class Submission(StrictModel):
     """A file of results."""
 
     format: Literal[1]

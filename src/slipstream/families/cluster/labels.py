@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipstream.families.cluster.build import built
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
 
 
@@ -25,14 +25,14 @@ def level_names(scenario: ClusterScenario) -> tuple[str, ...]:
     return ("no cap", *(f"{cap.watts:g} W" for cap in caps_of(scenario.kinds[0])))
 
 
-def cast(scenario: ClusterScenario) -> Cast:
+def run_labels(scenario: ClusterScenario) -> RunLabels:
     """Return who takes part in a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
     parts = built(scenario)
     workload, jobs = parts.workload, parts.sizes.jobs
     levels = level_names(scenario)
     expected = max(1, round(float(workload.run.mean())))
     nodes = tuple(parts.spec["nodes"]["gpus"].tolist())
-    return Cast(
+    return RunLabels(
         scenario=f"{scenario.family}/{scenario.name}",
         unit="s",
         nanoseconds_per_unit=NANOSECONDS_PER_S,

@@ -39,7 +39,7 @@ from slipstream.families.cluster.features import (
 )
 from slipstream.families.cluster.kernel import priorities
 from slipstream.jit.decorators import entry, kernel
-from slipstream.policies.base import Heuristic, choice, register
+from slipstream.policies.base import Heuristic, chooser, register
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -170,13 +170,13 @@ def finish_time_fair(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray
     return first_in_order(globals_row, rows, mask, priorities.FINISH_TIME_FAIR)
 
 
-@choice("cluster")
+@chooser("cluster")
 def drf(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Dominant resource fairness: a job of the user who holds the smallest share of the GPUs, the oldest first."""
     return first_in_order(globals_row, rows, mask, priorities.DRF)
 
 
-@choice("cluster", parameter=1.1)
+@chooser("cluster", parameter=1.1)
 def power_aware(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Smallest area first, each at the most frugal cap that takes at most 1.1 times as long; `power-aware(1.2)`."""
     first = first_in_order(globals_row, rows, mask, priorities.SAF)
@@ -199,7 +199,7 @@ def lowest_factor(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, f
     return least
 
 
-@choice("cluster")
+@chooser("cluster")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Any row that starts a job, each as likely as the others; never interrupts."""
     legal = 0
@@ -258,7 +258,7 @@ def scores_of(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, colum
     return scores
 
 
-@choice("cluster")
+@chooser("cluster")
 def first_fit(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """First come, first served, but whoever does not fit is passed, and nobody is reserved for or interrupted."""
     best = mask.shape[0] - 1
@@ -269,25 +269,25 @@ def first_fit(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> in
     return best
 
 
-@choice("cluster")
+@chooser("cluster")
 def srtf(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Shortest remaining time first, interrupting others."""
     return serve(globals_row, rows, mask, scores_of(globals_row, rows, mask, LEFT, False))
 
 
-@choice("cluster")
+@chooser("cluster")
 def srsf(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Shortest remaining service first, by GPU-time, interrupting others."""
     return serve(globals_row, rows, mask, scores_of(globals_row, rows, mask, LEFT, True))
 
 
-@choice("cluster")
+@chooser("cluster")
 def las(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Least attained service first, by GPU-time, interrupting others; wants `round_s`, and no requested times."""
     return serve(globals_row, rows, mask, scores_of(globals_row, rows, mask, ATTAINED, False))
 
 
-@choice("cluster", parameter=3250.0)
+@chooser("cluster", parameter=3250.0)
 def tiresias_2q(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Two queues as in Tiresias: below 3250 GPU-seconds, then the others; in each, who runs, then by number."""
     scores = scores_of(globals_row, rows, mask, ATTAINED, False)
@@ -298,7 +298,7 @@ def tiresias_2q(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> 
     return serve(globals_row, rows, mask, scores)
 
 
-@choice("cluster")
+@chooser("cluster")
 def max_min(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Max-min fair shares of the GPUs among users, filled up job by job, interrupting others; who runs goes first."""
     scores = scores_of(globals_row, rows, mask, JOB, False)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, Part
+from slipstream.families.shared.schema import Name, StrictModel
 
 MOST_JOBS = 2_000_000
 MOST_GPUS = 1_000_000
@@ -26,7 +26,7 @@ PartOfGpu = Annotated[float, Field(gt=0.0, lt=1.0)]
 # Where jobs come from
 
 
-class Cut(Part):
+class Cut(StrictModel):
     """Part of a file of jobs."""
 
     skip_jobs: int = Field(default=0, ge=0, le=MOST_JOBS)
@@ -70,7 +70,7 @@ class Openb(Cut):
     """The file, relative to the scenario's."""
 
 
-class ListedJob(Part):
+class ListedJob(StrictModel):
     """One job."""
 
     submit_s: Seconds
@@ -85,7 +85,7 @@ class ListedJob(Part):
     """Whose it is."""
 
 
-class Listed(Part):
+class Listed(StrictModel):
     """Jobs written down in the scenario."""
 
     kind: Literal["list"]
@@ -93,7 +93,7 @@ class Listed(Part):
     """In any order; those of one time keep theirs."""
 
 
-class Generated(Part):
+class Generated(StrictModel):
     """What generated workloads have in common."""
 
     jobs: int = Field(default=10_000, ge=1, le=MOST_JOBS)
@@ -152,7 +152,7 @@ JobSource = Annotated[
 # The machine
 
 
-class Cap(Part):
+class Cap(StrictModel):
     """A power cap of a kind of GPU."""
 
     watts: Watts
@@ -163,7 +163,7 @@ class Cap(Part):
     """Power at work, as a share of that without a cap."""
 
 
-class NodeKind(Part):
+class NodeKind(StrictModel):
     """Some nodes that are alike."""
 
     name: Name
@@ -190,7 +190,7 @@ class NodeKind(Part):
     newer_keys: ClassVar[tuple[str, ...]] = ("slices",)
 
 
-class Locality(Part):
+class Locality(StrictModel):
     """What a job loses that is spread out."""
 
     nodes: float = Field(default=1.0, ge=1.0, le=100.0)
@@ -199,7 +199,7 @@ class Locality(Part):
     """The same, in place of that, on more than one rack."""
 
 
-class ClusterPreemption(Part):
+class ClusterPreemption(StrictModel):
     """Running jobs can be interrupted and go on later, anywhere."""
 
     cost_s: Seconds = 30.0
@@ -210,7 +210,7 @@ class ClusterPreemption(Part):
     """Ask at least so often while jobs wait; only after events if absent."""
 
 
-class Power(Part):
+class Power(StrictModel):
     """What power costs, and how much there is."""
 
     budget_w: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
@@ -225,7 +225,7 @@ class Power(Part):
     """Likewise."""
 
 
-class Sleep(Part):
+class Sleep(StrictModel):
     """Nodes without jobs go to sleep."""
 
     after_s: Seconds = 300.0
@@ -236,7 +236,7 @@ class Sleep(Part):
     """Time that a job on such a node spends before it gets any further."""
 
 
-class Episode(Part):
+class Episode(StrictModel):
     """An episode is a run of jobs that follow each other in the workload, drawn by its seed."""
 
     jobs: int = Field(ge=1, le=MOST_JOBS)
@@ -245,7 +245,7 @@ class Episode(Part):
     """The last share of the workload: training never sees it, and tests see nothing else; 0 shares all with all."""
 
 
-class ClusterReward(Part):
+class ClusterReward(StrictModel):
     """Weights of the reward terms; throughput and utilisation are gains, the others costs."""
 
     slowdown: float = Field(default=1.0, ge=0.0, le=1e6)
@@ -262,7 +262,7 @@ class ClusterReward(Part):
     """Cost: 1 - Jain's index of the GPUs that users with jobs in the system hold, integrated over hours."""
 
 
-class ClusterWindow(Part):
+class ClusterWindow(StrictModel):
     """How much of a long queue an observation holds; compiled policies see all of it."""
 
     jobs: int = Field(default=32, ge=2, le=10_000)
@@ -274,7 +274,7 @@ class ClusterWindow(Part):
 Backfill = Literal["strict", "greedy", "easy", "conservative"]
 
 
-class ClusterScenario(Part):
+class ClusterScenario(StrictModel):
     """Jobs of users wait for GPUs of a cluster; each takes all that it wants at once, and gives them back together."""
 
     family: Literal["cluster"]

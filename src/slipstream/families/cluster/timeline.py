@@ -8,7 +8,7 @@ import numpy as np
 
 from slipstream.families.cluster import features as f
 from slipstream.families.cluster.build import built
-from slipstream.families.cluster.labels import cast, level_names
+from slipstream.families.cluster.labels import level_names, run_labels
 from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.timeline import ON_TIME, Timeline
@@ -21,7 +21,7 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of a whole episode."""
     jobs, spans = jobs_of(scenario, events), spans_of(events)
     count = len(jobs.submit)
-    names, users = cast(scenario), built(scenario).workload.users
+    names, users = run_labels(scenario), built(scenario).workload.users
     span, gpu = gpus_of_spans(scenario, events)
     wait_job, wait_start, wait_end = _waits(jobs.submit, spans.job, spans.start, spans.end, jobs.finish)
     number = np.zeros(count, np.int64)

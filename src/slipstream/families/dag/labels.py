@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from slipstream.families.dag.build import built
 from slipstream.families.dag.scenario import DagScenario, FixedHorizon, MemorylessHorizon, PoissonStream
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
 
 WAVES = ("fresh", "first", "rest")
 
 
-def cast(scenario: DagScenario) -> Cast:
+def run_labels(scenario: DagScenario) -> RunLabels:
     """Return who takes part in a run: executors as resources, and as tasks the jobs by their number in the episode."""
     parts = built(scenario)
     count = parts.sizes.jobs
     expected = max(1, round(float(parts.spec["templates"]["work"].mean()) / scenario.executors))
-    return Cast(
+    return RunLabels(
         scenario=f"{scenario.family}/{scenario.name}",
         unit="s",
         nanoseconds_per_unit=NANOSECONDS_PER_S,

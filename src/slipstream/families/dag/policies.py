@@ -31,11 +31,11 @@ from slipstream.families.dag.features import (
     WORK,
 )
 from slipstream.jit.decorators import kernel
-from slipstream.policies.base import choice
+from slipstream.policies.base import chooser
 from slipstream.policies.compiled.rows import random_row
 
 
-@choice("dag")
+@chooser("dag")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Any stage, then any number of executors, each as likely as the others; never stops before it must."""
     return random_row(mask, int(globals_row[ROWS]), globals_row[COIN])
@@ -103,13 +103,13 @@ def capped(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: 
     return other if other >= 0 else stop_or(mask, 0)
 
 
-@choice("dag")
+@chooser("dag")
 def fifo(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """The oldest job first, with all executors it can use; executors stay at their job as long as it has stages."""
     return capped(globals_row, rows, mask, JOB_RANK, globals_row[EXECUTORS])
 
 
-@choice("dag")
+@chooser("dag")
 def fair(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Equal shares: each job up to executors / jobs in the system, rounded up, the oldest first."""
     cap = math.ceil(globals_row[EXECUTORS] / max(1.0, globals_row[ACTIVE_JOBS]))
@@ -135,7 +135,7 @@ def total_weight(globals_row: np.ndarray, rows: np.ndarray, power: float) -> flo
     return total if total > 0.0 or not counting else job_weight(rows, 0, power)
 
 
-@choice("dag", parameter=-1.0)
+@chooser("dag", parameter=-1.0)
 def weighted_fair(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Shares that go by work left to a power, -1 unless given: `weighted-fair(0)` is fair among jobs that want more."""
     power = globals_row[PARAMETER]
@@ -153,7 +153,7 @@ def weighted_fair(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -
     return best if best >= 0 else stop_or(mask, 0)
 
 
-@choice("dag", parameter=0.0)
+@chooser("dag", parameter=0.0)
 def srpt(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Least work left first; executors stay at their job; `srpt(5)` gives a job at most 5, unless given a third."""
     cap = globals_row[PARAMETER] if globals_row[PARAMETER] > 0.0 else math.ceil(globals_row[EXECUTORS] / 3.0)
@@ -173,7 +173,7 @@ def greatest(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, major:
     return best
 
 
-@choice("dag")
+@chooser("dag")
 def sjf_cp(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Shortest job first, by work left; of its stages the one on the critical path; all executors it can use."""
     if globals_row[PHASE] == 1.0:
@@ -181,7 +181,7 @@ def sjf_cp(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return greatest(globals_row, rows, mask, JOB_WORK, -1.0, PATH)
 
 
-@choice("dag")
+@chooser("dag")
 def critical_path(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """The stage with the longest chain of tasks before the end of its job, whichever job; all executors it can use."""
     if globals_row[PHASE] == 1.0:

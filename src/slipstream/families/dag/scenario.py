@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, NonNegativeSeconds, Part, PositiveSeconds
+from slipstream.families.shared.schema import Name, NonNegativeSeconds, PositiveSeconds, StrictModel
 
 MOST_JOBS = 100_000
 MOST_EXECUTORS = 1000
@@ -20,7 +20,7 @@ Query = Annotated[int, Field(ge=1, le=22)]
 Samples = Annotated[list[PositiveSeconds], Field(max_length=100_000)]
 
 
-class Batch(Part):
+class Batch(StrictModel):
     """All jobs arrive at time 0."""
 
     kind: Literal["batch"]
@@ -28,7 +28,7 @@ class Batch(Part):
     """Jobs of an episode."""
 
 
-class PoissonStream(Part):
+class PoissonStream(StrictModel):
     """Jobs arrive one after the other, with independent exponential gaps."""
 
     kind: Literal["poisson"]
@@ -47,7 +47,7 @@ class PoissonStream(Part):
         return self
 
 
-class JobTrace(Part):
+class JobTrace(StrictModel):
     """Jobs arrive at listed times: inline, or from a CSV or Parquet file named relative to the scenario file."""
 
     kind: Literal["trace"]
@@ -83,7 +83,7 @@ class JobTrace(Part):
 Arrivals = Annotated[Batch | PoissonStream | JobTrace, Field(discriminator="kind")]
 
 
-class Synthetic(Part):
+class Synthetic(StrictModel):
     """Random jobs that resemble profiled database queries, from a seed; needs no data."""
 
     kind: Literal["synthetic"]
@@ -93,7 +93,7 @@ class Synthetic(Part):
     """Decides them; episodes have seeds of their own."""
 
 
-class Tpch(Part):
+class Tpch(StrictModel):
     """Profiled TPC-H queries: a folder for each size of the data, as published with Decima."""
 
     kind: Literal["tpch"]
@@ -105,7 +105,7 @@ class Tpch(Part):
     """Queries to take, each as likely."""
 
 
-class Alibaba(Part):
+class Alibaba(StrictModel):
     """Production jobs of a packed trace: stages with a number of instances and one duration each."""
 
     kind: Literal["alibaba"]
@@ -121,7 +121,7 @@ class Alibaba(Part):
     """Take so many of the jobs that are left, in the order of the file; all if absent."""
 
 
-class MlWorkflow(Part):
+class MlWorkflow(StrictModel):
     """Machine learning as a graph: data preparation in shards, training, validation, hyper-parameter search, test."""
 
     kind: Literal["ml-workflow"]
@@ -133,7 +133,7 @@ class MlWorkflow(Part):
     """Most trials of a hyper-parameter search; each is trained and validated beside the others."""
 
 
-class WaveSamples(Part):
+class WaveSamples(StrictModel):
     """Durations of tasks that were measured with some number of executors at the job."""
 
     executors: int = Field(ge=1, le=100_000)
@@ -152,7 +152,7 @@ class WaveSamples(Part):
         return self
 
 
-class StageDescription(Part):
+class StageDescription(StrictModel):
     """A batch of parallel tasks."""
 
     name: Name
@@ -173,7 +173,7 @@ class StageDescription(Part):
         return self
 
 
-class JobDescription(Part):
+class JobDescription(StrictModel):
     """A graph of stages."""
 
     name: Name
@@ -202,7 +202,7 @@ class JobDescription(Part):
         return self
 
 
-class Inline(Part):
+class Inline(StrictModel):
     """Jobs written out in the scenario."""
 
     kind: Literal["inline"]
@@ -223,7 +223,7 @@ class Inline(Part):
 JobSource = Annotated[Synthetic | Tpch | Alibaba | MlWorkflow | Inline, Field(discriminator="kind")]
 
 
-class ExecutorClass(Part):
+class ExecutorClass(StrictModel):
     """Executors of one kind."""
 
     name: Name
@@ -233,7 +233,7 @@ class ExecutorClass(Part):
     """A task takes its duration divided by this."""
 
 
-class Stragglers(Part):
+class Stragglers(StrictModel):
     """Tasks that take much longer than their durations say."""
 
     probability: float = Field(ge=0.0, le=1.0)
@@ -242,7 +242,7 @@ class Stragglers(Part):
     """How many times longer a straggler takes."""
 
 
-class Failures(Part):
+class Failures(StrictModel):
     """Stages that fail when their last task ends, and are done again from the beginning."""
 
     probability: float = Field(ge=0.0, le=1.0)
@@ -251,13 +251,13 @@ class Failures(Part):
     """How often one stage fails at the most."""
 
 
-class NoHorizon(Part):
+class NoHorizon(StrictModel):
     """An episode ends when all its jobs are done."""
 
     kind: Literal["none"]
 
 
-class FixedHorizon(Part):
+class FixedHorizon(StrictModel):
     """An episode is cut off at a fixed time, if its jobs are not done before."""
 
     kind: Literal["fixed"]
@@ -265,7 +265,7 @@ class FixedHorizon(Part):
     """When."""
 
 
-class MemorylessHorizon(Part):
+class MemorylessHorizon(StrictModel):
     """An episode is cut off at an exponentially distributed time, so that its end cannot be foreseen."""
 
     kind: Literal["memoryless"]
@@ -276,7 +276,7 @@ class MemorylessHorizon(Part):
 Horizon = Annotated[NoHorizon | FixedHorizon | MemorylessHorizon, Field(discriminator="kind")]
 
 
-class DagReward(Part):
+class DagReward(StrictModel):
     """Weights of the reward terms; both are costs."""
 
     job_seconds: float = Field(default=1.0, ge=0.0, le=1e6)
@@ -287,7 +287,7 @@ class DagReward(Part):
     """Rate at which job-seconds are discounted within a step, from the choice on; 0 counts all alike."""
 
 
-class Window(Part):
+class Window(StrictModel):
     """How much of a busy machine an observation holds; jobs that do not fit are counted, not shown."""
 
     candidates: int = Field(default=128, ge=8, le=100_000)
@@ -298,7 +298,7 @@ class Window(Part):
     """Most edges of the graph; at least as many as the largest job has."""
 
 
-class DagScenario(Part):
+class DagScenario(StrictModel):
     """Jobs arrive as graphs of stages; executors serve their tasks, and take time to move from job to job."""
 
     family: Literal["dag"]

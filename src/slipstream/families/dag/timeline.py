@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.families.dag.labels import cast
+from slipstream.families.dag.labels import run_labels
 from slipstream.families.dag.metrics import jobs_of, tasks_of
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
@@ -33,7 +33,7 @@ def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
     count = len(jobs.arrival)
     began = np.full(count, jobs.end, np.int64)
     np.minimum.at(began, job, start)
-    names = cast(scenario)
+    names = run_labels(scenario)
     return Timeline(
         tasks=names.tasks,
         variants=names.variants,

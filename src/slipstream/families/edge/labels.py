@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from slipstream.families.edge.scenario import EdgeScenario
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
 
 
-def cast(scenario: EdgeScenario) -> Cast:
+def run_labels(scenario: EdgeScenario) -> RunLabels:
     """Return who takes part in a run of the scenario."""
     ladders = [task.ladder for task in scenario.tasks]
-    return Cast(
+    return RunLabels(
         scenario=f"{scenario.family}/{scenario.name}",
         unit="ms",
         nanoseconds_per_unit=NANOSECONDS_PER_MS,

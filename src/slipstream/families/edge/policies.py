@@ -31,11 +31,11 @@ from slipstream.families.edge.features import (
     WEIGHT,
 )
 from slipstream.jit.decorators import kernel
-from slipstream.policies.base import choice, rule
+from slipstream.policies.base import chooser, rule
 from slipstream.policies.compiled.rows import random_row
 
 
-@choice("edge")
+@chooser("edge")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Any legal row, drop and wait included, each as likely as the others."""
     return random_row(mask, mask.shape[0], globals_row[COIN])
@@ -135,7 +135,7 @@ def largest_fit(rows: np.ndarray, mask: np.ndarray, first: int, last: int) -> in
     return row
 
 
-@choice("edge")
+@chooser("edge")
 def edf_fit(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Earliest deadline that can be met, in the largest variant that meets it beside the present co-runner."""
     urgent = earliest_deadline(rows, mask, True)
@@ -145,7 +145,7 @@ def edf_fit(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return largest_fit(rows, mask, urgent, last_variant(rows, urgent))
 
 
-@choice("edge")
+@chooser("edge")
 def edf_degrade(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Like edf-fit, but one variant lower for every other job that waits."""
     urgent = earliest_deadline(rows, mask, True)
@@ -240,7 +240,7 @@ def best_variant(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, fi
     return best
 
 
-@choice("edge")
+@chooser("edge")
 def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Earliest deadline in the variant worth its time at the price the next window sets; spares running jobs."""
     price = price_of_time(globals_row, rows)

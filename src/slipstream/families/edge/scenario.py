@@ -9,10 +9,10 @@ from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from slipstream.families.edge.workload.profiles import PROFILES, Variant
-from slipstream.families.shared.schema import LONGEST_MS, Name, NonNegativeMs, Part, PositiveMs
+from slipstream.families.shared.schema import LONGEST_MS, Name, NonNegativeMs, PositiveMs, StrictModel
 
 
-class Periodic(Part):
+class Periodic(StrictModel):
     """Releases at phase, phase + period, ...; each delayed by a uniform jitter of its own."""
 
     kind: Literal["periodic"]
@@ -30,7 +30,7 @@ class Periodic(Part):
         return self
 
 
-class Poisson(Part):
+class Poisson(StrictModel):
     """A Poisson process: independent exponential gaps."""
 
     kind: Literal["poisson"]
@@ -38,7 +38,7 @@ class Poisson(Part):
     """Mean time between releases (a rate of 1000 / mean_gap_ms per second)."""
 
 
-class Bursty(Part):
+class Bursty(StrictModel):
     """A Poisson process whose rate switches between calm and burst (two-state MMPP), started in equilibrium."""
 
     kind: Literal["bursty"]
@@ -52,7 +52,7 @@ class Bursty(Part):
     """Mean length of a burst."""
 
 
-class Trace(Part):
+class Trace(StrictModel):
     """Releases at listed times: inline, or from a CSV or Parquet file named relative to the scenario file."""
 
     kind: Literal["trace"]
@@ -75,7 +75,7 @@ class Trace(Part):
         return self
 
 
-class Closed(Part):
+class Closed(StrictModel):
     """A closed loop: the next release follows the end of the last job."""
 
     kind: Literal["closed"]
@@ -87,7 +87,7 @@ class Closed(Part):
     """Least time to the next release after a job was dropped, so that dropping cannot stop the clock."""
 
 
-class External(Part):
+class External(StrictModel):
     """Releases when somebody asks: `slipstream execute --listen` takes the requests.
 
     Everywhere else nobody asks, and jobs come as in a Poisson process of this gap: so the task can be simulated,
@@ -102,13 +102,13 @@ class External(Part):
 Arrival = Annotated[Periodic | Poisson | Bursty | Trace | Closed | External, Field(discriminator="kind")]
 
 
-class NoInterference(Part):
+class NoInterference(StrictModel):
     """Streams do not slow each other down."""
 
     kind: Literal["none"]
 
 
-class Share(Part):
+class Share(StrictModel):
     """Co-running jobs share the device in proportion to their demand (facts and fit: docs/edge.md)."""
 
     kind: Literal["share"]
@@ -116,13 +116,13 @@ class Share(Part):
     """Sum of the rates of all co-runners before capping, in units of one job running alone."""
 
 
-class Roofline(Part):
+class Roofline(StrictModel):
     """Co-running jobs slow down together once their shares of arithmetic or of bandwidth add up to more than 1."""
 
     kind: Literal["roofline"]
 
 
-class Matrix(Part):
+class Matrix(StrictModel):
     """Measured slowdowns: each co-runner multiplies a job's time by the entry for the two."""
 
     kind: Literal["matrix"]
@@ -134,7 +134,7 @@ class Matrix(Part):
 Interference = Annotated[NoInterference | Share | Roofline | Matrix, Field(discriminator="kind")]
 
 
-class Preemption(Part):
+class Preemption(StrictModel):
     """Whether a running job can be interrupted for another, and what is kept of its run."""
 
     kind: Literal["none", "stage", "restart", "resume"] = "none"
@@ -151,13 +151,13 @@ class Preemption(Part):
         return self
 
 
-class FixedLatency(Part):
+class FixedLatency(StrictModel):
     """Every run takes exactly the latency of its variant."""
 
     kind: Literal["fixed"]
 
 
-class LognormalLatency(Part):
+class LognormalLatency(StrictModel):
     """Every job's latency is that of its variant times a lognormal factor of mean 1."""
 
     kind: Literal["lognormal"]
@@ -165,7 +165,7 @@ class LognormalLatency(Part):
     """Coefficient of variation of the factor."""
 
 
-class ExponentialLatency(Part):
+class ExponentialLatency(StrictModel):
     """Every job's latency is exponential with the mean of its variant: for queueing theory."""
 
     kind: Literal["exponential"]
@@ -174,7 +174,7 @@ class ExponentialLatency(Part):
 Latency = Annotated[FixedLatency | LognormalLatency | ExponentialLatency, Field(discriminator="kind")]
 
 
-class Device(Part):
+class Device(StrictModel):
     """One accelerator with streams that run one job each at a time."""
 
     name: str = "device"
@@ -227,7 +227,7 @@ class Device(Part):
         return self
 
 
-class Reward(Part):
+class Reward(StrictModel):
     """Weights of the reward terms; the reward is gain terms minus cost terms, each times its weight."""
 
     on_time_accuracy: float = Field(default=1.0, ge=0.0, le=1e6)
@@ -244,7 +244,7 @@ class Reward(Part):
     newer_keys: ClassVar[tuple[str, ...]] = ("energy",)
 
 
-class Task(Part):
+class Task(StrictModel):
     """A stream of inference jobs of one model."""
 
     name: Name
@@ -304,7 +304,7 @@ class Task(Part):
         return self.arrival.period_ms
 
 
-class EdgeScenario(Part):
+class EdgeScenario(StrictModel):
     """Several DNNs share one device: tasks with deadlines and variant ladders, streams, and what counts as good."""
 
     family: Literal["edge"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.families.edge.labels import cast
+from slipstream.families.edge.labels import run_labels
 from slipstream.families.edge.metrics import jobs_of, jobs_of_rows, rows_of
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.timeline import Timeline
@@ -22,7 +22,7 @@ def timeline(scenario: EdgeScenario, events: np.ndarray) -> Timeline:
     still = np.bincount(wait_job, minlength=len(jobs.task)) > np.bincount(end_job, minlength=len(jobs.task))
     order = np.argsort(np.concatenate((end_job, np.flatnonzero(still))), kind="stable")
     wait_end = np.concatenate((wait_end, np.full(int(still.sum()), jobs.end)))[order]
-    names = cast(scenario)
+    names = run_labels(scenario)
     return Timeline(
         tasks=names.tasks,
         variants=names.variants,

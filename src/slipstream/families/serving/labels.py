@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.serving.build import built
 from slipstream.families.serving.scenario import ServingScenario
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_S, nanoseconds, nanoseconds_of
 
 
@@ -13,14 +13,14 @@ def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
     return tuple(f"{kind.name} {number}" for kind in scenario.kinds for number in range(kind.count))
 
 
-def cast(scenario: ServingScenario) -> Cast:
+def run_labels(scenario: ServingScenario) -> RunLabels:
     """Return who takes part in a run: accelerators as resources, models as tasks, and every variant of all of them."""
     parts = built(scenario)
     models, variants = parts.models, parts.variants
     fastest = [min(times[0] for times in variant.latency_ms.values()) for variant in variants]
     listed = parts.spec["requests"]["time"]
     last = int(listed.max()) if len(listed) else 0
-    return Cast(
+    return RunLabels(
         scenario=f"{scenario.family}/{scenario.name}",
         unit="s",
         nanoseconds_per_unit=NANOSECONDS_PER_S,

@@ -19,7 +19,7 @@ from slipstream.families.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.families.serving.local_search import WHOLE, Rehearsed
 from slipstream.families.serving.plans import Planner, Situation, Target
 from slipstream.families.serving.solver import Solution, largest_base, solve, undominated
-from slipstream.policies.base import choice, enlist
+from slipstream.policies.base import chooser, enlist
 
 LOG = logging.getLogger(__name__)
 WORTH_MOVING = 0.02
@@ -307,7 +307,7 @@ def milp_throughput(now: Situation) -> np.ndarray:
 # The way of a request
 
 
-@choice("serving")
+@chooser("serving")
 def eft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Mode route: earliest finish time; in mode plan it moves nothing."""
     last = mask.shape[0] - 1
@@ -318,7 +318,7 @@ def eft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return best
 
 
-@choice("serving")
+@chooser("serving")
 def most_accurate(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Mode route: the most accurate variant that makes the deadline, else earliest finish; in mode plan nothing."""
     last = mask.shape[0] - 1

@@ -11,7 +11,14 @@ from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from slipstream.errors import TraceError
-from slipstream.families.shared.schema import Name, NonNegativeMs, NonNegativeSeconds, Part, PositiveMs, PositiveSeconds
+from slipstream.families.shared.schema import (
+    Name,
+    NonNegativeMs,
+    NonNegativeSeconds,
+    PositiveMs,
+    PositiveSeconds,
+    StrictModel,
+)
 from slipstream.files.inputs import read_bytes
 
 MOST_MODELS = 100_000
@@ -25,7 +32,7 @@ Rate = Annotated[float, Field(ge=0.0, le=1e7)]
 Gaps = Literal["poisson", "gamma", "even"]
 
 
-class SteadyRate(Part):
+class SteadyRate(StrictModel):
     """Requests at a constant rate."""
 
     kind: Literal["poisson", "gamma", "even"]
@@ -36,7 +43,7 @@ class SteadyRate(Part):
     """Shape of gamma gaps; the smaller, the burstier."""
 
 
-class DiurnalRate(Part):
+class DiurnalRate(StrictModel):
     """A rate that swings between a low and a peak, once every period."""
 
     kind: Literal["diurnal"]
@@ -54,7 +61,7 @@ class DiurnalRate(Part):
     """Shape of gamma gaps."""
 
 
-class BurstyRate(Part):
+class BurstyRate(StrictModel):
     """A rate that jumps between two values."""
 
     kind: Literal["bursty"]
@@ -70,7 +77,7 @@ class BurstyRate(Part):
     """Shape of gamma gaps."""
 
 
-class ListedRates(Part):
+class ListedRates(StrictModel):
     """Rates listed one after the other, as per-second traces have them."""
 
     kind: Literal["rates"]
@@ -94,7 +101,7 @@ class ListedRates(Part):
         return self
 
 
-class RequestTrace(Part):
+class RequestTrace(StrictModel):
     """Requests one by one."""
 
     kind: Literal["trace"]
@@ -122,7 +129,7 @@ class RequestTrace(Part):
 Arrivals = Annotated[SteadyRate | DiurnalRate | BurstyRate | ListedRates | RequestTrace, Field(discriminator="kind")]
 
 
-class ModelVariant(Part):
+class ModelVariant(StrictModel):
     """One of the networks that can answer a model's requests."""
 
     name: Name
@@ -146,7 +153,7 @@ class ModelVariant(Part):
         return self
 
 
-class ServedModel(Part):
+class ServedModel(StrictModel):
     """A model family: what its requests want, and the variants that can answer them."""
 
     name: Name
@@ -162,7 +169,7 @@ class ServedModel(Part):
     """When requests come; never if absent."""
 
 
-class Accelerators(Part):
+class Accelerators(StrictModel):
     """Accelerators of one kind."""
 
     name: Name
@@ -173,7 +180,7 @@ class Accelerators(Part):
     """Memory of each, in 10^6 bytes; without limit if absent."""
 
 
-class Hosted(Part):
+class Hosted(StrictModel):
     """Variants that are there from the beginning."""
 
     variant: Name
@@ -184,7 +191,7 @@ class Hosted(Part):
     """On how many of them."""
 
 
-class Planning(Part):
+class Planning(StrictModel):
     """When and how variants are moved."""
 
     interval_s: PositiveSeconds = 10.0
@@ -205,7 +212,7 @@ class Planning(Part):
     """Time limit of a solver."""
 
 
-class Ewma(Part):
+class Ewma(StrictModel):
     """Exponentially weighted mean of the rates seen."""
 
     kind: Literal["ewma"]
@@ -215,7 +222,7 @@ class Ewma(Part):
     """Length of a sample."""
 
 
-class Holt(Part):
+class Holt(StrictModel):
     """Level and trend, looked ahead by half a plan, with a margin for what is uncertain."""
 
     kind: Literal["holt"]
@@ -232,19 +239,19 @@ class Holt(Part):
 Forecast = Annotated[Ewma | Holt, Field(discriminator="kind")]
 
 
-class FixedService(Part):
+class FixedService(StrictModel):
     """Batches take what the profile says."""
 
     kind: Literal["fixed"]
 
 
-class ExponentialService(Part):
+class ExponentialService(StrictModel):
     """Batches take an exponential time, with the mean that the profile says."""
 
     kind: Literal["exponential"]
 
 
-class LognormalService(Part):
+class LognormalService(StrictModel):
     """Batches take a lognormal time, with the mean that the profile says."""
 
     kind: Literal["lognormal"]
@@ -255,7 +262,7 @@ class LognormalService(Part):
 Service = Annotated[FixedService | ExponentialService | LognormalService, Field(discriminator="kind")]
 
 
-class ServingReward(Part):
+class ServingReward(StrictModel):
     """Weights of the reward terms."""
 
     accuracy: float = Field(default=1.0, ge=0.0, le=1e6)
@@ -266,7 +273,7 @@ class ServingReward(Part):
     """Cost: times that an accelerator loads another variant."""
 
 
-class ServingScenario(Part):
+class ServingScenario(StrictModel):
     """Requests for several models arrive at a fleet of unlike accelerators, each of which hosts one variant."""
 
     family: Literal["serving"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.families.serving import metrics as m
-from slipstream.families.serving.labels import cast
+from slipstream.families.serving.labels import run_labels
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE, Timeline
 
@@ -15,7 +15,7 @@ def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
 
     A batch is one slice, under the name of its first request.
     """
-    names, requests = cast(scenario), m.requests_of(scenario, events)
+    names, requests = run_labels(scenario), m.requests_of(scenario, events)
     on_time = requests.on_time
     fate = np.select(
         [on_time, requests.fate == m.FINISHED, requests.fate != m.OPEN, requests.deadline <= requests.end],

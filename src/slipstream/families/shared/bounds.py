@@ -14,7 +14,7 @@ def share_of_bound(reward: float, bound: float) -> float:
 
 
 @dataclass(frozen=True)
-class Bracket:
+class OptimumBounds:
     """The best reward of one episode, all arrivals known: somewhere from `best_known` to `bound`."""
 
     best_known: float

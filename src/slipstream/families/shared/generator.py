@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slipstream.families.shared.schema import Part
+from slipstream.families.shared.schema import StrictModel
 
 
 @dataclass(frozen=True)
 class Generator:
     """A seeded source of scenarios."""
 
-    settings: type[Part]
+    settings: type[StrictModel]
     """Each field becomes an option of the command line, and the docstring under it the help."""
     generate: Callable[[Any, int], Any]
     """Returns the scenario of some settings and a seed."""
@@ -29,7 +29,7 @@ def option(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
-def options(settings: Part) -> list[str]:
+def options(settings: StrictModel) -> list[str]:
     """Return the words of a command line that gives these settings; defaults are left out."""
     words = []
     for name, field in type(settings).model_fields.items():

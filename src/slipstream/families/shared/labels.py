@@ -14,7 +14,7 @@ def printable_names(names: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Cast:
+class RunLabels:
     """The tasks, variants and resources of a scenario; times in ns."""
 
     scenario: str

@@ -102,10 +102,10 @@ class Rollouts:
         return "wait" if action == len(simulator.observe()[2]) - 1 else f"row {action}"
 
 
-def hindsight_of(scenario: Any, seed: int, namespace: str, seconds: float) -> Hindsight:
+def hindsight_of(scenario: Any, seed: int, split: str, seconds: float) -> Hindsight:
     """Return the family's solver of the rest of an episode; where it has none, heuristics play on: an estimate."""
     family = family_of(scenario)
-    found = family.hindsight(scenario, seed, namespace, seconds)
+    found = family.hindsight(scenario, seed, split, seconds)
     if found is None:
         return Rollouts(scenario, f"oracle: episodes of the family '{family.name}' cannot be solved choice by choice")
     return found
@@ -185,12 +185,12 @@ def regret_of(
     simulator: Simulator,
     actions: Sequence[int],
     seed: int,
-    namespace: str,
+    split: str,
     hindsight: Hindsight,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Regret:
     """Return what the actions of an episode cost; the simulator must keep no log."""
-    looks = _Looks(simulator, actions, seed, namespace, hindsight, progress)
+    looks = _Looks(simulator, actions, seed, split, hindsight, progress)
     values = looks.values()
     decisions = [looks.decision(number, values) for number in range(len(actions))]
     return Regret(tuple(decisions), tuple(values))
@@ -204,13 +204,13 @@ class _Looks:
         simulator: Simulator,
         actions: Sequence[int],
         seed: int,
-        namespace: str,
+        split: str,
         hindsight: Hindsight,
         progress: Callable[[int, int], None],
     ) -> None:
         self.simulator, self.actions, self.hindsight, self.progress = simulator, list(actions), hindsight, progress
         self.states, self.earned = [], [0.0]
-        simulator.reset(seed, namespace)
+        simulator.reset(seed, split)
         for action in self.actions:
             self.states.append(simulator.save())
             simulator.step(action)
@@ -269,11 +269,11 @@ class _Looks:
         )
 
 
-def choices_of(simulator: Simulator, policy: Policy, seed: int, namespace: str) -> list[int]:
+def choices_of(simulator: Simulator, policy: Policy, seed: int, split: str) -> list[int]:
     """Return what a policy chooses in an episode, choice by choice; the simulator must keep no log."""
     actions = []
     _prepare(policy, simulator.scenario)
-    simulator.reset(seed, namespace)
+    simulator.reset(seed, split)
     while simulator.asking:
         action = _choice(simulator, policy)
         actions.append(action)

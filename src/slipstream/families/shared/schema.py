@@ -33,7 +33,7 @@ def nanoseconds_of(seconds: float) -> int:
     return round(seconds * NANOSECONDS_PER_S)
 
 
-class Part(BaseModel):
+class StrictModel(BaseModel):
     """A JSON object of a scenario: no unknown keys, no silent conversions, no NaN, no changes afterwards."""
 
     model_config = ConfigDict(

@@ -24,12 +24,12 @@ class Found:
     """Whether everything was tried: then nothing is better."""
 
 
-def best_policy(simulator: Simulator, seed: int, namespace: str) -> tuple[str, float, np.ndarray]:
+def best_policy(simulator: Simulator, seed: int, split: str) -> tuple[str, float, np.ndarray]:
     """Return the heuristic that earns most in an episode, the first among equals; its reward, and its event log."""
     family = family_of(simulator.scenario)
     best: tuple[str, float, np.ndarray] | None = None
     for name in names(family.name):
-        events = simulator.play(find(name, family.name), seed, namespace)
+        events = simulator.play(find(name, family.name), seed, split)
         reward = family.metrics(simulator.scenario, events)["reward"]
         if best is None or reward > best[1]:
             best = (name, reward, events)
@@ -37,9 +37,9 @@ def best_policy(simulator: Simulator, seed: int, namespace: str) -> tuple[str, f
     return best
 
 
-def search(simulator: Simulator, seed: int, namespace: str, best: float, deadline: float) -> Found:
+def search(simulator: Simulator, seed: int, split: str, best: float, deadline: float) -> Found:
     """Return the best reward of an episode, at least `best`, which some policy reached."""
-    simulator.reset(seed, namespace)
+    simulator.reset(seed, split)
     looking = _Search(simulator, best, deadline)
     # What came before the first choice belongs to the first step, so nothing is earned yet.
     complete = looking.try_all(0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.shared.labels import Cast
+from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
 from slipstream.families.taskgraph.build import built
 from slipstream.families.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
@@ -23,7 +23,7 @@ def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
     return tuple(f"{which} {device}" for device in devices for which in LINK_NAMES)
 
 
-def cast(scenario: TaskgraphScenario) -> Cast:
+def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     """Return who takes part in a run: processors and links, and as tasks the jobs by their number in the episode.
 
     What is done for a job is named by the kind of the processor, or of the link.
@@ -33,7 +33,7 @@ def cast(scenario: TaskgraphScenario) -> Cast:
     work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
     expected = max(1, work // parts.sizes.processors)
     variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
-    return Cast(
+    return RunLabels(
         scenario=f"{scenario.family}/{scenario.name}",
         unit="ms",
         nanoseconds_per_unit=NANOSECONDS_PER_MS,

@@ -131,14 +131,14 @@ def metrics(scenario: TaskgraphScenario, events: np.ndarray) -> dict[str, float]
     }
 
 
-def in_hindsight(scenario: TaskgraphScenario, events: np.ndarray, seed: int, namespace: str) -> dict[str, float]:
+def in_hindsight(scenario: TaskgraphScenario, events: np.ndarray, seed: int, split: str) -> dict[str, float]:
     """Return the metrics that are others once the luck of the episode is known: the log has it only where tasks ran."""
     from slipstream.families.taskgraph.oracle.hindsight import work_of_episode
 
     if isinstance(scenario.noise, NoNoise):
         return {}
     arrivals = events[events["kind"] == ARRIVAL]
-    jobs = work_of_episode(scenario, arrivals, seed, namespace)
+    jobs = work_of_episode(scenario, arrivals, seed, split)
     bound = least_makespan(scenario, arrivals, [np.array(job.durations) for job in jobs])
     return {"bound_ms": bound / 1e6, "ratio_to_bound": end_of(events) / bound if bound else 1.0}
 

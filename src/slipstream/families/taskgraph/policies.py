@@ -36,7 +36,7 @@ from slipstream.families.taskgraph.features import (
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR, CHOOSE_QUEUED
 from slipstream.families.taskgraph.plans import write_plan
 from slipstream.jit.decorators import kernel
-from slipstream.policies.base import Heuristic, choice, register
+from slipstream.policies.base import Heuristic, chooser, register
 from slipstream.policies.compiled.rows import random_row
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class InOrder(Heuristic):
 
         if choices < FOREVER or simulator.scenario.mode != "push":
             return super().run(simulator, choices)
-        return int(run_in_order(simulator.spec, simulator.state, 0, simulator.sheet, self.address))
+        return int(run_in_order(simulator.spec, simulator.state, 0, simulator.buffer, self.address))
 
 
 def in_order(function: Callable[..., int]) -> Heuristic:
@@ -62,7 +62,7 @@ def in_order(function: Callable[..., int]) -> Heuristic:
     return register(InOrder(function.__name__, "taskgraph", function, is_rule=False))
 
 
-@choice("taskgraph")
+@chooser("taskgraph")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Any row but waiting, each as likely as the others."""
     return random_row(mask, int(globals_row[ROWS]), globals_row[COIN])
@@ -102,7 +102,7 @@ def fifo(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return least(globals_row, rows, mask, PLACE)
 
 
-@choice("taskgraph")
+@chooser("taskgraph")
 def mct(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Least completion time: a processor takes the task that ends first, but waits where all end sooner elsewhere."""
     last = mask.shape[0] - 1
@@ -150,7 +150,7 @@ def dmda(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return deque_model(globals_row, rows, mask, 1.0)
 
 
-@choice("taskgraph")
+@chooser("taskgraph")
 def dmdar(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """StarPU's dmdar: as dmda, but from its queue a processor takes the task that misses the fewest bytes."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
@@ -158,7 +158,7 @@ def dmdar(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return least(globals_row, rows, mask, MISSING)
 
 
-@choice("taskgraph")
+@chooser("taskgraph")
 def dmdas(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """StarPU's dmdas: as dmdar, but the longest path first, and then the fewest bytes."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
@@ -166,7 +166,7 @@ def dmdas(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return greatest_then_least(globals_row, rows, mask, RANK, MISSING)
 
 
-@choice("taskgraph")
+@chooser("taskgraph")
 def darts(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Data first, as in DARTS: what needs no load; else the tile that frees most work for the time of its load."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
@@ -183,7 +183,7 @@ def darts(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return best
 
 
-@choice("taskgraph")
+@chooser("taskgraph")
 def critical_path(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """The task with the longest path before it, to whoever is free; a task goes where it ends first."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
@@ -208,19 +208,19 @@ def replay(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: 
     return best if best >= 0 else least(globals_row, rows, mask, PLACE)
 
 
-@choice("taskgraph", prepare=partial(write_plan, planner="heft"))
+@chooser("taskgraph", prepare=partial(write_plan, planner="heft"))
 def heft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """HEFT: planned before the episode by upward rank and earliest end, then replayed."""
     return replay(globals_row, rows, mask, HEFT)
 
 
-@choice("taskgraph", prepare=partial(write_plan, planner="peft"))
+@chooser("taskgraph", prepare=partial(write_plan, planner="peft"))
 def peft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """PEFT: planned before the episode with optimistic costs of what follows, then replayed."""
     return replay(globals_row, rows, mask, PEFT)
 
 
-@choice("taskgraph", prepare=partial(write_plan, planner="cpop"))
+@chooser("taskgraph", prepare=partial(write_plan, planner="cpop"))
 def cpop(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """CPOP: planned before the episode, the critical path on one processor, then replayed."""
     return replay(globals_row, rows, mask, CPOP)

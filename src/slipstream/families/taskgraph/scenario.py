@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, NonNegativeMs, Part, PositiveMs
+from slipstream.families.shared.schema import Name, NonNegativeMs, PositiveMs, StrictModel
 
 MOST_JOBS = 10_000
 MOST_PROCESSORS = 256
@@ -21,7 +21,7 @@ LARGEST_TILE = 2**40
 Access = Literal["r", "w", "rw"]
 
 
-class GraphBatch(Part):
+class GraphBatch(StrictModel):
     """All jobs arrive at time 0."""
 
     kind: Literal["batch"]
@@ -29,7 +29,7 @@ class GraphBatch(Part):
     """Jobs of an episode."""
 
 
-class GraphStream(Part):
+class GraphStream(StrictModel):
     """Jobs arrive one after the other, with independent exponential gaps."""
 
     kind: Literal["poisson"]
@@ -48,7 +48,7 @@ class GraphStream(Part):
         return self
 
 
-class GraphTrace(Part):
+class GraphTrace(StrictModel):
     """Jobs arrive at listed times."""
 
     kind: Literal["trace"]
@@ -72,7 +72,7 @@ class GraphTrace(Part):
 Arrivals = Annotated[GraphBatch | GraphStream | GraphTrace, Field(discriminator="kind")]
 
 
-class Tiled(Part):
+class Tiled(StrictModel):
     """A factorisation or product of a matrix of n × n tiles."""
 
     kind: Literal["cholesky", "lu", "qr", "gemm"]
@@ -83,7 +83,7 @@ class Tiled(Part):
     """Size of a tile; the default is that of 960 by 960 floats."""
 
 
-class SpGemm(Part):
+class SpGemm(StrictModel):
     """A product of two sparse matrices of n × n tiles: a task where both factors have a tile."""
 
     kind: Literal["spgemm"]
@@ -97,7 +97,7 @@ class SpGemm(Part):
     """Size of a tile."""
 
 
-class Layered(Part):
+class Layered(StrictModel):
     """Random graphs in layers: each task reads what some tasks of the layer before have written."""
 
     kind: Literal["layered"]
@@ -124,7 +124,7 @@ class Layered(Part):
         return self
 
 
-class Stg(Part):
+class Stg(StrictModel):
     """A graph of the Standard Task Graph Set; a task's processing time is in units, its output one tile."""
 
     kind: Literal["stg"]
@@ -136,7 +136,7 @@ class Stg(Part):
     """Size of what a task writes."""
 
 
-class WfCommons(Part):
+class WfCommons(StrictModel):
     """A workflow instance of WfCommons, format 1.5: run times and files with their sizes."""
 
     kind: Literal["wfcommons"]
@@ -146,7 +146,7 @@ class WfCommons(Part):
     """Run times are multiplied by this."""
 
 
-class TaskDescription(Part):
+class TaskDescription(StrictModel):
     """A task of a graph that is written out."""
 
     name: Name
@@ -167,7 +167,7 @@ class TaskDescription(Part):
         return self
 
 
-class GraphDescription(Part):
+class GraphDescription(StrictModel):
     """Tasks in the order of their submission."""
 
     tasks: Annotated[list[TaskDescription], Field(min_length=1, max_length=MOST_TASKS)]
@@ -202,7 +202,7 @@ class InlineGraph(GraphDescription):
     kind: Literal["inline"]
 
 
-class GraphFile(Part):
+class GraphFile(StrictModel):
     """A graph written out in a file of its own, with the keys `tasks`, `tiles` and `tile_bytes`."""
 
     kind: Literal["file"]
@@ -213,13 +213,13 @@ class GraphFile(Part):
 Graph = Annotated[Tiled | SpGemm | Layered | Stg | WfCommons | InlineGraph | GraphFile, Field(discriminator="kind")]
 
 
-class ReadysTable(Part):
+class ReadysTable(StrictModel):
     """Durations that READYS gives to the kernels of Cholesky, LU and QR on kinds `cpu` and `gpu`; 1 unit is 1 ms."""
 
     kind: Literal["readys"]
 
 
-class Table(Part):
+class Table(StrictModel):
     """Durations written out."""
 
     kind: Literal["table"]
@@ -227,7 +227,7 @@ class Table(Part):
     """By kernel and kind of processor."""
 
 
-class Profile(Part):
+class Profile(StrictModel):
     """Durations that StarPU measured, from a file that you have."""
 
     kind: Literal["profile"]
@@ -246,7 +246,7 @@ class Profile(Part):
 Durations = Annotated[ReadysTable | Table | Profile, Field(discriminator="kind")]
 
 
-class Processors(Part):
+class Processors(StrictModel):
     """Processors of one kind."""
 
     name: Name
@@ -267,7 +267,7 @@ class Processors(Part):
         return self
 
 
-class Link(Part):
+class Link(StrictModel):
     """A way for tiles, one at a time."""
 
     latency_us: float = Field(default=0.0, ge=0.0, le=1e9)
@@ -276,7 +276,7 @@ class Link(Part):
     """In 10^6 bytes per second."""
 
 
-class Links(Part):
+class Links(StrictModel):
     """What each device is connected by."""
 
     to_device: Link
@@ -287,13 +287,13 @@ class Links(Part):
     """From another device; by way of the host if absent."""
 
 
-class NoNoise(Part):
+class NoNoise(StrictModel):
     """Every task takes what is expected."""
 
     kind: Literal["none"]
 
 
-class Additive(Part):
+class Additive(StrictModel):
     """A normal number is added to durations."""
 
     kind: Literal["additive"]
@@ -305,7 +305,7 @@ class Additive(Part):
     """On which kinds of processors; all if absent."""
 
 
-class Lognormal(Part):
+class Lognormal(StrictModel):
     """Durations are multiplied by a lognormal number of mean 1."""
 
     kind: Literal["lognormal"]
@@ -318,19 +318,19 @@ class Lognormal(Part):
 Noise = Annotated[NoNoise | Additive | Lognormal, Field(discriminator="kind")]
 
 
-class AllVisible(Part):
+class AllVisible(StrictModel):
     """The whole graph is known when a job arrives."""
 
     kind: Literal["all"]
 
 
-class ParentsVisible(Part):
+class ParentsVisible(StrictModel):
     """A task comes into view when its parents have ended."""
 
     kind: Literal["parents"]
 
 
-class WindowVisible(Part):
+class WindowVisible(StrictModel):
     """Tasks come into view in the order of their submission."""
 
     kind: Literal["window"]
@@ -341,14 +341,14 @@ class WindowVisible(Part):
 Visibility = Annotated[AllVisible | ParentsVisible | WindowVisible, Field(discriminator="kind")]
 
 
-class TaskgraphReward(Part):
+class TaskgraphReward(StrictModel):
     """Weight of the reward term, a cost."""
 
     makespan: float = Field(default=1.0, ge=0.0, le=1e6)
     """Cost: milliseconds that pass."""
 
 
-class GraphWindow(Part):
+class GraphWindow(StrictModel):
     """How much of a large graph an observation holds; what does not fit is counted, not shown."""
 
     candidates: int = Field(default=32, ge=2, le=100_000)
@@ -361,7 +361,7 @@ class GraphWindow(Part):
     """How many edges beyond the tasks that are held, queued or ready."""
 
 
-class TaskgraphScenario(Part):
+class TaskgraphScenario(StrictModel):
     """A runtime unrolls graphs of tasks on tiles; processors take them, and tiles have to be where they run."""
 
     family: Literal["taskgraph"]

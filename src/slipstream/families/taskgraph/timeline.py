@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
-from slipstream.families.taskgraph.labels import cast
+from slipstream.families.taskgraph.labels import run_labels
 from slipstream.families.taskgraph.metrics import end_of, tasks_of, transfers_of
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.eventlog import ARRIVAL, DONE
@@ -15,7 +15,7 @@ NO_DEADLINE = 2**62
 
 def timeline(scenario: TaskgraphScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of a whole episode."""
-    names = cast(scenario)
+    names = run_labels(scenario)
     tasks, transfers = tasks_of(events), transfers_of(events)
     end = end_of(events)
     release = events[events["kind"] == ARRIVAL]["time"].astype(np.int64)

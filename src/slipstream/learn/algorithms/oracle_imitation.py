@@ -61,7 +61,7 @@ class Oracle:
         actions = np.zeros((1, lane.candidates), np.int64)
         logits = np.full(actions.shape, -np.inf)
         network = make_network(layout, self.learner.weights)
-        see(lane.spec, lane.state, lane.sheet, network, make_rollout(rollout.arrays), actions, logits)
+        see(lane.spec, lane.state, lane.buffer, network, make_rollout(rollout.arrays), actions, logits)
         count = int(rollout.count[0, 0])
         return rollout.choices().picked(np.zeros(1, np.int64)), actions[0, :count], logits[0, :count]
 

@@ -108,7 +108,7 @@ class Look:
         actions = np.zeros((group.count, group.candidates), np.int64)
         logits = np.full(actions.shape, -np.inf)
         network = make_network(self.layout, self.weights)
-        see(group.spec, group.state, group.sheet, network, make_rollout(rollout.arrays), actions, logits)
+        see(group.spec, group.state, group.buffer, network, make_rollout(rollout.arrays), actions, logits)
         # A choice with one candidate teaches nothing.
         rollout.length[rollout.count[:, 0] < 2] = 0
         asked = np.flatnonzero(rollout.length)
@@ -136,7 +136,7 @@ class Look:
             copies.take_number(self.base)
             end = (actions[part], self.window, earned[part])
             if self.by_network:
-                branch_by_network(copies.spec, copies.state, copies.sheet, network, *end)
+                branch_by_network(copies.spec, copies.state, copies.buffer, network, *end)
             else:
                 branch(copies.spec, copies.state, copies.raw, self.base.form, self.base.address, *end)
         return earned

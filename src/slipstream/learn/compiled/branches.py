@@ -12,17 +12,17 @@ from slipstream.sim.kernel.lanes import ASKING, advance, choose
 
 
 @entry
-def see(spec, state, sheet, network, rollout, actions, logits):
+def see(spec, state, buffer, network, rollout, actions, logits):
     """Pack what every lane that is asked sees now, as its first step; write the rows it may take and their logits."""
     for lane in range(actions.shape[0]):
         rollout.length[lane] = 0
         if state.lanes[lane].status == ASKING:
-            count = look(spec, state, lane, sheet, 0, network, 0)
+            count = look(spec, state, lane, buffer, 0, network, 0)
             infer(network, 1)
             keep_sight(network, 0, rollout, lane, 0)
             rollout.length[lane] = 1
             for position in range(count):
-                actions[lane, position] = sheet.legal[0, position]
+                actions[lane, position] = buffer.legal[0, position]
                 logits[lane, position] = network.registers[network.ports[2] + position]
 
 
@@ -44,7 +44,7 @@ def branch(spec, state, raw, form, address, actions, window, earned):
 
 
 @entry
-def branch_by_network(spec, state, sheet, network, actions, window, earned):
+def branch_by_network(spec, state, buffer, network, actions, window, earned):
     """Let every lane take its action and then the network's best candidates; write what it earned, as `branch` does.
 
     The lanes go on together, as many choices at a time as the network has room for.
@@ -60,14 +60,14 @@ def branch_by_network(spec, state, sheet, network, actions, window, earned):
         place, kept = 0, 0
         while place < active:
             loaded = 0
-            while place + loaded < active and loaded < sheet.legal.shape[0]:
-                if look(spec, state, lanes[place + loaded], sheet, loaded, network, loaded) == 0:
+            while place + loaded < active and loaded < buffer.legal.shape[0]:
+                if look(spec, state, lanes[place + loaded], buffer, loaded, network, loaded) == 0:
                     break
                 loaded += 1
             infer(network, loaded)
             for choice in range(loaded):
                 lane = lanes[place + choice]
-                advance(spec, state, lane, np.int64(sheet.legal[choice, best_candidate(network, choice)]))
+                advance(spec, state, lane, np.int64(buffer.legal[choice, best_candidate(network, choice)]))
                 earned[lane] += state.lanes[lane].reward
             kept = still_playing(state, lanes, ends, place, place + loaded, kept)
             place += loaded

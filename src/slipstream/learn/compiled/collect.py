@@ -219,12 +219,12 @@ def wake(spec, state, lane):
     for _ in range(MOST_IDLE_EPISODES):
         if header.status == ASKING:
             break
-        reset(spec, state, lane, next_seed(header.seed), header.namespace)
+        reset(spec, state, lane, next_seed(header.seed), header.split)
     return header.status == ASKING
 
 
 @algebra
-def choose_candidate(spec, state, lane, sheet, network, choice, rollout, step, raw, form, address, loyalty, draws):
+def choose_candidate(spec, state, lane, buffer, network, choice, rollout, step, raw, form, address, loyalty, draws):
     """Draw one of a choice's candidates and keep what was seen and done.
 
     With an expert (`form` is not NO_EXPERT), note what it would choose, and follow it with probability `loyalty`.
@@ -236,8 +236,8 @@ def choose_candidate(spec, state, lane, sheet, network, choice, rollout, step, r
         expert = choose(spec, state, lane, raw, form, address)
         if expert == raw.mask.shape[1] - 1:
             # The last row stands for the same in both, whichever number it has.
-            expert = sheet.mask.shape[1] - 1
-        label = position_of(sheet.legal[choice], rollout.count[lane, step], expert)
+            expert = buffer.mask.shape[1] - 1
+        label = position_of(buffer.legal[choice], rollout.count[lane, step], expert)
         if label >= 0 and uniform(draws, 2 * step + 1) < loyalty:
             taken = label
     rollout.label[lane, step] = label
@@ -277,12 +277,12 @@ def cost_of_step(spec, state, lane, raw, outlook):
 
 
 @algebra
-def take(spec, state, lane, sheet, choice, network, rollout, step, raw, outlook):
+def take(spec, state, lane, buffer, choice, network, rollout, step, raw, outlook):
     """Go on with the candidate that was drawn, and keep what came of it."""
     header = state.lanes[lane]
     if outlook is not None:
         begin_judging(spec, state, lane, raw, outlook)
-    advance(spec, state, lane, np.int64(sheet.legal[choice, rollout.taken[lane, step]]))
+    advance(spec, state, lane, np.int64(buffer.legal[choice, rollout.taken[lane, step]]))
     if outlook is not None:
         rollout.reward[lane, step] = cost_of_step(spec, state, lane, raw, outlook)
     else:
@@ -295,13 +295,13 @@ def take(spec, state, lane, sheet, choice, network, rollout, step, raw, outlook)
     if header.status != TERMINATED and (header.status != ASKING or step + 1 == rollout.begin.shape[1]):
         # Where nothing is listed once the clock is over, what was expected before the step stands for what is to come.
         rollout.after[lane, step] = rollout.value[lane, step]
-        if look(spec, state, lane, sheet, sheet.legal.shape[0] - 1, network, 0) > 0:
+        if look(spec, state, lane, buffer, buffer.legal.shape[0] - 1, network, 0) > 0:
             infer(network, 1)
             rollout.after[lane, step] = network.registers[network.ports[3]]
 
 
 @entry
-def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, outlook, key, first_lane, until_end):
+def collect(spec, state, buffer, network, rollout, raw, form, address, loyalty, outlook, key, first_lane, until_end):
     """Let every lane make choices by the network, as many as the rollout has room for, and keep them.
 
     The lanes go step by step together, as many at a time as the network has room for. Random numbers come from `key`,
@@ -310,7 +310,7 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, o
     then the reward of a step is minus its regret, and the lane behind the last is theirs to try things in.
     """
     lanes, steps = rollout.begin.shape
-    most = sheet.legal.shape[0] - 1
+    most = buffer.legal.shape[0] - 1
     members = np.zeros(most, np.int64)
     rollout.length[:] = 0
     for step in range(steps):
@@ -320,7 +320,7 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, o
             while lane < lanes and together < most:
                 over = until_end and step > 0 and state.lanes[lane].status != ASKING
                 if rollout.length[lane] == step and not over and wake(spec, state, lane):
-                    if look(spec, state, lane, sheet, together, network, together) == 0:
+                    if look(spec, state, lane, buffer, together, network, together) == 0:
                         break
                     members[together] = lane
                     together += 1
@@ -331,17 +331,17 @@ def collect(spec, state, sheet, network, rollout, raw, form, address, loyalty, o
                 member = members[choice]
                 draws = stream_key(key, first_lane + member)
                 choose_candidate(
-                    spec, state, member, sheet, network, choice, rollout, step, raw, form, address, loyalty, draws
+                    spec, state, member, buffer, network, choice, rollout, step, raw, form, address, loyalty, draws
                 )
             for choice in range(together):
-                take(spec, state, members[choice], sheet, choice, network, rollout, step, raw, outlook)
+                take(spec, state, members[choice], buffer, choice, network, rollout, step, raw, outlook)
 
 
 @entry
-def begin_lanes(spec, state, seeds, namespace):
+def begin_lanes(spec, state, seeds, split):
     """Start an episode in every lane."""
     for lane in range(seeds.shape[0]):
-        reset(spec, state, lane, seeds[lane], namespace)
+        reset(spec, state, lane, seeds[lane], split)
 
 
 @entry

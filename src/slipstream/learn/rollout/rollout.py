@@ -16,9 +16,9 @@ from slipstream.policies.base import Heuristic
 from slipstream.policies.compiled.networks import make_network
 from slipstream.policies.operations import NO_GRAPH, GraphRoom, Layout
 from slipstream.sim.kernel import lanes
-from slipstream.sim.kernel.observation import make_sheet, sheet_arrays
+from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
 from slipstream.sim.kernel.snapshot import lane_bytes
-from slipstream.sim.simulator import namespace_code
+from slipstream.sim.simulator import split_code
 
 SLOTS = 33
 """Lanes that are looked at together, and one more slot to look at what comes after a step."""
@@ -78,10 +78,10 @@ class Group:
         self.spec = family.make_spec(family.spec_arrays(scenario))
         self.state = family.make_state(self.arrays)
         features = (family.global_features, family.candidate_features)
-        self.sheet = make_sheet(sheet_arrays(SLOTS, self.candidates, *features, raw=False, graph=shape))
-        self.raw = make_sheet(sheet_arrays(1, family.all_rows(scenario), *features, raw=True))
-        for sheet in (self.sheet, self.raw):
-            lanes.prepare_sheet(self.spec, self.state, sheet)
+        self.buffer = make_buffer(buffer_arrays(SLOTS, self.candidates, *features, raw=False, graph=shape))
+        self.raw = make_buffer(buffer_arrays(1, family.all_rows(scenario), *features, raw=True))
+        for buffer in (self.buffer, self.raw):
+            lanes.prepare_buffer(self.spec, self.state, buffer)
         for judge in judges:
             judge.prepare_for(scenario)
         self.expected = np.full(count, np.nan)
@@ -136,7 +136,7 @@ class Play:
             group.take_number(self.expert)
             self.expert.prepare_for(group.scenario)
         network = make_network(self.layout, self.weights)
-        structs = (group.spec, group.state, group.sheet, network, make_rollout(own), group.raw)
+        structs = (group.spec, group.state, group.buffer, network, make_rollout(own), group.raw)
         draws = np.uint64(self.draws)
         collect(*structs, form, address, self.loyalty, group.outlook, draws, group.first_lane, self.until_end)
         return int(own["free"][0]), int(own["graph_free"][0]), int(own["graph_free"][1])
@@ -170,9 +170,9 @@ class LanePool:
         self._pool = ThreadPoolExecutor(threads)
         self._room: dict[int, dict[str, np.ndarray]] = {}
 
-    def start(self, seeds: np.ndarray, namespace: str = "train") -> None:
+    def start(self, seeds: np.ndarray, split: str = "train") -> None:
         """Start an episode in every lane."""
-        code = namespace_code(namespace)
+        code = split_code(split)
         for group in self.groups:
             part = slice(group.first_lane, group.first_lane + group.count)
             begin_lanes(group.spec, group.state, seeds[part].astype(np.int64), code)

@@ -37,7 +37,7 @@ from slipstream.scale.executor import Farm, InProcess
 from slipstream.scenario import digest, load
 
 SCORE_SEED = 1_000_000
-"""First seed of the episodes that score a training, in the namespace of evaluation: far from those by which the
+"""First seed of the episodes that score a training, in the split of evaluation: far from those by which the
 training itself picked its best policy, so that a lucky pick earns nothing."""
 
 TRAININGS, SCORE, RESULT = "trainings", "score.json", "sweep.json"

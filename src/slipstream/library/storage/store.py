@@ -49,16 +49,16 @@ SCHEMA = (
         model TEXT NOT NULL REFERENCES model, scenario TEXT NOT NULL REFERENCES scenario, held_out INTEGER NOT NULL,
         PRIMARY KEY (model, scenario))""",
     """CREATE TABLE evaluation (
-        policy TEXT NOT NULL, scenario TEXT NOT NULL REFERENCES scenario, namespace TEXT NOT NULL,
+        policy TEXT NOT NULL, scenario TEXT NOT NULL REFERENCES scenario, split TEXT NOT NULL,
         seed INTEGER NOT NULL, reward REAL NOT NULL, code TEXT NOT NULL,
-        PRIMARY KEY (scenario, namespace, seed, policy))""",
+        PRIMARY KEY (scenario, split, seed, policy))""",
     """CREATE TABLE bracket (
-        scenario TEXT NOT NULL REFERENCES scenario, namespace TEXT NOT NULL, seed INTEGER NOT NULL,
+        scenario TEXT NOT NULL REFERENCES scenario, split TEXT NOT NULL, seed INTEGER NOT NULL,
         best_known REAL NOT NULL, bound REAL NOT NULL, exact INTEGER NOT NULL, code TEXT NOT NULL,
-        PRIMARY KEY (scenario, namespace, seed))""",
+        PRIMARY KEY (scenario, split, seed))""",
     """CREATE TABLE run (
         id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, version INTEGER NOT NULL REFERENCES version,
-        scenario TEXT NOT NULL REFERENCES scenario, namespace TEXT NOT NULL, seed INTEGER NOT NULL,
+        scenario TEXT NOT NULL REFERENCES scenario, split TEXT NOT NULL, seed INTEGER NOT NULL,
         reward REAL NOT NULL)""",
     "CREATE TABLE alias (name TEXT PRIMARY KEY REFERENCES model, version INTEGER NOT NULL REFERENCES version)",
     """CREATE TABLE event (
@@ -95,7 +95,7 @@ class Run:
 
     version: int
     scenario: str
-    namespace: str
+    split: str
     seed: int
     reward: float
 
@@ -395,52 +395,52 @@ class Store:
 
     # Evaluations and runs ------------------------------------------------------------------------------------------
 
-    def rewards(self, policy: str, scenario: str, namespace: str, code: str) -> dict[int, float]:
+    def rewards(self, policy: str, scenario: str, split: str, code: str) -> dict[int, float]:
         """Return what a policy is known to earn, by seed; what other code found does not count."""
-        chosen = "WHERE scenario = ? AND namespace = ? AND policy = ? AND code = ?"
-        return dict(self._rows("evaluation", "seed, reward", chosen, (scenario, namespace, policy, code)))
+        chosen = "WHERE scenario = ? AND split = ? AND policy = ? AND code = ?"
+        return dict(self._rows("evaluation", "seed, reward", chosen, (scenario, split, policy, code)))
 
-    def keep_rewards(self, policy: str, scenario: str, namespace: str, code: str, found: Mapping[int, float]) -> None:
+    def keep_rewards(self, policy: str, scenario: str, split: str, code: str, found: Mapping[int, float]) -> None:
         """Keep what a policy earned, by seed."""
-        rows = [(policy, scenario, namespace, seed, reward, code) for seed, reward in found.items()]
+        rows = [(policy, scenario, split, seed, reward, code) for seed, reward in found.items()]
         with self.transaction() as database:
             database.executemany("INSERT OR REPLACE INTO evaluation VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def best_rewards(self, scenario: str, namespace: str, code: str) -> dict[int, tuple[float, int]]:
+    def best_rewards(self, scenario: str, split: str, code: str) -> dict[int, tuple[float, int]]:
         """Return the best that any policy is known to earn, by seed, and how many were tried."""
-        chosen = "WHERE scenario = ? AND namespace = ? AND code = ?"
+        chosen = "WHERE scenario = ? AND split = ? AND code = ?"
         found: dict[int, tuple[float, int]] = {}
-        for seed, reward in self._rows("evaluation", "seed, reward", chosen, (scenario, namespace, code)):
+        for seed, reward in self._rows("evaluation", "seed, reward", chosen, (scenario, split, code)):
             best, count = found.get(seed, (reward, 0))
             found[seed] = (max(best, reward), count + 1)
         return found
 
-    def brackets(self, scenario: str, namespace: str, code: str) -> dict[int, tuple[float, float, bool]]:
+    def brackets(self, scenario: str, split: str, code: str) -> dict[int, tuple[float, float, bool]]:
         """Return what the oracle found, by seed: best known, bound, and whether they meet."""
-        chosen = "WHERE scenario = ? AND namespace = ? AND code = ?"
-        rows = self._rows("bracket", "seed, best_known, bound, exact", chosen, (scenario, namespace, code))
+        chosen = "WHERE scenario = ? AND split = ? AND code = ?"
+        rows = self._rows("bracket", "seed, best_known, bound, exact", chosen, (scenario, split, code))
         return {row[0]: (row[1], row[2], bool(row[3])) for row in rows}
 
     def keep_brackets(
-        self, scenario: str, namespace: str, code: str, found: Mapping[int, tuple[float, float, bool]]
+        self, scenario: str, split: str, code: str, found: Mapping[int, tuple[float, float, bool]]
     ) -> None:
         """Keep what the oracle found, by seed."""
-        rows = [(scenario, namespace, seed, *bracket, code) for seed, bracket in found.items()]
+        rows = [(scenario, split, seed, *bracket, code) for seed, bracket in found.items()]
         with self.transaction() as database:
             database.executemany("INSERT OR REPLACE INTO bracket VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def record(self, runs: Iterable[Run]) -> None:
         """Keep what versions earned in use."""
-        rows = [(now(), run.version, run.scenario, run.namespace, run.seed, run.reward) for run in runs]
+        rows = [(now(), run.version, run.scenario, run.split, run.seed, run.reward) for run in runs]
         with self.transaction() as database:
             database.executemany(
-                "INSERT INTO run (time, version, scenario, namespace, seed, reward) VALUES (?, ?, ?, ?, ?, ?)", rows
+                "INSERT INTO run (time, version, scenario, split, seed, reward) VALUES (?, ?, ?, ?, ?, ?)", rows
             )
 
     def runs(self, version: Version, scenario: str, newest: int) -> list[Run]:
         """Return the newest runs of a version on a scenario, oldest first."""
         chosen = "WHERE version = ? AND scenario = ? ORDER BY id DESC LIMIT ?"
-        columns = "version, scenario, namespace, seed, reward"
+        columns = "version, scenario, split, seed, reward"
         return [Run(*row) for row in reversed(self._rows("run", columns, chosen, (version.id, scenario, newest)))]
 
     def check_database(self) -> list[str]:

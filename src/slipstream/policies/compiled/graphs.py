@@ -44,25 +44,25 @@ def count_jobs(network, choices):
 
 
 @graph_function
-def graph_fits(network, choice, sheet, slot):
-    """Return whether the graph that a slot of a sheet shows fits behind those already in the registers."""
-    nodes = network.node_starts[choice] + used(sheet.node_job[slot])
-    edges = network.edge_starts[choice] + used(sheet.edges[slot, 0])
+def graph_fits(network, choice, buffer, slot):
+    """Return whether the graph that a slot of a buffer shows fits behind those already in the registers."""
+    nodes = network.node_starts[choice] + used(buffer.node_job[slot])
+    edges = network.edge_starts[choice] + used(buffer.edges[slot, 0])
     return nodes <= network.ports[o.MOST_NODES] and edges <= network.ports[o.MOST_EDGES]
 
 
 @graph_function
-def load_graph(network, choice, sheet, slot, count):
+def load_graph(network, choice, buffer, slot, count):
     """Put the graph of a slot, and the nodes of its `count` legal candidates, behind those already in the registers."""
     ports, job_of, node_of, pairs = network.ports, network.job_of, network.node_of, network.edges
-    node_job, edges = sheet.node_job[slot], sheet.edges[slot]
+    node_job, edges = buffer.node_job[slot], buffer.edges[slot]
     nodes, width = used(node_job), ports[o.NODE_WIDTH]
     first, first_edge = network.node_starts[choice], network.edge_starts[choice]
     first_job, jobs = network.job_starts[choice], np.int64(0)
     goal = matrix(network.registers, ports[o.NODES_PLACE] + first * width, nodes, width)
     for node in range(nodes):
         for column in range(width):
-            goal[node, column] = sheet.nodes[slot, node, column]
+            goal[node, column] = buffer.nodes[slot, node, column]
         job_of[first + node] = first_job + node_job[node]
         jobs = max(jobs, np.int64(node_job[node]) + np.int64(1))
     lines = used(edges[0])
@@ -71,7 +71,7 @@ def load_graph(network, choice, sheet, slot, count):
         pairs[first_edge + edge, 1] = first + edges[1, edge]
     first_row = network.starts[choice]
     for position in range(count):
-        node = sheet.candidate_node[slot, sheet.legal[slot, position]]
+        node = buffer.candidate_node[slot, buffer.legal[slot, position]]
         node_of[first_row + position] = first + node if node >= 0 else -1
     network.node_starts[choice + 1] = first + nodes
     network.job_starts[choice + 1] = first_job + jobs

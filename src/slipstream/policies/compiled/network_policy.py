@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 
 @graph_function
-def look_at_graph(network, spec, state, lane, sheet, slot):
+def look_at_graph(network, spec, state, lane, buffer, slot):
     """Write what there is to see of a lane's present choice, with the graph."""
-    observe(spec, state, lane, sheet, slot, True)
+    observe(spec, state, lane, buffer, slot, True)
 
 
 @algebra
-def look(spec, state, lane, sheet, slot, network, choice):
+def look(spec, state, lane, buffer, slot, network, choice):
     """Put the legal candidates of a lane's present choice before the network; return how many they are.
 
     0 says that they do not fit behind the choices that are there already.
     """
     graph = looks_at_graphs(network)
     if graph:
-        look_at_graph(network, spec, state, lane, sheet, slot)
+        look_at_graph(network, spec, state, lane, buffer, slot)
     else:
-        summarise(spec, state, lane, sheet, slot)
-        list_legal(spec, state, lane, sheet, slot, RULE_ON_ALL)
-    count = np.int64(sheet.counts[slot, 1])
-    if network.starts[choice] + count > network.ports[6] or (graph and not graph_fits(network, choice, sheet, slot)):
+        summarise(spec, state, lane, buffer, slot)
+        list_legal(spec, state, lane, buffer, slot, RULE_ON_ALL)
+    count = np.int64(buffer.counts[slot, 1])
+    if network.starts[choice] + count > network.ports[6] or (graph and not graph_fits(network, choice, buffer, slot)):
         return 0
-    load_graph(network, choice, sheet, slot, count)
-    load_candidates(network, choice, sheet.rows[slot], sheet.legal[slot], count, sheet.globals[slot])
+    load_graph(network, choice, buffer, slot, count)
+    load_candidates(network, choice, buffer.rows[slot], buffer.legal[slot], count, buffer.globals[slot])
     return count
 
 
 @entry
-def run_network(spec, state, lane, sheet, network, choices):
+def run_network(spec, state, lane, buffer, network, choices):
     """Play by the network's best candidates until the episode ends, the log is full, or `choices` were made."""
     header = state.lanes[lane]
     midway = header.status == LOG_FULL
     while midway or (header.status == ASKING and choices > 0):
         if not midway:
-            look(spec, state, lane, sheet, 0, network, 0)
+            look(spec, state, lane, buffer, 0, network, 0)
             infer(network, 1)
-            act(spec, state, lane, np.int64(sheet.legal[0, best_candidate(network, 0)]))
+            act(spec, state, lane, np.int64(buffer.legal[0, best_candidate(network, 0)]))
             choices -= 1
         midway = False
         resume(spec, state, lane)
@@ -101,10 +101,10 @@ class CompiledPolicy:
         capacity = len(simulator.raw["mask"][0])
         shape = simulator.family.graph(simulator.scenario) if self.reads_graph else None
         if shape is None:
-            network, sheet = self.network(capacity), simulator.observed
+            network, buffer = self.network(capacity), simulator.observed
         else:
-            network, sheet = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
-        return simulator.spec, simulator.state, 0, sheet, network
+            network, buffer = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
+        return simulator.spec, simulator.state, 0, buffer, network
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""

@@ -138,7 +138,7 @@ def _card(run: Run, label: str) -> str:
     rows = {
         "command": f"<code>{escape(str(about.get('command', 'not recorded')))}</code>",
         "policy": escape(str(about["policy"])),
-        "seed": escape(f"{about['seed']} ({about.get('namespace', 'unknown')} arrivals)"),
+        "seed": escape(f"{about['seed']} ({about.get('split', 'unknown')} arrivals)"),
         "work": f"{len(line.task):,} jobs of {len(line.tasks)} tasks in {time}",
         "scenario digest": f"<code>{escape(str(about.get('scenario_digest', 'not recorded')))}</code>",
         "event log digest": f"<code>{run.digest}</code>",

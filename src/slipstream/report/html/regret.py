@@ -19,7 +19,7 @@ from slipstream.report.runs import EXPECTED, Run
 from slipstream.report.terminal.plain_table import PlainTable
 from slipstream.report.terminal.tables import figure
 from slipstream.sim.eventlog import digest
-from slipstream.sim.simulator import Simulator, check_seed, namespace_code
+from slipstream.sim.simulator import Simulator, check_seed, split_code
 
 
 def regret_of_run(
@@ -45,19 +45,19 @@ def regret_of_run(
     except PolicyError as error:
         hint = "expected --policy with the folder of the one that played"
         raise TraceError(f"{path}: was played by '{name}', which is not known ({error}): {hint}") from error
-    namespace = str(about.get("namespace", "test"))
-    namespace_code(namespace)
+    split = str(about.get("split", "test"))
+    split_code(split)
     if not isinstance(about["seed"], int):
         raise TraceError(f"{path}: its seed is '{about['seed']}': {EXPECTED}")
     seed = check_seed(about["seed"])
-    if digest(Simulator(scenario).play(player, seed, namespace)) != digest(events):
+    if digest(Simulator(scenario).play(player, seed, split)) != digest(events):
         raise TraceError(
             f"{path}: is not what '{name}' plays with seed {seed}: expected a simulated run of this version"
         )
     quiet = Simulator(scenario, log_rows=0)
-    actions = choices_of(quiet, player, seed, namespace)
-    hindsight = hindsight_of(scenario, seed, namespace, seconds)
-    return regret_of(quiet, actions, seed, namespace, hindsight, progress)
+    actions = choices_of(quiet, player, seed, split)
+    hindsight = hindsight_of(scenario, seed, split, seconds)
+    return regret_of(quiet, actions, seed, split, hindsight, progress)
 
 
 def regret_table(run: Run, found: Regret, count: int) -> Group:

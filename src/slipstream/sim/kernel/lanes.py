@@ -29,7 +29,7 @@ COINS = 0
 LANE_FIELDS: list[tuple[str, str]] = [
     ("now", "i8"),
     ("seed", "i8"),
-    ("namespace", "i8"),
+    ("split", "i8"),
     ("key", "u8"),
     ("status", "i8"),
     ("asked", "i8"),  # resource that a choice is due for, -1 if none
@@ -47,7 +47,7 @@ LANE_FIELDS: list[tuple[str, str]] = [
 
 
 @family_function
-def begin(spec, state, lane, seed, namespace):
+def begin(spec, state, lane, seed, split):
     """Start an episode, in which nothing has happened yet."""
 
 
@@ -62,15 +62,15 @@ def resume(spec, state, lane):
 
 
 @family_function
-def prepare(spec, state, sheet):
-    """Write the columns that never change, once, into every slot of the sheet."""
+def prepare(spec, state, buffer):
+    """Write the columns that never change, once, into every slot of the buffer."""
 
 
 @family_function
-def observe(spec, state, lane, sheet, slot, afresh):
+def observe(spec, state, lane, buffer, slot, afresh):
     """Write globals, rows and mask of the present choice.
 
-    Where the sheet has room for a graph, write that too, and the packed indices of the legal rows and their counts.
+    Where the buffer has room for a graph, write that too, and the packed indices of the legal rows and their counts.
     Unless `afresh`, the slot still shows the lane's last choice and only what changed since needs to be written.
     """
 
@@ -86,12 +86,12 @@ def prefetch_state(spec, state, lane):
 
 
 @family_function
-def prefetch_rows(spec, state, lane, sheet, slot):
+def prefetch_rows(spec, state, lane, buffer, slot):
     """Ask the processor for what the next look at the lane will write."""
 
 
 @family_function
-def list_legal(spec, state, lane, sheet, slot, form):
+def list_legal(spec, state, lane, buffer, slot, form):
     """Write only the legal rows, their packed indices and their counts.
 
     For rules on dispatch rows the others may be left out; for plain ones, the columns on demand as well.
@@ -99,7 +99,7 @@ def list_legal(spec, state, lane, sheet, slot, form):
 
 
 @family_function
-def summarise(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, buffer, slot):
     """Write only the globals."""
 
 
@@ -130,9 +130,9 @@ def implement_all(state_type: type, *functions: Any) -> None:
 
 
 @kernel
-def reset(spec, state, lane, seed, namespace):
+def reset(spec, state, lane, seed, split):
     """Start an episode and run to its first choice."""
-    begin(spec, state, lane, seed, namespace)
+    begin(spec, state, lane, seed, split)
     resume(spec, state, lane)
 
 
@@ -167,12 +167,12 @@ def log_is_full(state, lane, margin):
 
 
 @inlined
-def begin_episode(header, seed, namespace):
+def begin_episode(header, seed, split):
     """Set what every lane's record starts with to the beginning of an episode."""
     header.now = 0
     header.seed = seed
-    header.namespace = namespace
-    header.key = episode_key(namespace, seed)
+    header.split = split
+    header.key = episode_key(split, seed)
     header.status = LOG_FULL
     header.choices = 0
     header.events = 0
@@ -201,16 +201,16 @@ per dispatch row that needs no column on demand."""
 
 
 @kernel
-def choose(spec, state, lane, sheet, form, address):
+def choose(spec, state, lane, buffer, form, address):
     """Return the action of the compiled policy at `address`."""
     if form == CHOICE:
-        observe(spec, state, lane, sheet, 0, True)
-        return call_choice(address, sheet.globals[0], sheet.rows[0], sheet.mask[0])
-    list_legal(spec, state, lane, sheet, 0, form)
-    scored = sheet.counts[0, 1] if form == RULE_ON_ALL else sheet.counts[0, 0]
-    best = np.int64(sheet.mask.shape[1] - 1)
+        observe(spec, state, lane, buffer, 0, True)
+        return call_choice(address, buffer.globals[0], buffer.rows[0], buffer.mask[0])
+    list_legal(spec, state, lane, buffer, 0, form)
+    scored = buffer.counts[0, 1] if form == RULE_ON_ALL else buffer.counts[0, 0]
+    best = np.int64(buffer.mask.shape[1] - 1)
     best_score = -np.inf
-    rows, legal = sheet.rows[0], sheet.legal[0]
+    rows, legal = buffer.rows[0], buffer.legal[0]
     for position in range(scored):
         row = legal[position]
         score = call_rule(address, rows[row])
@@ -221,13 +221,13 @@ def choose(spec, state, lane, sheet, form, address):
 
 
 @entry
-def run(spec, state, lane, sheet, form, address, choices):
+def run(spec, state, lane, buffer, form, address, choices):
     """Play under a compiled policy until the episode ends, the log is full, or `choices` were made."""
     header = state.lanes[lane]
     midway = header.status == LOG_FULL
     while midway or (header.status == ASKING and choices > 0):
         if not midway:
-            act(spec, state, lane, choose(spec, state, lane, sheet, form, address))
+            act(spec, state, lane, choose(spec, state, lane, buffer, form, address))
             choices -= 1
         midway = False
         # The only call: whoever calls the whole machine twice has it compiled twice.
@@ -236,44 +236,44 @@ def run(spec, state, lane, sheet, form, address, choices):
 
 
 @entry
-def choose_lanes(spec, state, sheet, form, address, actions):
+def choose_lanes(spec, state, buffer, form, address, actions):
     """Write the action of a compiled policy for every lane that is asked."""
     for lane in range(actions.shape[0]):
         if state.lanes[lane].status == ASKING:
-            actions[lane] = choose(spec, state, lane, sheet, form, address)
+            actions[lane] = choose(spec, state, lane, buffer, form, address)
 
 
 @kernel
-def report(state, lane, sheet, stepped):
+def report(state, lane, buffer, stepped):
     """Write how the lane's step came out; where none was made, what a reset gathered belongs to the first step."""
     header = state.lanes[lane]
     if not stepped:
         header.reward = 0.0
         header.elapsed = 0
         header.illegal = 0
-    sheet.reward[lane] = header.reward
-    sheet.elapsed[lane] = header.elapsed
-    sheet.time[lane] = header.now
-    sheet.terminated[lane] = header.status == TERMINATED
-    sheet.truncated[lane] = header.status == TRUNCATED
-    sheet.illegal[lane] = header.illegal != 0
+    buffer.reward[lane] = header.reward
+    buffer.elapsed[lane] = header.elapsed
+    buffer.time[lane] = header.now
+    buffer.terminated[lane] = header.status == TERMINATED
+    buffer.truncated[lane] = header.status == TRUNCATED
+    buffer.illegal[lane] = header.illegal != 0
 
 
 @entry
-def reset_lanes(spec, state, sheet, chosen, seeds, namespace):
+def reset_lanes(spec, state, buffer, chosen, seeds, split):
     """Reset the lanes marked in `chosen`; a negative seed means the one derived from the lane's last."""
     for lane in range(chosen.shape[0]):
         if chosen[lane]:
             seed = seeds[lane]
             if seed < 0:
                 seed = next_seed(state.lanes[lane].seed)
-            reset(spec, state, lane, seed, namespace)
-            report(state, lane, sheet, False)
-            observe(spec, state, lane, sheet, lane, False)
+            reset(spec, state, lane, seed, split)
+            report(state, lane, buffer, False)
+            observe(spec, state, lane, buffer, lane, False)
 
 
 @entry
-def step_lanes(spec, state, sheet, actions, autoreset):
+def step_lanes(spec, state, buffer, actions, autoreset):
     """Step every lane; with `autoreset`, a lane whose episode is over starts the next one instead."""
     lanes, at_once = actions.shape[0], lanes_at_once(spec, state)
     for first in range(0, lanes, at_once):
@@ -284,48 +284,48 @@ def step_lanes(spec, state, sheet, actions, autoreset):
             if stepped:
                 act(spec, state, lane, actions[lane])
             elif autoreset:
-                begin(spec, state, lane, next_seed(header.seed), header.namespace)
+                begin(spec, state, lane, next_seed(header.seed), header.split)
             if stepped or autoreset:
                 resume(spec, state, lane)
-            report(state, lane, sheet, stepped)
-            prefetch_rows(spec, state, lane, sheet, lane)
+            report(state, lane, buffer, stepped)
+            prefetch_rows(spec, state, lane, buffer, lane)
         for lane in range(first, last):
             prefetch_state(spec, state, min(lane + at_once, lanes - 1))
-            observe(spec, state, lane, sheet, lane, False)
+            observe(spec, state, lane, buffer, lane, False)
 
 
 @entry
-def resume_lanes(spec, state, sheet, stepped):
+def resume_lanes(spec, state, buffer, stepped):
     """Go on in every lane whose log was full and is flushed now; `stepped` says whether a step or a reset filled it."""
     for lane in range(state.lanes.shape[0]):
         if state.lanes[lane].status == LOG_FULL:
             resume(spec, state, lane)
-            report(state, lane, sheet, stepped)
-            observe(spec, state, lane, sheet, lane, False)
+            report(state, lane, buffer, stepped)
+            observe(spec, state, lane, buffer, lane, False)
 
 
 @entry
-def prepare_sheet(spec, state, sheet):
-    """Write the unchanging columns of a new sheet."""
-    prepare(spec, state, sheet)
+def prepare_buffer(spec, state, buffer):
+    """Write the unchanging columns of a new buffer."""
+    prepare(spec, state, buffer)
 
 
 @entry
-def observe_lane(spec, state, lane, sheet, slot):
+def observe_lane(spec, state, lane, buffer, slot):
     """Write what the lane shows now."""
-    observe(spec, state, lane, sheet, slot, True)
+    observe(spec, state, lane, buffer, slot, True)
 
 
 @entry
-def start_lane(spec, state, lane, seed, namespace):
+def start_lane(spec, state, lane, seed, split):
     """Start an episode in one lane and run it to its first choice."""
-    reset(spec, state, lane, seed, namespace)
+    reset(spec, state, lane, seed, split)
 
 
 @entry
-def begin_lane(spec, state, lane, seed, namespace):
+def begin_lane(spec, state, lane, seed, split):
     """Start an episode in one lane; whoever plays it lets it go on."""
-    begin(spec, state, lane, seed, namespace)
+    begin(spec, state, lane, seed, split)
 
 
 @entry

@@ -14,16 +14,16 @@ from slipstream.jit.decorators import COMPILED, INNER, entry, inlined, kernel
 from slipstream.jit.structs import make_struct, struct
 
 
-class SheetType(types.StructRef):
+class ObservationBufferType(types.StructRef):
     """Compiled type of Sheet."""
 
 
-class Sheet(structref.StructRefProxy):
+class ObservationBuffer(structref.StructRefProxy):
     """The candidates of some lanes.
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
     packed indices of the legal rows, dispatch rows first; counts (L, 8) int32: dispatch rows, legal rows, and how much
-    of the sheet is filled, in places that have names below; global_image (3, G), row_image (3, F): scale, low and high
+    of the buffer is filled, in places that have names below; global_image (3, G), row_image (3, F): scale, low and high
     of each column; reward, elapsed, time, terminated, truncated, illegal (L,): how the last step of each lane came out,
     times in ns.
 
@@ -42,15 +42,19 @@ OUTCOMES = {
 }
 
 DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
-"""What the counts of a sheet say: the first two to everybody, the others to the family that filled it."""
+"""What the counts of a buffer say: the first two to everybody, the others to the family that filled it."""
 
 GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
 
-struct(SheetType, Sheet, ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH])
+struct(
+    ObservationBufferType,
+    ObservationBuffer,
+    ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH],
+)
 
 
 @entry
-def _make_sheet(
+def _make_buffer(
     global_rows,
     rows,
     mask,
@@ -70,7 +74,7 @@ def _make_sheet(
     edges,
     candidate_node,
 ):
-    return Sheet(
+    return ObservationBuffer(
         global_rows,
         rows,
         mask,
@@ -92,12 +96,12 @@ def _make_sheet(
     )
 
 
-def make_sheet(arrays: dict[str, np.ndarray]) -> Any:
-    """Build a sheet over the caller's arrays."""
-    return make_struct(_make_sheet, SheetType, arrays)
+def make_buffer(arrays: dict[str, np.ndarray]) -> Any:
+    """Build a buffer over the caller's arrays."""
+    return make_struct(_make_buffer, ObservationBufferType, arrays)
 
 
-def sheet_arrays(
+def buffer_arrays(
     lanes: int,
     rows: int,
     global_features: FeatureTable,
@@ -105,7 +109,7 @@ def sheet_arrays(
     raw: bool,
     graph: GraphShape | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return fresh arrays for a sheet; observed sheets leave out the columns that agents do not see."""
+    """Return fresh arrays for a buffer; observed buffers leave out the columns that agents do not see."""
     if not raw:
         global_features, row_features = global_features.observed, row_features.observed
     real = np.float64 if raw else np.float32
@@ -161,61 +165,61 @@ if COMPILED:
 
 
 @inlined
-def allow(sheet, slot, row, place):
+def allow(buffer, slot, row, place):
     """Note that a row may be chosen, as so many before it."""
-    sheet.mask[slot, row] = 1
-    sheet.legal[slot, place] = row
+    buffer.mask[slot, row] = 1
+    buffer.legal[slot, place] = row
 
 
 @kernel
-def clear_rows(sheet, slot, first, last):
+def clear_rows(buffer, slot, first, last):
     """Empty rows that no longer stand for anything."""
     for row in range(first, last):
-        sheet.mask[slot, row] = 0
-        for column in range(sheet.rows.shape[2]):
-            sheet.rows[slot, row, column] = 0.0
+        buffer.mask[slot, row] = 0
+        for column in range(buffer.rows.shape[2]):
+            buffer.rows[slot, row, column] = 0.0
 
 
 @inlined
-def close_rows(sheet, slot, dispatch, waits):
+def close_rows(buffer, slot, dispatch, waits):
     """Note whether waiting, the last row, may be chosen behind so many dispatch rows."""
-    last = sheet.mask.shape[1] - 1
-    sheet.mask[slot, last] = 1 if waits else 0
+    last = buffer.mask.shape[1] - 1
+    buffer.mask[slot, last] = 1 if waits else 0
     if waits:
-        sheet.legal[slot, dispatch] = last
-    sheet.counts[slot, DISPATCH_ROWS] = dispatch
-    sheet.counts[slot, LEGAL_ROWS] = dispatch + (1 if waits else 0)
+        buffer.legal[slot, dispatch] = last
+    buffer.counts[slot, DISPATCH_ROWS] = dispatch
+    buffer.counts[slot, LEGAL_ROWS] = dispatch + (1 if waits else 0)
 
 
 @kernel
-def clear_graph(sheet, slot):
-    """Let a new sheet show no graph."""
-    for edge in range(sheet.edges.shape[2]):
-        sheet.edges[slot, 0, edge] = -1
-        sheet.edges[slot, 1, edge] = -1
-    for node in range(sheet.node_job.shape[1]):
-        sheet.node_job[slot, node] = -1
-    for row in range(sheet.candidate_node.shape[1]):
-        sheet.candidate_node[slot, row] = -1
+def clear_graph(buffer, slot):
+    """Let a new buffer show no graph."""
+    for edge in range(buffer.edges.shape[2]):
+        buffer.edges[slot, 0, edge] = -1
+        buffer.edges[slot, 1, edge] = -1
+    for node in range(buffer.node_job.shape[1]):
+        buffer.node_job[slot, node] = -1
+    for row in range(buffer.candidate_node.shape[1]):
+        buffer.candidate_node[slot, row] = -1
 
 
 @kernel
-def close_graph(sheet, slot, nodes, edges):
+def close_graph(buffer, slot, nodes, edges):
     """Empty what the last graph had behind so many nodes and edges."""
-    for node in range(nodes, sheet.counts[slot, NODES]):
-        sheet.node_job[slot, node] = -1
-        for column in range(sheet.nodes.shape[2]):
-            sheet.nodes[slot, node, column] = 0.0
-    for edge in range(edges, sheet.counts[slot, EDGES]):
-        sheet.edges[slot, 0, edge] = -1
-        sheet.edges[slot, 1, edge] = -1
-    sheet.counts[slot, NODES] = nodes
-    sheet.counts[slot, EDGES] = edges
+    for node in range(nodes, buffer.counts[slot, NODES]):
+        buffer.node_job[slot, node] = -1
+        for column in range(buffer.nodes.shape[2]):
+            buffer.nodes[slot, node, column] = 0.0
+    for edge in range(edges, buffer.counts[slot, EDGES]):
+        buffer.edges[slot, 0, edge] = -1
+        buffer.edges[slot, 1, edge] = -1
+    buffer.counts[slot, NODES] = nodes
+    buffer.counts[slot, EDGES] = edges
 
 
 @kernel
-def close_candidate_nodes(sheet, slot, listed):
+def close_candidate_nodes(buffer, slot, listed):
     """Empty what stood behind the nodes of so many rows."""
-    for row in range(listed, sheet.counts[slot, ROW_NODES]):
-        sheet.candidate_node[slot, row] = -1
-    sheet.counts[slot, ROW_NODES] = listed
+    for row in range(listed, buffer.counts[slot, ROW_NODES]):
+        buffer.candidate_node[slot, row] = -1
+    buffer.counts[slot, ROW_NODES] = listed

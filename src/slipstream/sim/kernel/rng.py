@@ -1,4 +1,4 @@
-"""Counter-based random numbers: every draw is a pure function of (namespace, seed, stream, counter).
+"""Counter-based random numbers: every draw is a pure function of (split, seed, stream, counter).
 
 The generator is SplitMix64 addressed by its counter. Nothing is continued from call to call, so lanes, threads and
 processes cannot disturb each other, and any job's draws can be recomputed alone.
@@ -13,11 +13,11 @@ import numpy as np
 from slipstream.jit.decorators import kernel
 
 TRAIN, EVAL, TEST = 0, 1, 2
-NAMESPACES = {"train": TRAIN, "eval": EVAL, "test": TEST}
+SPLITS = {"train": TRAIN, "eval": EVAL, "test": TEST}
 """Disjoint key spaces: no amount of training can touch a test arrival."""
 
 SEED_LIMIT = 2**62
-"""Seeds are below this, so that seed and namespace fit one 64-bit word without colliding."""
+"""Seeds are below this, so that seed and split fit one 64-bit word without colliding."""
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 STREAM_SALT = np.uint64(0xD1B54A32D192ED03)
@@ -37,9 +37,9 @@ def mix(z):
 
 
 @kernel
-def episode_key(namespace, seed):
-    """Return the key of an episode; distinct for distinct (namespace, seed)."""
-    return mix(np.uint64(seed) * U4 + np.uint64(namespace) + GOLDEN)
+def episode_key(split, seed):
+    """Return the key of an episode; distinct for distinct (split, seed)."""
+    return mix(np.uint64(seed) * U4 + np.uint64(split) + GOLDEN)
 
 
 @kernel

@@ -426,12 +426,12 @@ def act(spec, state, lane, action):
 
 
 @kernel
-def begin(spec, state, lane, seed, namespace):
+def begin(spec, state, lane, seed, split):
     """Start an episode."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    begin_episode(header, seed, namespace)
-    part = spec.parts[0 if namespace == TRAIN else 1]
+    begin_episode(header, seed, split)
+    part = spec.parts[0 if split == TRAIN else 1]
     chance = uniform(stream_key(header.key, EPISODES), 0)
     header.first = part.low + int(chance * (part.high - part.low + 1))
     header.asked = 0

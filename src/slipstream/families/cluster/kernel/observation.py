@@ -27,12 +27,12 @@ PER_S = 1e-9
 
 
 @kernel
-def prepare(spec, state, sheet):
-    """Write the columns that never change, once, into every slot of the sheet."""
-    for slot in range(sheet.rows.shape[0]):
-        put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
-        if sheet.globals.shape[1] > f.COIN:
-            put(sheet.globals[slot], sheet.global_image, f.ALL_GPUS, spec.machine[0].gpus)
+def prepare(spec, state, buffer):
+    """Write the columns that never change, once, into every slot of the buffer."""
+    for slot in range(buffer.rows.shape[0]):
+        put(buffer.rows[slot, buffer.rows.shape[1] - 1], buffer.row_image, f.WAIT, 1.0)
+        if buffer.globals.shape[1] > f.COIN:
+            put(buffer.globals[slot], buffer.global_image, f.ALL_GPUS, spec.machine[0].gpus)
 
 
 @kernel
@@ -95,9 +95,9 @@ def write_row(spec, state, lane, code, rank, row, image):
 
 
 @kernel
-def summarise(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, buffer, slot):
     """Write the state of the whole machine."""
-    row, image = sheet.globals[slot], sheet.global_image
+    row, image = buffer.globals[slot], buffer.global_image
     machine = spec.machine[0]
     header = state.lanes[lane]
     reserved = header.reserved >= 0
@@ -120,7 +120,7 @@ def summarise(spec, state, lane, sheet, slot):
     put(row, image, f.HIDDEN_ROWS, header.candidates - header.shown)
     hours = header.now / 3.6e12
     put(row, image, f.ALLOCATION, header.busy_hours / hours if header.now > 0 else 0.0)
-    if sheet.globals.shape[1] > f.COIN:
+    if buffer.globals.shape[1] > f.COIN:
         behind = header.candidates - header.shown
         put(row, image, f.ROWS, filled_rows(machine, header.shown, behind))
         put(row, image, f.FREE, header.free)
@@ -152,28 +152,28 @@ def largest_free(spec, state, lane):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, form):
+def list_legal(spec, state, lane, buffer, slot, form):
     """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not."""
     header = state.lanes[lane]
     asking = header.status == core.ASKING
-    last = sheet.mask.shape[1] - 1
+    last = buffer.mask.shape[1] - 1
     listed = header.shown if asking else 0
-    write_rows(spec, state, lane, sheet, slot, 0, listed, 0)
-    clear_rows(sheet, slot, listed, sheet.counts[slot, ROWS])
-    sheet.counts[slot, ROWS] = listed
+    write_rows(spec, state, lane, buffer, slot, 0, listed, 0)
+    clear_rows(buffer, slot, listed, buffer.counts[slot, ROWS])
+    buffer.counts[slot, ROWS] = listed
     dispatch = listed
     first = spec.machine[0].rows + 1
     if last > spec.machine[0].rows:
         behind = header.candidates - listed if asking else 0
-        write_rows(spec, state, lane, sheet, slot, listed, behind, first)
-        clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
-        sheet.counts[slot, ROWS_BEHIND] = behind
+        write_rows(spec, state, lane, buffer, slot, listed, behind, first)
+        clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
+        buffer.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
-    close_rows(sheet, slot, dispatch, asking and may_wait(spec, state, lane))
+    close_rows(buffer, slot, dispatch, asking and may_wait(spec, state, lane))
 
 
 @kernel
-def write_rows(spec, state, lane, sheet, slot, place, count, row):
+def write_rows(spec, state, lane, buffer, slot, place, count, row):
     """Write rows of the list from a place on, one after the other; ranks count the waiting jobs before each."""
     header = state.lanes[lane]
     levels = spec.machine[0].levels
@@ -189,16 +189,16 @@ def write_rows(spec, state, lane, sheet, slot, place, count, row):
             while waiting < header.waiting and state.queue[lane, waiting].job < job:
                 waiting += 1
             rank = waiting
-        write_row(spec, state, lane, code, rank, sheet.rows[slot, row], sheet.row_image)
-        allow(sheet, slot, row, number)
+        write_row(spec, state, lane, code, rank, buffer.rows[slot, row], buffer.row_image)
+        allow(buffer, slot, row, number)
         row += 1
 
 
 @kernel
-def observe(spec, state, lane, sheet, slot, afresh):
+def observe(spec, state, lane, buffer, slot, afresh):
     """Write globals, rows and mask of the present choice."""
-    summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
+    summarise(spec, state, lane, buffer, slot)
+    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
 
 
 core.implement_all(ClusterStateType, begin, act, resume, prepare, observe, list_legal, summarise)

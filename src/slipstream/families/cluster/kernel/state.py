@@ -74,7 +74,7 @@ JOB = np.dtype(
     align=True,
 )
 PART = np.dtype([("low", "i8"), ("high", "i8")], align=True)
-"""Where an episode of a namespace may begin."""
+"""Where an episode of a split may begin."""
 USER = np.dtype([("quota", "i8")], align=True)
 
 LANE = np.dtype(

@@ -16,7 +16,7 @@ from slipstream.families.cluster.metrics import end_of, jobs_of, reward_of, term
 from slipstream.families.cluster.oracle.bounds import best_terms, least_of
 from slipstream.families.cluster.oracle.schedule import solve
 from slipstream.families.cluster.scenario import ClusterScenario
-from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.search import best_policy
 from slipstream.sim.simulator import Simulator
 
@@ -26,11 +26,11 @@ CLOSE = 1e-6
 """Rewards that differ by no more than this share count as equal: the solver counts in whole parts of weights."""
 
 
-def bracket(scenario: ClusterScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
+def bracket(scenario: ClusterScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
     began = perf_counter()
     simulator = Simulator(scenario)
-    source, best, events = best_policy(simulator, seed, namespace)
+    source, best, events = best_policy(simulator, seed, split)
     jobs = jobs_of(scenario, events)
     terms = best_terms(scenario, jobs)
     bound, method = reward_of(scenario, terms), "relaxation"
@@ -41,13 +41,13 @@ def bracket(scenario: ClusterScenario, seed: int, namespace: str = "test", secon
             proven = reward_of(scenario, {**terms, "slowdown": max(terms["slowdown"], solution.bound)})
             if proven < bound:
                 bound, method = proven, "schedule"
-            reached = _replayed(simulator, solution.starts, seed, namespace)
+            reached = _replayed(simulator, solution.starts, seed, split)
             if reached > best:
                 best, source = reached, "schedule"
     if best > bound + CLOSE * abs(bound):
         raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - CLOSE * abs(bound)
-    return Bracket(best, bound, exact, source, method, perf_counter() - began)
+    return OptimumBounds(best, bound, exact, source, method, perf_counter() - began)
 
 
 def _can_be_solved(scenario: ClusterScenario, jobs: int) -> bool:
@@ -58,11 +58,11 @@ def _can_be_solved(scenario: ClusterScenario, jobs: int) -> bool:
     return only_slowdown and plain and alike and scenario.backfill != "conservative" and jobs <= MOST_JOBS
 
 
-def _replayed(simulator: Simulator, starts: list[int], seed: int, namespace: str) -> float:
+def _replayed(simulator: Simulator, starts: list[int], seed: int, split: str) -> float:
     """Return the reward of a schedule as the simulator plays it: whoever is due and fits starts, else it waits."""
     from slipstream.families.cluster.features import FITS, JOB, START
 
-    simulator.reset(seed, namespace)
+    simulator.reset(seed, split)
     while simulator.asking:
         _, rows, mask = simulator.observe()
         due = []

@@ -9,14 +9,14 @@ from pydantic import Field
 
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.generator import Generator, options
-from slipstream.families.shared.schema import Part
+from slipstream.families.shared.schema import StrictModel
 from slipstream.files.tables import table_bytes
 
 LARGE = (1, 2, 4, 8)
 """Sizes of synthetic jobs, as far as the cluster has so many GPUs."""
 
 
-class Settings(Part):
+class Settings(StrictModel):
     """What a generated scenario looks like; names of options are those of the fields."""
 
     nodes: int = Field(default=8, ge=1, le=10_000)

@@ -310,11 +310,11 @@ def act(spec, state, lane, action):
 
 
 @kernel
-def begin(spec, state, lane, seed, namespace):
+def begin(spec, state, lane, seed, split):
     """Start an episode."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    begin_episode(header, seed, namespace)
+    begin_episode(header, seed, split)
     begin_stream(header)
     header.phase = CHOOSE_STAGE
     header.active = 0

@@ -11,23 +11,23 @@ from slipstream.sim.kernel.observation import ROWS, close_candidate_nodes, close
 
 
 @kernel
-def write_graph(spec, state, lane, sheet, slot, afresh):
+def write_graph(spec, state, lane, buffer, slot, afresh):
     """Write nodes and edges; neither changes between the phases of a choice, and edges only as stages come and go."""
     header = state.lanes[lane]
     stale = afresh or header.graph_stale != 0
     if stale:
-        write_edges(spec, state, lane, sheet, slot)
+        write_edges(spec, state, lane, buffer, slot)
     if stale or header.phase != CHOOSE_COUNT:
-        write_nodes(spec, state, lane, sheet, slot, stale)
+        write_nodes(spec, state, lane, buffer, slot, stale)
     if not afresh:
-        # What was written afresh, into any sheet, says nothing of what the others show.
+        # What was written afresh, into any buffer, says nothing of what the others show.
         header.graph_stale = 0
         for place in range(header.active):
             state.jobs[lane, state.order[lane, place]].touched = 0
 
 
 @kernel
-def write_edges(spec, state, lane, sheet, slot):
+def write_edges(spec, state, lane, buffer, slot):
     """Number the nodes and write which job each belongs to, and the edges between them."""
     header = state.lanes[lane]
     nodes, edges = 0, 0
@@ -40,12 +40,12 @@ def write_edges(spec, state, lane, sheet, slot):
                 own = state.stages[lane, job, stage]
                 if own.unfinished > 0:
                     own.node = nodes
-                    sheet.node_job[slot, nodes] = owner.rank
+                    buffer.node_job[slot, nodes] = owner.rank
                     nodes += 1
             for stage in range(owner.stages):
                 if state.stages[lane, job, stage].unfinished > 0:
-                    edges = write_children(spec, state, lane, job, stage, sheet.edges[slot], edges)
-    close_graph(sheet, slot, nodes, edges)
+                    edges = write_children(spec, state, lane, job, stage, buffer.edges[slot], edges)
+    close_graph(buffer, slot, nodes, edges)
 
 
 @inlined
@@ -60,10 +60,10 @@ def write_children(spec, state, lane, job, stage, pairs, edges):
 
 
 @kernel
-def write_nodes(spec, state, lane, sheet, slot, all_jobs):
+def write_nodes(spec, state, lane, buffer, slot, all_jobs):
     """Write the columns of the nodes; unless `all_jobs`, those of jobs to which nothing happened only get older."""
     header = state.lanes[lane]
-    image = sheet.node_image
+    image = buffer.node_image
     for place in range(header.active if header.status == ASKING else 0):
         job = state.order[lane, place]
         owner = state.jobs[lane, job]
@@ -72,7 +72,7 @@ def write_nodes(spec, state, lane, sheet, slot, all_jobs):
         age = header.now - owner.arrival
         if not all_jobs and not owner.touched:
             for node in range(owner.first_node, owner.first_node + owner.left):
-                put(sheet.nodes[slot, node], image, f.NODE_JOB_AGE, age)
+                put(buffer.nodes[slot, node], image, f.NODE_JOB_AGE, age)
             continue
         node = owner.first_node
         is_source = 1.0 if job == header.source_job else 0.0
@@ -80,7 +80,7 @@ def write_nodes(spec, state, lane, sheet, slot, all_jobs):
             own = state.stages[lane, job, stage]
             if own.unfinished == 0:
                 continue
-            row = sheet.nodes[slot, node]
+            row = buffer.nodes[slot, node]
             source = spec.stages[owner.first_stage + stage]
             put(row, image, f.NODE_TASKS_LEFT, own.remaining)
             put(row, image, f.NODE_TASKS_RUNNING, own.unfinished - own.remaining)
@@ -98,12 +98,12 @@ def write_nodes(spec, state, lane, sheet, slot, all_jobs):
 
 
 @kernel
-def write_candidate_nodes(state, lane, sheet, slot):
+def write_candidate_nodes(state, lane, buffer, slot):
     """Write the node of each candidate row; rows that give executors have that of the stage that was chosen."""
     header = state.lanes[lane]
     width = state.stages.shape[2]
     counting = header.phase == CHOOSE_COUNT
-    listed = sheet.counts[slot, ROWS]
+    listed = buffer.counts[slot, ROWS]
     for row in range(listed):
         if counting:
             shown = state.jobs[lane, header.chosen_job].shown
@@ -111,5 +111,5 @@ def write_candidate_nodes(state, lane, sheet, slot):
         else:
             job = state.candidates[lane, row] // width
             node = state.stages[lane, job, state.candidates[lane, row] - job * width].node
-        sheet.candidate_node[slot, row] = node
-    close_candidate_nodes(sheet, slot, listed)
+        buffer.candidate_node[slot, row] = node
+    close_candidate_nodes(buffer, slot, listed)

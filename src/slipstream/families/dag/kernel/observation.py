@@ -23,14 +23,14 @@ from slipstream.sim.kernel.window import filled_rows
 
 
 @kernel
-def prepare(spec, state, sheet):
-    """Write the columns that never change, once, into every slot of the sheet."""
+def prepare(spec, state, buffer):
+    """Write the columns that never change, once, into every slot of the buffer."""
     machine = spec.machine[0]
-    for slot in range(sheet.rows.shape[0]):
-        put(sheet.globals[slot], sheet.global_image, f.EXECUTORS, machine.executors)
-        put(sheet.globals[slot], sheet.global_image, f.MOVING_DELAY, machine.moving_delay)
-        put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
-        clear_graph(sheet, slot)
+    for slot in range(buffer.rows.shape[0]):
+        put(buffer.globals[slot], buffer.global_image, f.EXECUTORS, machine.executors)
+        put(buffer.globals[slot], buffer.global_image, f.MOVING_DELAY, machine.moving_delay)
+        put(buffer.rows[slot, buffer.rows.shape[1] - 1], buffer.row_image, f.WAIT, 1.0)
+        clear_graph(buffer, slot)
 
 
 @inlined
@@ -84,9 +84,9 @@ def write_row(spec, state, lane, job, stage, count, row, image):
 
 
 @kernel
-def summarise(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, buffer, slot):
     """Write the state of the whole machine."""
-    row, image = sheet.globals[slot], sheet.global_image
+    row, image = buffer.globals[slot], buffer.global_image
     machine = spec.machine[0]
     header = state.lanes[lane]
     counting = header.phase == CHOOSE_COUNT
@@ -105,7 +105,7 @@ def summarise(spec, state, lane, sheet, slot):
     put(row, image, f.TOTAL_WORK, header.work)
     put(row, image, f.MEAN_GAP, machine.mean_gap if header.arrived < machine.jobs else 0.0)
     put(row, image, f.UTILISATION, busy / (machine.executors * header.now) if header.now > 0 else 0.0)
-    if sheet.globals.shape[1] > f.COIN:
+    if buffer.globals.shape[1] > f.COIN:
         behind = header.candidates if counting else header.candidates - header.shown
         listed = header.most if counting else header.shown
         put(row, image, f.ROWS, filled_rows(machine, listed, behind))
@@ -114,46 +114,46 @@ def summarise(spec, state, lane, sheet, slot):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, form):
+def list_legal(spec, state, lane, buffer, slot, form):
     """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not.
 
-    Rows begin at 0 in both phases, so what was written before ends where the counts of the sheet say.
+    Rows begin at 0 in both phases, so what was written before ends where the counts of the buffer say.
     """
     header = state.lanes[lane]
     counting = header.phase == CHOOSE_COUNT
     asking = header.status == core.ASKING
-    last = sheet.mask.shape[1] - 1
+    last = buffer.mask.shape[1] - 1
     listed = 0
     if asking and counting:
         listed = header.most
         for row in range(listed):
             job, stage = header.chosen_job, header.chosen_stage
-            write_row(spec, state, lane, job, stage, row + 1, sheet.rows[slot, row], sheet.row_image)
-            allow(sheet, slot, row, row)
+            write_row(spec, state, lane, job, stage, row + 1, buffer.rows[slot, row], buffer.row_image)
+            allow(buffer, slot, row, row)
     elif asking:
         listed = header.shown
         for row in range(listed):
-            write_candidate(spec, state, lane, row, sheet, slot, row)
-            allow(sheet, slot, row, row)
-    clear_rows(sheet, slot, listed, sheet.counts[slot, ROWS])
-    sheet.counts[slot, ROWS] = listed
+            write_candidate(spec, state, lane, row, buffer, slot, row)
+            allow(buffer, slot, row, row)
+    clear_rows(buffer, slot, listed, buffer.counts[slot, ROWS])
+    buffer.counts[slot, ROWS] = listed
     dispatch = listed
     if last > spec.machine[0].rows:
-        dispatch += list_behind(spec, state, lane, sheet, slot, listed)
+        dispatch += list_behind(spec, state, lane, buffer, slot, listed)
     stops = asking and not counting and may_stop(spec, state, lane)
-    close_rows(sheet, slot, dispatch, stops)
+    close_rows(buffer, slot, dispatch, stops)
 
 
 @inlined
-def write_candidate(spec, state, lane, place, sheet, slot, row):
+def write_candidate(spec, state, lane, place, buffer, slot, row):
     """Write the row of a stage of the list."""
     job = state.candidates[lane, place] // state.stages.shape[2]
     stage = state.candidates[lane, place] - job * state.stages.shape[2]
-    write_row(spec, state, lane, job, stage, 0, sheet.rows[slot, row], sheet.row_image)
+    write_row(spec, state, lane, job, stage, 0, buffer.rows[slot, row], buffer.row_image)
 
 
 @kernel
-def list_behind(spec, state, lane, sheet, slot, listed):
+def list_behind(spec, state, lane, buffer, slot, listed):
     """Write what only heuristics see, behind the rows of an observation; return how many of these can be chosen.
 
     In phase 0 stages that the window has no room for; in phase 1 all stages of phase 0, as they are, not to be chosen.
@@ -164,24 +164,24 @@ def list_behind(spec, state, lane, sheet, slot, listed):
     skipped = 0 if counting else header.shown
     behind = header.candidates - skipped if header.status == core.ASKING else 0
     for place in range(behind):
-        write_candidate(spec, state, lane, skipped + place, sheet, slot, first + place)
+        write_candidate(spec, state, lane, skipped + place, buffer, slot, first + place)
         if counting:
-            sheet.mask[slot, first + place] = 0
+            buffer.mask[slot, first + place] = 0
         else:
-            allow(sheet, slot, first + place, listed + place)
-    clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
-    sheet.counts[slot, ROWS_BEHIND] = behind
+            allow(buffer, slot, first + place, listed + place)
+    clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
+    buffer.counts[slot, ROWS_BEHIND] = behind
     return 0 if counting else behind
 
 
 @kernel
-def observe(spec, state, lane, sheet, slot, afresh):
-    """Write globals, rows and mask of the present choice, and the graph if the sheet has room for one."""
-    summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
-    if sheet.nodes.shape[1] > 0:
-        write_graph(spec, state, lane, sheet, slot, afresh)
-        write_candidate_nodes(state, lane, sheet, slot)
+def observe(spec, state, lane, buffer, slot, afresh):
+    """Write globals, rows and mask of the present choice, and the graph if the buffer has room for one."""
+    summarise(spec, state, lane, buffer, slot)
+    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
+    if buffer.nodes.shape[1] > 0:
+        write_graph(spec, state, lane, buffer, slot, afresh)
+        write_candidate_nodes(state, lane, buffer, slot)
 
 
 core.implement_all(DagStateType, begin, act, resume, prepare, observe, list_legal, summarise)

@@ -24,7 +24,7 @@ from slipstream.families.dag.workload.templates import JobTemplate
 from slipstream.families.shared.schema import nanoseconds_of
 from slipstream.sim.eventlog import ARRIVAL
 from slipstream.sim.kernel.job_stream import FIRST_JOB_STREAM
-from slipstream.sim.kernel.rng import NAMESPACES, episode_key, stream_key, uniform
+from slipstream.sim.kernel.rng import SPLITS, episode_key, stream_key, uniform
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Job:
         return max(self.template.longest_paths(lengths))
 
 
-def jobs_of_episode(scenario: DagScenario, events: np.ndarray, seed: int, namespace: str) -> list[Job]:
+def jobs_of_episode(scenario: DagScenario, events: np.ndarray, seed: int, split: str) -> list[Job]:
     """Return the jobs of an episode by arrival; any event log of the episode has the same."""
     # Back in Python a 64-bit key is a plain number; compiled code must get it as the word it is.
-    key = np.uint64(episode_key(NAMESPACES[namespace], seed))
+    key = np.uint64(episode_key(SPLITS[split], seed))
     arrivals = events[events["kind"] == ARRIVAL]
     return [
         _Reader(scenario, key, number).job(int(row["time"]), int(row["task"])) for number, row in enumerate(arrivals)

@@ -13,7 +13,7 @@ from slipstream.families.dag.oracle.bounds import least_job_seconds, least_makes
 from slipstream.families.dag.oracle.hindsight import jobs_of_episode
 from slipstream.families.dag.oracle.schedule import least_cost
 from slipstream.families.dag.scenario import DagScenario, NoHorizon
-from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.search import best_policy, search
 from slipstream.sim.simulator import Simulator
 
@@ -23,14 +23,14 @@ TOLERANCE = 1e-9
 """The two ends of a bracket meet if they are this close, relatively."""
 
 
-def bracket(scenario: DagScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
+def bracket(scenario: DagScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
     if not isinstance(scenario.horizon, NoHorizon) or scenario.reward.discount_per_s > 0.0:
         raise InputError("oracle: the episode is cut off or discounted: expected no horizon and no discount")
     began = perf_counter()
     simulator = Simulator(scenario)
-    source, best, events = best_policy(simulator, seed, namespace)
-    jobs = jobs_of_episode(scenario, events, seed, namespace)
+    source, best, events = best_policy(simulator, seed, split)
+    jobs = jobs_of_episode(scenario, events, seed, split)
     job_seconds, method = least_job_seconds(scenario, jobs)
     makespan, other = least_makespan(scenario, jobs)
     if scenario.reward.makespan > 0.0:
@@ -41,7 +41,7 @@ def bracket(scenario: DagScenario, seed: int, namespace: str = "test", seconds: 
         planned = least_cost(scenario, jobs, seconds / 2)
         if -planned < bound:
             bound, method = -planned, "schedule"
-        found = search(simulator, seed, namespace, best, began + seconds)
+        found = search(simulator, seed, split, best, began + seconds)
         if found.reward > best:
             source, best = "search", found.reward
         if found.complete and best < bound:
@@ -49,4 +49,4 @@ def bracket(scenario: DagScenario, seed: int, namespace: str = "test", seconds: 
     if best > bound + TOLERANCE * abs(bound):
         raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE * abs(bound)
-    return Bracket(best, best if exact else bound, exact, source, method, perf_counter() - began)
+    return OptimumBounds(best, best if exact else bound, exact, source, method, perf_counter() - began)

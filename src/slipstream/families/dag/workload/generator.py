@@ -11,12 +11,12 @@ from pydantic import Field
 from slipstream.families.dag.scenario import DagScenario, MlWorkflow, Synthetic
 from slipstream.families.dag.workload.sources import synthetic, workflow
 from slipstream.families.shared.generator import Generator, options
-from slipstream.families.shared.schema import Part
+from slipstream.families.shared.schema import StrictModel
 from slipstream.files.tables import table_bytes
 from slipstream.sim.eventlog import ARRIVAL
 
 
-class Settings(Part):
+class Settings(StrictModel):
     """What a generated scenario looks like; names of options are those of the fields."""
 
     executors: int = Field(default=10, ge=1, le=1000)

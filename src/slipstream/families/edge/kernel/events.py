@@ -330,10 +330,10 @@ def act(spec, state, lane, action):
 
 
 @kernel
-def begin(spec, state, lane, seed, namespace):
+def begin(spec, state, lane, seed, split):
     """Start an episode."""
     header = state.lanes[lane]
-    begin_episode(header, seed, namespace)
+    begin_episode(header, seed, split)
     header.waiting = 0
     header.waiting_tasks = 0
     header.backlog = 0

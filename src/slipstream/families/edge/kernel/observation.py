@@ -30,19 +30,19 @@ from slipstream.sim.kernel.observation import put, shown
 
 
 @kernel
-def prepare(spec, state, sheet):
-    """Write the columns that never change, once, into every slot of the sheet."""
+def prepare(spec, state, buffer):
+    """Write the columns that never change, once, into every slot of the buffer."""
     device = spec.device[0]
     throughput = min(device.throughput, device.streams) if device.interference == SHARE else device.streams
-    rows, columns = spec.static_rows.shape[0], sheet.rows.shape[2]
-    for slot in range(sheet.rows.shape[0]):
-        put(sheet.globals[slot], sheet.global_image, f.STREAMS, device.streams)
-        put(sheet.globals[slot], sheet.global_image, f.THROUGHPUT, throughput)
-        put(sheet.globals[slot], sheet.global_image, f.FREE_MEMORY, 1.0)
-        put(sheet.globals[slot], sheet.global_image, f.POWER, device.idle_power)
+    rows, columns = spec.static_rows.shape[0], buffer.rows.shape[2]
+    for slot in range(buffer.rows.shape[0]):
+        put(buffer.globals[slot], buffer.global_image, f.STREAMS, device.streams)
+        put(buffer.globals[slot], buffer.global_image, f.THROUGHPUT, throughput)
+        put(buffer.globals[slot], buffer.global_image, f.FREE_MEMORY, 1.0)
+        put(buffer.globals[slot], buffer.global_image, f.POWER, device.idle_power)
         for row in range(rows):
             for column in range(columns):
-                put(sheet.rows[slot, row], sheet.row_image, column, spec.static_rows[row, column])
+                put(buffer.rows[slot, row], buffer.row_image, column, spec.static_rows[row, column])
 
 
 @inlined
@@ -70,10 +70,10 @@ def slack_of_head(spec, state, lane, task):
 
 
 @inlined
-def write_task(spec, state, lane, task, sheet, slot, form):
+def write_task(spec, state, lane, task, buffer, slot, form):
     """Write the changing columns of the task's rows: its variants and, for whom they matter, all others."""
     # Local views of the arrays: the compiler keeps them in registers, where it would reload the fields of a struct.
-    rows, image = sheet.rows[slot], sheet.row_image
+    rows, image = buffer.rows[slot], buffer.row_image
     variants = spec.variants.shape[1]
     first, last = task * variants, task * variants + spec.tasks[task].variants
     drop = rows[spec.device[0].first_drop + task]
@@ -95,26 +95,26 @@ def write_task(spec, state, lane, task, sheet, slot, form):
             clear_outlook(rows[place])
         put_due(drop, 0.0, 0.0)
     if not spec.device[0].simple:
-        write_starts(spec, state, lane, task, sheet, slot)
+        write_starts(spec, state, lane, task, buffer, slot)
         if spec.device[0].preemption != NO_PREEMPTION and form == core.RULE_ON_ALL:
             for variant in range(spec.tasks[task].variants):
                 for stream in range(spec.device[0].streams):
                     place = preempt_row(spec, task, variant, stream)
                     put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, rows[place], image)
-                    sheet.mask[slot, place] = may_preempt(spec, state, lane, task, variant, stream)
+                    buffer.mask[slot, place] = may_preempt(spec, state, lane, task, variant, stream)
 
 
 @kernel
-def write_starts(spec, state, lane, task, sheet, slot):
+def write_starts(spec, state, lane, task, buffer, slot):
     """Write what only some devices have into the task's dispatch rows, and which of them are allowed."""
     asked = state.lanes[lane].asked
     waits = state.tasks[lane, task].length > 0
     priority = spec.streams[asked].priority if waits and 0 <= asked < spec.device[0].streams else 0.0
     for variant in range(spec.tasks[task].variants):
         place = task * spec.variants.shape[1] + variant
-        put(sheet.rows[slot, place], sheet.row_image, f.STREAM_PRIORITY, priority)
-        put_run(spec, state, lane, task, variant, 0, sheet.rows[slot, place], sheet.row_image)
-        sheet.mask[slot, place] = may_dispatch(spec, state, lane, task, variant)
+        put(buffer.rows[slot, place], buffer.row_image, f.STREAM_PRIORITY, priority)
+        put_run(spec, state, lane, task, variant, 0, buffer.rows[slot, place], buffer.row_image)
+        buffer.mask[slot, place] = may_dispatch(spec, state, lane, task, variant)
 
 
 @inlined
@@ -173,9 +173,9 @@ def clear_victim(row):
 
 
 @inlined
-def write_counts(spec, state, lane, task, sheet, slot, dispatch_only):
+def write_counts(spec, state, lane, task, buffer, slot, dispatch_only):
     """Write what changes only when a job of the task comes, starts or goes: its counts and whether it may be chosen."""
-    rows, image, mask = sheet.rows[slot], sheet.row_image, sheet.mask[slot]
+    rows, image, mask = buffer.rows[slot], buffer.row_image, buffer.mask[slot]
     device = spec.device[0]
     variants = spec.variants.shape[1]
     counts = state.tasks[lane, task]
@@ -207,26 +207,26 @@ def put_counts(row, length, running, completed):
 
 
 @inlined
-def write_wait(spec, state, lane, sheet, slot):
+def write_wait(spec, state, lane, buffer, slot):
     """Write the wait row: the release it would most likely wait for."""
     soonest, task = expected_next_arrival(spec, state, lane, 0), 0
     for other in range(1, spec.tasks.shape[0]):
         time = expected_next_arrival(spec, state, lane, other)
         if time < soonest:
             soonest, task = time, other
-    wait, image = sheet.mask.shape[1] - 1, sheet.row_image
-    row = sheet.rows[slot, wait]
+    wait, image = buffer.mask.shape[1] - 1, buffer.row_image
+    row = buffer.rows[slot, wait]
     put(row, image, f.NEXT_ARRIVAL, soonest)
     put(row, image, f.DEADLINE, spec.tasks[task].deadline)
     put(row, image, f.FASTEST_LATENCY, spec.tasks[task].fastest)
     put(row, image, f.WEIGHT, spec.tasks[task].weight)
-    sheet.mask[slot, wait] = 1
+    buffer.mask[slot, wait] = 1
 
 
 @kernel
-def summarise(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, buffer, slot):
     """Write the state of the whole device."""
-    row, image = sheet.globals[slot], sheet.global_image
+    row, image = buffer.globals[slot], buffer.global_image
     device = spec.device[0]
     header = state.lanes[lane]
     now, released = header.now, header.released
@@ -254,29 +254,29 @@ def summarise(spec, state, lane, sheet, slot):
         put(row, image, f.FREE_MEMORY, (device.memory - header.memory_taken) / device.memory)
     if not device.simple:
         put(row, image, f.POWER, header.power)
-    if sheet.globals.shape[1] > f.COIN:
+    if buffer.globals.shape[1] > f.COIN:
         put(row, image, f.COIN, core.toss_coin(header))
 
 
 @kernel
-def observe(spec, state, lane, sheet, slot, afresh):
+def observe(spec, state, lane, buffer, slot, afresh):
     """Write globals, rows and mask of the present choice; unless `afresh`, only what changed since the last time."""
     note_crew(spec, state, lane)
-    summarise(spec, state, lane, sheet, slot)
-    write_wait(spec, state, lane, sheet, slot)
+    summarise(spec, state, lane, buffer, slot)
+    write_wait(spec, state, lane, buffer, slot)
     for task in range(spec.tasks.shape[0]):
         counts = state.tasks[lane, task]
         # Where nobody waits, there is only something to clear if the drop row was allowed the last time.
-        if afresh or counts.length > 0 or (counts.stale and sheet.mask[slot, spec.device[0].first_drop + task]):
-            write_task(spec, state, lane, task, sheet, slot, core.RULE_ON_ALL)
+        if afresh or counts.length > 0 or (counts.stale and buffer.mask[slot, spec.device[0].first_drop + task]):
+            write_task(spec, state, lane, task, buffer, slot, core.RULE_ON_ALL)
         if afresh or counts.stale:
-            write_counts(spec, state, lane, task, sheet, slot, False)
+            write_counts(spec, state, lane, task, buffer, slot, False)
         if not afresh:
             counts.stale = 0
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, form):
+def list_legal(spec, state, lane, buffer, slot, form):
     """Write only the legal rows, their packed indices and their counts; for some rules less than that."""
     device = spec.device[0]
     tasks, variants = spec.variants.shape
@@ -288,34 +288,34 @@ def list_legal(spec, state, lane, sheet, slot, form):
     while unlisted > 0:
         if state.tasks[lane, task].length > 0:
             unlisted -= 1
-            write_task(spec, state, lane, task, sheet, slot, core.PLAIN_RULE if plain else core.RULE_ON_DISPATCH)
+            write_task(spec, state, lane, task, buffer, slot, core.PLAIN_RULE if plain else core.RULE_ON_DISPATCH)
             if not plain:
-                write_counts(spec, state, lane, task, sheet, slot, True)
+                write_counts(spec, state, lane, task, buffer, slot, True)
             for place in range(task * variants, task * variants + spec.tasks[task].variants):
-                if device.simple or sheet.mask[slot, place]:
-                    sheet.legal[slot, listed] = place
+                if device.simple or buffer.mask[slot, place]:
+                    buffer.legal[slot, listed] = place
                     listed += 1
         task += 1
-    sheet.counts[slot, 0] = listed
+    buffer.counts[slot, 0] = listed
     if form == core.RULE_ON_ALL:
         for task in range(tasks):
             if state.tasks[lane, task].length > 0:
-                listed = list_preemptions(spec, state, lane, task, sheet, slot, listed)
+                listed = list_preemptions(spec, state, lane, task, buffer, slot, listed)
         for task in range(tasks):
             if state.tasks[lane, task].length > 0:
-                sheet.legal[slot, listed] = device.first_drop + task
+                buffer.legal[slot, listed] = device.first_drop + task
                 listed += 1
-        write_wait(spec, state, lane, sheet, slot)
-        sheet.legal[slot, listed] = device.first_drop + tasks
+        write_wait(spec, state, lane, buffer, slot)
+        buffer.legal[slot, listed] = device.first_drop + tasks
         listed += 1
-    sheet.counts[slot, 1] = listed
+    buffer.counts[slot, 1] = listed
 
 
 @inlined
-def list_preemptions(spec, state, lane, task, sheet, slot, listed):
+def list_preemptions(spec, state, lane, task, buffer, slot, listed):
     """Write the task's drop row; write and list its preempt rows, if allowed; return the length of the list."""
     device = spec.device[0]
-    rows, image = sheet.rows[slot], sheet.row_image
+    rows, image = buffer.rows[slot], buffer.row_image
     counts = state.tasks[lane, task]
     slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
     next_arrival = shown(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
@@ -331,7 +331,7 @@ def list_preemptions(spec, state, lane, task, sheet, slot, listed):
                     place = preempt_row(spec, task, variant, stream)
                     put_preemption(spec, state, lane, task, variant, stream, slack, next_arrival, rows[place], image)
                     put_counts(rows[place], length, running, completed)
-                    sheet.legal[slot, listed] = place
+                    buffer.legal[slot, listed] = place
                     listed += 1
     return listed
 

@@ -24,11 +24,11 @@ def prefetch_state(spec, state, lane):
 
 
 @kernel
-def prefetch_rows(spec, state, lane, sheet, slot):
+def prefetch_rows(spec, state, lane, buffer, slot):
     """Ask for the changing columns of what shows another picture now: the device, the wait row, and some tasks."""
-    rows = sheet.rows[slot]
-    prefetch(sheet.globals, slot, 0)
-    prefetch(sheet.mask, slot, 0)
+    rows = buffer.rows[slot]
+    prefetch(buffer.globals, slot, 0)
+    prefetch(buffer.mask, slot, 0)
     prefetch(rows, rows.shape[0] - 1, 0)
     variants = spec.variants.shape[1]
     for task in range(spec.tasks.shape[0]):

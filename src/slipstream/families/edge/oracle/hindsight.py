@@ -18,7 +18,7 @@ from slipstream.families.edge.scenario import (
 )
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.sim.eventlog import ARRIVAL
-from slipstream.sim.kernel.rng import NAMESPACES, episode_key, exponential, normal, stream_key
+from slipstream.sim.kernel.rng import SPLITS, episode_key, exponential, normal, stream_key
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Job:
     accuracies: tuple[float, ...]
 
 
-def jobs_of(scenario: EdgeScenario, events: np.ndarray, seed: int, namespace: str) -> list[Job]:
+def jobs_of(scenario: EdgeScenario, events: np.ndarray, seed: int, split: str) -> list[Job]:
     """Return the jobs of an episode, by task and release; any event log of the episode has the same releases."""
     # Back in Python a 64-bit key is a plain number; compiled code must get it as the word it is.
-    key = np.uint64(episode_key(NAMESPACES[namespace], seed))
+    key = np.uint64(episode_key(SPLITS[split], seed))
     jobs = []
     for event in events[events["kind"] == ARRIVAL]:
         number, index, release = int(event["task"]), int(event["job"]), int(event["time"])

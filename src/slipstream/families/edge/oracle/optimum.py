@@ -11,13 +11,13 @@ from time import perf_counter
 
 from slipstream.errors import InputError, LawError
 from slipstream.families.edge.build import spec_arrays
-from slipstream.families.edge.labels import cast
+from slipstream.families.edge.labels import run_labels
 from slipstream.families.edge.oracle.hindsight import Job, jobs_of, plain
 from slipstream.families.edge.oracle.relaxation import relaxation
 from slipstream.families.edge.oracle.schedule import Schedule, play
 from slipstream.families.edge.oracle.search import search
 from slipstream.families.edge.scenario import Closed, EdgeScenario
-from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.regret import Hindsight, Rest, Rollouts
 from slipstream.families.shared.search import best_policy
 from slipstream.policies.base import find
@@ -29,13 +29,13 @@ TOLERANCE = 1e-5
 """The two ends of a bracket meet if they are this close: solvers round, always in favour of the bound."""
 
 
-def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
+def bracket(scenario: EdgeScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return where the best reward of an episode lies; a short one is solved for about `seconds` at most."""
     _check_open(scenario)
     began = perf_counter()
     simulator = Simulator(scenario)
-    source, best, events = best_policy(simulator, seed, namespace)
-    jobs = jobs_of(scenario, events, seed, namespace)
+    source, best, events = best_policy(simulator, seed, split)
+    jobs = jobs_of(scenario, events, seed, split)
     bound, method = relaxation(scenario, jobs), "relaxation"
     short = len(jobs) <= SHORT
     if short and plain(scenario):
@@ -45,12 +45,12 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
             bound, method = planned, "schedule"
         # As planned, and with every start as early as it can be: what is best may be easier one way or the other.
         for start_times in (plan, [(0, job, variant) for _, job, variant in plan]):
-            reached = play(simulator, start_times, seed, namespace)
+            reached = play(simulator, start_times, seed, split)
             if reached > best:
                 source, best = "schedule", reached
     if short and best < bound - TOLERANCE:
         fresh = Simulator(scenario, log_rows=0)
-        fresh.reset(seed, namespace)
+        fresh.reset(seed, split)
         found, searched, _ = search(fresh, jobs, best, bound, began + seconds)
         if found > best:
             source, best = "search", found
@@ -59,14 +59,14 @@ def bracket(scenario: EdgeScenario, seed: int, namespace: str = "test", seconds:
     if best > bound + TOLERANCE * max(1.0, abs(bound)):
         raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE
-    return Bracket(best, best if exact else bound, exact, source, method, perf_counter() - began)
+    return OptimumBounds(best, best if exact else bound, exact, source, method, perf_counter() - began)
 
 
-def hindsight(scenario: EdgeScenario, seed: int, namespace: str, seconds: float) -> Hindsight:
+def hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> Hindsight:
     """Return what says what can still become of an episode: exactly if it is short, else an estimate."""
     _check_open(scenario)
-    events = Simulator(scenario).play(find("edf", "edge"), seed, namespace)
-    jobs = jobs_of(scenario, events, seed, namespace)
+    events = Simulator(scenario).play(find("edf", "edge"), seed, split)
+    jobs = jobs_of(scenario, events, seed, split)
     if len(jobs) > SHORT:
         long = f"oracle: an episode of {len(jobs)} jobs is not solved choice by choice: expected {SHORT} jobs at most"
         return Rollouts(scenario, long)
@@ -98,7 +98,7 @@ class Remainder:
 
 def describe(simulator: Simulator, action: int) -> str:
     """Return in a few words what an action does where a simulator is."""
-    names_of = cast(simulator.scenario)
+    names_of = run_labels(simulator.scenario)
     spec = spec_arrays(simulator.scenario)
     tasks, variants = spec["variants"].shape
     first_drop, streams = int(spec["device"]["first_drop"][0]), int(spec["device"]["streams"][0])

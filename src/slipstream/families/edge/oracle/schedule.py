@@ -207,14 +207,14 @@ class Schedule:
         )
 
 
-def play(simulator: Simulator, plan: Plan, seed: int, namespace: str) -> float:
+def play(simulator: Simulator, plan: Plan, seed: int, split: str) -> float:
     """Return the reward of starting the jobs as planned, or as soon after as they can."""
     scenario = simulator.scenario
     tasks = len(scenario.tasks)
     width = max(task.num_variants for task in scenario.tasks)
     decision_time = nanoseconds(scenario.device.decision_time_ms)
     pieces: list[np.ndarray] = []
-    simulator.reset(seed, namespace, pieces.append)
+    simulator.reset(seed, split, pieces.append)
     left = list(plan)
     while simulator.asking:
         action = tasks * width + tasks

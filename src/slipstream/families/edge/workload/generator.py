@@ -20,7 +20,7 @@ from slipstream.families.edge.workload.arrivals import TraceKind
 from slipstream.families.edge.workload.profiles import PROFILES
 from slipstream.families.edge.workload.replay import recorded_releases, replay_from_files
 from slipstream.families.shared.generator import Generator, options
-from slipstream.families.shared.schema import Part
+from slipstream.families.shared.schema import StrictModel
 
 MOST_TRIES = 100_000
 """Draws of utilisations before giving up; about two seconds."""
@@ -28,7 +28,7 @@ SHORTEST_GAP_MS, LONGEST_GAP_MS = 1e-2, 1e6
 """Between these, no setting can lead to a time that a scenario does not allow."""
 
 
-class Settings(Part):
+class Settings(StrictModel):
     """What a generated scenario looks like; names of options are those of the fields."""
 
     periodic_tasks: int = Field(default=4, ge=0, le=1000)

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from slipstream.errors import ScenarioError
 from slipstream.families.edge.scenario import EdgeScenario
-from slipstream.families.shared.schema import Part, PositiveMs
+from slipstream.families.shared.schema import PositiveMs, StrictModel
 from slipstream.files.validation import read_model
 
 LEAST_CV = 1e-3
@@ -24,7 +24,7 @@ LEAST_CV = 1e-3
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-class Noise(Part):
+class Noise(StrictModel):
     """What else went on while a device was measured."""
 
     others: Share
@@ -39,7 +39,7 @@ class Noise(Part):
     """Whether all of this is below the limits fixed beforehand."""
 
 
-class MeasuredVariant(Part):
+class MeasuredVariant(StrictModel):
     """One variant, alone on the device."""
 
     model: str
@@ -62,7 +62,7 @@ class MeasuredVariant(Part):
     """Share of right answers, where labels were given; else the scenario's own stays."""
 
 
-class MeasuredProfile(Part):
+class MeasuredProfile(StrictModel):
     """A device, measured: its variants, how they slow each other down, and how quiet it was."""
 
     format: Literal[1] = 1

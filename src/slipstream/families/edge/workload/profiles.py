@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from slipstream.families.shared.schema import NonNegativeMs, Part, PositiveMs
+from slipstream.families.shared.schema import NonNegativeMs, PositiveMs, StrictModel
 
 
-class Variant(Part):
+class Variant(StrictModel):
     """One rung of a ladder: a version of the model with its own latency and accuracy."""
 
     name: str = ""

@@ -330,11 +330,11 @@ def clear_models(spec, state, lane):
 
 
 @kernel
-def begin(spec, state, lane, seed, namespace):
+def begin(spec, state, lane, seed, split):
     """Start an episode."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    begin_episode(header, seed, namespace)
+    begin_episode(header, seed, split)
     header.planning = 0
     header.moves = 0
     header.plans = 0

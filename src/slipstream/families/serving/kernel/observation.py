@@ -33,26 +33,26 @@ def write_column(spec, column, row, image):
 
 
 @kernel
-def prepare(spec, state, sheet):
-    """Write the columns that never change, once, into every slot of the sheet."""
+def prepare(spec, state, buffer):
+    """Write the columns that never change, once, into every slot of the buffer."""
     machine = spec.machine[0]
-    for slot in range(sheet.rows.shape[0]):
-        put(sheet.globals[slot], sheet.global_image, f.INTERVAL, machine.interval)
-        put(sheet.globals[slot], sheet.global_image, f.ACCELERATORS, machine.accelerators)
-        if sheet.globals.shape[1] > f.COIN:
-            put(sheet.globals[slot], sheet.global_image, f.HEADROOM, machine.headroom)
-            put(sheet.globals[slot], sheet.global_image, f.SHORTAGE, machine.shortage)
-            put(sheet.globals[slot], sheet.global_image, f.ACCURACY_WEIGHT, machine.accuracy_weight)
-            put(sheet.globals[slot], sheet.global_image, f.SERVED_SHARE, machine.served_share)
-            put(sheet.globals[slot], sheet.global_image, f.GAP, machine.gap)
-            put(sheet.globals[slot], sheet.global_image, f.SECONDS, machine.seconds)
-        put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
+    for slot in range(buffer.rows.shape[0]):
+        put(buffer.globals[slot], buffer.global_image, f.INTERVAL, machine.interval)
+        put(buffer.globals[slot], buffer.global_image, f.ACCELERATORS, machine.accelerators)
+        if buffer.globals.shape[1] > f.COIN:
+            put(buffer.globals[slot], buffer.global_image, f.HEADROOM, machine.headroom)
+            put(buffer.globals[slot], buffer.global_image, f.SHORTAGE, machine.shortage)
+            put(buffer.globals[slot], buffer.global_image, f.ACCURACY_WEIGHT, machine.accuracy_weight)
+            put(buffer.globals[slot], buffer.global_image, f.SERVED_SHARE, machine.served_share)
+            put(buffer.globals[slot], buffer.global_image, f.GAP, machine.gap)
+            put(buffer.globals[slot], buffer.global_image, f.SECONDS, machine.seconds)
+        put(buffer.rows[slot, buffer.rows.shape[1] - 1], buffer.row_image, f.WAIT, 1.0)
         if not machine.route:
             for row in range(machine.rows):
-                write_column(spec, row // ROWS_PER_COLUMN, sheet.rows[slot, row], sheet.row_image)
+                write_column(spec, row // ROWS_PER_COLUMN, buffer.rows[slot, row], buffer.row_image)
                 hosts = row % ROWS_PER_COLUMN == HOST
-                put(sheet.rows[slot, row], sheet.row_image, f.HOST, 1.0 if hosts else 0.0)
-                put(sheet.rows[slot, row], sheet.row_image, f.RELEASE, 0.0 if hosts else 1.0)
+                put(buffer.rows[slot, row], buffer.row_image, f.HOST, 1.0 if hosts else 0.0)
+                put(buffer.rows[slot, row], buffer.row_image, f.RELEASE, 0.0 if hosts else 1.0)
 
 
 @kernel
@@ -86,7 +86,7 @@ def write_model(own, capacity, row, image):
 
 
 @kernel
-def write_moves(spec, state, lane, sheet, slot):
+def write_moves(spec, state, lane, buffer, slot):
     """Write the two rows of every column."""
     model, capacity = -1, 0.0
     for column in range(spec.machine[0].columns):
@@ -98,7 +98,7 @@ def write_moves(spec, state, lane, sheet, slot):
         hosted = state.columns[lane, column].hosted
         loading = loading_in(state, lane, model, column) if hosted > 0 else 0
         for which in range(ROWS_PER_COLUMN):
-            row, image = sheet.rows[slot, ROWS_PER_COLUMN * column + which], sheet.row_image
+            row, image = buffer.rows[slot, ROWS_PER_COLUMN * column + which], buffer.row_image
             write_model(own, capacity, row, image)
             put(row, image, f.HOSTED, hosted)
             put(row, image, f.LOADING, loading)
@@ -107,14 +107,14 @@ def write_moves(spec, state, lane, sheet, slot):
 
 
 @kernel
-def write_members(spec, state, lane, sheet, slot, members):
+def write_members(spec, state, lane, buffer, slot, members):
     """Write the row of every accelerator that the request can go to."""
     header = state.lanes[lane]
     model = header.pending
     capacity = capacity_of(spec, state, lane, model)
     for place in range(members):
         own = state.accelerators[lane, state.members[lane, model, place]]
-        row, image = sheet.rows[slot, place], sheet.row_image
+        row, image = buffer.rows[slot, place], buffer.row_image
         write_column(spec, own.column, row, image)
         write_model(state.models[lane, model], capacity, row, image)
         finish = expected_finish(spec, own, header.now)
@@ -128,10 +128,10 @@ def write_members(spec, state, lane, sheet, slot, members):
 
 
 @kernel
-def summarise(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, buffer, slot):
     """Write only the globals."""
     header = state.lanes[lane]
-    row, image = sheet.globals[slot], sheet.global_image
+    row, image = buffer.globals[slot], buffer.global_image
     rate, forecast, capacity, offered, violations = 0.0, 0.0, 0.0, 0, 0
     for model in range(spec.machine[0].models):
         own = state.models[lane, model]
@@ -157,7 +157,7 @@ def summarise(spec, state, lane, sheet, slot):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, form):
+def list_legal(spec, state, lane, buffer, slot, form):
     """Write the rows, their mask, and the packed indices of the legal ones."""
     machine = spec.machine[0]
     header = state.lanes[lane]
@@ -166,26 +166,26 @@ def list_legal(spec, state, lane, sheet, slot, form):
         members = 0
         if asking:
             members = min(machine.rows, state.models[lane, header.pending].members)
-            write_members(spec, state, lane, sheet, slot, members)
-        clear_rows(sheet, slot, members, sheet.counts[slot, ROWS])
-        sheet.counts[slot, ROWS] = members
+            write_members(spec, state, lane, buffer, slot, members)
+        clear_rows(buffer, slot, members, buffer.counts[slot, ROWS])
+        buffer.counts[slot, ROWS] = members
     else:
-        write_moves(spec, state, lane, sheet, slot)
+        write_moves(spec, state, lane, buffer, slot)
     dispatch = 0
     for row in range(machine.rows):
         if asking and is_allowed(spec, state, lane, row):
-            allow(sheet, slot, row, dispatch)
+            allow(buffer, slot, row, dispatch)
             dispatch += 1
         else:
-            sheet.mask[slot, row] = 0
-    close_rows(sheet, slot, dispatch, asking)
+            buffer.mask[slot, row] = 0
+    close_rows(buffer, slot, dispatch, asking)
 
 
 @kernel
-def observe(spec, state, lane, sheet, slot, afresh):
+def observe(spec, state, lane, buffer, slot, afresh):
     """Write globals, rows and mask of the present choice."""
-    summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
+    summarise(spec, state, lane, buffer, slot)
+    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
 
 
 core.implement_all(ServingStateType, begin, act, resume, prepare, observe, list_legal, summarise)

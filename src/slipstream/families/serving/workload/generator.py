@@ -11,7 +11,7 @@ from pydantic import Field
 
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.generator import Generator, options
-from slipstream.families.shared.schema import Part
+from slipstream.families.shared.schema import StrictModel
 from slipstream.sim.eventlog import ARRIVAL
 
 BATCH_SIZES = (1, 2, 4, 8)
@@ -21,7 +21,7 @@ SLO_PER_LATENCY = 5.0
 """SLO of a model, as a multiple of what its most accurate variant takes on the fastest accelerator."""
 
 
-class Settings(Part):
+class Settings(StrictModel):
     """What a generated scenario looks like; names of options are those of the fields."""
 
     models: int = Field(default=6, ge=1, le=10_000)

@@ -11,7 +11,7 @@ FIRST = 0
 
 
 @entry
-def run_in_order(spec, state, lane, sheet, address):
+def run_in_order(spec, state, lane, buffer, address):
     """Play under the compiled policy at `address` until the episode ends or the log is full; queues go in their order.
 
     Rows of a queue are not written: there may be hundreds of them, at every choice.
@@ -22,7 +22,7 @@ def run_in_order(spec, state, lane, sheet, address):
         if not midway:
             action = FIRST
             if header.phase != CHOOSE_QUEUED:
-                action = choose(spec, state, lane, sheet, CHOICE, address)
+                action = choose(spec, state, lane, buffer, CHOICE, address)
             act(spec, state, lane, action)
         midway = False
         resume(spec, state, lane)

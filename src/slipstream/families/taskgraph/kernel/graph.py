@@ -75,17 +75,17 @@ def list_children(spec, state, lane, task):
 
 
 @kernel
-def write_graph(spec, state, lane, sheet, slot):
+def write_graph(spec, state, lane, buffer, slot):
     """Write nodes and edges."""
     header = state.lanes[lane]
     number_jobs(state, lane)
     edges = 0
     for node in range(header.listed):
         task = state.graph[lane, node]
-        write_node(spec, state, lane, task, sheet.nodes[slot, node], sheet.node_image)
-        sheet.node_job[slot, node] = state.jobs[lane, state.tasks[lane, task].job].place
-        edges = write_edges(spec, state, lane, node, sheet.edges[slot], edges)
-    close_graph(sheet, slot, header.listed, edges)
+        write_node(spec, state, lane, task, buffer.nodes[slot, node], buffer.node_image)
+        buffer.node_job[slot, node] = state.jobs[lane, state.tasks[lane, task].job].place
+        edges = write_edges(spec, state, lane, node, buffer.edges[slot], edges)
+    close_graph(buffer, slot, header.listed, edges)
 
 
 @kernel
@@ -163,7 +163,7 @@ def write_node(spec, state, lane, task, row, image):
 
 
 @kernel
-def write_candidate_nodes(state, lane, sheet, slot):
+def write_candidate_nodes(state, lane, buffer, slot):
     """Write the node of each candidate row's task."""
     header = state.lanes[lane]
     listed = header.shown if header.status == ASKING else 0
@@ -172,5 +172,5 @@ def write_candidate_nodes(state, lane, sheet, slot):
         node = -1
         if is_listed(state, lane, task):
             node = state.tasks[lane, task].node
-        sheet.candidate_node[slot, row] = node
-    close_candidate_nodes(sheet, slot, listed)
+        buffer.candidate_node[slot, row] = node
+    close_candidate_nodes(buffer, slot, listed)

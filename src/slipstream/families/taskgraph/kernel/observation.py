@@ -37,14 +37,14 @@ from slipstream.sim.kernel.window import filled_rows
 
 
 @kernel
-def prepare(spec, state, sheet):
-    """Write the columns that never change, once, into every slot of the sheet."""
+def prepare(spec, state, buffer):
+    """Write the columns that never change, once, into every slot of the buffer."""
     machine = spec.machine[0]
-    for slot in range(sheet.rows.shape[0]):
-        put(sheet.globals[slot], sheet.global_image, f.PROCESSORS, machine.processors)
-        put(sheet.globals[slot], sheet.global_image, f.DEVICES, machine.devices)
-        put(sheet.rows[slot, sheet.rows.shape[1] - 1], sheet.row_image, f.WAIT, 1.0)
-        clear_graph(sheet, slot)
+    for slot in range(buffer.rows.shape[0]):
+        put(buffer.globals[slot], buffer.global_image, f.PROCESSORS, machine.processors)
+        put(buffer.globals[slot], buffer.global_image, f.DEVICES, machine.devices)
+        put(buffer.rows[slot, buffer.rows.shape[1] - 1], buffer.row_image, f.WAIT, 1.0)
+        clear_graph(buffer, slot)
 
 
 @kernel
@@ -118,7 +118,7 @@ def turns_until(spec, state, lane, planner, task, processor):
 
 
 @kernel
-def write_candidate(spec, state, lane, position, sheet, slot, row):
+def write_candidate(spec, state, lane, position, buffer, slot, row):
     """Write the row of what stands in a place of the list."""
     header = state.lanes[lane]
     task, processor = header.asked_task, header.asked
@@ -126,13 +126,13 @@ def write_candidate(spec, state, lane, position, sheet, slot, row):
         processor = state.candidates[lane, position]
     else:
         task = state.candidates[lane, position]
-    write_row(spec, state, lane, task, processor, sheet.rows[slot, row], sheet.row_image)
+    write_row(spec, state, lane, task, processor, buffer.rows[slot, row], buffer.row_image)
 
 
 @kernel
-def write_globals(spec, state, lane, sheet, slot):
+def write_globals(spec, state, lane, buffer, slot):
     """Write the state of the whole machine."""
-    row, image = sheet.globals[slot], sheet.global_image
+    row, image = buffer.globals[slot], buffer.global_image
     machine = spec.machine[0]
     header = state.lanes[lane]
     free, soonest, least_ahead = 0, NEVER, NEVER
@@ -173,48 +173,48 @@ def write_globals(spec, state, lane, sheet, slot):
 
 
 @kernel
-def list_legal(spec, state, lane, sheet, slot, form):
+def list_legal(spec, state, lane, buffer, slot, form):
     """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not."""
     header = state.lanes[lane]
     asking = header.status == core.ASKING
-    last = sheet.mask.shape[1] - 1
+    last = buffer.mask.shape[1] - 1
     shown = header.shown if asking else 0
     if asking and header.phase == CHOOSE_TASK and spec.machine[0].transfers:
         count_freed(spec, state, lane, spec.processors[header.asked].node)
     for row in range(shown):
-        write_candidate(spec, state, lane, row, sheet, slot, row)
-        allow(sheet, slot, row, row)
-    clear_rows(sheet, slot, shown, sheet.counts[slot, ROWS])
-    sheet.counts[slot, ROWS] = shown
+        write_candidate(spec, state, lane, row, buffer, slot, row)
+        allow(buffer, slot, row, row)
+    clear_rows(buffer, slot, shown, buffer.counts[slot, ROWS])
+    buffer.counts[slot, ROWS] = shown
     dispatch = shown
     first = spec.machine[0].rows + 1
     if last >= first:
         behind = header.candidates - shown if asking else 0
         for place in range(behind):
-            write_candidate(spec, state, lane, shown + place, sheet, slot, first + place)
-            allow(sheet, slot, first + place, shown + place)
-        clear_rows(sheet, slot, first + behind, first + sheet.counts[slot, ROWS_BEHIND])
-        sheet.counts[slot, ROWS_BEHIND] = behind
+            write_candidate(spec, state, lane, shown + place, buffer, slot, first + place)
+            allow(buffer, slot, first + place, shown + place)
+        clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
+        buffer.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
     waits = asking and may_wait(spec, state, lane)
-    close_rows(sheet, slot, dispatch, waits)
+    close_rows(buffer, slot, dispatch, waits)
 
 
 @kernel
-def summarise(spec, state, lane, sheet, slot):
+def summarise(spec, state, lane, buffer, slot):
     """Write only the globals; how much the graph leaves out is one of them."""
     list_nodes(spec, state, lane)
-    write_globals(spec, state, lane, sheet, slot)
+    write_globals(spec, state, lane, buffer, slot)
 
 
 @kernel
-def observe(spec, state, lane, sheet, slot, afresh):
-    """Write globals, rows and mask of the present choice, and the graph if the sheet has room for one."""
-    summarise(spec, state, lane, sheet, slot)
-    list_legal(spec, state, lane, sheet, slot, core.RULE_ON_ALL)
-    if sheet.nodes.shape[1] > 0:
-        write_graph(spec, state, lane, sheet, slot)
-        write_candidate_nodes(state, lane, sheet, slot)
+def observe(spec, state, lane, buffer, slot, afresh):
+    """Write globals, rows and mask of the present choice, and the graph if the buffer has room for one."""
+    summarise(spec, state, lane, buffer, slot)
+    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
+    if buffer.nodes.shape[1] > 0:
+        write_graph(spec, state, lane, buffer, slot)
+        write_candidate_nodes(state, lane, buffer, slot)
 
 
 core.implement_all(TaskgraphStateType, begin, act, resume, prepare, observe, list_legal, summarise)

@@ -16,7 +16,7 @@ from slipstream.families.taskgraph.workload.templates import Template
 from slipstream.policies.base import find
 from slipstream.sim.eventlog import ARRIVAL, EVENT
 from slipstream.sim.kernel.job_stream import FIRST_JOB_STREAM
-from slipstream.sim.kernel.rng import NAMESPACES, episode_key, normal, stream_key
+from slipstream.sim.kernel.rng import SPLITS, episode_key, normal, stream_key
 from slipstream.sim.simulator import Simulator
 
 
@@ -57,9 +57,9 @@ def durations_of_job(scenario: TaskgraphScenario, graph: int, key: np.uint64) ->
     return result
 
 
-def work_of_episode(scenario: TaskgraphScenario, arrivals: np.ndarray, seed: int, namespace: str) -> list[Work]:
+def work_of_episode(scenario: TaskgraphScenario, arrivals: np.ndarray, seed: int, split: str) -> list[Work]:
     """Return the jobs of an episode with the durations that it draws."""
-    key = np.uint64(episode_key(NAMESPACES[namespace], seed))
+    key = np.uint64(episode_key(SPLITS[split], seed))
     library = built(scenario).library
     jobs = []
     for number, (time, graph) in enumerate(zip(arrivals["time"].tolist(), arrivals["task"].tolist(), strict=True)):
@@ -77,10 +77,10 @@ class Episode:
     jobs: list[Work]
 
     @staticmethod
-    def of(scenario: TaskgraphScenario, seed: int, namespace: str) -> Episode:
+    def of(scenario: TaskgraphScenario, seed: int, split: str) -> Episode:
         """Return the episode of a seed; arrivals do not depend on who plays."""
-        events = Simulator(scenario).play(find("fifo", "taskgraph"), seed, namespace)
-        return Episode(scenario, work_of_episode(scenario, events[events["kind"] == ARRIVAL], seed, namespace))
+        events = Simulator(scenario).play(find("fifo", "taskgraph"), seed, split)
+        return Episode(scenario, work_of_episode(scenario, events[events["kind"] == ARRIVAL], seed, split))
 
     @property
     def arrived(self) -> np.ndarray:

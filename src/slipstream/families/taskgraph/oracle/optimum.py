@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 
 from slipstream.errors import LawError
-from slipstream.families.shared.bounds import Bracket
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.regret import Hindsight, Rest, heuristics
 from slipstream.families.taskgraph.build import built
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR
@@ -65,11 +65,11 @@ class Oracle:
 
     refusal = ""
 
-    def __init__(self, scenario: TaskgraphScenario, seed: int, namespace: str, seconds: float) -> None:
+    def __init__(self, scenario: TaskgraphScenario, seed: int, split: str, seconds: float) -> None:
         """Every look takes up to about `seconds`."""
         self.scenario, self.seconds = scenario, min(seconds, MOST_SECONDS)
         self.weight = scenario.reward.makespan
-        self.episode = Episode.of(scenario, seed, namespace)
+        self.episode = Episode.of(scenario, seed, split)
         self.own = Simulator(scenario)
         places = places_of(scenario)
         self.place_of = {number: index for index, one in enumerate(places) for number in one.processors}
@@ -173,25 +173,25 @@ class Oracle:
         return round(-reward / self.weight * 1e6)
 
 
-def hindsight(scenario: TaskgraphScenario, seed: int, namespace: str, seconds: float) -> Hindsight:
+def hindsight(scenario: TaskgraphScenario, seed: int, split: str, seconds: float) -> Hindsight:
     """Return what says what can still become of an episode: exactly if it is small, else an estimate."""
-    return Oracle(scenario, seed, namespace, seconds)
+    return Oracle(scenario, seed, split, seconds)
 
 
-def bracket(scenario: TaskgraphScenario, seed: int, namespace: str = "test", seconds: float = 10.0) -> Bracket:
+def bracket(scenario: TaskgraphScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
     began = perf_counter()
-    oracle = Oracle(scenario, seed, namespace, seconds)
-    oracle.own.reset(seed, namespace)
+    oracle = Oracle(scenario, seed, split, seconds)
+    oracle.own.reset(seed, split)
     best, proof = oracle.solve(None, oracle.least)
     reached, bound = (-scenario.reward.makespan * time / 1e6 for time in (best.end, proof.end))
-    return Bracket(reached, bound, best.end == proof.end, best.source, proof.method, perf_counter() - began)
+    return OptimumBounds(reached, bound, best.end == proof.end, best.source, proof.method, perf_counter() - began)
 
 
 def describe(simulator: Simulator, action: int) -> str:
     """Return in a few words what an action does where a simulator is."""
     header, chosen = simulator.header, candidates_by_row(simulator).get(action)
-    processors = simulator.family.cast(simulator.scenario).resources
+    processors = simulator.family.run_labels(simulator.scenario).resources
     if int(header["phase"]) == CHOOSE_PROCESSOR:
         task = _task(simulator, int(header["asked_task"]))
         return f"{task} waits" if chosen is None else f"{task} goes to {processors[chosen]}"

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from slipstream.families.shared.generator import Generator, options
-from slipstream.families.shared.schema import Part
+from slipstream.families.shared.schema import StrictModel
 from slipstream.families.taskgraph.scenario import LARGEST_TILE, MOST_JOBS, TaskgraphScenario
 from slipstream.sim.eventlog import ARRIVAL
 
@@ -18,7 +18,7 @@ TILED = ("cholesky", "lu", "qr", "gemm")
 RANDOM = ("spgemm", "layered")
 
 
-class Settings(Part):
+class Settings(StrictModel):
     """What a generated scenario looks like; names of options are those of the fields."""
 
     graphs: str = "cholesky,lu,qr,spgemm"

@@ -13,7 +13,7 @@ from slipstream.errors import InputError
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.profiles import PROFILES
 from slipstream.families.edge.workload.replay import MOST_INLINE, replay
-from slipstream.families.shared.schema import NANOSECONDS_PER_MS, Name, Part, PositiveMs
+from slipstream.families.shared.schema import NANOSECONDS_PER_MS, Name, PositiveMs, StrictModel
 
 Gaps = Literal["exponential", "integer-poisson"]
 
@@ -29,7 +29,7 @@ ADDRESSES = {"mobile": "mobilenet"}
 """Where the address of a built-in model is not the name of its ladder."""
 
 
-class ListedTask(Part):
+class ListedTask(StrictModel):
     """One task of a list."""
 
     name: Name
@@ -54,7 +54,7 @@ class ListedTask(Part):
         return self
 
 
-class TaskList(Part):
+class TaskList(StrictModel):
     """The whole file."""
 
     num_tasks: int
