@@ -16,8 +16,9 @@ LAYERS = [
     ("errors", "interrupts"),
     ("files",),
     ("jit",),
-    ("families.contract", "families.shared", "sim.eventlog", "sim.compiled_scenario"),
+    ("families.shared", "sim.eventlog", "sim.compiled_scenario"),
     ("sim.kernel",),
+    ("families.contract",),
     ("policies", "sim.simulator", "families.shared.search", "families.shared.regret"),
     tuple(f"families.{name}" for name in FAMILIES),
     ("scenario",),
@@ -40,6 +41,7 @@ LAYERS = [
 SHAPE = {
     "__init__.py",
     "family.py",
+    "members.py",
     "scenario.py",
     "features.py",
     "policies.py",

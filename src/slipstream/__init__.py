@@ -58,11 +58,11 @@ __all__ = [
     "train",
 ]
 
-register_family(_EDGE)
-register_family(_DAG)
-register_family(_TASKGRAPH)
-register_family(_SERVING)
-register_family(_CLUSTER)
+register_family(_EDGE, lazy=True)
+register_family(_DAG, lazy=True)
+register_family(_TASKGRAPH, lazy=True)
+register_family(_SERVING, lazy=True)
+register_family(_CLUSTER, lazy=True)
 
 for _family in FAMILIES.values():
     gymnasium.register(

@@ -8,6 +8,7 @@ SlipstreamError
 │   ├── ModelError      a model that a device is to run, or its inputs
 │   ├── DeviceError     a device that is not there, or cannot run what it is given
 │   ├── LibraryError    a model library, a version in it, or a name that it does not know
+│   ├── FamilyError     a family whose members are not what the contract asks for
 │   └── SuiteError      the benchmark suite, or results that were handed in for it
 └── LawError            an event log breaks a conservation law: a bug of ours, or a damaged log
 """
@@ -72,6 +73,10 @@ class ModelError(InputError):
 
 class DeviceError(InputError):
     """A device is not there, or cannot run what it is given."""
+
+
+class FamilyError(InputError):
+    """A family does not provide what the contract of families asks for."""
 
 
 class LibraryError(InputError):

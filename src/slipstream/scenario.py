@@ -6,14 +6,14 @@ import difflib
 import hashlib
 import json
 import re
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 
 from slipstream.errors import InputError, ScenarioError, one_line
+from slipstream.families.contract import FAMILIES, Scenario
 from slipstream.files.inputs import (
     LARGEST_JSON_BYTES,
     check_values,
@@ -24,31 +24,7 @@ from slipstream.files.inputs import (
 )
 from slipstream.files.validation import check, describe_error, validated
 
-if TYPE_CHECKING:
-    from slipstream.families.contract import Family
-
-Model = TypeVar("Model", bound=BaseModel)
-
 _STEERING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-class Scenario(Protocol):
-    """What the scenarios of all families have in common; each family's own class is in its `scenario.py`."""
-
-    _folder: Path
-    """Where relative paths inside the scenario start."""
-
-    @property
-    def family(self) -> str:
-        """Name of the family, which decides all other keys."""
-
-    @property
-    def name(self) -> str:
-        """What tables and figures call the scenario."""
-
-    @property
-    def description(self) -> str:
-        """One or two sentences for people."""
 
 
 def load(source: str | Path | dict[str, Any] | Scenario, folder: Path | None = None) -> Scenario:
@@ -67,7 +43,7 @@ def load(source: str | Path | dict[str, Any] | Scenario, folder: Path | None = N
         return _load_builtin(source)
     if isinstance(source, str | Path):
         return _load_file(Path(source), str(source) or "''")
-    if isinstance(source, tuple(family.scenario_type for family in _families().values())):
+    if isinstance(source, tuple(family.scenario_type for family in FAMILIES.values())):
         return source
     kind = type(source).__name__
     raise ScenarioError(
@@ -77,11 +53,9 @@ def load(source: str | Path | dict[str, Any] | Scenario, folder: Path | None = N
 
 def builtin_names() -> list[str]:
     """Return the names of all built-in scenarios, such as 'edge/heavy', in alphabetical order."""
-    names = []
-    for family in _families().values():
-        for entry in resources.files(family.scenario_package).iterdir():
-            if entry.name.endswith(".json"):
-                names.append(f"{family.name}/{entry.name.removesuffix('.json')}")
+    names: list[str] = []
+    for family in FAMILIES.values():
+        names += [f"{family.name}/{path.stem}" for path in (family.folder / "scenarios").glob("*.json")]
     return sorted(names)
 
 
@@ -109,9 +83,8 @@ def digest(scenario: Scenario) -> str:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario of any family, for editors and other tools."""
-    families = _families()
-    refs, body = models_json_schema([(family.scenario_type, "validation") for family in families.values()])
-    members = {name: refs[family.scenario_type, "validation"]["$ref"] for name, family in families.items()}
+    refs, body = models_json_schema([(family.scenario_type, "validation") for family in FAMILIES.values()])
+    members = {name: refs[family.scenario_type, "validation"]["$ref"] for name, family in FAMILIES.items()}
     definitions = body["$defs"]
     for definition in definitions.values():
         for key, field in definition.get("properties", {}).items():
@@ -143,12 +116,6 @@ _COMMON_KEYS = {
 }
 
 
-def _families() -> dict[str, Family]:
-    from slipstream.families.contract import FAMILIES  # here, because the families import this package's lower layers
-
-    return FAMILIES
-
-
 def _model(scenario: Scenario) -> BaseModel:
     return cast(BaseModel, scenario)
 
@@ -158,9 +125,8 @@ def _model(scenario: Scenario) -> BaseModel:
 
 def _load_builtin(name: str) -> Scenario:
     family, _, stem = name.partition("/")
-    entry = resources.files(_families()[family].scenario_package).joinpath(f"{stem}.json")
-    folder = entry.parent if isinstance(entry, Path) else Path.cwd()  # a zipped package has no folder
-    return _check(parse_json(entry.read_bytes(), name, ScenarioError), name, folder)
+    path = FAMILIES[family].folder / "scenarios" / f"{stem}.json"
+    return _check(parse_json(path.read_bytes(), name, ScenarioError), name, path.parent)
 
 
 def _load_file(path: Path, label: str) -> Scenario:
@@ -214,18 +180,17 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
     if not isinstance(data, dict):
         raise _error(label, "", f"expected a JSON object, got {show(data)}")
     check_values(data, label, ScenarioError)
-    families = _families()
-    known = ", ".join(f"'{name}'" for name in families)
+    known = ", ".join(f"'{name}'" for name in FAMILIES)
     if "family" not in data:
         raise _error(label, "family", f"this key is required: expected {known}")
     name = data["family"]
-    if not isinstance(name, str) or name not in families:
-        near = difflib.get_close_matches(name, families, n=1) if isinstance(name, str) else []
+    if not isinstance(name, str) or name not in FAMILIES:
+        near = difflib.get_close_matches(name, FAMILIES, n=1) if isinstance(name, str) else []
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {known}"
         raise _error(label, "family", f"unknown family {show(name)}: {hint}")
-    scenario = cast(Scenario, validated(data, families[name].scenario_type, label))
+    scenario = cast(Scenario, validated(data, FAMILIES[name].scenario_type, label))
     scenario._folder = folder
-    completed: Scenario = families[name].complete(scenario)
+    completed: Scenario = FAMILIES[name].complete(scenario)
     return completed
 
 

@@ -1,18 +1,23 @@
-"""What a family must provide, and the registry of families.
+"""What a family provides, typed, and the registry of families.
 
-A family is a folder with the same rooms as the others. Its `Family` object is light: scenarios, kernels and policies
-are imported when they are first needed, so that `import slipstream` stays quick.
+A family has two parts. Its `Family` object is light: names, units and where its folder is, so that `import slipstream`
+stays quick. Its `Members` are its functions: compiled kernel, arrays, metrics, oracle, pictures. They stand in the
+family's `members.py`, which is imported when one of them is first needed.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from slipstream.errors import InputError
+from slipstream.errors import FamilyError, InputError
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.families.shared.features import FeatureTable, GraphShape
@@ -23,13 +28,124 @@ if TYPE_CHECKING:
     from slipstream.families.shared.generator import Generator
     from slipstream.families.shared.regret import Hindsight
     from slipstream.families.shared.variation import Variation
+    from slipstream.sim.kernel.lanes import KernelFunctions
+
+
+class Scenario(Protocol):
+    """What the scenarios of all families have in common; each family's own class is in its `scenario.py`."""
+
+    _folder: Path
+    """Where relative paths inside the scenario start."""
+
+    @property
+    def family(self) -> str:
+        """Name of the family, which decides all other keys."""
+
+    @property
+    def name(self) -> str:
+        """What tables and figures call the scenario."""
+
+    @property
+    def description(self) -> str:
+        """One or two sentences for people."""
+
+
+S = TypeVar("S", bound=Scenario)
+
+NO_COLUMNS = FeatureTable(())
+
+
+def observed_rows_only(_scenario: Any) -> None:
+    """Return None: heuristics see the rows of the observation and no others."""
+
+
+def no_graph(_scenario: Any) -> None:
+    """Return None: work is no graph."""
+
+
+def no_charts(_scenario: Any, _events: np.ndarray) -> list[Chart | Picture]:
+    """Return no charts beyond those that every report has."""
+    return []
+
+
+def no_row_name(_scenario: Any, _timeline: Timeline, _row: np.ndarray) -> str:
+    """Return no name: the events that follow say what a row did."""
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Members(Generic[S]):
+    """The functions of one family, all in one place; those with a default are optional."""
+
+    kernel: KernelFunctions
+    """The compiled functions and the types of their structs."""
+    policies: ModuleType
+    """The module whose decorators register the family's heuristics when it is imported."""
+
+    candidate_features: FeatureTable
+    """Columns of a candidate row."""
+    global_features: FeatureTable
+    """Columns of the globals."""
+    node_features: FeatureTable = NO_COLUMNS
+    """Columns of a node, where work is a graph."""
+
+    candidate_rows: Callable[[S], int]
+    """Number of rows of an observation, the wait row included."""
+    all_rows: Callable[[S], int | None] = observed_rows_only
+    """Number of rows that heuristics see, the wait row included, where an observation is a window of them."""
+    graph: Callable[[S], GraphShape | None] = no_graph
+    """Most nodes and edges of an observation's graph; None where work is no graph."""
+    spec_arrays: Callable[[S], dict[str, np.ndarray]]
+    """Arrays that do not change during an episode, in the order of `kernel.make_spec`."""
+    state_arrays: Callable[[S, int, int], dict[str, np.ndarray]]
+    """Fresh state of a number of lanes with rows of log each, lanes first, in the order of `kernel.make_state`."""
+    log_margin: Callable[[S], int]
+    """Rows of the event log that one event, with the decision before it, may fill."""
+    timescale: Callable[[S], int]
+    """Time in ns for which the effects of a decision last: the unit in which returns are discounted."""
+
+    metrics: Callable[[S, np.ndarray], dict[str, float]]
+    """Metrics of one episode, from its event log."""
+    metrics_in_hindsight: Callable[[S, np.ndarray, int, str], dict[str, float]] | None = None
+    """Further metrics where seed and split of the episode are known, since what was drawn can be drawn again."""
+    optimum_bounds: Callable[[S, int, str, float], OptimumBounds]
+    """Bounds of the best reward of an episode (seed, split), all arrivals known, within about `seconds`."""
+    hindsight: Callable[[S, int, str, float], Hindsight] | None = None
+    """Solver of the rest of an episode from any decision on; None where heuristics play on instead."""
+    check: Callable[[np.ndarray, S], None]
+    """Raises an error that names the row where an event log breaks an invariant of the family."""
+    timeline: Callable[[S, np.ndarray], Timeline]
+    """Jobs of one episode and where they ran, from an event log that holds the invariants."""
+    run_labels: Callable[[S], RunLabels]
+    """Names and expectations that pictures of a run start from."""
+    charts: Callable[[S, np.ndarray], list[Chart | Picture]] = no_charts
+    """Charts of one episode beyond those that every report has."""
+    row_name: Callable[[S, Timeline, np.ndarray], str] = no_row_name
+    """What taking a raw row would do, in words."""
+
+    generator: Generator | None = None
+    """Source of random scenarios."""
+    vary: Callable[[S, Variation, int], S] | None = None
+    """Another scenario of the same shape, drawn from around a scenario by a seed."""
+
+    def __post_init__(self) -> None:
+        """Refuse members that are of another kind than declared."""
+        tables = {"candidate_features", "global_features", "node_features"}
+        for field in fields(self):
+            value = vars(self)[field.name]
+            if field.name in tables and not isinstance(value, FeatureTable):
+                raise FamilyError(f"member '{field.name}': expected a FeatureTable, got {type(value).__name__}")
+            if str(field.type).startswith("Callable") and not (callable(value) or value is field.default):
+                raise FamilyError(f"member '{field.name}': expected a function, got {type(value).__name__}")
 
 
 class Family(ABC):
-    """One house: the same rooms behind the same doors. Most doors lead into the room, a module, of the same name."""
+    """One family of environments: its names and units, and its members behind methods that fill in the defaults."""
 
     name: ClassVar[str]
     """The value of the scenario key "family"."""
+    folder: ClassVar[Path]
+    """Where its modules, `scenarios/` and `learned/` are."""
     env_id: ClassVar[str]
     """The Gymnasium id."""
     default_scenario: ClassVar[str]
@@ -39,156 +155,149 @@ class Family(ABC):
     """The unit in which this field speaks of time, in files and in `info`."""
     reward_terms: ClassVar[tuple[str, ...]]
     default_policy: ClassVar[str]
-    """The heuristic that commands play unless told otherwise."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy of whatever holds a family holds the registered one.
-        return registered_family, (self.name,)
-
-    def _room(self, name: str) -> Any:
-        """Return a module of the family's folder."""
-        return import_module(f"{type(self).__module__.rpartition('.')[0]}.{name}")
+    """The heuristic that commands play unless another is named."""
+    headline: ClassVar[tuple[str, ...]]
+    """The metrics that a short table shows, most important first."""
+    tradeoffs: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Pairs of metrics between which policies trade."""
 
     @property
-    def scenario_package(self) -> str:
-        """Where the built-in JSON files are."""
-        return f"{type(self).__module__.rpartition('.')[0]}.scenarios"
-
-    @property
+    @abstractmethod
     def scenario_type(self) -> Any:
-        """The pydantic model of the family's scenarios, named after the family."""
-        return getattr(self._room("scenario"), f"{self.name.capitalize()}Scenario")
+        """The pydantic model of the family's scenarios."""
 
-    @property
-    def candidate_features(self) -> FeatureTable:
-        """Columns of a candidate row."""
-        table: FeatureTable = self._room("features").CANDIDATE
-        return table
-
-    @property
-    def global_features(self) -> FeatureTable:
-        """Columns of the globals."""
-        table: FeatureTable = self._room("features").GLOBAL
-        return table
-
-    @property
-    def node_features(self) -> FeatureTable:
-        """Columns of a node, where work is a graph."""
-        table: FeatureTable = getattr(self._room("features"), "NODE", FeatureTable(()))
-        return table
-
-    def candidate_rows(self, scenario: Any) -> int:
-        """Return the number of rows of an observation, wait included."""
-        rows: int = self._room("build").candidate_rows(scenario)
-        return rows
-
-    def all_rows(self, scenario: Any) -> int:
-        """Return the number of rows that heuristics see, wait included: more where an observation is a window.
-
-        Rows of the observation, but for its last, stand for the same in both.
-        """
-        rows: int = getattr(self._room("build"), "all_rows", self.candidate_rows)(scenario)
-        return rows
-
-    def graph(self, scenario: Any) -> GraphShape | None:
-        """Return the room that an observation has for a graph; None where work is none."""
-        shape: GraphShape | None = getattr(self._room("build"), "graph", lambda _: None)(scenario)
-        return shape
-
-    def spec_arrays(self, scenario: Any) -> dict[str, np.ndarray]:
-        """Return what does not change during an episode."""
-        arrays: dict[str, np.ndarray] = self._room("build").spec_arrays(scenario)
-        return arrays
-
-    def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
-        """Build the compiled specification."""
-        return self._make("Spec", arrays)
-
-    def state_arrays(self, scenario: Any, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-        """Return fresh state, lanes first in every array."""
-        arrays: dict[str, np.ndarray] = self._room("build").state_arrays(scenario, lanes, log_rows)
-        return arrays
-
-    def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
-        """Build the compiled state."""
-        return self._make("State", arrays)
-
-    def _make(self, what: str, arrays: dict[str, np.ndarray]) -> Any:
-        """Build one of the two structs of the room `state`."""
-        from slipstream.jit.structs import make_struct
-
-        self._room("kernel.observation")  # registers the family's compiled functions
-        room = self._room("kernel.state")
-        make, struct = getattr(room, f"make_{what.lower()}"), getattr(room, f"{self.name.capitalize()}{what}Type")
-        return make_struct(make, struct, arrays)
-
-    def log_margin(self, scenario: Any) -> int:
-        """Return how many rows of the event log one event, with the choice before it, may fill."""
-        rows: int = self._room("build").log_margin(scenario)
-        return rows
-
-    def register_policies(self) -> None:
-        """Import the family's policies."""
-        self._room("policies")
-
-    def metrics(
-        self, scenario: Any, events: np.ndarray, seed: int | None = None, split: str = "test"
-    ) -> dict[str, float]:
-        """Return the figures this field reports, from the event log of one episode.
-
-        Some families can say more where it is known which episode that was: what was drawn belongs to its seed.
-        """
-        room = self._room("metrics")
-        figures: dict[str, float] = room.metrics(scenario, events)
-        if seed is not None and hasattr(room, "in_hindsight"):
-            figures |= room.in_hindsight(scenario, events, seed, split)
-        return figures
-
-    def oracle(self, scenario: Any, seed: int, split: str, seconds: float) -> OptimumBounds:
-        """Return where the best reward of an episode lies, all arrivals known."""
-        found: OptimumBounds = self._room("oracle.optimum").bracket(scenario, seed, split, seconds)
-        return found
-
-    def hindsight(self, scenario: Any, seed: int, split: str, seconds: float) -> Hindsight | None:
-        """Return a solver of the rest of an episode from any decision on, `seconds` each; None if there is none."""
-        solve = getattr(self._room("oracle.optimum"), "hindsight", None)
-        return None if solve is None else solve(scenario, seed, split, seconds)
-
-    def check(self, scenario: Any, events: np.ndarray) -> None:
-        """Raise a LawError that names the row where the log of an episode breaks a law, or is not of the scenario."""
-        self._room("invariants").check(events, scenario)
-
-    def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:
-        """Return the jobs of one episode and where they ran, from an event log that obeys the laws, for pictures."""
-        found: Timeline = self._room("timeline").timeline(scenario, events)
-        return found
-
-    def charts(self, scenario: Any, events: np.ndarray) -> list[Chart | Picture]:
-        """Return what else this field looks at, from the event log of one episode, for pictures."""
-        return []
-
-    def row_name(self, scenario: Any, timeline: Timeline, row: np.ndarray) -> str:
-        """Return what taking a raw row would do, in words; nothing where the events that follow tell."""
-        return ""
-
-    @property
-    def tradeoffs(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of metrics between which policies trade."""
-        return ()
-
-    def run_labels(self, scenario: Any) -> RunLabels:
-        """Return the names and expectations that a picture of a run under way starts from."""
-        found: RunLabels = self._room("labels").run_labels(scenario)
-        return found
-
-    @property
-    def generator(self) -> Generator | None:
-        """The source of random scenarios; None where a family has none."""
-        return None
+    @abstractmethod
+    def load_members(self) -> Members[Any]:
+        """Import the family's `members` module and return what it provides."""
 
     def complete(self, scenario: Any) -> Any:
         """Return a scenario just read from its file, with what it names in other files written out."""
         return scenario
+
+    @cached_property
+    def members(self) -> Members[Any]:
+        """The family's functions, imported on first use; its compiled functions are registered then.
+
+        Raises:
+            FamilyError: A member is missing, misspelt or of another kind.
+        """
+        vars(self)["_loading"] = True
+        try:
+            members = self.load_members()
+        except (TypeError, FamilyError) as error:  # what a dataclass raises for arguments missing or unknown
+            raise FamilyError(f"family '{self.name}': {str(error).replace('Members.__init__() ', '')}") from error
+        finally:
+            vars(self)["_loading"] = False
+        members.kernel.register()
+        return members
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of an object that refers to a family refers to the registered one.
+        return registered_family, (self.name,)
+
+    def register_policies(self) -> None:
+        """Import the family's policies, unless this is called while they are imported."""
+        if not vars(self).get("_loading", False):
+            _ = self.members
+
+    @property
+    def candidate_features(self) -> FeatureTable:
+        """Columns of a candidate row."""
+        return self.members.candidate_features
+
+    @property
+    def global_features(self) -> FeatureTable:
+        """Columns of the globals."""
+        return self.members.global_features
+
+    @property
+    def node_features(self) -> FeatureTable:
+        """Columns of a node; none where work is no graph."""
+        return self.members.node_features
+
+    def candidate_rows(self, scenario: Scenario) -> int:
+        """Return the number of rows of an observation, the wait row included."""
+        return self.members.candidate_rows(scenario)
+
+    def all_rows(self, scenario: Scenario) -> int:
+        """Return the number of rows that heuristics see, the wait row included.
+
+        It is greater than `candidate_rows` where an observation is a window. Rows of the observation, but for its last,
+        stand for the same in both.
+        """
+        rows = self.members.all_rows(scenario)
+        return self.candidate_rows(scenario) if rows is None else rows
+
+    def graph(self, scenario: Scenario) -> GraphShape | None:
+        """Return the most nodes and edges of an observation's graph; None where work is no graph."""
+        return self.members.graph(scenario)
+
+    def spec_arrays(self, scenario: Scenario) -> dict[str, np.ndarray]:
+        """Return the arrays that do not change during an episode."""
+        return self.members.spec_arrays(scenario)
+
+    def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
+        """Return the compiled specification over its arrays."""
+        return self.members.kernel.spec_of(arrays)
+
+    def state_arrays(self, scenario: Scenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
+        """Return fresh state, lanes first in every array."""
+        return self.members.state_arrays(scenario, lanes, log_rows)
+
+    def make_state(self, arrays: dict[str, np.ndarray]) -> Any:
+        """Return the compiled state over its arrays."""
+        return self.members.kernel.state_of(arrays)
+
+    def log_margin(self, scenario: Scenario) -> int:
+        """Return how many rows of the event log one event, with the decision before it, may fill."""
+        return self.members.log_margin(scenario)
+
+    def timescale(self, scenario: Scenario) -> int:
+        """Return the time in ns for which the effects of a decision last: the unit in which returns are discounted."""
+        return self.members.timescale(scenario)
+
+    def metrics(
+        self, scenario: Scenario, events: np.ndarray, seed: int | None = None, split: str = "test"
+    ) -> dict[str, float]:
+        """Return the metrics of one episode from its event log; with its `seed`, those that need what was drawn too."""
+        figures = self.members.metrics(scenario, events)
+        if seed is not None and self.members.metrics_in_hindsight is not None:
+            figures |= self.members.metrics_in_hindsight(scenario, events, seed, split)
+        return figures
+
+    def oracle(self, scenario: Scenario, seed: int, split: str, seconds: float) -> OptimumBounds:
+        """Return the bounds of the best reward of an episode, all arrivals known."""
+        return self.members.optimum_bounds(scenario, seed, split, seconds)
+
+    def hindsight(self, scenario: Scenario, seed: int, split: str, seconds: float) -> Hindsight | None:
+        """Return a solver of the rest of an episode from any decision on, `seconds` each; None if there is none."""
+        solver = self.members.hindsight
+        return None if solver is None else solver(scenario, seed, split, seconds)
+
+    def check(self, scenario: Scenario, events: np.ndarray) -> None:
+        """Raise an error that names the row where an event log breaks an invariant, or is not of the scenario."""
+        self.members.check(events, scenario)
+
+    def timeline(self, scenario: Scenario, events: np.ndarray) -> Timeline:
+        """Return the jobs of one episode and where they ran, from an event log that holds the invariants."""
+        return self.members.timeline(scenario, events)
+
+    def charts(self, scenario: Scenario, events: np.ndarray) -> list[Chart | Picture]:
+        """Return the charts of one episode that this family adds to the report."""
+        return self.members.charts(scenario, events)
+
+    def row_name(self, scenario: Scenario, timeline: Timeline, row: np.ndarray) -> str:
+        """Return what taking a raw row would do, in words; nothing where the events that follow tell."""
+        return self.members.row_name(scenario, timeline, row)
+
+    def run_labels(self, scenario: Scenario) -> RunLabels:
+        """Return the names and expectations that a picture of a run under way starts from."""
+        return self.members.run_labels(scenario)
+
+    @property
+    def generator(self) -> Generator | None:
+        """The source of random scenarios; None where the family has none."""
+        return self.members.generator
 
     def vary(self, scenario: Any, variation: Variation, seed: int) -> Any:
         """Return another scenario of the same shape, drawn from around a scenario by a seed; itself if nothing varies.
@@ -196,26 +305,49 @@ class Family(ABC):
         Raises:
             InputError: The family's scenarios cannot be varied.
         """
-        known = [f"'{name}'" for name, family in FAMILIES.items() if type(family).vary is not Family.vary]
-        raise InputError(f"scenarios of the family '{self.name}' cannot be varied: expected one of {', '.join(known)}")
-
-    def timescale(self, scenario: Any) -> int:
-        """Return for how long the effects of a choice last, in ns: the unit of time in which returns are discounted."""
-        time: int = self._room("build").timescale(scenario)
-        return time
-
-    @property
-    @abstractmethod
-    def headline(self) -> tuple[str, ...]:
-        """The metrics that a short table shows, most important first."""
+        if self.members.vary is None:
+            known = [f"'{name}'" for name, family in FAMILIES.items() if family.members.vary is not None]
+            raise InputError(
+                f"scenarios of the family '{self.name}' cannot be varied: expected one of {', '.join(known)}"
+            )
+        return self.members.vary(scenario, variation, seed)
 
 
 FAMILIES: dict[str, Family] = {}
 
+REQUIRED = (
+    "name",
+    "folder",
+    "env_id",
+    "default_scenario",
+    "time_unit",
+    "nanoseconds_per_unit",
+    "reward_terms",
+    "default_policy",
+    "headline",
+)
+"""Class attributes that every `Family` states."""
 
-def register_family(family: Family) -> None:
-    """Make a family known to scenarios, policies and the command line."""
+
+def register_family(family: Family, *, lazy: bool = False) -> None:
+    """Make a family known to scenarios, policies and the command line.
+
+    Its members are imported and checked now; with `lazy`, for families whose members are tested elsewhere, when one of
+    them is first needed.
+
+    Raises:
+        FamilyError: A member is missing, misspelt or of another kind.
+    """
+    missing = [name for name in REQUIRED if not hasattr(type(family), name)]
+    if missing:
+        raise FamilyError(f"family {type(family).__name__}: '{missing[0]}' is missing")
     FAMILIES[family.name] = family
+    if not lazy:
+        try:
+            _ = family.members
+        except FamilyError:
+            del FAMILIES[family.name]
+            raise
 
 
 def registered_family(name: str) -> Family:
@@ -223,6 +355,6 @@ def registered_family(name: str) -> Family:
     return FAMILIES[name]
 
 
-def family_of(scenario: Any) -> Family:
+def family_of(scenario: Scenario) -> Family:
     """Return the family of a scenario object."""
     return FAMILIES[scenario.family]

@@ -187,7 +187,7 @@ def _check_features(path: Path, card: dict[str, Any]) -> None:
 
 def shipped(family: str) -> dict[str, Path]:
     """Return the folders of the trained policies that come with the package, by name."""
-    home = Path(__file__).parents[1] / "families" / family / "learned"
+    home = FAMILIES[family].folder / "learned"
     if not home.is_dir():
         return {}
     return {folder.name: folder for folder in sorted(home.iterdir()) if (folder / CARD).is_file()}

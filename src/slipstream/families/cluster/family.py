@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family
+from slipstream.families.contract import Family, Members
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from slipstream.families.shared.charts import Chart, Picture
-    from slipstream.families.shared.generator import Generator
-    from slipstream.families.shared.timeline import Timeline
+    from slipstream.families.cluster.scenario import ClusterScenario
 
 
 class ClusterFamily(Family):
-    """The cluster house."""
+    """Names and units of the cluster family."""
 
     name = "cluster"
+    folder = Path(__file__).parent
     env_id = "slipstream/Cluster-v0"
     default_scenario = "cluster/lublin-256"
     time_unit = "s"
@@ -25,24 +23,18 @@ class ClusterFamily(Family):
     reward_terms = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
     default_policy = "saf"
     headline = ("slowdown_mean", "slowdown_p99", "wait_max_s", "jct_mean_s", "allocation", "energy_kwh", "jain_users")
-
     tradeoffs = (("slowdown_mean", "energy_kwh"), ("slowdown_mean", "jain_users"))
 
-    def charts(self, scenario: Any, events: np.ndarray) -> list[Chart | Picture]:
-        """Return demand, allocation, power, distributions and shares of users."""
-        found: list[Chart | Picture] = self._room("charts").charts(scenario, events)
-        return found
-
-    def row_name(self, scenario: Any, timeline: Timeline, row: np.ndarray) -> str:
-        """Return which job a raw row starts, reserves for or interrupts."""
-        name: str = self._room("timeline").row_name(scenario, timeline, row)
-        return name
-
     @property
-    def generator(self) -> Generator:
-        from slipstream.families.cluster.workload.generator import GENERATOR
+    def scenario_type(self) -> type[ClusterScenario]:
+        from slipstream.families.cluster.scenario import ClusterScenario
 
-        return GENERATOR
+        return ClusterScenario
+
+    def load_members(self) -> Members[ClusterScenario]:
+        from slipstream.families.cluster.members import MEMBERS
+
+        return MEMBERS
 
 
 FAMILY = ClusterFamily()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family
+from slipstream.families.contract import Family, Members
 
 if TYPE_CHECKING:
     from slipstream.families.dag.scenario import DagScenario
-    from slipstream.families.shared.generator import Generator
-    from slipstream.families.shared.variation import Variation
 
 
 class DagFamily(Family):
-    """The dag house."""
+    """Names and units of the dag family."""
 
     name = "dag"
+    folder = Path(__file__).parent
     env_id = "slipstream/Dag-v0"
     default_scenario = "dag/stream-10x50"
     time_unit = "s"
@@ -25,15 +25,15 @@ class DagFamily(Family):
     headline = ("avg_jct_s", "jct_p95_s", "makespan_s", "utilisation", "moving_share")
 
     @property
-    def generator(self) -> Generator:
-        from slipstream.families.dag.workload.generator import GENERATOR
+    def scenario_type(self) -> type[DagScenario]:
+        from slipstream.families.dag.scenario import DagScenario
 
-        return GENERATOR
+        return DagScenario
 
-    def vary(self, scenario: DagScenario, variation: Variation, seed: int) -> DagScenario:
-        from slipstream.families.dag.workload.randomisation import vary
+    def load_members(self) -> Members[DagScenario]:
+        from slipstream.families.dag.members import MEMBERS
 
-        return vary(scenario, variation, seed)
+        return MEMBERS
 
 
 FAMILY = DagFamily()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family
+from slipstream.families.contract import Family, Members
 
 if TYPE_CHECKING:
     from slipstream.families.edge.scenario import EdgeScenario
-    from slipstream.families.shared.generator import Generator
-    from slipstream.families.shared.variation import Variation
 
 
 class EdgeFamily(Family):
-    """The edge house."""
+    """Names and units of the edge family."""
 
     name = "edge"
+    folder = Path(__file__).parent
     env_id = "slipstream/Edge-v0"
     default_scenario = "edge/heavy"
     time_unit = "ms"
@@ -25,10 +25,15 @@ class EdgeFamily(Family):
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
 
     @property
-    def generator(self) -> Generator:
-        from slipstream.families.edge.workload.generator import GENERATOR
+    def scenario_type(self) -> type[EdgeScenario]:
+        from slipstream.families.edge.scenario import EdgeScenario
 
-        return GENERATOR
+        return EdgeScenario
+
+    def load_members(self) -> Members[EdgeScenario]:
+        from slipstream.families.edge.members import MEMBERS
+
+        return MEMBERS
 
     def complete(self, scenario: EdgeScenario) -> EdgeScenario:
         if scenario.profile is None:
@@ -36,11 +41,6 @@ class EdgeFamily(Family):
         from slipstream.families.edge.workload.measured import read_profile, with_profile
 
         return with_profile(scenario, read_profile(scenario._folder / scenario.profile))
-
-    def vary(self, scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenario:
-        from slipstream.families.edge.workload.randomisation import vary
-
-        return vary(scenario, variation, seed)
 
 
 FAMILY = EdgeFamily()

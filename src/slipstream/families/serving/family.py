@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family
+from slipstream.families.contract import Family, Members
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from slipstream.families.serving.scenario import ServingScenario
-    from slipstream.families.shared.charts import Chart, Picture
-    from slipstream.families.shared.generator import Generator
 
 
 class ServingFamily(Family):
-    """The serving house."""
+    """Names and units of the serving family."""
 
     name = "serving"
+    folder = Path(__file__).parent
     env_id = "slipstream/Serving-v0"
     default_scenario = "serving/small"
     time_unit = "s"
@@ -26,16 +24,16 @@ class ServingFamily(Family):
     default_policy = "milp-thorough"
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
 
-    def charts(self, scenario: ServingScenario, events: np.ndarray) -> list[Chart | Picture]:
-        """Return capacity next to demand, and what was hosted when."""
-        found: list[Chart | Picture] = self._room("charts").charts(scenario, events)
-        return found
-
     @property
-    def generator(self) -> Generator:
-        from slipstream.families.serving.workload.generator import GENERATOR
+    def scenario_type(self) -> type[ServingScenario]:
+        from slipstream.families.serving.scenario import ServingScenario
 
-        return GENERATOR
+        return ServingScenario
+
+    def load_members(self) -> Members[ServingScenario]:
+        from slipstream.families.serving.members import MEMBERS
+
+        return MEMBERS
 
 
 FAMILY = ServingFamily()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family
+from slipstream.families.contract import Family, Members
 
 if TYPE_CHECKING:
-    from slipstream.families.shared.generator import Generator
-    from slipstream.families.shared.variation import Variation
     from slipstream.families.taskgraph.scenario import TaskgraphScenario
 
 
 class TaskgraphFamily(Family):
-    """The taskgraph house."""
+    """Names and units of the taskgraph family."""
 
     name = "taskgraph"
+    folder = Path(__file__).parent
     env_id = "slipstream/Taskgraph-v0"
     default_scenario = "taskgraph/cholesky-4-2g2c"
     time_unit = "ms"
@@ -25,15 +25,15 @@ class TaskgraphFamily(Family):
     headline = ("makespan_ms", "ratio_to_bound", "moved_mb", "evictions", "idle_share")
 
     @property
-    def generator(self) -> Generator:
-        from slipstream.families.taskgraph.workload.generator import GENERATOR
+    def scenario_type(self) -> type[TaskgraphScenario]:
+        from slipstream.families.taskgraph.scenario import TaskgraphScenario
 
-        return GENERATOR
+        return TaskgraphScenario
 
-    def vary(self, scenario: TaskgraphScenario, variation: Variation, seed: int) -> TaskgraphScenario:
-        from slipstream.families.taskgraph.workload.randomisation import vary
+    def load_members(self) -> Members[TaskgraphScenario]:
+        from slipstream.families.taskgraph.members import MEMBERS
 
-        return vary(scenario, variation, seed)
+        return MEMBERS
 
 
 FAMILY = TaskgraphFamily()

@@ -1,17 +1,20 @@
 """Lanes: many simulated machines in one struct, stepped by compiled code that knows no family.
 
-A family implements the functions declared here for its own state (`implement_all`). Everything that runs a lane
-(the Gymnasium environments, whole episodes under a compiled policy, the device) calls them through these drivers.
+A family implements the functions declared here for its own state, and lists them as `KernelFunctions` in its
+`members.py`. Everything that runs a lane (the Gymnasium environments, whole episodes under a compiled policy, the
+device) calls them through these drivers.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slipstream.jit.decorators import entry, family_function, implement, inlined, kernel
 from slipstream.jit.funcptr import call_choice, call_rule
+from slipstream.jit.structs import make_struct
 from slipstream.sim.eventlog import END
 from slipstream.sim.kernel.rng import episode_key, next_seed, stream_key, uniform
 
@@ -114,19 +117,54 @@ def prefetch_nothing(*_):
     """Leave it to the processor."""
 
 
-UNLESS_IMPLEMENTED = {
-    lanes_at_once: one_lane_at_once,
-    prefetch_state: prefetch_nothing,
-    prefetch_rows: prefetch_nothing,
-}
-"""What families do that have no function of their own: these only matter for speed."""
+@dataclass(frozen=True, kw_only=True)
+class KernelFunctions:
+    """The compiled functions of a family, each an implementation of the function of the same name declared above.
 
+    Every family lists its own in `families/<name>/members.py`. Those with a default matter for speed only.
+    """
 
-def implement_all(state_type: type, *functions: Any) -> None:
-    """Register what a family has of the functions above, each under its own name, for the type of its state."""
-    chosen = UNLESS_IMPLEMENTED | {globals()[function.__name__]: function for function in functions}
-    for declared, function in chosen.items():
-        implement(declared, state_type, function)
+    spec_type: type
+    state_type: type
+    """Types of the two structs; the type of the state chooses among implementations."""
+    make_spec: Any
+    make_state: Any
+    """Compiled constructors of the two structs from their arrays."""
+
+    begin: Any
+    act: Any
+    resume: Any
+    prepare: Any
+    observe: Any
+    list_legal: Any
+    summarise: Any
+    lanes_at_once: Any = one_lane_at_once
+    prefetch_state: Any = prefetch_nothing
+    prefetch_rows: Any = prefetch_nothing
+
+    def register(self) -> None:
+        """Make compiled callers of the declared functions choose these where the state is of `state_type`."""
+        for declared, implementation in (
+            (begin, self.begin),
+            (act, self.act),
+            (resume, self.resume),
+            (prepare, self.prepare),
+            (observe, self.observe),
+            (list_legal, self.list_legal),
+            (summarise, self.summarise),
+            (lanes_at_once, self.lanes_at_once),
+            (prefetch_state, self.prefetch_state),
+            (prefetch_rows, self.prefetch_rows),
+        ):
+            implement(declared, self.state_type, implementation)
+
+    def spec_of(self, arrays: dict[str, np.ndarray]) -> Any:
+        """Return the specification struct over `arrays`."""
+        return make_struct(self.make_spec, self.spec_type, arrays)
+
+    def state_of(self, arrays: dict[str, np.ndarray]) -> Any:
+        """Return the state struct over `arrays`."""
+        return make_struct(self.make_state, self.state_type, arrays)
 
 
 @kernel

@@ -9,14 +9,13 @@ import math
 
 from slipstream.families.cluster import features as f
 from slipstream.families.cluster.kernel.backfill import most_power
-from slipstream.families.cluster.kernel.events import act, begin, may_wait, resume
+from slipstream.families.cluster.kernel.events import may_wait
 from slipstream.families.cluster.kernel.lifecycle import done_since_start, fits, jain
 from slipstream.families.cluster.kernel.placement import sleeps, stretched
 from slipstream.families.cluster.kernel.state import (
     BOUND_S,
     EASY,
     FLAT,
-    ClusterStateType,
 )
 from slipstream.jit.decorators import kernel
 from slipstream.sim.kernel import lanes as core
@@ -199,6 +198,3 @@ def observe(spec, state, lane, buffer, slot, afresh):
     """Write globals, rows and mask of the present choice."""
     summarise(spec, state, lane, buffer, slot)
     list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
-
-
-core.implement_all(ClusterStateType, begin, act, resume, prepare, observe, list_legal, summarise)

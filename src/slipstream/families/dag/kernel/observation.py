@@ -8,13 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.families.dag import features as f
-from slipstream.families.dag.kernel.events import act, begin, resume
 from slipstream.families.dag.kernel.graph import write_candidate_nodes, write_graph
 from slipstream.families.dag.kernel.rounds import may_stop
 from slipstream.families.dag.kernel.state import (
     CHOOSE_COUNT,
     NOWHERE,
-    DagStateType,
 )
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel import lanes as core
@@ -182,6 +180,3 @@ def observe(spec, state, lane, buffer, slot, afresh):
     if buffer.nodes.shape[1] > 0:
         write_graph(spec, state, lane, buffer, slot, afresh)
         write_candidate_nodes(state, lane, buffer, slot)
-
-
-core.implement_all(DagStateType, begin, act, resume, prepare, observe, list_legal, summarise)

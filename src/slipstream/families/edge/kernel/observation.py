@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from slipstream.families.edge import features as f
-from slipstream.families.edge.kernel.events import act, begin, may_dispatch, may_preempt, resume
+from slipstream.families.edge.kernel.events import may_dispatch, may_preempt
 from slipstream.families.edge.kernel.lookahead import (
     clear_outlook,
     expected_left,
@@ -20,8 +20,7 @@ from slipstream.families.edge.kernel.lookahead import (
     slack_of,
 )
 from slipstream.families.edge.kernel.memory import loading_time
-from slipstream.families.edge.kernel.prefetch import lanes_at_once, prefetch_rows, prefetch_state
-from slipstream.families.edge.kernel.state import BURSTY, CLOSED, NO_PREEMPTION, PERIODIC, POISSON, SHARE, EdgeStateType
+from slipstream.families.edge.kernel.state import BURSTY, CLOSED, NO_PREEMPTION, PERIODIC, POISSON, SHARE
 from slipstream.families.edge.kernel.streams import can_be_interrupted
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel import lanes as core
@@ -334,18 +333,3 @@ def list_preemptions(spec, state, lane, task, buffer, slot, listed):
                     buffer.legal[slot, listed] = place
                     listed += 1
     return listed
-
-
-core.implement_all(
-    EdgeStateType,
-    begin,
-    act,
-    resume,
-    prepare,
-    observe,
-    lanes_at_once,
-    prefetch_state,
-    prefetch_rows,
-    list_legal,
-    summarise,
-)

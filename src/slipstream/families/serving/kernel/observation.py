@@ -6,9 +6,9 @@ Nothing here reads a drawn number that lies in the future: times and rates are e
 from __future__ import annotations
 
 from slipstream.families.serving import features as f
-from slipstream.families.serving.kernel.events import act, begin, is_allowed, resume
+from slipstream.families.serving.kernel.events import is_allowed
 from slipstream.families.serving.kernel.routing import expected_finish
-from slipstream.families.serving.kernel.state import HOST, ROWS_PER_COLUMN, ServingStateType
+from slipstream.families.serving.kernel.state import HOST, ROWS_PER_COLUMN
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel import lanes as core
 from slipstream.sim.kernel.observation import ROWS, allow, clear_rows, close_rows, put
@@ -186,6 +186,3 @@ def observe(spec, state, lane, buffer, slot, afresh):
     """Write globals, rows and mask of the present choice."""
     summarise(spec, state, lane, buffer, slot)
     list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
-
-
-core.implement_all(ServingStateType, begin, act, resume, prepare, observe, list_legal, summarise)

@@ -7,7 +7,7 @@ visible counts. The plans alone know all of it.
 from __future__ import annotations
 
 from slipstream.families.taskgraph import features as f
-from slipstream.families.taskgraph.kernel.events import act, begin, may_wait, resume
+from slipstream.families.taskgraph.kernel.events import may_wait
 from slipstream.families.taskgraph.kernel.graph import list_nodes, write_candidate_nodes, write_graph
 from slipstream.families.taskgraph.kernel.lookahead import (
     ahead_of,
@@ -27,7 +27,6 @@ from slipstream.families.taskgraph.kernel.state import (
     SEE_ALL,
     SEE_WINDOW,
     WAITING,
-    TaskgraphStateType,
 )
 from slipstream.jit.decorators import kernel
 from slipstream.sim.kernel import lanes as core
@@ -215,6 +214,3 @@ def observe(spec, state, lane, buffer, slot, afresh):
     if buffer.nodes.shape[1] > 0:
         write_graph(spec, state, lane, buffer, slot)
         write_candidate_nodes(state, lane, buffer, slot)
-
-
-core.implement_all(TaskgraphStateType, begin, act, resume, prepare, observe, list_legal, summarise)

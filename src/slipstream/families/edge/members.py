@@ -1,0 +1,65 @@
+"""What the edge family provides: its compiled functions, and every member that the contract of families names."""
+
+from __future__ import annotations
+
+from slipstream.families.contract import Members
+from slipstream.families.edge import build, features, invariants, labels, metrics, policies, timeline
+from slipstream.families.edge.kernel import events, observation, prefetch, state
+from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.edge.workload.generator import GENERATOR
+from slipstream.families.edge.workload.randomisation import vary
+from slipstream.families.shared.bounds import OptimumBounds
+from slipstream.families.shared.regret import Hindsight
+from slipstream.sim.kernel.lanes import KernelFunctions
+
+
+def _optimum_bounds(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> OptimumBounds:
+    """Return the bounds of an episode's best reward; solvers are slow to import, so it is done here."""
+    from slipstream.families.edge.oracle.optimum import bracket
+
+    return bracket(scenario, seed, split, seconds)
+
+
+def _hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> Hindsight:
+    """Return the solver of the rest of an episode; imported here for the same reason."""
+    from slipstream.families.edge.oracle.optimum import hindsight
+
+    return hindsight(scenario, seed, split, seconds)
+
+
+KERNEL = KernelFunctions(
+    spec_type=state.EdgeSpecType,
+    state_type=state.EdgeStateType,
+    make_spec=state.make_spec,
+    make_state=state.make_state,
+    begin=events.begin,
+    act=events.act,
+    resume=events.resume,
+    prepare=observation.prepare,
+    observe=observation.observe,
+    lanes_at_once=prefetch.lanes_at_once,
+    prefetch_state=prefetch.prefetch_state,
+    prefetch_rows=prefetch.prefetch_rows,
+    list_legal=observation.list_legal,
+    summarise=observation.summarise,
+)
+
+MEMBERS = Members[EdgeScenario](
+    kernel=KERNEL,
+    policies=policies,
+    candidate_features=features.CANDIDATE,
+    global_features=features.GLOBAL,
+    candidate_rows=build.candidate_rows,
+    spec_arrays=build.spec_arrays,
+    state_arrays=build.state_arrays,
+    log_margin=build.log_margin,
+    timescale=build.timescale,
+    metrics=metrics.metrics,
+    optimum_bounds=_optimum_bounds,
+    hindsight=_hindsight,
+    check=invariants.check,
+    timeline=timeline.timeline,
+    run_labels=labels.run_labels,
+    generator=GENERATOR,
+    vary=vary,
+)

@@ -1,0 +1,52 @@
+"""What the serving family provides: its compiled functions, and every member that the contract of families names."""
+
+from __future__ import annotations
+
+from slipstream.families.contract import Members
+from slipstream.families.serving import build, charts, features, invariants, labels, metrics, policies, timeline
+from slipstream.families.serving.kernel import events, observation, state
+from slipstream.families.serving.scenario import ServingScenario
+from slipstream.families.serving.workload.generator import GENERATOR
+from slipstream.families.shared.bounds import OptimumBounds
+from slipstream.sim.kernel.lanes import KernelFunctions
+
+
+def _optimum_bounds(scenario: ServingScenario, seed: int, split: str, seconds: float) -> OptimumBounds:
+    """Return the bounds of an episode's best reward; solvers are slow to import, so it is done here."""
+    from slipstream.families.serving.oracle.optimum import bracket
+
+    return bracket(scenario, seed, split, seconds)
+
+
+KERNEL = KernelFunctions(
+    spec_type=state.ServingSpecType,
+    state_type=state.ServingStateType,
+    make_spec=state.make_spec,
+    make_state=state.make_state,
+    begin=events.begin,
+    act=events.act,
+    resume=events.resume,
+    prepare=observation.prepare,
+    observe=observation.observe,
+    list_legal=observation.list_legal,
+    summarise=observation.summarise,
+)
+
+MEMBERS = Members[ServingScenario](
+    kernel=KERNEL,
+    policies=policies,
+    candidate_features=features.CANDIDATE,
+    global_features=features.GLOBAL,
+    candidate_rows=build.candidate_rows,
+    spec_arrays=build.spec_arrays,
+    state_arrays=build.state_arrays,
+    log_margin=build.log_margin,
+    timescale=build.timescale,
+    metrics=metrics.metrics,
+    optimum_bounds=_optimum_bounds,
+    check=invariants.check,
+    timeline=timeline.timeline,
+    run_labels=labels.run_labels,
+    charts=charts.charts,
+    generator=GENERATOR,
+)
