@@ -15,12 +15,11 @@ from slipstream import interrupts as _interrupts
 
 _interrupts.end_silently_while_starting()  # before anything is imported that takes its time
 
-import gymnasium  # noqa: E402
-
 from slipstream.families.cluster.family import FAMILY as _CLUSTER  # noqa: E402
-from slipstream.families.contract import FAMILIES, register_family  # noqa: E402
+from slipstream.families.contract import register_family  # noqa: E402
 from slipstream.families.dag.family import FAMILY as _DAG  # noqa: E402
 from slipstream.families.edge.family import FAMILY as _EDGE  # noqa: E402
+from slipstream.families.installed import register_installed_families  # noqa: E402
 from slipstream.families.serving.family import FAMILY as _SERVING  # noqa: E402
 from slipstream.families.taskgraph.family import FAMILY as _TASKGRAPH  # noqa: E402
 
@@ -64,13 +63,7 @@ register_family(_TASKGRAPH, lazy=True)
 register_family(_SERVING, lazy=True)
 register_family(_CLUSTER, lazy=True)
 
-for _family in FAMILIES.values():
-    gymnasium.register(
-        id=_family.env_id,
-        entry_point="slipstream.envs.env:SchedulingEnv",
-        vector_entry_point="slipstream.envs.vector:SchedulingVectorEnv",
-        kwargs={"family": _family.name},
-    )
+register_installed_families()
 
 
 def __getattr__(name: str) -> Any:

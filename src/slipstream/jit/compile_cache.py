@@ -41,6 +41,19 @@ KNOWN = ("slipstream", "numpy", "numba", "math")
 """Packages whose content or version is part of the folder's name."""
 UNWRITABLE = "unwritable"
 
+_taken_in: dict[type, list[Callable[..., Any]]] = {}
+"""By type of a struct: functions of other packages that code for such a struct takes in."""
+
+
+def note_implementation(struct_type: type, function: Callable[..., Any]) -> None:
+    """Make `function` part of the key of all code that is compiled for a struct of `struct_type`.
+
+    A driver of this package, compiled for the state of a family of another package, contains that family's functions:
+    when these are edited, the driver is compiled again.
+    """
+    if not _is_known(function):
+        _taken_in.setdefault(struct_type, []).append(function)
+
 
 def keep_compiled(compiled: Any, function: Callable[..., Any]) -> None:
     """Let a dispatcher or callback of Numba, not compiled yet, keep its code on disk, if its function is in a file."""
@@ -135,7 +148,8 @@ class CompileCache(_Cache):
         """Return what decides the code: types, processor, and all that the function is made of; None if unknown."""
         content = hashlib.sha256()
         try:
-            for part in _parts(self._function, set()):
+            taken_in = [one for kind in getattr(sig, "args", sig) for one in _taken_in.get(type(kind), ())]
+            for part in _parts([self._function, *taken_in], set()):
                 content.update(len(part).to_bytes(8, "little") + part)
         except Exception:
             return None  # it uses something that cannot be pickled, and so not be compared

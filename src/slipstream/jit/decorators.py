@@ -17,7 +17,7 @@ from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
 from slipstream.jit import numba_linking
-from slipstream.jit.compile_cache import keep_compiled
+from slipstream.jit.compile_cache import keep_compiled, note_implementation
 
 COMPILED = not numba.config.DISABLE_JIT
 """False under NUMBA_DISABLE_JIT=1: the same functions run as plain Python, for debuggers and mutation tests."""
@@ -118,6 +118,7 @@ def implement(function: Any, state_type: type, implementation: Any) -> None:
     """Register a family's implementation of a family function."""
     function.implementations[state_type] = implementation
     if COMPILED:
+        note_implementation(state_type, implementation.py_func)
 
         @overload_inside(function, INNER)
         def choose(*arguments: Any) -> Any:

@@ -7,6 +7,7 @@ point, called from Python, holds the only reference that is needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.experimental import structref
 from numba.extending import infer_getattr, lower_getattr_generic, lower_setattr_generic
 
-from slipstream.jit.decorators import COMPILED
+from slipstream.jit.decorators import COMPILED, entry
 
 CACHE_LINE = 64
 """Bytes."""
@@ -28,20 +29,43 @@ DATA_WORD = 3
 """Place of the data pointer in Numba's MemInfo, in words: reference count, destructor, its argument, data."""
 
 
-def struct(struct_type: type[types.StructRef], proxy: type, fields: list[str]) -> None:
-    """Define a struct of arrays.
+def struct(*fields: str) -> Callable[[type[types.StructRef]], type[types.StructRef]]:
+    """Define the decorated class as the compiled type of a struct of arrays with these fields.
 
-    The two classes must stand at module level: a cached kernel finds its types by their importable names.
+    It must stand at module level: a cached kernel finds its types by their importable names.
     """
-    default_manager.register(struct_type, models.StructRefModel)
-    _define_fields(struct_type)
-    structref.define_proxy(proxy, struct_type, fields)
+
+    def define(struct_type: type[types.StructRef]) -> type[types.StructRef]:
+        names = {"__module__": struct_type.__module__, "__qualname__": f"{struct_type.__qualname__}.Proxy"}
+        proxy = type("Proxy", (structref.StructRefProxy,), names)
+        struct_type.Proxy = proxy  # under the importable name that it was given
+        default_manager.register(struct_type, models.StructRefModel)
+        _define_fields(struct_type)
+        structref.define_proxy(proxy, struct_type, list(fields))
+
+        @entry
+        def make(*arrays: Any) -> Any:
+            return proxy(*arrays)
+
+        _CONSTRUCTORS[struct_type] = fields, make
+        return struct_type
+
+    return define
 
 
-def make_struct(make: Any, struct_type: type[types.StructRef], arrays: dict[str, np.ndarray]) -> Any:
-    """Build a struct through its compiled constructor, or a namespace of record arrays where nothing is compiled."""
+_CONSTRUCTORS: dict[type[types.StructRef], tuple[tuple[str, ...], Any]] = {}
+"""The fields and the compiled constructor of every struct."""
+
+
+def make_struct(struct_type: type[types.StructRef], arrays: dict[str, np.ndarray]) -> Any:
+    """Return a struct over `arrays`, which are given by field; a namespace of record arrays where nothing is compiled.
+
+    Raises:
+        KeyError: A field has no array.
+    """
+    fields, make = _CONSTRUCTORS[struct_type]
     if COMPILED:
-        return make(*arrays.values())
+        return make(*(arrays[name] for name in fields))
     views = {name: array.view(np.recarray) if array.dtype.names else array for name, array in arrays.items()}
     return SimpleNamespace(**views, struct_type=struct_type)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, NonNegativeMs, PositiveMs, StrictModel
+from slipstream.families.shared.schema import Name, NonNegativeMs, PositiveMs, ScenarioModel, StrictModel
 
 MOST_JOBS = 10_000
 MOST_PROCESSORS = 256
@@ -361,12 +360,10 @@ class GraphWindow(StrictModel):
     """How many edges beyond the tasks that are held, queued or ready."""
 
 
-class TaskgraphScenario(StrictModel):
+class TaskgraphScenario(ScenarioModel):
     """A runtime unrolls graphs of tasks on tiles; processors take them, and tiles have to be where they run."""
 
     family: Literal["taskgraph"]
-    name: Name = "unnamed"
-    description: str = ""
     processors: Annotated[list[Processors], Field(min_length=1, max_length=MOST_KINDS)]
     """Kinds of processors, in any order: they are numbered from the fastest kind on."""
     links: Links | None = None
@@ -393,8 +390,6 @@ class TaskgraphScenario(StrictModel):
     window: GraphWindow = GraphWindow()
 
     newer_keys: ClassVar[tuple[str, ...]] = ()
-
-    _folder: Path = PrivateAttr(default_factory=Path)
 
     def resolved(self) -> dict[str, Any]:
         """Return what decides the results: defaults filled in, graphs and tables replaced by what is in them."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
 from slipstream.jit.decorators import algebra, entry, kernel
 from slipstream.jit.structs import make_struct, struct
@@ -37,25 +36,7 @@ CHOICES = 3
 """Namespace of the draws that choose among candidates, beside those of episodes."""
 
 
-class RolloutType(types.StructRef):
-    """Compiled type of Rollout."""
-
-
-class Rollout(structref.StructRefProxy):
-    """What L lanes saw and did in up to T choices each, N candidates in all.
-
-    rows (N, F), globals (L, T, G): what was seen, float32. begin (L, T) int64, count (L, T) int32: where the candidates
-    of a choice lie. taken, label (L, T) int32: which of them was chosen, and which the expert would choose (-1: none).
-    log_chance, value (L, T): the logarithm of the choice's probability, and what the network expected. after (L, T):
-    what it expects after the step, where the episode was cut off or the rollout ends. reward (L, T) float64; elapsed,
-    time (L, T) int64 in ns; ended (L, T) int8. length (L,) int64: choices made. free (1,) int64: rows in use.
-
-    Graphs, where the network looks at them (`learn.choices.Graphs`): nodes (M, Fn), node_job (M,), edges (K, 2),
-    row_node (N,), places (L, T) of PLACE, and graph_free (2,) int64: nodes and edges in use.
-    """
-
-
-FIELDS = [
+@struct(
     "rows",
     "globals",
     "begin",
@@ -77,57 +58,19 @@ FIELDS = [
     "row_node",
     "places",
     "graph_free",
-]
-struct(RolloutType, Rollout, FIELDS)
+)
+class RolloutType(types.StructRef):
+    """What L lanes saw and did in up to T choices each, N candidates in all.
 
+    rows (N, F), globals (L, T, G): what was seen, float32. begin (L, T) int64, count (L, T) int32: where the candidates
+    of a choice lie. taken, label (L, T) int32: which of them was chosen, and which the expert would choose (-1: none).
+    log_chance, value (L, T): the logarithm of the choice's probability, and what the network expected. after (L, T):
+    what it expects after the step, where the episode was cut off or the rollout ends. reward (L, T) float64; elapsed,
+    time (L, T) int64 in ns; ended (L, T) int8. length (L,) int64: choices made. free (1,) int64: rows in use.
 
-@entry
-def _make_rollout(
-    rows,
-    global_rows,
-    begin,
-    count,
-    taken,
-    label,
-    log_chance,
-    value,
-    after,
-    reward,
-    elapsed,
-    time,
-    ended,
-    length,
-    free,
-    nodes,
-    node_job,
-    edges,
-    row_node,
-    places,
-    graph_free,
-):
-    return Rollout(
-        rows,
-        global_rows,
-        begin,
-        count,
-        taken,
-        label,
-        log_chance,
-        value,
-        after,
-        reward,
-        elapsed,
-        time,
-        ended,
-        length,
-        free,
-        nodes,
-        node_job,
-        edges,
-        row_node,
-        places,
-        graph_free,
-    )
+    Graphs, where the network looks at them (`learn.choices.Graphs`): nodes (M, Fn), node_job (M,), edges (K, 2),
+    row_node (N,), places (L, T) of PLACE, and graph_free (2,) int64: nodes and edges in use.
+    """
 
 
 def rollout_arrays(
@@ -166,7 +109,7 @@ def rollout_arrays(
 
 def make_rollout(arrays: dict[str, np.ndarray]) -> Any:
     """Build a rollout over the caller's arrays."""
-    return make_struct(_make_rollout, RolloutType, arrays)
+    return make_struct(RolloutType, arrays)
 
 
 @algebra

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
 from slipstream.jit.decorators import algebra, entry
 from slipstream.jit.structs import make_struct, struct
@@ -32,24 +31,13 @@ from slipstream.policies.compiled.vectors import (
 from slipstream.policies.operations import Layout
 
 
+@struct("weights", "registers", "product", "turned")
 class SlopesType(types.StructRef):
-    """Compiled type of Slopes."""
-
-
-class Slopes(structref.StructRefProxy):
     """What flows backward, float32: gradients of the weights and of the registers, and room for a product.
 
     turned: the matrices among the network's weights, outputs first. Products with them are twice as fast as with
     matrices that have to be turned every time.
     """
-
-
-struct(SlopesType, Slopes, ["weights", "registers", "product", "turned"])
-
-
-@entry
-def _make_slopes(weights, registers, product, turned):
-    return Slopes(weights, registers, product, turned)
 
 
 def make_slopes(layout: Layout, gradient: np.ndarray) -> Any:
@@ -61,7 +49,7 @@ def make_slopes(layout: Layout, gradient: np.ndarray) -> Any:
         "product": np.zeros(widest * max(widest, *layout.room), np.float32),
         "turned": np.zeros(layout.weights, np.float32),
     }
-    return make_struct(_make_slopes, SlopesType, arrays)
+    return make_struct(SlopesType, arrays)
 
 
 @algebra

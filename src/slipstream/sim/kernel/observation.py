@@ -6,19 +6,26 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 from numba.extending import overload
 
 from slipstream.families.shared.features import FeatureTable, GraphShape
-from slipstream.jit.decorators import COMPILED, INNER, entry, inlined, kernel
+from slipstream.jit.decorators import COMPILED, INNER, inlined, kernel
 from slipstream.jit.structs import make_struct, struct
 
+OUTCOMES = {
+    "reward": np.float64,
+    "elapsed": np.float64,
+    "time": np.float64,
+    "terminated": np.bool_,
+    "truncated": np.bool_,
+    "illegal": np.bool_,
+}
 
+GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
+
+
+@struct("globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH)
 class ObservationBufferType(types.StructRef):
-    """Compiled type of Sheet."""
-
-
-class ObservationBuffer(structref.StructRefProxy):
     """The candidates of some lanes.
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
@@ -32,73 +39,13 @@ class ObservationBuffer(structref.StructRefProxy):
     """
 
 
-OUTCOMES = {
-    "reward": np.float64,
-    "elapsed": np.float64,
-    "time": np.float64,
-    "terminated": np.bool_,
-    "truncated": np.bool_,
-    "illegal": np.bool_,
-}
-
 DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
 """What the counts of a buffer say: the first two to everybody, the others to the family that filled it."""
-
-GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
-
-struct(
-    ObservationBufferType,
-    ObservationBuffer,
-    ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH],
-)
-
-
-@entry
-def _make_buffer(
-    global_rows,
-    rows,
-    mask,
-    legal,
-    counts,
-    global_image,
-    row_image,
-    reward,
-    elapsed,
-    time,
-    terminated,
-    truncated,
-    illegal,
-    nodes,
-    node_image,
-    node_job,
-    edges,
-    candidate_node,
-):
-    return ObservationBuffer(
-        global_rows,
-        rows,
-        mask,
-        legal,
-        counts,
-        global_image,
-        row_image,
-        reward,
-        elapsed,
-        time,
-        terminated,
-        truncated,
-        illegal,
-        nodes,
-        node_image,
-        node_job,
-        edges,
-        candidate_node,
-    )
 
 
 def make_buffer(arrays: dict[str, np.ndarray]) -> Any:
     """Build a buffer over the caller's arrays."""
-    return make_struct(_make_buffer, ObservationBufferType, arrays)
+    return make_struct(ObservationBufferType, arrays)
 
 
 def buffer_arrays(
@@ -189,6 +136,25 @@ def close_rows(buffer, slot, dispatch, waits):
         buffer.legal[slot, dispatch] = last
     buffer.counts[slot, DISPATCH_ROWS] = dispatch
     buffer.counts[slot, LEGAL_ROWS] = dispatch + (1 if waits else 0)
+
+
+@kernel
+def put_static_rows(spec, buffer):
+    """Write the rows `spec.static_rows` (A, F) into every slot of a buffer."""
+    for slot in range(buffer.rows.shape[0]):
+        for row in range(buffer.rows.shape[1]):
+            for column in range(buffer.rows.shape[2]):
+                put(buffer.rows[slot, row], buffer.row_image, column, spec.static_rows[row, column])
+
+
+@kernel
+def allow_all(buffer, slot, asking):
+    """Allow every row, the last of which waits, while a decision is due; else none."""
+    last = buffer.mask.shape[1] - 1
+    for row in range(last):
+        buffer.mask[slot, row] = 1 if asking else 0
+        buffer.legal[slot, row] = row
+    close_rows(buffer, slot, last if asking else 0, asking)
 
 
 @kernel

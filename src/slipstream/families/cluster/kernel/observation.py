@@ -191,10 +191,3 @@ def write_rows(spec, state, lane, buffer, slot, place, count, row):
         write_row(spec, state, lane, code, rank, buffer.rows[slot, row], buffer.row_image)
         allow(buffer, slot, row, number)
         row += 1
-
-
-@kernel
-def observe(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present choice."""
-    summarise(spec, state, lane, buffer, slot)
-    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)

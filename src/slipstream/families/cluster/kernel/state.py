@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.lanes import LANE_FIELDS
 from slipstream.sim.kernel.window import LIST_FIELDS, ROW_FIELDS
@@ -156,11 +154,8 @@ SMALL = np.dtype([("area", "f8"), ("job", "i8")], align=True)
 USER_STATE = np.dtype([("held", "i8"), ("jobs", "i8")], align=True)
 
 
+@struct("machine", "nodes", "levels", "jobs", "parts", "users", "wasted")
 class ClusterSpecType(types.StructRef):
-    """Compiled type of ClusterSpec."""
-
-
-class ClusterSpec(structref.StructRefProxy):
     """What does not change.
 
     machine (1), nodes (N), levels (K, C) by kind of node, jobs (T) of the workload, parts (3), users (U),
@@ -168,22 +163,7 @@ class ClusterSpec(structref.StructRefProxy):
     """
 
 
-class ClusterStateType(types.StructRef):
-    """Compiled type of ClusterState."""
-
-
-class ClusterState(structref.StructRefProxy):
-    """What changes.
-
-    lanes (L), jobs (L, J), queue (L, J) in order, running (L, R) by expected end, ends (L, R) a heap, free (L, N),
-    idle (L, N) since when, -1 if at work, later (L, N) at the shadow time, plan (L, 2, N) two places, pieces (L, P) of
-    places, profile (L, S), users (L, U), candidates (L, 2 (J * C + R)) in order and as they were found, small (L, W),
-    terms (L, 6), log (L, rows).
-    """
-
-
-SPEC_FIELDS = ["machine", "nodes", "levels", "jobs", "parts", "users", "wasted"]
-STATE_FIELDS = [
+@struct(
     "lanes",
     "jobs",
     "queue",
@@ -200,35 +180,12 @@ STATE_FIELDS = [
     "small",
     "terms",
     "log",
-]
-struct(ClusterSpecType, ClusterSpec, SPEC_FIELDS)
-struct(ClusterStateType, ClusterState, STATE_FIELDS)
+)
+class ClusterStateType(types.StructRef):
+    """What changes.
 
-
-@entry
-def make_spec(machine, nodes, levels, jobs, parts, users, wasted):
-    return ClusterSpec(machine, nodes, levels, jobs, parts, users, wasted)
-
-
-@entry
-def make_state(
-    lanes, jobs, queue, running, ends, free, idle, later, plan, pieces, profile, users, candidates, small, terms, log
-):
-    return ClusterState(
-        lanes,
-        jobs,
-        queue,
-        running,
-        ends,
-        free,
-        idle,
-        later,
-        plan,
-        pieces,
-        profile,
-        users,
-        candidates,
-        small,
-        terms,
-        log,
-    )
+    lanes (L), jobs (L, J), queue (L, J) in order, running (L, R) by expected end, ends (L, R) a heap, free (L, N),
+    idle (L, N) since when, -1 if at work, later (L, N) at the shadow time, plan (L, 2, N) two places, pieces (L, P) of
+    places, profile (L, S), users (L, U), candidates (L, 2 (J * C + R)) in order and as they were found, small (L, W),
+    terms (L, 6), log (L, rows).
+    """

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.lanes import LANE_FIELDS
 
@@ -195,42 +193,18 @@ WEIGHTS = np.dtype([("resident", "i8"), ("users", "i8"), ("last_use", "i8"), ("r
 """users: streams that hold a job of the variant; ready: when the last loading ended or will end."""
 
 
+@struct("device", "streams", "tasks", "variants", "slowdowns", "trace", "static_rows")
 class EdgeSpecType(types.StructRef):
-    """Compiled type of EdgeSpec."""
-
-
-class EdgeSpec(structref.StructRefProxy):
     """What does not change.
 
     device (1), streams (S), tasks (T), variants (T, V), slowdowns (T * V, T * V), trace (N) ns, static_rows (A, F).
     """
 
 
+@struct("lanes", "tasks", "streams", "courses", "queue", "kept", "weights", "heap", "terms", "log", "crew")
 class EdgeStateType(types.StructRef):
-    """Compiled type of EdgeState."""
-
-
-class EdgeState(structref.StructRefProxy):
     """What changes.
 
     lanes (L), tasks (L, T), streams (L, S), courses (L, S), queue (L, Q, T), kept (L, Q, T), weights (L, T, V),
     heap (L, H), terms (L, 5), log (L, C). crew (L, S) is scratch space.
     """
-
-
-struct(EdgeSpecType, EdgeSpec, ["device", "streams", "tasks", "variants", "slowdowns", "trace", "static_rows"])
-struct(
-    EdgeStateType,
-    EdgeState,
-    ["lanes", "tasks", "streams", "courses", "queue", "kept", "weights", "heap", "terms", "log", "crew"],
-)
-
-
-@entry
-def make_spec(device, streams, tasks, variants, slowdowns, trace, static_rows):
-    return EdgeSpec(device, streams, tasks, variants, slowdowns, trace, static_rows)
-
-
-@entry
-def make_state(lanes, tasks, streams, courses, queue, kept, weights, heap, terms, log, crew):
-    return EdgeState(lanes, tasks, streams, courses, queue, kept, weights, heap, terms, log, crew)

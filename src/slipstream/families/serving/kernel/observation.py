@@ -179,10 +179,3 @@ def list_legal(spec, state, lane, buffer, slot, form):
         else:
             buffer.mask[slot, row] = 0
     close_rows(buffer, slot, dispatch, asking)
-
-
-@kernel
-def observe(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present choice."""
-    summarise(spec, state, lane, buffer, slot)
-    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)

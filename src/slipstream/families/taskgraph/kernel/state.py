@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.job_stream import ARRIVAL_FIELDS, STREAM_FIELDS
 from slipstream.sim.kernel.lanes import LANE_FIELDS
@@ -169,32 +167,7 @@ MEMORY_STATE = np.dtype([("used", "i8"), ("write_back", "i8")], align=True)
 """write_back: a tile that has to leave, -1 if none."""
 
 
-class TaskgraphSpecType(types.StructRef):
-    """Compiled type of TaskgraphSpec."""
-
-
-class TaskgraphSpec(structref.StructRefProxy):
-    """What does not change.
-
-    machine (1), kinds (Q), processors (P), nodes (1 + G), templates (K), tasks (S), children (E) within the template,
-    accesses (A) likewise, tiles (B), users (U), durations (S, Q) ns, plans (3, S), arrivals (M).
-    """
-
-
-class TaskgraphStateType(types.StructRef):
-    """Compiled type of TaskgraphState."""
-
-
-class TaskgraphState(structref.StructRefProxy):
-    """What changes.
-
-    lanes (L), jobs (L, J), tasks (L, J * T), tiles (L, J * D), copies (L, J * D, 1 + G), processors (L, P),
-    holds (L, P, 2), queues (L, P, J * T), memories (L, 1 + G), links (L, 3 G) the tile that each carries,
-    ready (L, J * T), candidates (L, J * T or P), taken (L, J, P), graph (L, N), heap (L, H), terms (L, 1), log (L, R).
-    """
-
-
-SPEC_FIELDS = [
+@struct(
     "machine",
     "kinds",
     "processors",
@@ -208,8 +181,16 @@ SPEC_FIELDS = [
     "durations",
     "plans",
     "arrivals",
-]
-STATE_FIELDS = [
+)
+class TaskgraphSpecType(types.StructRef):
+    """What does not change.
+
+    machine (1), kinds (Q), processors (P), nodes (1 + G), templates (K), tasks (S), children (E) within the template,
+    accesses (A) likewise, tiles (B), users (U), durations (S, Q) ns, plans (3, S), arrivals (M).
+    """
+
+
+@struct(
     "lanes",
     "jobs",
     "tasks",
@@ -227,80 +208,11 @@ STATE_FIELDS = [
     "heap",
     "terms",
     "log",
-]
-struct(TaskgraphSpecType, TaskgraphSpec, SPEC_FIELDS)
-struct(TaskgraphStateType, TaskgraphState, STATE_FIELDS)
+)
+class TaskgraphStateType(types.StructRef):
+    """What changes.
 
-
-@entry
-def make_spec(
-    machine,
-    kinds,
-    processors,
-    nodes,
-    templates,
-    tasks,
-    children,
-    accesses,
-    tiles,
-    users,
-    durations,
-    plans,
-    arrivals,
-):
-    return TaskgraphSpec(
-        machine,
-        kinds,
-        processors,
-        nodes,
-        templates,
-        tasks,
-        children,
-        accesses,
-        tiles,
-        users,
-        durations,
-        plans,
-        arrivals,
-    )
-
-
-@entry
-def make_state(
-    lanes,
-    jobs,
-    tasks,
-    tiles,
-    copies,
-    processors,
-    holds,
-    queues,
-    memories,
-    links,
-    ready,
-    candidates,
-    taken,
-    graph,
-    heap,
-    terms,
-    log,
-):
-    return TaskgraphState(
-        lanes,
-        jobs,
-        tasks,
-        tiles,
-        copies,
-        processors,
-        holds,
-        queues,
-        memories,
-        links,
-        ready,
-        candidates,
-        taken,
-        graph,
-        heap,
-        terms,
-        log,
-    )
+    lanes (L), jobs (L, J), tasks (L, J * T), tiles (L, J * D), copies (L, J * D, 1 + G), processors (L, P),
+    holds (L, P, 2), queues (L, P, J * T), memories (L, 1 + G), links (L, 3 G) the tile that each carries,
+    ready (L, J * T), candidates (L, J * T or P), taken (L, J, P), graph (L, N), heap (L, H), terms (L, 1), log (L, R).
+    """
