@@ -225,7 +225,7 @@ def test_it_is_compared_trained_and_reported(tmp_path):
 
     settings = TrainSettings(steps=60_000, lanes=32, rollout=32, evaluate_every=20, evaluation_episodes=4)
     slipstream.train("mm1/busy", settings, tmp_path / "trained")
-    learned = slipstream.evaluate("mm1/busy", str(tmp_path / "trained"), episodes=4)
+    learned = slipstream.evaluate("mm1/busy", str(tmp_path / "trained" / "best"), episodes=4)
     assert learned.mean("reward") > rewards["slow"]
 
     from slipstream.report.html.page import page

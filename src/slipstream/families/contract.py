@@ -96,46 +96,46 @@ class Members(Generic[S]):
     global_features: FeatureTable
     """Columns of the globals."""
     node_features: FeatureTable = NO_COLUMNS
-    """Columns of a node, where work is a graph."""
+    """Columns of a node, where work is a graph; default: none."""
 
     candidate_rows: Callable[[S], int] | None = None
     """Number of rows of an observation, the wait row included; default: those of the spec's `static_rows`."""
     all_rows: Callable[[S], int | None] = observed_rows_only
-    """Number of rows that heuristics see, the wait row included, where an observation is a window of them."""
+    """Number of rows that heuristics see, the wait row included; default: those of an observation."""
     graph: Callable[[S], GraphShape | None] = no_graph
-    """Most nodes and edges of an observation's graph; None where work is no graph."""
+    """Most nodes and edges of an observation's graph; default: None, work is no graph."""
     spec_arrays: Callable[[S], dict[str, np.ndarray]]
     """Arrays that do not change during an episode, by field of `kernel.spec_type`."""
     state_arrays: Callable[[S, int, int], dict[str, np.ndarray]]
     """Fresh state of a number of lanes with rows of log each, lanes first, by field of `kernel.state_type`."""
     log_margin: Callable[[S], int] = usual_margin
-    """Rows of the event log that one event, with the decision before it, may fill."""
+    """Rows of the event log that one event, with the decision before it, may fill; default: 8."""
     timescale: Callable[[S], int]
     """Time in ns for which the effects of a decision last: the unit in which returns are discounted."""
 
     metrics: Callable[[S, np.ndarray], dict[str, float]]
     """Metrics of one episode, from its event log."""
     metrics_in_hindsight: Callable[[S, np.ndarray, int, str], dict[str, float]] | None = None
-    """Further metrics where seed and split of the episode are known, since what was drawn can be drawn again."""
+    """Further metrics where seed and split are known, since what was drawn can be drawn again; default: none."""
     optimum_bounds: Callable[[S, int, str, float], OptimumBounds]
     """Bounds of the best reward of an episode (seed, split), all arrivals known, within about `seconds`."""
     hindsight: Callable[[S, int, str, float], Hindsight] | None = None
-    """Solver of the rest of an episode from any decision on; None where heuristics play on instead."""
+    """Solver of the rest of an episode from any decision on; default: None, heuristics play on instead."""
     check: Callable[[np.ndarray, S], None] | None = None
     """Raises an error that names the row where an event log breaks an invariant; default: `shared.runs.check`."""
     timeline: Callable[[S, np.ndarray], Timeline] | None = None
-    """Jobs of one episode and where they ran, from a log that holds the invariants; default: `shared.runs`."""
+    """Jobs of one episode and where they ran, from a log without errors; default: `shared.runs.timeline_of`."""
     run_labels: Callable[[S], RunLabels]
     """Names and expectations that pictures of a run start from."""
     charts: Callable[[S, np.ndarray], list[Chart | Picture]] = no_charts
-    """Charts of one episode beyond those that every report has."""
+    """Charts of one episode beyond those that every report has; default: none."""
     row_name: Callable[[S, Timeline, np.ndarray], str] = no_row_name
-    """What taking a raw row would do, in words."""
+    """What taking a raw row would do, in words; default: nothing, the events that follow say it."""
 
     generator: Generator | None = None
-    """Source of random scenarios."""
+    """Source of random scenarios for `slipstream generate`; default: none."""
     vary: Callable[[S, Variation, int], S] | None = None
-    """Another scenario of the same shape, drawn from around a scenario by a seed."""
+    """Another scenario of the same shape, drawn from around a scenario by a seed; default: none can be drawn."""
 
     def __post_init__(self) -> None:
         """Refuse members that are of another kind than declared."""
@@ -160,9 +160,9 @@ class Family(ABC):
     default_scenario: ClassVar[str]
     """The built-in that an environment made without a scenario runs."""
     time_unit: ClassVar[str] = "s"
-    """The unit in which this field speaks of time, in files and in `info`, such as "ms"."""
+    """The unit in which this field speaks of time, in files and in `info`, such as "ms"; default: "s"."""
     nanoseconds_per_unit: ClassVar[int] = 1_000_000_000
-    """How many nanoseconds the unit has."""
+    """How many nanoseconds the unit has; default: those of a second."""
     reward_terms: ClassVar[tuple[str, ...]]
     """Names of the terms of which the reward is the weighted sum."""
     default_policy: ClassVar[str]
@@ -170,7 +170,7 @@ class Family(ABC):
     headline: ClassVar[tuple[str, ...]]
     """The metrics that a short table shows, most important first."""
     tradeoffs: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Pairs of metrics between which policies trade."""
+    """Pairs of metrics between which policies trade; default: none."""
 
     def __init_subclass__(cls) -> None:
         """Fill in the folder and the Gymnasium id where the class does not state them."""
