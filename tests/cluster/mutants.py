@@ -10,6 +10,7 @@ from tests.mutation import Mutant
 BACKFILL = "families/cluster/kernel/backfill.py"
 COURSES = "families/cluster/kernel/lifecycle.py"
 KERNEL = "families/cluster/kernel/events.py"
+LANES = "sim/kernel/lanes.py"
 OBSERVATION = "families/cluster/kernel/observation.py"
 PLACES = "families/cluster/kernel/placement.py"
 QUEUES = "families/cluster/kernel/queues.py"
@@ -189,7 +190,7 @@ MUTANTS = [
     ),
     Mutant("the held-out part is trained on", KERNEL, "spec.parts[0 if split == TRAIN else 1]", "spec.parts[0]"),
     Mutant("utilisation is a cost", KERNEL, "+ machine.utilisation *", "- machine.utilisation *"),
-    Mutant("terms are never cleared", KERNEL, "    if header.choices > 1:\n", "    if False:\n"),
+    Mutant("terms are never cleared", LANES, "    if header.choices > 1:\n", "    if False:\n"),
     # Lists
     Mutant("running jobs are in no order", QUEUES, "if end < other_end or (end", "if end > other_end or (end"),
     Mutant("the heap breaks ties by chance", QUEUES, "one.end == other.end and one.turn < other.turn", "False"),
