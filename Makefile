@@ -7,7 +7,7 @@ STAMP := .venv/.setup-stamp
 RLLIB := .venv-rllib
 RLLIB_STAMP := $(RLLIB)/.setup-stamp
 
-.PHONY: setup demo test test-all test-rllib fuzz lint bench docs clean
+.PHONY: setup demo test test-thorough test-all test-rllib fuzz lint bench docs clean
 
 setup: $(STAMP)
 
@@ -24,8 +24,12 @@ $(RLLIB_STAMP): pyproject.toml constraints-rllib.txt
 demo: setup
 	$(BIN)/slipstream demo
 
+# What a person runs while working: a few minutes. The rest of what has to pass is in test-thorough.
 test: setup
 	$(BIN)/python -m pytest -n 2
+
+test-thorough: setup
+	$(BIN)/python -m pytest -n 2 -m 'thorough and not slow'
 
 test-all: setup $(RLLIB_STAMP)
 	$(BIN)/python -m pytest -m ''
