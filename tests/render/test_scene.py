@@ -20,7 +20,7 @@ READY, EVICT = 8, 9
 
 def cast_of(name):
     scenario = load(name)
-    return family_of(scenario).labels(scenario)
+    return family_of(scenario).run_labels(scenario)
 
 
 def log_of(name, policy="edf-fit", seed=7):
