@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slipstream.families.cluster import features
-from slipstream.families.cluster.policies import Ordered
+from slipstream.families.cluster.policies import SortedQueue
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.policies.base import Heuristic, find, names
 from slipstream.scenario import builtin_names, load
@@ -20,7 +20,7 @@ from tests.cluster.subject import compare_walks
 from tests.kernels import KernelLane, log_rows, smallest_log
 from tests.strategies import episode_seeds
 
-ORDERED = [policy for name in names("cluster") if isinstance(policy := find(name, "cluster"), Ordered)]
+ORDERED = [policy for name in names("cluster") if isinstance(policy := find(name, "cluster"), SortedQueue)]
 S = 10**9
 
 
