@@ -71,6 +71,12 @@ CASES = [
         [(0, 0), (2, 2), (10, 1), (20, 3)],
     ),
     Case(
+        "who ends at the very shadow time passes a reserved job",
+        # B, which wants all four, can start at 10 s, when C ends too; D would end at 10.5 s.
+        scenario([*FOUR[:2], (2.0, 1, 8.0), (3.0, 1, 7.5)], backfill="easy"),
+        [(0, 0), (2, 2), (10, 1), (20, 3)],
+    ),
+    Case(
         "the quota of another user changes nothing",
         scenario(FOUR, backfill="easy", quotas={"somebody": 4}),
         [(0, 0), (2, 2), (10, 1), (20, 3)],

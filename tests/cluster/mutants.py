@@ -137,9 +137,9 @@ MUTANTS = [
     ),
     Mutant(
         "one GPU more is over where numbers count",
-        KERNEL,
-        "if row.gpus > extra and",
-        "if row.gpus > extra + 1 and",
+        BACKFILL,
+        "return row.gpus <= extra or",
+        "return row.gpus <= extra + 1 or",
     ),
     Mutant(
         "one GPU more is over", BACKFILL, "    if own.gpus > header.extra:", "    if own.gpus > header.extra + 1:", True
@@ -242,15 +242,12 @@ MUTANTS = [
         "                saved += 0\n",
     ),
     Mutant(
-        "simple rows list the reserved job", KERNEL, "if row.gpus > free or row.job == reserved:", "if row.gpus > free:"
-    ),
-    Mutant(
         "simple rows must end before the shadow",
-        KERNEL,
-        "run_time(row.expected, factor) > in_time",
-        "run_time(row.expected, factor) >= in_time",
+        BACKFILL,
+        "run_time(row.expected, factor) <= time_left",
+        "run_time(row.expected, factor) < time_left",
     ),
-    Mutant("simple rows know no extra GPUs", KERNEL, "if row.gpus > extra and run_time", "if run_time"),
+    Mutant("simple rows know no extra GPUs", BACKFILL, "return row.gpus <= extra or run_time", "return run_time"),
     Mutant("ranks begin at one", OBSERVATION, "            rank = waiting\n", "            rank = waiting + 1\n"),
     Mutant(
         "rows forget what was done since the start",
@@ -268,15 +265,21 @@ MUTANTS = [
     Mutant(
         "the fast path reserves nothing",
         FAST_PATH,
-        "            header.reserved = row.job\n",
-        "            header.reserved = -1\n",
+        "        reserve(state, lane, job, 0)\n",
+        "        pass\n",
         True,
     ),
     Mutant(
-        "the fast path refuses jobs that end at the shadow time",
+        "the fast path backfills by an old shadow time",
         FAST_PATH,
-        "run_time(row.expected, factor) <= header.shadow",
-        "run_time(row.expected, factor) < header.shadow",
+        "        if header.shadow == UNKNOWN_SHADOW:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "the fast path backfills where only the reserved job may start",
+        FAST_PATH,
+        "return machine.backfill == EASY and",
+        "return",
     ),
     Mutant(
         "the fast path does not account for what it backfilled",
@@ -284,7 +287,7 @@ MUTANTS = [
         "        account_backfilled(spec, state, lane, job)\n",
         "",
     ),
-    Mutant("the fast path keeps old scores", FAST_PATH, "    if order >= FIRST_DYNAMIC:\n", "    if False:\n"),
+    Mutant("the fast path keeps old scores", FAST_PATH, "    if header.order >= FIRST_DYNAMIC:\n", "    if False:\n"),
     Mutant(
         "the fast path ignores quotas",
         FAST_PATH,

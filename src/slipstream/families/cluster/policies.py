@@ -84,12 +84,12 @@ class SortedQueue(Heuristic):
         from slipstream.families.cluster.kernel.fast_path import run_in_order
         from slipstream.sim.simulator import FOREVER
 
-        if choices < FOREVER or not _level_0_suffices(simulator.scenario):
+        if choices < FOREVER or not level_0_suffices(simulator.scenario):
             return super().run(simulator, choices)
         return int(run_in_order(simulator.spec, simulator.state, 0, self.order))
 
 
-def _level_0_suffices(scenario: Any) -> bool:
+def level_0_suffices(scenario: Any) -> bool:
     """Return whether a job can be chosen at level 0 whenever it can be chosen at any level."""
     from slipstream.families.cluster.build import built
 

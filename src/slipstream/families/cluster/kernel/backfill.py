@@ -92,6 +92,24 @@ def safe_placement(spec, state, lane, job, level):
     return nodes if still else 0
 
 
+@inlined
+def may_pass(row, reserved, free):
+    """Return whether a queued job fits the free GPUs by number and is not the reserved one.
+
+    The reserved job does not fit by placement or power, even if by number; leaving it out saves finding that out again.
+    """
+    return row.gpus <= free and row.job != reserved
+
+
+@inlined
+def is_safe_by_count(row, extra, time_left, factor):
+    """Return whether a queued job leaves the reserved one undelayed where only GPU counts and times matter.
+
+    `extra` GPUs are free beside the reserved job at the shadow time, which is `time_left` away.
+    """
+    return row.gpus <= extra or run_time(row.expected, factor) <= time_left
+
+
 @kernel
 def find_compat_shadow(state, lane):
     """Compute the shadow time as RLScheduler does: by expected ends, those already past included."""

@@ -1,6 +1,7 @@
 """The event loop of the cluster machine, compiled: events and decisions. `docs/cluster-machine.md` specifies it.
 
-State changes in two ways only: `apply` an event, or `decide`: carry out an action.
+State changes in two ways only: `apply` an event, or `decide`: carry out an action. A second loop over the same steps,
+`fast_path`, plays whole episodes of sorted-queue policies.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from slipstream.families.cluster.kernel.backfill import (
     find_anchor,
     find_compat_shadow,
     find_shadow,
+    is_safe_by_count,
+    may_pass,
     most_power,
     reserve_profile,
     safe_placement,
@@ -46,6 +49,8 @@ from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, TERMINATED, begin_epis
 from slipstream.sim.kernel.rng import TRAIN, stream_key, uniform
 from slipstream.sim.kernel.window import candidate_of, is_wait
 
+UNKNOWN_SHADOW = -1
+"""Shadow time of a reservation that has not been computed yet."""
 EPISODES = 1
 """Random-number stream that draws the first job of an episode."""
 
@@ -186,19 +191,21 @@ def list_simple_rows(spec, state, lane, first):
     header = state.lanes[lane]
     queue, candidates = state.queue[lane], state.candidates[lane]
     reserved, free, extra = header.reserved, header.free, header.extra
-    in_time = header.shadow - header.now
+    time_left = header.shadow - header.now
     factor = spec.levels[0, 0].factor
     count = first
     for index in range(header.waiting):
         row = queue[index]
-        if reserved >= 0:
-            if row.gpus > free or row.job == reserved:
-                continue
-            if row.gpus > extra and run_time(row.expected, factor) > in_time:
-                continue
-        candidates[count] = row.job
-        count += 1
+        if reserved < 0 or (may_pass(row, reserved, free) and is_safe_by_count(row, extra, time_left, factor)):
+            candidates[count] = row.job
+            count += 1
     return count
+
+
+@inlined
+def starts_are_possible(machine, header):
+    """Return whether a waiting job may be chosen: GPUs are free, or a job that does not fit may be reserved."""
+    return header.free > 0 or (header.reserved < 0 and (machine.hold or machine.preemption))
 
 
 @kernel
@@ -208,7 +215,7 @@ def list_rows(spec, state, lane):
     header = state.lanes[lane]
     first = state.candidates.shape[1] // 2
     count, jobs = first, 0
-    if header.free > 0 or (header.reserved < 0 and (machine.hold or machine.preemption)):
+    if starts_are_possible(machine, header):
         if machine.simple and machine.levels == 1 and (header.reserved < 0 or machine.backfill == EASY):
             count = list_simple_rows(spec, state, lane, first)
             jobs = count - first
@@ -237,8 +244,6 @@ def list_rows(spec, state, lane):
 def find_candidates(spec, state, lane):
     """List the candidate rows of the scheduling point; return whether there are any."""
     header = state.lanes[lane]
-    if not header.open:
-        open_point(spec, state, lane)
     if header.waiting == 0:
         return False
     set_order(spec, state, lane, BY_NUMBER)
@@ -252,13 +257,18 @@ def find_candidates(spec, state, lane):
 @kernel
 def set_order(spec, state, lane, order):
     """Sort the queue by the priority function `order`, unless it is sorted so already."""
+    if state.lanes[lane].order != order:
+        state.lanes[lane].order = order
+        rescore(spec, state, lane)
+
+
+@kernel
+def rescore(spec, state, lane):
+    """Compute the scores of all waiting jobs under the present order and sort the queue by them."""
     header = state.lanes[lane]
-    if header.order == order:
-        return
-    header.order = order
     for index in range(header.waiting):
         row = state.queue[lane, index]
-        row.score = score_of_job(spec, state, lane, row.job, order)
+        row.score = score_of_job(spec, state, lane, row.job, header.order)
     sort_queue(state, lane)
 
 
@@ -274,20 +284,36 @@ def start_or_reserve(spec, state, lane, index, level):
         reserve_conservatively(spec, state, lane, index, level)
         return
     job = state.queue[lane, index].job
-    nodes = fits(spec, state, lane, job, level)
-    if nodes > 0:
-        start(spec, state, lane, index, level, nodes)
+    if start_if_fits(spec, state, lane, index, level):
         if header.reserved >= 0:
             account_backfilled(spec, state, lane, job)
         return
-    header.reserved = job
-    header.reserved_level = level
+    reserve(state, lane, job, level)
     if machine.backfill == EASY:
         if machine.compat:
             find_compat_shadow(state, lane)
             backfill_compat(spec, state, lane)
         else:
             find_shadow(spec, state, lane)
+
+
+@kernel
+def start_if_fits(spec, state, lane, index, level):
+    """Start the queued job at `index` if it fits now; return whether it does."""
+    row = state.queue[lane, index]
+    nodes = fits(spec, state, lane, row.job, level) if row.gpus <= state.lanes[lane].free else 0
+    if nodes > 0:
+        start(spec, state, lane, index, level, nodes)
+    return nodes > 0
+
+
+@inlined
+def reserve(state, lane, job, level):
+    """Reserve for `job` at `level`; its shadow time is not computed yet."""
+    header = state.lanes[lane]
+    header.reserved = job
+    header.reserved_level = level
+    header.shadow = UNKNOWN_SHADOW
 
 
 @inlined
@@ -387,25 +413,35 @@ def point_is_due(spec, state, lane):
 
 
 @kernel
-def resume(spec, state, lane):
-    """Apply events until a decision is due, the episode ends, or the log must be flushed."""
+def advance_to_point(spec, state, lane):
+    """Apply events until a scheduling point is open; return False where the episode ends or the log must be flushed."""
     header = state.lanes[lane]
     header.status = ASKING
     while True:
         if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
-            return
+            return False
         if header.done == spec.machine[0].jobs:
             close_episode(state, lane)
-            break
+            return False
         if point_is_due(spec, state, lane):
-            if find_candidates(spec, state, lane):
-                header.choices += 1
-                break
-            header.due = 0
-            continue
+            if not header.open:
+                open_point(spec, state, lane)
+            return True
         apply(spec, state, lane)
-    end_step(spec, state, lane)
+
+
+@kernel
+def resume(spec, state, lane):
+    """Apply events until a decision is due, the episode ends, or the log must be flushed."""
+    header = state.lanes[lane]
+    while advance_to_point(spec, state, lane):
+        if find_candidates(spec, state, lane):
+            header.choices += 1
+            break
+        header.due = 0
+    if header.status != LOG_FULL:
+        end_step(spec, state, lane)
 
 
 @kernel
