@@ -117,7 +117,7 @@ def test_a_scene_shows_every_job_on_as_many_gpus_as_it_has(name: str) -> None:
     scene = scene_of(FAMILY.run_labels(scenario))
     spans = spans_of(events)
     for row in range(0, len(events), 40):
-        # Up to the end of an instant, so that places are told in full.
+        # Up to the end of an instant, so that allocations are logged in full.
         last = int(np.searchsorted(events["time"], events["time"][row], side="right"))
         scene = scene_of(FAMILY.run_labels(scenario))
         scene.see(events[:last])
