@@ -8,7 +8,7 @@ import pytest
 from slipstream.errors import LawError
 from slipstream.families.cluster.family import FAMILY
 from slipstream.families.cluster.invariants import check
-from slipstream.families.cluster.metrics import by_the_hour, jain, jobs_of, metrics, spans_of
+from slipstream.families.cluster.metrics import integral_at_hourly_rates, jain, jobs_of, metrics, spans_of
 from slipstream.families.cluster.timeline import timeline
 from slipstream.policies.base import find
 from slipstream.render.scene import scene_of
@@ -71,8 +71,8 @@ def test_a_node_that_sleeps_saves_all_but_what_sleep_draws() -> None:
 def test_prices_go_by_the_hour() -> None:
     times, watts = np.array([0, HOUR // 2]), np.array([1000.0, 3000.0])
     # Half an hour at 1 kW and half at 3 kW in the first hour, an hour at 3 kW in the second, at twice the price.
-    assert by_the_hour(times, watts, 2 * HOUR, [1.0, 2.0]) == pytest.approx(500.0 + 1500.0 + 6000.0)
-    assert by_the_hour(times, watts, 2 * HOUR, [0.5]) == pytest.approx(0.5 * 5000.0)
+    assert integral_at_hourly_rates(times, watts, 2 * HOUR, [1.0, 2.0]) == pytest.approx(500.0 + 1500.0 + 6000.0)
+    assert integral_at_hourly_rates(times, watts, 2 * HOUR, [0.5]) == pytest.approx(0.5 * 5000.0)
 
 
 def test_jain_is_one_if_all_are_alike_and_least_if_one_has_all() -> None:
@@ -117,7 +117,7 @@ def test_a_scene_shows_every_job_on_as_many_gpus_as_it_has(name: str) -> None:
     scene = scene_of(FAMILY.run_labels(scenario))
     spans = spans_of(events)
     for row in range(0, len(events), 40):
-        # Up to the end of an instant, so that places are told in full.
+        # Up to the end of an instant, so that allocations are logged in full.
         last = int(np.searchsorted(events["time"], events["time"][row], side="right"))
         scene = scene_of(FAMILY.run_labels(scenario))
         scene.see(events[:last])

@@ -12,7 +12,7 @@ import pytest
 from slipstream.errors import ScenarioError, TraceError
 from slipstream.families.serving.build import built
 from slipstream.families.serving.scenario import ServingScenario
-from slipstream.families.serving.workload.arrivals import flow_of
+from slipstream.families.serving.workload.arrivals import arrival_process
 from slipstream.scenario import dump, load
 
 GOOD: dict[str, Any] = {
@@ -131,7 +131,7 @@ def test_azure_traces_and_rates_are_read(tmp_path: Path) -> None:
     data = changed("models.0.arrivals", {"kind": "rates", "path": "rates.txt", "step_s": 0.5})
     (tmp_path / "s.json").write_text(dump(load(data)))
     scenario = load(tmp_path / "s.json")
-    assert built(scenario).flows[0].mean_hz == 20.0
+    assert built(scenario).processes[0].mean_hz == 20.0
 
 
 def test_only_active_models_take_part() -> None:
@@ -153,4 +153,4 @@ def test_requests_that_arrive_later_than_times_can_be_are_refused(tmp_path: Path
         data["models"][0]["arrivals"] = arrivals
         scenario: Any = load(data)
         with pytest.raises(TraceError, match="a request arrives after"):
-            flow_of(scenario, scenario.models[0])
+            arrival_process(scenario, scenario.models[0])

@@ -1,4 +1,4 @@
-"""The names and expectations of a cluster scenario, for pictures of a run that is under way."""
+"""Names and expectations of a cluster scenario, for rendering a run in progress."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
 
 
 def level_names(scenario: ClusterScenario) -> tuple[str, ...]:
-    """Return the names of the levels."""
+    """Return the names of the power levels."""
     return ("no cap", *(f"{cap.watts:g} W" for cap in caps_of(scenario.kinds[0])))
 
 
 def run_labels(scenario: ClusterScenario) -> RunLabels:
-    """Return who takes part in a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
+    """Return the labels of a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
     parts = built(scenario)
     workload, jobs = parts.workload, parts.sizes.jobs
     levels = level_names(scenario)

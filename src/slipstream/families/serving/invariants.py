@@ -1,7 +1,7 @@
-"""Conservation laws that every event log of the serving family obeys, whatever the policy.
+"""Invariants of every event log of the serving family.
 
-Requests arrive in order. Each is rejected or dropped, or starts on an accelerator that hosts a variant of its model
-and has the weights, and finishes there with all that started with it; what arrived = finished + dropped + rejected +
+Requests arrive in order. Each is rejected or dropped, or starts on an accelerator that hosts a variant of its model and
+has the weights, and finishes there with all that started with it; what arrived = finished + dropped + rejected +
 running + waiting. No accelerator runs two batches at once, or hosts two variants. The clock never runs backwards, and
 the end is the last row.
 """
@@ -18,8 +18,8 @@ from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVICT, FINISH, KINDS, MO
 LOGGED = (ARRIVAL, START, FINISH, REJECT, DROP, END, READY, EVICT, MOVE)
 
 
-class _Books(Books):
-    """What waits, what every accelerator hosts and has loaded, and what it runs."""
+class _LogChecker(Books):
+    """Waiting requests, and the variant, loaded weights and running batch of every accelerator."""
 
     logged = LOGGED
 
@@ -46,45 +46,45 @@ class _Books(Books):
         self.waiting.add((model, number))
 
     def leaves_queue(self, model: int, number: int, what: str) -> None:
-        told = f"{what} of request {number} of model {model}"
-        self.demand((model, number) in self.waiting, f"{told}, which does not wait")
+        event = f"{what} of request {number} of model {model}"
+        self.demand((model, number) in self.waiting, f"{event}, which does not wait")
         self.waiting.discard((model, number))
 
     def start(self, model: int, number: int, variant: int, accelerator: int) -> None:
-        told = f"request {number} of model {model} starts on accelerator {accelerator}"
+        event = f"request {number} of model {model} starts on accelerator {accelerator}"
         self.leaves_queue(model, number, "start")
-        self.demand(self.hosts.get(accelerator) == variant, f"{told}, which does not host variant {variant}")
-        self.demand(accelerator in self.ready, f"{told}, which has not loaded")
-        self.demand(self.model_of[variant] == model, f"{told} with variant {variant} of another model")
+        self.demand(self.hosts.get(accelerator) == variant, f"{event}, which does not host variant {variant}")
+        self.demand(accelerator in self.ready, f"{event}, which has not loaded")
+        self.demand(self.model_of[variant] == model, f"{event} with variant {variant} of another model")
         batch = self.batch.setdefault(accelerator, [])
-        # The requests of a batch stand one behind the other.
-        self.demand(not batch or self.row == self.last[accelerator] + 1, f"{told}, which is busy")
+        # The requests of a batch start in consecutive rows.
+        self.demand(not batch or self.row == self.last[accelerator] + 1, f"{event}, which is busy")
         batch.append((model, number))
         self.last[accelerator] = self.row
         self.variant[accelerator] = variant
-        self.demand(len(batch) <= self.most, f"{told}: more than fit a batch")
+        self.demand(len(batch) <= self.most, f"{event}: more than fit a batch")
 
     def finish(self, model: int, number: int, variant: int, accelerator: int) -> None:
-        told = f"request {number} of model {model} finishes on accelerator {accelerator}"
+        event = f"request {number} of model {model} finishes on accelerator {accelerator}"
         batch = self.batch.get(accelerator, [])
-        self.demand(bool(batch) and batch[0] == (model, number), f"{told}: not the next of its batch")
-        self.demand(self.variant[accelerator] == variant, f"{told} with another variant than it started with")
+        self.demand(bool(batch) and batch[0] == (model, number), f"{event}: not the next of its batch")
+        self.demand(self.variant[accelerator] == variant, f"{event} with another variant than it started with")
         batch.pop(0)
 
     def move(self, variant: int, accelerator: int) -> None:
-        told = f"accelerator {accelerator} begins to host variant {variant}"
-        self.demand(accelerator not in self.hosts, f"{told}, but hosts one")
-        self.demand(self.column_of[self.kind[accelerator], variant] >= 0, f"{told}, which cannot serve there")
+        event = f"accelerator {accelerator} begins to host variant {variant}"
+        self.demand(accelerator not in self.hosts, f"{event}, but hosts one")
+        self.demand(self.column_of[self.kind[accelerator], variant] >= 0, f"{event}, which cannot serve there")
         self.hosts[accelerator] = variant
 
     def has_loaded(self, variant: int, accelerator: int) -> None:
-        told = f"accelerator {accelerator} has loaded variant {variant}"
-        self.demand(self.hosts.get(accelerator) == variant, f"{told}, but does not host it")
+        event = f"accelerator {accelerator} has loaded variant {variant}"
+        self.demand(self.hosts.get(accelerator) == variant, f"{event}, but does not host it")
         self.ready.add(accelerator)
 
     def evict(self, variant: int, accelerator: int) -> None:
-        told = f"accelerator {accelerator} is freed of variant {variant}"
-        self.demand(self.hosts.pop(accelerator, -1) == variant, f"{told}, which it did not host")
+        event = f"accelerator {accelerator} is freed of variant {variant}"
+        self.demand(self.hosts.pop(accelerator, -1) == variant, f"{event}, which it did not host")
         self.ready.discard(accelerator)
 
     def end(self) -> None:
@@ -113,5 +113,5 @@ class _Books(Books):
 
 
 def check(events: np.ndarray, scenario: ServingScenario) -> None:
-    """Raise a LawError that names the row where the log of a whole episode breaks a law."""
-    _Books(scenario).read(events)
+    """Raise a LawError that names the row where the log of an episode breaks an invariant."""
+    _LogChecker(scenario).read(events)

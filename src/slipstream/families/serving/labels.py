@@ -1,4 +1,4 @@
-"""The names and expectations of a serving scenario, for pictures of a run that is under way."""
+"""Names and expectations of a serving scenario, for rendering a run in progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
 
 
 def run_labels(scenario: ServingScenario) -> RunLabels:
-    """Return who takes part in a run: accelerators as resources, models as tasks, and every variant of all of them."""
+    """Return the labels of a run: accelerators as resources, models as tasks, and every variant of all of them."""
     parts = built(scenario)
     models, variants = parts.models, parts.variants
     fastest = [min(times[0] for times in variant.latency_ms.values()) for variant in variants]
