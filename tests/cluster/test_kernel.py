@@ -13,7 +13,7 @@ from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.policies.base import Heuristic, find, names
 from slipstream.scenario import builtin_names, load
 from slipstream.sim.eventlog import digest
-from slipstream.sim.simulator import FOREVER, Simulator
+from slipstream.sim.simulator import NO_LIMIT, Simulator
 from tests.cluster.cases import FOUR, scenario
 from tests.cluster.strategies import cluster_scenarios
 from tests.cluster.subject import compare_walks
@@ -31,7 +31,7 @@ def test_a_walk_along_the_queue_makes_the_choices_of_the_rows(
 ) -> None:
     by_rows, flushed = Simulator(drawn), list[np.ndarray]()
     by_rows.reset(seed)
-    policy.run(by_rows, FOREVER - 1)
+    policy.run(by_rows, NO_LIMIT - 1)
     Simulator(drawn, smallest_log(drawn) + more_rows).play(policy, seed, sink=flushed.append)
     assert log_rows(np.concatenate(flushed)) == log_rows(by_rows.log())
 
@@ -43,7 +43,7 @@ def test_walks_and_rows_agree_in_the_built_ins(name: str, policy: str) -> None:
     assert isinstance(player, Heuristic)
     by_rows = Simulator(built_in)
     by_rows.reset(3)
-    player.run(by_rows, FOREVER - 1)
+    player.run(by_rows, NO_LIMIT - 1)
     assert digest(Simulator(built_in).play(player, 3)) == digest(by_rows.log())
 
 

@@ -146,7 +146,7 @@ class Family(ABC):
 
     def oracle(self, scenario: Any, seed: int, split: str, seconds: float) -> OptimumBounds:
         """Return where the best reward of an episode lies, all arrivals known."""
-        found: OptimumBounds = self._room("oracle.optimum").bracket(scenario, seed, split, seconds)
+        found: OptimumBounds = self._room("oracle.optimum").optimum_bounds(scenario, seed, split, seconds)
         return found
 
     def hindsight(self, scenario: Any, seed: int, split: str, seconds: float) -> Hindsight | None:
@@ -155,7 +155,7 @@ class Family(ABC):
         return None if solve is None else solve(scenario, seed, split, seconds)
 
     def check(self, scenario: Any, events: np.ndarray) -> None:
-        """Raise a LawError that names the row where the log of an episode breaks a law, or is not of the scenario."""
+        """Raise an InvariantError that names the row where a log violates an invariant or does not fit the scenario."""
         self._room("invariants").check(events, scenario)
 
     def timeline(self, scenario: Any, events: np.ndarray) -> Timeline:

@@ -140,14 +140,14 @@ def traced(scenario: ServingScenario, seed: int, folder: str, kind: Any) -> tupl
 
     A trace has the lines `arrival_ms,accuracy_floor,deadline_ms` of the serving simulators, whatever kind is asked for.
     """
-    from slipstream.families.serving.build import built
+    from slipstream.families.serving.build import compiled_scenario
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
     events = Simulator(scenario).play(find("eft", "serving"), seed)
     arrivals = events[events["kind"] == ARRIVAL]
     data = scenario.model_dump(mode="json", exclude_unset=True)
-    places = {model.name: place for place, model in enumerate(built(scenario).models)}
+    places = {model.name: place for place, model in enumerate(compiled_scenario(scenario).models)}
     files = {}
     for model in data["models"]:
         own = arrivals[arrivals["task"] == places.get(model["name"], -1)]
