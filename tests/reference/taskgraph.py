@@ -13,7 +13,7 @@ from tests.reference.numbers import episode_key, exponential, normal, stream_key
 
 ARRIVAL, START, FINISH, END, READY, EVICT, MOVE, DONE, TAKE = 0, 1, 2, 6, 8, 9, 10, 12, 13
 ABSENT, LOADING, VALID = "absent", "loading", "valid"
-NO_LIMIT = math.inf
+FOREVER = math.inf
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ class Worker:
     queue: list[Task] = field(default_factory=list)
     runs: bool = False
     started: int = 0
-    ends: float = NO_LIMIT
+    ends: float = FOREVER
     parked: bool = False
 
     def staged(self, prefetch: int) -> list[Task]:
@@ -141,7 +141,7 @@ class ReferenceMachine:
                 self.workers.append(Worker(len(self.workers), kind, node))
                 if processors.device:
                     limit = processors.memory_mb
-                    capacity = NO_LIMIT if limit is None else round(limit * 1e6)
+                    capacity = FOREVER if limit is None else round(limit * 1e6)
                     self.devices.append(Device(node, self.workers[-1], capacity, [None] * 3))
         arrivals = scenario.arrivals
         self.total = len(arrivals.times_ms) if arrivals.kind == "trace" else arrivals.jobs
@@ -171,7 +171,7 @@ class ReferenceMachine:
     def _next_arrival(self) -> float:
         arrivals, number = self.scenario.arrivals, len(self.jobs)
         if number >= self.total:
-            return NO_LIMIT
+            return FOREVER
         if arrivals.kind == "batch":
             return 0
         if arrivals.kind == "trace":
@@ -248,7 +248,7 @@ class ReferenceMachine:
 
     def _finish(self, worker: Worker) -> None:
         task = worker.held.pop(0)
-        worker.runs, worker.ends = False, NO_LIMIT
+        worker.runs, worker.ends = False, FOREVER
         task.status = "finished"
         self.note(FINISH, task.number, task.job.number, worker.kind, worker.number)
         if self.has_links:
@@ -322,7 +322,7 @@ class ReferenceMachine:
             )
             return (queued, uses, touched)
         left = [task.number for task in tile.job.tasks if task.status != "finished" and tile in task.tiles()]
-        return (-(tile.job.number * self.largest + left[0]) if left else -NO_LIMIT, touched)
+        return (-(tile.job.number * self.largest + left[0]) if left else -FOREVER, touched)
 
     def _make_room(self, device: Device, tile: Tile, k: int) -> bool:
         while device.used + tile.size > device.capacity:
@@ -404,7 +404,7 @@ class ReferenceMachine:
 
     def _next_event(self) -> tuple[float, Any]:
         """Return when the next event is, and what to do then."""
-        best: tuple[float, Any] = (NO_LIMIT, None)
+        best: tuple[float, Any] = (FOREVER, None)
         for worker in self.workers:
             if worker.ends < best[0]:
                 best = (worker.ends, lambda worker=worker: self._finish(worker))
@@ -417,7 +417,7 @@ class ReferenceMachine:
         return best
 
     def may_wait(self) -> bool:
-        if self._next_event()[0] < NO_LIMIT:
+        if self._next_event()[0] < FOREVER:
             return True
         if self.asked_task is not None:
             others = [task for task in self.ready if not task.parked and task is not self.asked_task]
