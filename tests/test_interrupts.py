@@ -57,7 +57,7 @@ def test_a_signal_is_deferred_until_the_outermost_block_is_over():
 
 
 class Fragile:
-    """Is struck in its finaliser, which can pass nothing on."""
+    """Receives a signal in its finaliser, where an exception does not propagate."""
 
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)

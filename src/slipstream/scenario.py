@@ -262,7 +262,7 @@ def changed(scenario: Scenario, change: str) -> Scenario:
 def _item(items: Any, index: str, change: str) -> Any:
     """Return the item of a list at `index`; raise a ScenarioError that quotes `change` if there is none."""
     if not isinstance(items, list) or not index.isdigit() or int(index) >= len(items):
-        expected = f"a place from 0 to {len(items) - 1}" if isinstance(items, list) else "a key of an object"
+        expected = f"an index from 0 to {len(items) - 1}" if isinstance(items, list) else "a key of an object"
         raise ScenarioError(f"'{change}': no '{index}' there: expected {expected}")
     return items[int(index)]
 

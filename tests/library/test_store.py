@@ -89,7 +89,9 @@ def test_a_name_that_somebody_else_moved_meanwhile_is_left_alone(store):
     first = publish(store, use=True)
     second, third = (publish(store, files={"policy.json": text}) for text in (b"2", b"3"))
     store.record_event("update accepted", "one", "a test", {}, second, first)
-    with pytest.raises(LibraryError, match="moved by somebody else meanwhile: expected it at one@v1; one@v3 is kept"):
+    with pytest.raises(
+        LibraryError, match="changed by another writer meanwhile: expected it at one@v1; one@v3 is kept"
+    ):
         store.record_event("update accepted", "one", "a test", {}, third, first)
     assert store.version("one") == second
     assert len(store.events("one")) == 4

@@ -13,7 +13,7 @@ from slipstream.families.contract import FAMILIES, Family
 from slipstream.render.scene import Scene, scene_of
 from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
-from slipstream.sim.simulator import check_action, check_seed, own_arrays, split_code
+from slipstream.sim.simulator import check_action, check_seed, split_code, writable_arrays
 
 RENDER_MODES = ("rgb_array", "ansi")
 RENDER_FPS = 15
@@ -108,7 +108,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return {name: value for name, value in vars(self).items() if name not in DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _arrays=own_arrays(state["_arrays"]), _buffer=own_arrays(state["_buffer"]))
+        vars(self).update(state, _arrays=writable_arrays(state["_arrays"]), _buffer=writable_arrays(state["_buffer"]))
         self._actions = np.zeros(1, np.int64)
         self._bind()
 

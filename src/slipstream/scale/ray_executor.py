@@ -95,7 +95,7 @@ class RayExecutor:
             raise error.cause from None
         except RayError as error:
             reason = str(error).split("\n")[0]
-            raise InputError(f"--ray: a piece of work failed on {RETRIES + 1} workers ({reason})") from None
+            raise InputError(f"--ray: a task failed on {RETRIES + 1} workers ({reason})") from None
 
     def close(self) -> None:
         """Disconnect from the cluster; stop it if it was started here."""

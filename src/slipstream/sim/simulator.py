@@ -59,7 +59,7 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-def own_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def writable_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return `arrays` contiguous and writable, as compiled code needs them after unpickling.
 
     Arrays that Ray unpickles from its object store are read-only.
@@ -101,7 +101,7 @@ class Simulator:
         return {name: vars(self)[name] for name in ("scenario", "family", "arrays", "raw")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, arrays=own_arrays(state["arrays"]), raw=own_arrays(state["raw"]))
+        vars(self).update(state, arrays=writable_arrays(state["arrays"]), raw=writable_arrays(state["raw"]))
         self._bind()
 
     @cached_property

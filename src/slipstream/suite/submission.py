@@ -197,7 +197,7 @@ def _players_again(data: dict[str, Any], part: Suite, path: Path, sources: Seque
     players, _ = players_of(sources or listed, part, None if sources else path.resolve().parent)
     for family in data["families"]:
         if family not in players:
-            raise SuiteError(f"{path}: players.{family}: nobody plays it: expected --policy with one who does")
+            raise SuiteError(f"{path}: players.{family}: no policy plays it: expected --policy with one that does")
     return {family: players[family] for family in data["families"]}
 
 

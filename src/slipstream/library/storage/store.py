@@ -307,7 +307,7 @@ class Store:
             if use is not None:
                 if instead_of is not None and before != instead_of.id:
                     raise LibraryError(
-                        f"model '{model}' was moved by somebody else meanwhile: expected it at {instead_of.label}; "
+                        f"model '{model}' was changed by another writer meanwhile: expected it at {instead_of.label}; "
                         f"{use.label} is kept, but not in use"
                     )
                 database.execute("INSERT OR REPLACE INTO alias VALUES (?, ?)", (model, use.id))
