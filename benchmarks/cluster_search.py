@@ -28,7 +28,7 @@ from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import save_policy
 from slipstream.policies.operations import Operation
 from slipstream.scenario import digest
-from slipstream.sim.simulator import FOREVER, Simulator
+from slipstream.sim.simulator import NO_LIMIT, Simulator
 
 HEADS = ("first", "passing")
 SUMS = {
@@ -181,7 +181,7 @@ class Slowdowns(Windows):
 
     def _figures(self, policy: Any, seed: int) -> tuple[float, ...]:
         self.simulator.reset(seed, self.split)
-        policy.run(self.simulator, FOREVER)
+        policy.run(self.simulator, NO_LIMIT)
         jobs = self.simulator.arrays["jobs"][0]
         waits_h = (jobs["start"] - jobs["submit"]) / 3.6e12
         slowdown = np.maximum(1.0, (jobs["end"] - jobs["submit"]) / 1e9 / jobs["bound"])

@@ -22,7 +22,7 @@ from dag_policies import SEED, on_profile
 from tables import plain_table, publish
 
 import slipstream
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.oracle.bounds import least_job_seconds
 from slipstream.families.dag.oracle.hindsight import jobs_of_episode
 from slipstream.policies.base import find
@@ -37,7 +37,7 @@ SWEEPS = 6
 
 def work_by_executors(scenario: Any) -> np.ndarray:
     """Return the expected work of every job that can arrive, in s, with 1, 2, ... executors at it."""
-    spec = built(scenario).spec
+    spec = compiled_scenario(scenario).spec
     levels, stages = spec["level_of"][1:], spec["stages"]
     share = np.where(levels["gap"] > 0, levels["offset"] / np.maximum(levels["gap"], 1), 0.0)
     low, high = spec["expected"][:, levels["low"]], spec["expected"][:, levels["high"]]
@@ -75,7 +75,7 @@ def _with(counts: np.ndarray, job: int, count: int) -> np.ndarray:
 def room(scenario: Any, episodes: int) -> dict[str, float]:
     """Return the work of a job by the executors at it, and the least average completion times, all in s."""
     works = work_by_executors(scenario)
-    paths = built(scenario).spec["templates"]["path"] / 1e9
+    paths = compiled_scenario(scenario).spec["templates"]["path"] / 1e9
     simulator, player = Simulator(scenario), find("fair", "dag")
     proven, estimated = [], []
     for seed in range(SEED, SEED + episodes):

@@ -5,7 +5,7 @@ policies whose files changed, and episodes that nobody has solved are played, no
 they are listed; one whose digest is not the listed one stops the script.
 
     python benchmarks/freeze_suite.py
-    python benchmarks/freeze_suite.py --families edge,dag --solve 5       # solves again: brackets only narrow
+    python benchmarks/freeze_suite.py --families edge,dag --solve 5       # solves again: bounds only narrow
     python benchmarks/freeze_suite.py --rules fifo,edf                    # plays these again
 """
 
@@ -75,11 +75,11 @@ def rewards(entry: Entry, suite: Suite, policy: str) -> list[float]:
 
 
 def solve(entry: Entry, suite: Suite, known: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the brackets of the test episodes, no wider than those that are known."""
+    """Return the optimum bounds of the test episodes, no wider than those that are known."""
     seeds = range(suite.test.first, suite.test.first + suite.test.episodes)
     oracle = family_of(entry.scenario).oracle
-    brackets = [oracle(entry.scenario, seed, suite.test.split, seconds) for seed in seeds]
-    found = {key: [getattr(one, key) for one in brackets] for key in ("best_known", "bound", "exact")}
+    bounds = [oracle(entry.scenario, seed, suite.test.split, seconds) for seed in seeds]
+    found = {key: [getattr(one, key) for one in bounds] for key in ("best_known", "bound", "exact")}
     if known["bound"] is not None:
         found["best_known"] = np.maximum(found["best_known"], known["best_known"]).tolist()
         found["bound"] = np.minimum(found["bound"], known["bound"]).tolist()

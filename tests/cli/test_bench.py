@@ -77,9 +77,9 @@ def test_policies_are_found_from_where_the_file_lies(slipstream):
     place.mkdir(parents=True)
     Path("mine").symlink_to(shipped("edge")["learned-heavy"])
     players, _ = players_of(["mine"], load_suite())
-    moved = players["edge"].seen_from(place)
+    moved = players["edge"].relative_to_folder(place)
     assert moved.source == "../../mine"
-    assert (moved.home / moved.source / "policy.json").is_file()
+    assert (moved.folder / moved.source / "policy.json").is_file()
 
 
 def test_a_leaderboard_ranks_a_folder_and_needs_no_network(slipstream, results):

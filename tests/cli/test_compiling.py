@@ -59,21 +59,21 @@ def test_quick_compiling_is_not_worth_a_word(told, monkeypatch):
 
 
 @pytest.fixture
-def heeded():
-    """Let a Ctrl-C be heeded, which a shell has its background jobs ignore."""
+def handled():
+    """Make this process handle Ctrl-C, which a shell has its background jobs ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("heeded")
+@pytest.mark.usefixtures("handled")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
     keeper = compiling.InterruptKeeper()
     listener = compiling.listener_for(keeper)
     event.register("numba:compile", listener)
     try:
-        with interrupts.heeded():
+        with interrupts.handled():
             keeper.on_start()
             os.kill(os.getpid(), number)
             compile_something()
@@ -85,7 +85,7 @@ def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
     compile_something()
 
 
-@pytest.mark.usefixtures("heeded")
+@pytest.mark.usefixtures("handled")
 def test_a_command_that_is_interrupted_while_it_compiles_says_so_and_no_more(tmp_path):
     cache = tmp_path / "cache"
     program = subprocess.Popen(

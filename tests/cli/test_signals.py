@@ -46,8 +46,8 @@ def folder(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def heeded():
-    """Let a Ctrl-C be heeded, which a shell has its background jobs ignore."""
+def handled():
+    """Make this process handle Ctrl-C, which a shell has its background jobs ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -125,12 +125,12 @@ def test_a_signal_in_the_midst_of_writing_leaves_nothing(slipstream, monkeypatch
 
     write = AtomicFile.write
 
-    def struck(self, content, durable=False):
+    def received(self, content, durable=False):
         write(self, content, durable)
         os.kill(os.getpid(), kind)
 
     before = sorted(folder.iterdir())
-    monkeypatch.setattr(AtomicFile, "write", struck)
+    monkeypatch.setattr(AtomicFile, "write", received)
     code, _, told = slipstream("generate", "edge", "--count", "3", "--out", "out")
     assert (code, told) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n")
     assert sorted(folder.iterdir()) == before
@@ -203,9 +203,9 @@ def test_the_tour_ends_where_it_is_interrupted(slipstream, monkeypatch, tmp_path
 
 KEEPER = """
 import time
-from slipstream.suite.sandbox import CagedPolicy
+from slipstream.suite.sandbox import SandboxedPolicy
 from pathlib import Path
-policy = CagedPolicy("mine.py:policy", Path.cwd())
+policy = SandboxedPolicy("mine.py:policy", Path.cwd())
 print("ready", flush=True)
 time.sleep(60)
 """

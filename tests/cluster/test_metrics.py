@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.cluster.family import FAMILY
 from slipstream.families.cluster.invariants import check
 from slipstream.families.cluster.metrics import integral_at_hourly_rates, jain, jobs_of, metrics, spans_of
@@ -102,11 +102,11 @@ def test_the_laws_notice_a_log_that_cannot_be() -> None:
         broken = events.copy()
         row = int(np.flatnonzero(events["kind"] == kind)[3])
         broken[column][row] += 1
-        with pytest.raises(LawError):
+        with pytest.raises(InvariantError):
             check(broken, scenario)
     late = events.copy()
     late["time"][5] += 10**18
-    with pytest.raises(LawError, match=r"row 6: .* the clock ran backwards"):
+    with pytest.raises(InvariantError, match=r"row 6: .* the clock ran backwards"):
         check(late, scenario)
 
 

@@ -265,7 +265,7 @@ MUTANTS = [
     Mutant(
         "old edges stay",
         SHEETS,
-        "for edge in range(edges, buffer.counts[slot, EDGES]):",
+        "for edge in range(edges, buffer.counts[index, EDGES]):",
         "for edge in range(edges, 0):",
     ),
     Mutant(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.dag.invariants import check
 from slipstream.families.dag.labels import run_labels
 from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, ways_of
@@ -66,7 +66,7 @@ def test_ways_last_as_long_as_the_moving_delay(tiny):
 
 
 def broken(events, scenario):
-    with pytest.raises(LawError) as error:
+    with pytest.raises(InvariantError) as error:
         check(events, scenario)
     return str(error.value)
 

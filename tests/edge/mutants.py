@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(
         "a block's first slot counts twice",
         HEAP,
-        "least = min(least, members[place])",
+        "least = min(least, members[offset])",
         "least = min(least, members[0])",
     ),
     Mutant("the last slot of a block is not looked at", HEAP, "in range(1, BLOCK):", "in range(1, BLOCK - 1):"),

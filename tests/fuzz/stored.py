@@ -297,7 +297,7 @@ class Libraries(Surface):
         elif way < 0.95:
             database.execute(f"CREATE VIEW {rng.choice(('v', 'sqlite_x', 'z'))} AS SELECT * FROM {table}")
         else:
-            database.execute(f"PRAGMA user_version = {rng.choice((0, 2, 2**31))}")
+            database.execute(f"PRAGMA user_version = {rng.choice((0, 1, 3, 2**31))}")
 
 
 class Trainings(Surface):

@@ -106,7 +106,7 @@ def run_command() -> int:
         with compiles_told(errors):
             return int(app(standalone_mode=False) or 0)
     except (Misuse, InputError, OSError) as error:
-        if interrupts.struck() is not None:
+        if interrupts.received() is not None:
             raise  # it is the signal that ended the command, whatever became of it
         return _told(error)
 

@@ -113,7 +113,7 @@ def suite(
     """
     from slipstream.errors import InputError
     from slipstream.report.terminal.suite import each_table, suite_table
-    from slipstream.scale.executor import farm_at
+    from slipstream.scale.executor import executor_at
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.players import players_of
     from slipstream.suite.playing import measure
@@ -128,14 +128,14 @@ def suite(
     part = whole.only(family) if family else whole
     players, nobody = players_of(policy, part)
     if practice:
-        with farm_at(ray) as farm:
-            _practice(part, players, as_json, farm)
+        with executor_at(ray) as executor:
+            _practice(part, players, as_json, executor)
         return
     kept = None if out is None else out.with_name(out.name + ".unfinished")
     if out is not None:
-        players = {name: one.seen_from(out.parent) for name, one in players.items()}
-    with progress_bar("playing scenarios") as move, farm_at(ray) as farm:
-        played = measure(part, players, progress=move, kept=kept, farm=farm)
+        players = {name: one.relative_to_folder(out.parent) for name, one in players.items()}
+    with progress_bar("playing scenarios") as move, executor_at(ray) as executor:
+        played = measure(part, players, progress=move, checkpoint=kept, executor=executor)
     found = results(part, players, played, title)
     if out is not None and kept is not None:
         write_text(out, json.dumps(found, indent=2, allow_nan=False) + "\n")
@@ -166,12 +166,12 @@ def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {family: {name: one.to_dict() for name, one in baselines(whole, family).items()} for family in families}
 
 
-def _practice(part: Any, players: Any, as_json: bool, farm: Any) -> None:
+def _practice(part: Any, players: Any, as_json: bool, executor: Any) -> None:
     from slipstream.report.terminal.suite import practice_table
-    from slipstream.suite.playing import measure, scores_elsewhere
+    from slipstream.suite.playing import measure, scores_on
 
     with progress_bar("playing practice episodes") as move:
-        found = scores_elsewhere(measure(part, players, part.practice, move, farm=farm), part.practice)
+        found = scores_on(measure(part, players, part.practice, move, executor=executor), part.practice)
     if as_json:
         print_json({"seeds": part.practice.to_dict(), "scores": {name: one.to_dict() for name, one in found.items()}})
         return

@@ -42,21 +42,23 @@ def compare(
     from slipstream.evaluation import compare as play
     from slipstream.evaluation import what_if as play_changes
     from slipstream.report.terminal.tables import comparison_table
-    from slipstream.scale.executor import farm_at
+    from slipstream.scale.executor import executor_at
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
     columns = _columns(scenario, metrics, seed)
-    with progress_bar("playing episodes") as progress, farm_at(ray) as farm:
+    with progress_bar("playing episodes") as progress, executor_at(ray) as executor:
         if what_if:
-            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, farm=farm)
+            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, executor=executor)
         else:
-            comparison = play(scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle, farm=farm)
+            comparison = play(
+                scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle, executor=executor
+            )
     if as_json:
         print_json(comparison.to_dict())
         return
     console.print(comparison_table(comparison, columns))
-    if comparison.brackets:
+    if comparison.optimum_bounds:
         found = comparison.to_dict()["oracle"]
         console.print(
             f"Best possible reward, all arrivals known: between {found['best_known']['mean']:,.1f} (reached) and "

@@ -67,12 +67,12 @@ class InterruptKeeper:
     def on_start(self) -> None:
         """Hear that a function is being compiled."""
         if threading.current_thread() is threading.main_thread():
-            interrupts.hold()
+            interrupts.defer()
 
     def on_end(self) -> None:
         """Hear that it is done."""
         if threading.current_thread() is threading.main_thread():
-            interrupts.release()
+            interrupts.stop_deferring()
 
 
 def listener_for(*hearers: CompileTeller | InterruptKeeper) -> Any:

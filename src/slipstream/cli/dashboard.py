@@ -52,5 +52,5 @@ def dashboard(
         console.print("Ctrl-C ends it.")
     # What streams to a page never ends by itself.
     settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-    with interrupts.ends_quietly():
+    with interrupts.as_normal_end():
         uvicorn.Server(settings).run(sockets=[listening])

@@ -15,7 +15,7 @@ SIGNALLED = 128
 def main() -> None:
     """Run the command line; bad input ends with exit code 2, a signal with one line and 128 + its number."""
     interrupts.ignore_at_exit()
-    with interrupts.heeded():
+    with interrupts.handled():
         code = 0
         try:
             from slipstream.cli.application import run_command
@@ -25,10 +25,10 @@ def main() -> None:
             code = SIGNALLED + signal.SIGINT
         except BaseException:
             # Where a signal strikes, libraries may turn it into another error.
-            if interrupts.struck() is None:
+            if interrupts.received() is None:
                 raise
         interrupts.ignore_from_now_on()
-        number = interrupts.struck()
+        number = interrupts.received()
         code = code if number is None else SIGNALLED + number
         if code > SIGNALLED:
             with suppress(OSError, ValueError):  # nobody may be left to read it

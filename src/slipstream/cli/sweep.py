@@ -85,7 +85,7 @@ def sweep(
     except ImportError as error:
         raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
     from slipstream.report.html.sweep import sweep_table, write_pictures
-    from slipstream.scale.executor import farm_at
+    from slipstream.scale.executor import executor_at
 
     start = None if warm_start == "none" else warm_start
     changes = {"seed": seed, "warm_start": start, "steps": DEFAULT_STEPS, **parse_settings("--set", settings, steps)}
@@ -96,7 +96,7 @@ def sweep(
     homes = [out] if len(scenarios) == 1 else [out / quote(name, safe="") for name in scenarios]
     command = shlex.join(["slipstream", *sys.argv[1:]])
     results = []
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, executor_at(ray) as executor:
         for scenario, home in zip(scenarios, homes, strict=True):
             bar = progress.add_task("playing the heuristics", total=None)
 
@@ -106,7 +106,7 @@ def sweep(
 
             # What was not begun when a sweep of several was interrupted is begun now.
             go_on = resume and (len(scenarios) == 1 or home.exists())
-            options = (seeds, episodes, go_on, command, show, farm, scheduler, tell_limits)
+            options = (seeds, episodes, go_on, command, show, executor, scheduler, tell_limits)
             results.append(study(scenario, home, chosen, base, *options))
     pictures = [write_pictures(result, home) for result, home in zip(results, homes, strict=True)]
     if as_json:

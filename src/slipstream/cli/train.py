@@ -56,7 +56,7 @@ def train(
     Example: slipstream train edge/heavy --warm-start lookahead --minutes 5 --out runs/heavy
     """
     from slipstream.errors import InputError
-    from slipstream.scale.executor import farm_at
+    from slipstream.scale.executor import executor_at
 
     try:
         from slipstream.learn.settings import TrainSettings
@@ -73,14 +73,14 @@ def train(
     if chosen.steps is None and minutes is None and not resume:
         minutes = DEFAULT_MINUTES
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, executor_at(ray) as executor:
         bar = progress.add_task("compiling", total=None)
 
         def show(report: Report) -> None:
             progress.update(bar, description=_line(report), completed=report.steps, total=report.planned_steps)
 
         command = shlex.join(["slipstream", *sys.argv[1:]])
-        result = learn(scenario, chosen, out, minutes, resume, command, show, farm, tell_limits)
+        result = learn(scenario, chosen, out, minutes, resume, command, show, executor, tell_limits)
     if as_json:
         print_json(
             {

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.errors import LawError, TraceError, printable
+from slipstream.errors import InvariantError, TraceError, printable
 from slipstream.families.contract import Family, family_of
 from slipstream.families.shared.timeline import FATES, ON_TIME, OPEN, Timeline
 from slipstream.files.inputs import unreadable
@@ -101,7 +101,7 @@ class Recording:
                 try:
                     self.family.check(self.scenario, self.events)
                     self._broken = ""
-                except LawError as error:
+                except InvariantError as error:
                     self._broken = str(error)
         if self._broken:
             told = f"{self._name}: damaged ({self._broken}): expected an event log written by slipstream"

@@ -167,7 +167,7 @@ class TrainSettings:
     @property
     def varies(self) -> bool:
         """Whether groups play scenarios other than the one given."""
-        return not self.variation.nothing or self.start_load != 1.0 or self.start_length != 0.0
+        return not self.variation.is_identity or self.start_load != 1.0 or self.start_length != 0.0
 
     def load_at(self, progress: float) -> float:
         """Return the multiple of the arrival rates at a point of the training."""

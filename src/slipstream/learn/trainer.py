@@ -30,7 +30,7 @@ from slipstream.learn.settings import ORACLE, TrainSettings
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
-from slipstream.scale.executor import Farm, InProcess
+from slipstream.scale.executor import Executor, InProcess
 
 PHASE = "phase"
 """The global of families that ask for choices of two kinds in turn; says which."""
@@ -41,9 +41,9 @@ SEEN_BY = {"row": ("row",), "global": ("row_globals", "context_globals")}
 class Trainer:
     """A network in training on one scenario and its variations."""
 
-    def __init__(self, scenario: Any, settings: TrainSettings, farm: Farm | None = None) -> None:
-        """Lanes play in this process, or on a farm."""
-        self.scenario, self.settings, self.farm = scenario, settings, farm or InProcess()
+    def __init__(self, scenario: Any, settings: TrainSettings, executor: Executor | None = None) -> None:
+        """Lanes play in this process, or on an executor."""
+        self.scenario, self.settings, self.executor = scenario, settings, executor or InProcess()
         self.family = family_of(scenario)
         self.expert = self._find_expert()
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
@@ -119,10 +119,10 @@ class Trainer:
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
         reads, judges = self.network.reads_graph, self.judges
         pool: LanePool
-        if isinstance(self.farm, InProcess):
+        if isinstance(self.executor, InProcess):
             pool = LanePool(scenarios, settings.lanes, settings.threads, reads, judges)
         else:
-            pool = FarmedPool(self.farm, scenarios, settings.lanes, reads, judges)
+            pool = FarmedPool(self.executor, scenarios, settings.lanes, reads, judges)
         pool.start(self._seeds(round_number))
         return pool
 

@@ -18,7 +18,7 @@ from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.compiled.network_policy import CompiledPolicy
-from slipstream.scale.executor import Farm
+from slipstream.scale.executor import Executor
 from slipstream.scenario import digest, dump, load
 
 HELD_OUT_SEED = 0
@@ -60,9 +60,9 @@ class Training:
     folder: Path | None
 
 
-def best_heuristic(scenario: Any, episodes: int, farm: Farm | None = None) -> tuple[str, float]:
+def best_heuristic(scenario: Any, episodes: int, executor: Executor | None = None) -> tuple[str, float]:
     """Return the family's heuristic with the highest mean reward on the held-out seeds, and that reward."""
-    played = compare(scenario, "all", episodes, HELD_OUT_SEED, "eval", farm=farm).evaluations
+    played = compare(scenario, "all", episodes, HELD_OUT_SEED, "eval", executor=executor).evaluations
     best = max(played, key=lambda evaluation: evaluation.mean("reward"))
     return best.policy, best.mean("reward")
 
@@ -75,7 +75,7 @@ def train(
     resume: bool = False,
     command: str = "",
     report: Callable[[Report], None] | None = None,
-    farm: Farm | None = None,
+    executor: Executor | None = None,
     tell_limits: Callable[[str], None] | None = None,
 ) -> Training:
     """Train a policy.
@@ -90,10 +90,10 @@ def train(
             given.
         command: What to note as the command that made the policy.
         report: Called after every update.
-        farm: Where lanes play; by default in this process. The policy is the same.
+        executor: Where lanes play; by default in this process. The policy is the same.
         tell_limits: Called before the first update with the steps and minutes that the training ends at, in words.
     """
-    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, farm)
+    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, executor)
     if tell_limits is not None:
         tell_limits(run.trainer.settings.limits(run.minutes))
     return run.go(report)
@@ -110,12 +110,12 @@ class _Run:
         minutes: float | None,
         resume: bool,
         command: str,
-        farm: Farm | None,
+        executor: Executor | None,
     ) -> None:
         if resume and out is None:
             raise InputError("resume without a folder: expected the one of the training to go on with")
         self.folder = RunFolder(Path(out)) if out is not None else None
-        self.minutes, self.farm = minutes, farm
+        self.minutes, self.executor = minutes, executor
         self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
         new_limits: dict[str, Any] | None = None
         if resume and self.folder is not None:
@@ -132,7 +132,7 @@ class _Run:
             settings = TrainSettings.from_dict(self.about["settings"], f"{self.folder.folder / RUN}: settings")
         self.scenario: Any = load(scenario)
         torch.set_num_threads(1)  # The work is shared out above torch.
-        self.trainer = Trainer(self.scenario, settings, farm)
+        self.trainer = Trainer(self.scenario, settings, executor)
         if resume and self.folder is not None:
             self.notes = {**self.notes, **self.folder.restore(self.trainer)}
             if new_limits is not None:
@@ -166,7 +166,7 @@ class _Run:
     def go(self, report: Callable[[Report], None] | None) -> Training:
         trainer = self.trainer
         episodes = trainer.settings.evaluation_episodes
-        heuristic, heuristic_reward = best_heuristic(self.scenario, episodes, self.farm)
+        heuristic, heuristic_reward = best_heuristic(self.scenario, episodes, self.executor)
         writer = _scalars(self.folder.folder / "tensorboard") if self.folder is not None else None
         speed_from: tuple[float, int] | None = None
         while trainer.progress < 1.0 and not self._out_of_time():
@@ -229,7 +229,7 @@ class _Run:
         trainer = self.trainer
         policy = trainer.policy()
         episodes = trainer.settings.evaluation_episodes
-        found = evaluate(self.scenario, policy, episodes, HELD_OUT_SEED, "eval", farm=self.farm)
+        found = evaluate(self.scenario, policy, episodes, HELD_OUT_SEED, "eval", executor=self.executor)
         reward = self.last_reward = found.mean("reward")
         line = {
             "update": trainer.update_number,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.errors import InputError, LawError, TraceError, printable
+from slipstream.errors import InputError, InvariantError, TraceError, printable
 from slipstream.families.contract import Family, family_of
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.families.shared.timeline import Timeline
@@ -59,7 +59,7 @@ class Run:
 
 
 def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
-    """Return the run that a log and its description stand for; a log that cannot be of the scenario is a LawError."""
+    """Return the run of a log and its metadata; a log that cannot be of the scenario is an InvariantError."""
     family = family_of(scenario)
     family.check(scenario, events)
     timeline = family.timeline(scenario, events)
@@ -131,7 +131,7 @@ def read_run(path: Path) -> Run:
     events, about, scenario = read_recording(path)
     try:
         run = run_of(events, about, scenario)
-    except LawError as error:
+    except InvariantError as error:
         raise TraceError(f"{path}: damaged ({error}): {EXPECTED}") from error
     if len(run.timeline.task) > MOST_JOBS:
         raise TraceError(f"{path}: has {len(run.timeline.task):,} jobs: expected at most {MOST_JOBS:,} in a picture")

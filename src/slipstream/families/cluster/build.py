@@ -12,7 +12,7 @@ from slipstream.families.cluster.kernel import state as k
 from slipstream.families.cluster.scenario import ClusterScenario, NodeKind
 from slipstream.families.cluster.workload.arrivals import Workload, workload_of
 from slipstream.families.shared.schema import nanoseconds_of
-from slipstream.sim.compiled_scenario import keep_built
+from slipstream.sim.compiled_scenario import cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.lanes import LOG_MARGIN
 
@@ -59,7 +59,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Built:
+class CompiledScenario:
     """A scenario as arrays."""
 
     spec: dict[str, np.ndarray]
@@ -67,12 +67,12 @@ class Built:
     workload: Workload
 
 
-@keep_built
-def built(scenario: ClusterScenario) -> Built:
+@cached_per_scenario
+def compiled_scenario(scenario: ClusterScenario) -> CompiledScenario:
     """Return the scenario as arrays."""
     workload = workload_of(scenario)
     sizes = _sizes(scenario, workload)
-    return Built(_spec_arrays(scenario, workload, sizes), sizes, workload)
+    return CompiledScenario(_spec_arrays(scenario, workload, sizes), sizes, workload)
 
 
 def _sizes(scenario: ClusterScenario, workload: Workload) -> Sizes:
@@ -85,12 +85,12 @@ def _sizes(scenario: ClusterScenario, workload: Workload) -> Sizes:
 
 def candidate_rows(scenario: ClusterScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return built(scenario).sizes.rows
+    return compiled_scenario(scenario).sizes.rows
 
 
 def all_rows(scenario: ClusterScenario) -> int:
     """Return the number of rows that heuristics see, wait included."""
-    return built(scenario).sizes.all_rows
+    return compiled_scenario(scenario).sizes.all_rows
 
 
 def log_margin(scenario: ClusterScenario) -> int:
@@ -106,17 +106,17 @@ def log_margin(scenario: ClusterScenario) -> int:
 
 def timescale(scenario: ClusterScenario) -> int:
     """Return the mean run time of the jobs."""
-    return max(1, round(float(built(scenario).workload.run.mean())))
+    return max(1, round(float(compiled_scenario(scenario).workload.run.mean())))
 
 
 def spec_arrays(scenario: ClusterScenario) -> dict[str, np.ndarray]:
     """Return the constants of an episode."""
-    return built(scenario).spec
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for `lanes` lanes, each keeping up to `log_rows` rows of its event log."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     sizes = parts.sizes
     flat = scenario.placement == "flat"
     nodes = 1 if flat else len(parts.spec["nodes"])

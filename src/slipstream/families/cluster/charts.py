@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.families.cluster.build import built
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.metrics import (
     Jobs,
     Spans,
@@ -66,14 +66,14 @@ def _load(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> list[C
 def _wanted(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the GPUs that waiting jobs want, as a step function: times and values."""
     submits, starts, stops = (events[events["kind"] == kind] for kind in (ARRIVAL, START, PREEMPT))
-    gpus = built(scenario).workload.gpus[submits["task"]]
+    gpus = compiled_scenario(scenario).workload.gpus[submits["task"]]
     times = np.concatenate(([0], submits["time"], starts["time"], stops["time"])).astype(np.int64)
     return step_function(times, np.concatenate(([0], gpus, -starts["task"], stops["task"])))
 
 
 def _fragmented(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
     """Return the share of GPUs that idle on partly used nodes, as a step function: times and values."""
-    sizes = built(scenario).spec["nodes"]["gpus"].astype(np.int64)
+    sizes = compiled_scenario(scenario).spec["nodes"]["gpus"].astype(np.int64)
     pieces, begin, stop = pieces_of(events, spans)
     times, changes = [np.zeros(1, np.int64)], [np.zeros(1)]
     for node in np.unique(pieces["resource"]).tolist():
@@ -183,7 +183,7 @@ def _shares(
     deserved = np.array([max_min(column, scenario.gpus) for column in wanted.T]).T
     there = np.maximum((wanted > 0).sum(axis=1), 1)
     most = np.argsort(-np.bincount(jobs.user)[users], kind="stable")[:MOST_USERS]
-    positions, names = np.arange(len(most)), built(scenario).workload.users
+    positions, names = np.arange(len(most)), compiled_scenario(scenario).workload.users
     bars = (
         Line("held", positions, held.sum(axis=1)[most] / there[most]),
         Line("deserved", positions, deserved.sum(axis=1)[most] / there[most]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.cluster.build import built
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.labels import RunLabels
@@ -27,7 +27,7 @@ def level_names(scenario: ClusterScenario) -> tuple[str, ...]:
 
 def run_labels(scenario: ClusterScenario) -> RunLabels:
     """Return the labels of a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     workload, jobs = parts.workload, parts.sizes.jobs
     levels = level_names(scenario)
     expected = max(1, round(float(workload.run.mean())))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.cluster.build import built, idle_milliwatts, level_milliwatts
+from slipstream.families.cluster.build import compiled_scenario, idle_milliwatts, level_milliwatts
 from slipstream.families.cluster.kernel.state import BOUND_S
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.schema import nanoseconds_of
@@ -74,7 +74,7 @@ def spans_of(events: np.ndarray) -> Spans:
 
 def jobs_of(scenario: ClusterScenario, events: np.ndarray) -> Jobs:
     """Return the jobs of an episode."""
-    workload = built(scenario).workload
+    workload = compiled_scenario(scenario).workload
     arrivals = events[events["kind"] == ARRIVAL]
     index, count = arrivals["task"], len(arrivals)
     spans = spans_of(events)
@@ -112,7 +112,11 @@ def sleeps_of(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tu
     """Return when nodes fell asleep, when they woke, and the watts that each saved in between."""
     if scenario.sleep is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-    nodes, after, end = built(scenario).spec["nodes"], nanoseconds_of(scenario.sleep.after_s), end_of(events)
+    nodes, after, end = (
+        compiled_scenario(scenario).spec["nodes"],
+        nanoseconds_of(scenario.sleep.after_s),
+        end_of(events),
+    )
     pieces, begin, stop = pieces_of(events, spans)
     found = []
     for node, saved in enumerate((nodes["saved"] / 1e3).tolist()):
@@ -142,7 +146,7 @@ def _added_milliwatts(scenario: ClusterScenario, events: np.ndarray, spans: Span
     table = level_milliwatts(scenario)
     if scenario.placement == "flat":
         return np.asarray(spans.gpus * table[0, spans.level])
-    kinds = built(scenario).spec["nodes"]["kind"]
+    kinds = compiled_scenario(scenario).spec["nodes"]["kind"]
     takes = np.flatnonzero(events["kind"] == TAKE)
     # In the log the pieces of an allocation follow its start.
     owner = np.cumsum(events["kind"] == START)[takes] - 1
@@ -190,7 +194,7 @@ def fragmentation(scenario: ClusterScenario, events: np.ndarray, spans: Spans, e
     """Return the share of idle GPU-time on partly used nodes; 0 where placement is flat."""
     if scenario.placement == "flat" or not end:
         return 0.0
-    sizes = built(scenario).spec["nodes"]["gpus"].astype(np.int64)
+    sizes = compiled_scenario(scenario).spec["nodes"]["gpus"].astype(np.int64)
     pieces, begin, stop = pieces_of(events, spans)
     fragmented = 0.0
     for node in np.unique(pieces["resource"]).tolist():

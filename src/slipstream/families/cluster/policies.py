@@ -82,18 +82,18 @@ class SortedQueue(Heuristic):
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
         from slipstream.families.cluster.kernel.fast_path import run_in_order
-        from slipstream.sim.simulator import FOREVER
+        from slipstream.sim.simulator import NO_LIMIT
 
-        if choices < FOREVER or not level_0_suffices(simulator.scenario):
+        if choices < NO_LIMIT or not level_0_suffices(simulator.scenario):
             return super().run(simulator, choices)
         return int(run_in_order(simulator.spec, simulator.state, 0, self.order))
 
 
 def level_0_suffices(scenario: Any) -> bool:
     """Return whether a job can be chosen at level 0 whenever it can be chosen at any level."""
-    from slipstream.families.cluster.build import built
+    from slipstream.families.cluster.build import compiled_scenario
 
-    factors = built(scenario).spec["levels"]["factor"]
+    factors = compiled_scenario(scenario).spec["levels"]["factor"]
     return factors.shape[1] == 1 or (scenario.power.budget_w is None and bool((factors >= factors[:, :1]).all()))
 
 

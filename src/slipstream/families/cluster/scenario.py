@@ -349,9 +349,9 @@ class ClusterScenario(StrictModel):
         from slipstream.families.cluster.caps import caps_of
         from slipstream.families.cluster.workload.arrivals import digest_of_jobs
 
-        data = self.lasting()
+        data = self.digest_data()
         caps = [[cap.model_dump(mode="json") for cap in caps_of(kind)] for kind in self.by_speed]
-        data["nodes"] = [{**kind.lasting(), "caps": own} for kind, own in zip(self.by_speed, caps, strict=True)]
+        data["nodes"] = [{**kind.digest_data(), "caps": own} for kind, own in zip(self.by_speed, caps, strict=True)]
         data["jobs"] = digest_of_jobs(self)
         return data
 

@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 
 from slipstream.families.cluster import features as f
-from slipstream.families.cluster.build import built
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.labels import level_names, run_labels
 from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
 from slipstream.families.cluster.scenario import ClusterScenario
@@ -21,7 +21,7 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of an episode."""
     jobs, spans = jobs_of(scenario, events), spans_of(events)
     count = len(jobs.submit)
-    names, users = run_labels(scenario), built(scenario).workload.users
+    names, users = run_labels(scenario), compiled_scenario(scenario).workload.users
     span, gpu = gpus_of_spans(scenario, events)
     wait_job, wait_start, wait_end = _waits(jobs.submit, spans.job, spans.start, spans.end, jobs.finish)
     number = np.zeros(count, np.int64)
@@ -77,7 +77,7 @@ def gpus_of_spans(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.nda
 
     The machine counts the GPUs of nodes, or of the whole cluster, without numbering them; rendering needs numbers.
     """
-    sizes = built(scenario).spec["nodes"]["gpus"].astype(int).tolist()
+    sizes = compiled_scenario(scenario).spec["nodes"]["gpus"].astype(int).tolist()
     groups = [scenario.gpus] if scenario.placement == "flat" else sizes
     firsts = np.concatenate(([0], np.cumsum(groups))).tolist()
     free = [list(range(firsts[group], firsts[group + 1])) for group in range(len(groups))]

@@ -13,7 +13,7 @@ from slipstream.families.dag.workload.arrivals import trace_of
 from slipstream.families.dag.workload.templates import JobTemplate, Library, StageTemplate, Waves, library_of
 from slipstream.families.shared.features import GraphShape
 from slipstream.families.shared.schema import nanoseconds_of
-from slipstream.sim.compiled_scenario import Built, keep_built
+from slipstream.sim.compiled_scenario import CompiledScenario, cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.heap import empty_heap
 from slipstream.sim.kernel.job_stream import ARRIVAL_ROW, BATCH, POISSON, TRACE
@@ -39,13 +39,13 @@ class Sizes:
     window_edges: int
 
 
-@keep_built
-def built(scenario: DagScenario) -> Built[Sizes, Library]:
+@cached_per_scenario
+def compiled_scenario(scenario: DagScenario) -> CompiledScenario[Sizes, Library]:
     """Return the scenario as arrays."""
     library = library_of(scenario)
     times, templates = trace_of(scenario, library)
     sizes = _sizes(scenario, library, len(times))
-    return Built(_spec_arrays(scenario, library, sizes, times, templates), sizes, library)
+    return CompiledScenario(_spec_arrays(scenario, library, sizes, times, templates), sizes, library)
 
 
 def _sizes(scenario: DagScenario, library: Library, traced: int) -> Sizes:
@@ -63,17 +63,17 @@ def _sizes(scenario: DagScenario, library: Library, traced: int) -> Sizes:
 
 def candidate_rows(scenario: DagScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return built(scenario).sizes.rows
+    return compiled_scenario(scenario).sizes.rows
 
 
 def all_rows(scenario: DagScenario) -> int:
     """Return the number of rows that heuristics see, wait included."""
-    return built(scenario).sizes.all_rows
+    return compiled_scenario(scenario).sizes.all_rows
 
 
 def graph(scenario: DagScenario) -> GraphShape:
     """Return the room that an observation has for the graph."""
-    sizes = built(scenario).sizes
+    sizes = compiled_scenario(scenario).sizes
     return GraphShape(f.NODE, sizes.window_nodes, sizes.window_edges, min(sizes.jobs, sizes.window_nodes))
 
 
@@ -84,18 +84,18 @@ def log_margin(scenario: DagScenario) -> int:
 
 def timescale(scenario: DagScenario) -> int:
     """Return the mean time that a job would take with all executors to itself, or that its longest chain takes."""
-    templates = built(scenario).spec["templates"]
+    templates = compiled_scenario(scenario).spec["templates"]
     return round(float(np.maximum(templates["work"] / scenario.executors, templates["path"]).mean()))
 
 
 def spec_arrays(scenario: DagScenario) -> dict[str, np.ndarray]:
     """Return what does not change during an episode."""
-    return built(scenario).spec
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: DagScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
-    sizes = built(scenario).sizes
+    sizes = compiled_scenario(scenario).sizes
     return {
         "lanes": np.zeros(lanes, k.LANE),
         "jobs": np.zeros((lanes, sizes.jobs), k.JOB_STATE),

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.families.dag.workload.templates import JobTemplate, Library
-from slipstream.families.shared.invariants import Books
+from slipstream.families.shared.invariants import ReplayChecker
 from slipstream.sim.eventlog import ARRIVAL, DONE, END, FAIL, FINISH, MOVE, READY, START
 
 LOGGED = (ARRIVAL, START, FINISH, END, READY, MOVE, FAIL, DONE)
@@ -46,7 +46,7 @@ class _Job:
         return all(self.is_complete(stage) for stage in range(len(self.template.stages)))
 
 
-class _Books(Books):
+class _Checker(ReplayChecker):
     """Which executor is where, and how far each job has come."""
 
     logged = LOGGED
@@ -59,65 +59,65 @@ class _Books(Books):
         self.at: list[int | None] = [None] * executors
 
     def arrival(self, job: int, template: int) -> None:
-        self.demand(job == len(self.jobs), f"arrival of job {job}: expected job {len(self.jobs)}")
-        self.demand(0 <= template < len(self.library.templates), f"job {job} is of template {template}: unknown")
+        self.require(job == len(self.jobs), f"arrival of job {job}: expected job {len(self.jobs)}")
+        self.require(0 <= template < len(self.library.templates), f"job {job} is of template {template}: unknown")
         self.jobs.append(_Job(self.library.templates[template]))
 
     def known(self, job: int, stage: int, what: str) -> _Job:
-        self.demand(0 <= job < len(self.jobs), f"{what} of job {job}, which never arrived")
+        self.require(0 <= job < len(self.jobs), f"{what} of job {job}, which never arrived")
         found = self.jobs[job]
-        self.demand(0 <= stage < len(found.template.stages), f"{what} of stage {stage} of job {job}: unknown")
-        self.demand(not found.done, f"{what} of job {job}, which is done")
+        self.require(0 <= stage < len(found.template.stages), f"{what} of stage {stage} of job {job}: unknown")
+        self.require(not found.done, f"{what} of job {job}, which is done")
         return found
 
     def start(self, job: int, stage: int, executor: int) -> None:
         found = self.known(job, stage, "start")
         told = f"start of stage {stage} of job {job} on executor {executor}"
-        self.demand(self.running[executor] is None and self.target[executor] is None, f"{told}, which is busy")
-        self.demand(self.at[executor] == job, f"{told}, which is not at the job")
+        self.require(self.running[executor] is None and self.target[executor] is None, f"{told}, which is busy")
+        self.require(self.at[executor] == job, f"{told}, which is not at the job")
         ready = all(found.is_complete(parent) for parent in found.parents[stage])
-        self.demand(ready, f"{told} before its parents are complete")
+        self.require(ready, f"{told} before its parents are complete")
         found.started[stage] += 1
-        self.demand(found.started[stage] <= found.template.stages[stage].tasks, f"{told}: it has no task left")
+        self.require(found.started[stage] <= found.template.stages[stage].tasks, f"{told}: it has no task left")
         self.running[executor] = (job, stage)
 
     def finish(self, job: int, stage: int, executor: int) -> None:
         found = self.known(job, stage, "finish")
         told = f"finish of stage {stage} of job {job} on executor {executor}"
-        self.demand(self.running[executor] == (job, stage), f"{told}, which does not run it")
+        self.require(self.running[executor] == (job, stage), f"{told}, which does not run it")
         self.running[executor] = None
         found.finished[stage] += 1
 
     def move(self, job: int, stage: int, executor: int) -> None:
         self.known(job, stage, "move")
         told = f"move of executor {executor} to job {job}"
-        self.demand(self.running[executor] is None and self.target[executor] is None, f"{told}, but it is busy")
+        self.require(self.running[executor] is None and self.target[executor] is None, f"{told}, but it is busy")
         self.at[executor], self.target[executor] = None, job
 
     def ready(self, job: int, executor: int) -> None:
         told = f"executor {executor} comes to job {job}"
-        self.demand(self.target[executor] == job, f"{told}, but was not on its way there")
+        self.require(self.target[executor] == job, f"{told}, but was not on its way there")
         self.at[executor], self.target[executor] = job, None
 
     def fail(self, job: int, stage: int) -> None:
         found = self.known(job, stage, "fail")
-        self.demand(found.is_complete(stage), f"fail of stage {stage} of job {job}, which had not ended")
+        self.require(found.is_complete(stage), f"fail of stage {stage} of job {job}, which had not ended")
         found.started[stage] = found.finished[stage] = 0
 
     def complete(self, job: int) -> None:
         found = self.known(job, 0, "done")
-        self.demand(found.is_whole(), f"job {job} is done, but not all of its stages")
+        self.require(found.is_whole(), f"job {job} is done, but not all of its stages")
         found.done = True
 
     def end(self) -> None:
         for number, job in enumerate(self.jobs):
-            self.demand(
+            self.require(
                 job.done == job.is_whole(), f"the end: all stages of job {number} are complete, but it is not done"
             )
 
-    def enter(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
+    def apply(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
         if kind in (START, FINISH, MOVE, READY):
-            self.demand_resource(resource, len(self.running), "executor")
+            self.require_resource(resource, len(self.running), "executor")
         if kind == ARRIVAL:
             self.arrival(job, task)
         elif kind == START:
@@ -137,5 +137,5 @@ class _Books(Books):
 
 
 def check(events: np.ndarray, scenario: DagScenario) -> None:
-    """Raise a LawError that names the row where the log of a whole episode breaks a law."""
-    _Books(built(scenario).library, scenario.executors).read(events)
+    """Raise an InvariantError that names the row where the log of a whole episode breaks a law."""
+    _Checker(compiled_scenario(scenario).library, scenario.executors).check_log(events)

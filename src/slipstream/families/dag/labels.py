@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.scenario import DagScenario, FixedHorizon, MemorylessHorizon, PoissonStream
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
@@ -12,7 +12,7 @@ WAVES = ("fresh", "first", "rest")
 
 def run_labels(scenario: DagScenario) -> RunLabels:
     """Return who takes part in a run: executors as resources, and as tasks the jobs by their number in the episode."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     count = parts.sizes.jobs
     expected = max(1, round(float(parts.spec["templates"]["work"].mean()) / scenario.executors))
     return RunLabels(

@@ -336,10 +336,10 @@ class EdgeScenario(StrictModel):
 
         data = self.model_dump(mode="json")
         del data["profile"]  # its content is written out already
-        data["device"], data["reward"] = self.device.lasting(), self.reward.lasting()
+        data["device"], data["reward"] = self.device.digest_data(), self.reward.digest_data()
         for row, task in zip(data["tasks"], self.tasks, strict=True):
             del row["profile"]
-            row["variants"] = [variant.lasting() for variant in task.ladder]
+            row["variants"] = [variant.digest_data() for variant in task.ladder]
             row["deadline_ms"] = task.relative_deadline_ms
             if isinstance(task.arrival, Trace):
                 row["arrival"] = {"kind": "trace", "times_ns": trace_times(task.arrival, self._folder).tolist()}

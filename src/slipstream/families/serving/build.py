@@ -22,7 +22,7 @@ from slipstream.families.serving.scenario import (
 )
 from slipstream.families.serving.workload.arrivals import ArrivalProcess, arrival_process
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
-from slipstream.sim.compiled_scenario import keep_built
+from slipstream.sim.compiled_scenario import cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.heap import empty_heap
 from slipstream.sim.kernel.lanes import LOG_MARGIN
@@ -53,7 +53,7 @@ DROPPING = {
 
 
 @dataclass(frozen=True)
-class Built:
+class CompiledScenario:
     """A scenario as arrays."""
 
     spec: dict[str, np.ndarray]
@@ -71,29 +71,29 @@ class Built:
 
 def candidate_rows(scenario: ServingScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return int(built(scenario).spec["machine"][0]["rows"]) + 1
+    return int(compiled_scenario(scenario).spec["machine"][0]["rows"]) + 1
 
 
 def log_margin(scenario: ServingScenario) -> int:
     """Return the most rows of the log that one event, with the decision before it, may write."""
-    return int(built(scenario).spec["machine"][0]["log_margin"])
+    return int(compiled_scenario(scenario).spec["machine"][0]["log_margin"])
 
 
 def timescale(scenario: ServingScenario) -> int:
     """Return the time between two plans or, where decisions route requests, the mean time to their deadline."""
     if scenario.mode == "plan":
         return nanoseconds_of(scenario.planning.interval_s)
-    return round(float(built(scenario).spec["models"]["slo"].mean()))
+    return round(float(compiled_scenario(scenario).spec["models"]["slo"].mean()))
 
 
 def spec_arrays(scenario: ServingScenario) -> dict[str, np.ndarray]:
     """Return the constants of an episode."""
-    return built(scenario).spec
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for `lanes` lanes, each keeping up to `log_rows` rows of its event log."""
-    spec = built(scenario).spec
+    spec = compiled_scenario(scenario).spec
     accelerators, models = len(spec["kinds"]), len(spec["models"])
     alarms = k.ALARMS_PER_REQUEST * scenario.queue if scenario.compat == "proteus" else 1
     return {
@@ -115,8 +115,8 @@ def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[s
 # The arrays of the spec
 
 
-@keep_built
-def built(scenario: ServingScenario) -> Built:
+@cached_per_scenario
+def compiled_scenario(scenario: ServingScenario) -> CompiledScenario:
     """Return the scenario as arrays."""
     hosted = {one.variant for one in scenario.initial}
     active = [
@@ -146,7 +146,7 @@ def built(scenario: ServingScenario) -> Built:
         "initial": _initial(scenario, [variant for _, variant in variants], column_of),
     }
     _fill_machine(spec["machine"][0], scenario, spec)
-    return Built(spec, models, processes, column_of)
+    return CompiledScenario(spec, models, processes, column_of)
 
 
 def _service(scenario: ServingScenario, variants: list[ModelVariant]) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.families.serving.build import built
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.metrics import Deployments, deployments_of, requests_of
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.charts import Chart, Picture
@@ -20,8 +20,8 @@ def charts(scenario: ServingScenario, events: np.ndarray) -> list[Chart | Pictur
     """Return the charts of an episode."""
     requests, deployments = requests_of(scenario, events), deployments_of(events)
     edges = np.linspace(0.0, max(1.0, float(requests.end)), BINS + 1)
-    spec = built(scenario).spec
-    kinds, column_of = spec["kinds"], built(scenario).column_of
+    spec = compiled_scenario(scenario).spec
+    kinds, column_of = spec["kinds"], compiled_scenario(scenario).column_of
     peaks = spec["columns"]["peak"][column_of[kinds[deployments.accelerator], deployments.variant]]
     lines = {
         "capacity": hosted_share(deployments, edges) @ peaks,
@@ -65,7 +65,7 @@ def _over_time(lines: dict[str, np.ndarray], edges: np.ndarray) -> Picture:
 
 
 def _deployment_picture(scenario: ServingScenario, deployments: Deployments, edges: np.ndarray) -> Picture:
-    names = [variant.name for variant in built(scenario).variants]
+    names = [variant.name for variant in compiled_scenario(scenario).variants]
     shown = np.unique(deployments.variant)
     share = hosted_share(deployments, edges)
     rows = [share[:, deployments.variant == variant].sum(axis=1).round(3).tolist() for variant in shown]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.serving.build import built
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_S, nanoseconds, nanoseconds_of
@@ -15,7 +15,7 @@ def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
 
 def run_labels(scenario: ServingScenario) -> RunLabels:
     """Return the labels of a run: accelerators as resources, models as tasks, and every variant of all of them."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     models, variants = parts.models, parts.variants
     fastest = [min(times[0] for times in variant.latency_ms.values()) for variant in variants]
     listed = parts.spec["requests"]["time"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.serving.build import built
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
 from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVICT, FINISH, MOVE, READY, REJECT, START
@@ -57,7 +57,7 @@ def requests_of(scenario: ServingScenario, events: np.ndarray) -> Requests:
     arrivals = events[events["kind"] == ARRIVAL]
     model, number = arrivals["task"].astype(np.int64), arrivals["job"].astype(np.int64)
     count = len(arrivals)
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     # Index of the request of a model and a number among all.
     totals = np.bincount(model, minlength=len(parts.models))
     first = np.concatenate(([0], np.cumsum(totals)[:-1]))
@@ -135,7 +135,7 @@ def deployments_of(events: np.ndarray) -> Deployments:
 def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode by name."""
     requests, deployments = requests_of(scenario, events), deployments_of(events)
-    accuracy = built(scenario).spec["variants"]["accuracy"]
+    accuracy = compiled_scenario(scenario).spec["variants"]["accuracy"]
     offered = max(1, len(requests.model))
     done, on_time = requests.fate == FINISHED, requests.on_time
     seconds = max(requests.end / 1e9, 1e-9)
@@ -169,7 +169,7 @@ def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
         "requests": float(len(requests.model)),
         "proteus_violation_ratio": float(slow.sum() + lost) / max(1, int(done.sum()) + lost),
     }
-    for position, model in enumerate(built(scenario).models):
+    for position, model in enumerate(compiled_scenario(scenario).models):
         own = requests.model == position
         own_accuracy = float(accuracy[requests.variant[on_time & own]].sum() / 100.0)
         figures[f"on_time_accuracy/{model.name}"] = own_accuracy / max(1, int(own.sum()))

@@ -28,7 +28,7 @@ from slipstream.families.taskgraph.scenario import (
 )
 from slipstream.families.taskgraph.workload.arrivals import trace_rows
 from slipstream.families.taskgraph.workload.templates import Library, Lists, Template, library_of
-from slipstream.sim.compiled_scenario import Built, keep_built
+from slipstream.sim.compiled_scenario import CompiledScenario, cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.heap import NEVER, empty_heap
 from slipstream.sim.kernel.job_stream import BATCH, POISSON, TRACE
@@ -58,12 +58,12 @@ class Sizes:
     log_margin: int
 
 
-@keep_built
-def built(scenario: TaskgraphScenario) -> Built[Sizes, Library]:
+@cached_per_scenario
+def compiled_scenario(scenario: TaskgraphScenario) -> CompiledScenario[Sizes, Library]:
     """Return the scenario as arrays."""
     library = library_of(scenario)
     sizes = _sizes(scenario, library)
-    return Built(_spec_arrays(scenario, library, sizes), sizes, library)
+    return CompiledScenario(_spec_arrays(scenario, library, sizes), sizes, library)
 
 
 def _sizes(scenario: TaskgraphScenario, library: Library) -> Sizes:
@@ -109,28 +109,28 @@ def _log_margin(scenario: TaskgraphScenario, library: Library, processors: int, 
 
 def candidate_rows(scenario: TaskgraphScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return built(scenario).sizes.rows
+    return compiled_scenario(scenario).sizes.rows
 
 
 def all_rows(scenario: TaskgraphScenario) -> int:
     """Return the number of rows that heuristics see, wait included."""
-    return built(scenario).sizes.all_rows
+    return compiled_scenario(scenario).sizes.all_rows
 
 
 def graph(scenario: TaskgraphScenario) -> GraphShape:
     """Return the room that an observation has for the graph."""
-    sizes = built(scenario).sizes
+    sizes = compiled_scenario(scenario).sizes
     return GraphShape(f.NODE, sizes.nodes, sizes.edges, sizes.jobs)
 
 
 def log_margin(scenario: TaskgraphScenario) -> int:
     """Return how many rows of the log one event, with the choice before it, may fill."""
-    return built(scenario).sizes.log_margin
+    return compiled_scenario(scenario).sizes.log_margin
 
 
 def timescale(scenario: TaskgraphScenario) -> int:
     """Return the mean time that a job needs at the least: its longest path, or its work on all processors."""
-    spec = built(scenario).spec
+    spec = compiled_scenario(scenario).spec
     times = []
     for template in spec["templates"]:
         rows = spec["tasks"][template["first_task"] : template["first_task"] + template["tasks"]]
@@ -140,12 +140,12 @@ def timescale(scenario: TaskgraphScenario) -> int:
 
 def spec_arrays(scenario: TaskgraphScenario) -> dict[str, np.ndarray]:
     """Return what does not change during an episode."""
-    return built(scenario).spec
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: TaskgraphScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
-    sizes = built(scenario).sizes
+    sizes = compiled_scenario(scenario).sizes
     tasks, tiles = sizes.jobs * sizes.tasks, sizes.jobs * sizes.tiles
     links = k.LINKS_PER_DEVICE * sizes.devices
     return {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slipstream.families.shared.invariants import Books
-from slipstream.families.taskgraph.build import built, capacity_of
+from slipstream.families.shared.invariants import ReplayChecker
+from slipstream.families.taskgraph.build import capacity_of, compiled_scenario
 from slipstream.families.taskgraph.kernel.state import LINKS_PER_DEVICE, PEER, READ, TO_DEVICE, TO_HOST, WRITE
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.templates import Template
@@ -47,18 +47,18 @@ class _Job:
         self.valid = [{HOST} for _ in self.template.tile_names]
 
 
-class _Books(Books):
+class _Checker(ReplayChecker):
     """Which processor holds what, which tile is where, and how far each job has come."""
 
     logged = LOGGED
 
     def __init__(self, scenario: TaskgraphScenario) -> None:
         self.scenario = scenario
-        self.templates = built(scenario).library.templates
+        self.templates = compiled_scenario(scenario).library.templates
         self.jobs: list[_Job] = []
         self.node: list[int] = []
         self.capacity = [capacity_of(None)]
-        for kind in built(scenario).library.kinds:
+        for kind in compiled_scenario(scenario).library.kinds:
             for _ in range(kind.count):
                 self.node.append(len(self.capacity) if kind.device else HOST)
                 if kind.device:
@@ -68,31 +68,31 @@ class _Books(Books):
         self.carries: dict[int, tuple[int, int]] = {}
 
     def job(self, number: int, what: str) -> _Job:
-        self.demand(0 <= number < len(self.jobs), f"{what} of job {number}, which never arrived")
-        self.demand(not self.jobs[number].done, f"{what} of job {number}, which is done")
+        self.require(0 <= number < len(self.jobs), f"{what} of job {number}, which never arrived")
+        self.require(not self.jobs[number].done, f"{what} of job {number}, which is done")
         return self.jobs[number]
 
     def arrival(self, number: int, template: int) -> None:
-        self.demand(number == len(self.jobs), f"arrival of job {number}: expected job {len(self.jobs)}")
-        self.demand(0 <= template < len(self.templates), f"job {number} is of graph {template}: unknown")
+        self.require(number == len(self.jobs), f"arrival of job {number}: expected job {len(self.jobs)}")
+        self.require(0 <= template < len(self.templates), f"job {number} is of graph {template}: unknown")
         self.jobs.append(_Job(self.templates[template]))
 
     def take(self, number: int, task: int, processor: int) -> None:
         job = self.job(number, "take")
         told = f"task {task} of job {number} is taken by processor {processor}"
-        self.demand(0 <= task < len(job.template.tasks), f"{told}: unknown")
-        self.demand(task not in job.taken, f"{told}, but was taken before")
+        self.require(0 <= task < len(job.template.tasks), f"{told}: unknown")
+        self.require(task not in job.taken, f"{told}, but was taken before")
         ended = job.finished.issuperset(job.template.tasks[task].parents)
-        self.demand(ended, f"{told} before its parents have ended")
+        self.require(ended, f"{told} before its parents have ended")
         job.taken[task] = processor
         self.held[processor].append((number, task))
-        self.demand(len(self.held[processor]) <= self.scenario.pipeline, f"{told}, which holds too many")
+        self.require(len(self.held[processor]) <= self.scenario.pipeline, f"{told}, which holds too many")
 
     def start(self, number: int, task: int, processor: int) -> None:
         job = self.job(number, "start")
         told = f"start of task {task} of job {number} on processor {processor}"
-        self.demand(self.running[processor] is None, f"{told}, which is busy")
-        self.demand(self.held[processor][:1] == [(number, task)], f"{told}, which holds another first")
+        self.require(self.running[processor] is None, f"{told}, which is busy")
+        self.require(self.held[processor][:1] == [(number, task)], f"{told}, which holds another first")
         self.running[processor] = (number, task)
         job.started.add(task)
         node = self.node[processor]
@@ -100,18 +100,18 @@ class _Books(Books):
             return
         for tile, mode in job.template.tasks[task].accesses:
             if mode & READ:
-                self.demand(node in job.valid[tile], f"{told}, but tile {tile} is not at node {node}")
+                self.require(node in job.valid[tile], f"{told}, but tile {tile} is not at node {node}")
             else:
                 job.valid[tile].add(node)
             if mode & WRITE:
                 moving = (number, tile) in self.carries.values()
-                self.demand(not moving, f"{told}, which writes tile {tile} while it moves")
+                self.require(not moving, f"{told}, which writes tile {tile} while it moves")
         self.check_memory(node)
 
     def finish(self, number: int, task: int, processor: int) -> None:
         job = self.job(number, "finish")
         told = f"finish of task {task} of job {number} on processor {processor}"
-        self.demand(self.running[processor] == (number, task), f"{told}, which does not run it")
+        self.require(self.running[processor] == (number, task), f"{told}, which does not run it")
         self.running[processor] = None
         self.held[processor].pop(0)
         job.finished.add(task)
@@ -122,34 +122,34 @@ class _Books(Books):
 
     def move(self, number: int, tile: int, which: int, link: int) -> None:
         # What a job has written may leave a device after the job is done.
-        self.demand(0 <= number < len(self.jobs), f"move of job {number}, which never arrived")
+        self.require(0 <= number < len(self.jobs), f"move of job {number}, which never arrived")
         job = self.jobs[number]
         told = f"tile {tile} of job {number} moves on link {link}"
-        self.demand(self.scenario.links is not None, f"{told}, but there are none")
-        self.demand(0 <= link < LINKS_PER_DEVICE * (len(self.capacity) - 1), f"{told}: unknown")
-        self.demand(link % LINKS_PER_DEVICE == which, f"{told}, which is not of kind {which}")
-        self.demand(link not in self.carries, f"{told}, which is busy")
-        self.demand(0 <= tile < len(job.valid), f"{told}: unknown tile")
+        self.require(self.scenario.links is not None, f"{told}, but there are none")
+        self.require(0 <= link < LINKS_PER_DEVICE * (len(self.capacity) - 1), f"{told}: unknown")
+        self.require(link % LINKS_PER_DEVICE == which, f"{told}, which is not of kind {which}")
+        self.require(link not in self.carries, f"{told}, which is busy")
+        self.require(0 <= tile < len(job.valid), f"{told}: unknown tile")
         device = 1 + link // LINKS_PER_DEVICE
         places = job.valid[tile]
         is_there = {TO_DEVICE: HOST in places, TO_HOST: device in places, PEER: bool(places - {HOST, device})}
-        self.demand(is_there[which] or job.is_dead(tile), f"{told}, but is not where it comes from")
+        self.require(is_there[which] or job.is_dead(tile), f"{told}, but is not where it comes from")
         self.carries[link] = (number, tile)
         self.check_memory(device)
 
     def arrived(self, number: int, tile: int, link: int) -> None:
         told = f"tile {tile} of job {number} has come on link {link}"
-        self.demand(self.carries.pop(link, None) == (number, tile), f"{told}, which did not carry it")
+        self.require(self.carries.pop(link, None) == (number, tile), f"{told}, which did not carry it")
         target = HOST if link % LINKS_PER_DEVICE == TO_HOST else 1 + link // LINKS_PER_DEVICE
         self.jobs[number].valid[tile].add(target)
 
     def evict(self, number: int, tile: int, node: int) -> None:
-        self.demand(0 <= number < len(self.jobs), f"evict of job {number}, which never arrived")
+        self.require(0 <= number < len(self.jobs), f"evict of job {number}, which never arrived")
         told = f"tile {tile} of job {number} is evicted from node {node}"
-        self.demand(0 <= tile < len(self.jobs[number].valid), f"{told}: unknown tile")
+        self.require(0 <= tile < len(self.jobs[number].valid), f"{told}: unknown tile")
         places = self.jobs[number].valid[tile]
         if node in places:
-            self.demand(len(places) > 1 or self.jobs[number].is_dead(tile), f"{told}, where its only copy is")
+            self.require(len(places) > 1 or self.jobs[number].is_dead(tile), f"{told}, where its only copy is")
             places.discard(node)
 
     def check_memory(self, node: int) -> None:
@@ -160,21 +160,21 @@ class _Books(Books):
         for link, (number, tile) in self.carries.items():
             if 1 + link // LINKS_PER_DEVICE == node and link % LINKS_PER_DEVICE != TO_HOST:
                 used += self.jobs[number].template.tile_bytes[tile]
-        self.demand(node == HOST or used <= self.capacity[node], f"node {node} has {used} bytes: more than fit")
+        self.require(node == HOST or used <= self.capacity[node], f"node {node} has {used} bytes: more than fit")
 
     def complete(self, number: int) -> None:
         job = self.job(number, "done")
         whole = len(job.finished) == len(job.template.tasks)
-        self.demand(whole, f"job {number} is done, but not all of its tasks")
+        self.require(whole, f"job {number} is done, but not all of its tasks")
         job.done = True
 
     def end(self) -> None:
-        self.demand(all(job.done for job in self.jobs), "the end: a job is not done")
+        self.require(all(job.done for job in self.jobs), "the end: a job is not done")
 
-    def enter(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
+    def apply(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
         processors = len(self.node)
         if kind in (START, FINISH, TAKE):
-            self.demand_resource(resource, processors, "processor")
+            self.require_resource(resource, processors, "processor")
         if kind == ARRIVAL:
             self.arrival(job, task)
         elif kind == TAKE:
@@ -196,5 +196,5 @@ class _Books(Books):
 
 
 def check(events: np.ndarray, scenario: TaskgraphScenario) -> None:
-    """Raise a LawError that names the row where the log of a whole episode breaks a law."""
-    _Books(scenario).read(events)
+    """Raise an InvariantError that names the row where the log of a whole episode breaks a law."""
+    _Checker(scenario).check_log(events)

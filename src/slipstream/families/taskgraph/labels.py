@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
 
 LINK_NAMES = ("load", "send", "peer")
@@ -12,13 +12,13 @@ LINK_NAMES = ("load", "send", "peer")
 
 def processor_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
     """Return a name for each processor."""
-    kinds = built(scenario).library.kinds
+    kinds = compiled_scenario(scenario).library.kinds
     return tuple(f"{kind.name} {number}" for kind in kinds for number in range(kind.count))
 
 
 def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
     """Return a name for each link."""
-    kinds = built(scenario).library.kinds
+    kinds = compiled_scenario(scenario).library.kinds
     devices = [f"{kind.name} {number}" for kind in kinds if kind.device for number in range(kind.count)]
     return tuple(f"{which} {device}" for device in devices for which in LINK_NAMES)
 
@@ -28,7 +28,7 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
 
     What is done for a job is named by the kind of the processor, or of the link.
     """
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     spec = parts.spec
     work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
     expected = max(1, work // parts.sizes.processors)

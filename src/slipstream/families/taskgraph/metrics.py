@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import TO_HOST
 from slipstream.families.taskgraph.oracle.bounds import least_makespan
 from slipstream.families.taskgraph.scenario import NoNoise, TaskgraphScenario
@@ -101,7 +101,7 @@ def stall_ms(events: np.ndarray) -> float:
 
 def metrics(scenario: TaskgraphScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode by name."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     tasks, transfers = tasks_of(events), transfers_of(events)
     end = end_of(events)
     arrivals, done = events[events["kind"] == ARRIVAL], events[events["kind"] == DONE]
@@ -145,7 +145,7 @@ def in_hindsight(scenario: TaskgraphScenario, events: np.ndarray, seed: int, spl
 
 def _sizes(scenario: TaskgraphScenario, arrivals: np.ndarray, transfers: Spans) -> np.ndarray:
     """Return the bytes of what links carried."""
-    templates = built(scenario).library.templates
+    templates = compiled_scenario(scenario).library.templates
     graph = dict(zip(arrivals["job"].tolist(), arrivals["task"].tolist(), strict=True))
     pairs = zip(transfers.job.tolist(), transfers.task.tolist(), strict=True)
     return np.array([templates[graph[job]].tile_bytes[tile] for job, tile in pairs], np.float64)

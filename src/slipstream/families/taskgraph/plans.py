@@ -16,11 +16,11 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import Sizes, built
+from slipstream.families.taskgraph.build import Sizes, compiled_scenario
 from slipstream.families.taskgraph.kernel.state import PLANNERS, READ, WRITE
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.templates import Library
-from slipstream.sim.compiled_scenario import Built
+from slipstream.sim.compiled_scenario import CompiledScenario
 
 Placed = list[tuple[int, int]]
 """Processor and turn of each task: which place it has among the tasks of its job on that processor."""
@@ -195,11 +195,11 @@ SCHEDULERS: dict[str, Callable[[Problem], Schedule]] = {"heft": heft, "peft": pe
 
 def problems(scenario: TaskgraphScenario) -> list[Problem]:
     """Return the graphs of a scenario, each to be planned alone."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     return [_problem(parts, number) for number in range(len(parts.library.templates))]
 
 
-def _problem(parts: Built[Sizes, Library], number: int) -> Problem:
+def _problem(parts: CompiledScenario[Sizes, Library], number: int) -> Problem:
     template = parts.library.templates[number]
     spec = parts.spec
     first_tile = int(spec["templates"][number]["first_tile"])
@@ -239,7 +239,7 @@ def plan(scenario: TaskgraphScenario, planner: str) -> list[Placed]:
 
 def write_plan(scenario: TaskgraphScenario, planner: str) -> None:
     """Let the rows of a scenario show a plan."""
-    rows = built(scenario).spec["plans"][PLANNERS.index(planner)]
+    rows = compiled_scenario(scenario).spec["plans"][PLANNERS.index(planner)]
     if rows[0]["processor"] < 0:
         placed = [pair for graph in plan(scenario, planner) for pair in graph]
         rows[:] = np.array(placed, rows.dtype)

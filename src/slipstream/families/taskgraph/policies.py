@@ -50,9 +50,9 @@ class InOrder(Heuristic):
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
         from slipstream.families.taskgraph.kernel.fast_path import run_in_order
-        from slipstream.sim.simulator import FOREVER
+        from slipstream.sim.simulator import NO_LIMIT
 
-        if choices < FOREVER or simulator.scenario.mode != "push":
+        if choices < NO_LIMIT or simulator.scenario.mode != "push":
             return super().run(simulator, choices)
         return int(run_in_order(simulator.spec, simulator.state, 0, simulator.buffer, self.address))
 

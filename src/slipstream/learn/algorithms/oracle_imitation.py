@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import InputError
-from slipstream.families.shared.regret import Hindsight, Rest, hindsight_of
+from slipstream.families.shared.regret import Hindsight, ValueBounds, hindsight_of
 from slipstream.learn.algorithms.states import Situations
 from slipstream.learn.compiled.branches import see
 from slipstream.learn.compiled.collect import make_rollout
@@ -72,6 +72,6 @@ class Oracle:
         for index, action in enumerate(actions.tolist()):
             self.simulator.step(action)
             reward = so_far + float(self.simulator.header["reward"])
-            earned[index] = hindsight.look(self.simulator, reward, Rest(-math.inf, math.inf)).best
+            earned[index] = hindsight.value_bounds(self.simulator, reward, ValueBounds(-math.inf, math.inf)).best
             self.simulator.restore(here)
         return earned

@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstream.learn.rollout.rollout import PACKED, Group, LanePool, Play, Rollout
 from slipstream.policies.base import Heuristic, find
-from slipstream.scale.executor import Farm
+from slipstream.scale.executor import Executor
 from slipstream.scenario import digest
 
 KEPT_GROUPS = 64
@@ -87,11 +87,11 @@ class _Part:
 
 
 class FarmedPool(LanePool):
-    """Groups of lanes that a farm plays; what comes back is what this process would have played."""
+    """Groups of lanes that an executor plays; what comes back is what this process would have played."""
 
     def __init__(
         self,
-        farm: Farm,
+        executor: Executor,
         scenarios: Sequence[Any],
         lane_count: int,
         graph: bool = False,
@@ -99,7 +99,7 @@ class FarmedPool(LanePool):
     ) -> None:
         """See `LanePool`."""
         super().__init__(scenarios, lane_count, 1, graph, judges)
-        self.farm = farm
+        self.executor = executor
         self._reads_graph, self._judges = graph, tuple(judge.name for judge in judges)
         self._recipes = [_Recipe(one.scenario, digest(one.scenario), one.first_lane, one.count) for one in self.groups]
 
@@ -108,7 +108,7 @@ class FarmedPool(LanePool):
         work = _Elsewhere(function, self._reads_graph, self._judges)
         items = [(recipe, _state(group)) for recipe, group in zip(self._recipes, self.groups, strict=True)]
         results = []
-        for group, (result, state) in zip(self.groups, self.farm.map(work, items), strict=True):
+        for group, (result, state) in zip(self.groups, self.executor.map(work, items), strict=True):
             _restore(group, state)
             results.append(result)
         return results

@@ -11,7 +11,7 @@ from slipstream.errors import InputError
 from slipstream.learn.study.sweep import Study, Training
 from slipstream.learn.training import Report
 from slipstream.policies.learned import load_policy
-from slipstream.scale.executor import Farm, InProcess
+from slipstream.scale.executor import Executor, InProcess
 
 SCHEDULERS = ("none", "asha", "hyperband", "median")
 """Nobody; successive halving, asynchronously or in brackets; or whoever is behind the median of the others."""
@@ -20,12 +20,12 @@ FIRST_LOOK = 0.1
 
 
 def scored_early(
-    study: Study, trainings: Sequence[Training], scheduler: str, farm: Farm | None, steps: int
+    study: Study, trainings: Sequence[Training], scheduler: str, executor: Executor | None, steps: int
 ) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], int]]:
     """Return the score of every training, and at how many steps those ended that were stopped."""
     if scheduler not in SCHEDULERS:
         raise InputError(f"--scheduler {scheduler}: expected one of {', '.join(SCHEDULERS)}")
-    if farm is None or isinstance(farm, InProcess):
+    if executor is None or isinstance(executor, InProcess):
         raise InputError(f"--scheduler {scheduler}: belongs to Ray Tune: expected --ray with the address of a cluster")
     from ray import tune
 

@@ -33,7 +33,7 @@ from slipstream.learn.settings import TrainSettings
 from slipstream.learn.study.search_space import Knob, choose_knobs, told
 from slipstream.learn.training import Report, train
 from slipstream.policies.base import Policy, find
-from slipstream.scale.executor import Farm, InProcess
+from slipstream.scale.executor import Executor, InProcess
 from slipstream.scenario import digest, load
 
 SCORE_SEED = 1_000_000
@@ -90,7 +90,7 @@ def sweep(
     resume: bool = False,
     command: str = "",
     report: Callable[[Standing], None] | None = None,
-    farm: Farm | None = None,
+    executor: Executor | None = None,
     scheduler: str = "none",
     tell_limits: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
@@ -105,8 +105,8 @@ def sweep(
         episodes: Held-out episodes that score a training.
         resume: Go on with the sweep in `out`: finished trainings are read back, the one under way goes on.
         command: What to note as the command that made this.
-        report: Called after every update; of trainings on a farm, after each of them.
-        farm: Where whole trainings run; by default here, one after the other. What comes out is the same.
+        report: Called after every update; of trainings on an executor, after each of them.
+        executor: Where whole trainings run; by default here, one after the other. What comes out is the same.
         scheduler: Who stops hopeless trainings early (`early.SCHEDULERS`), on a Ray cluster. Who is stopped depends on
             who was quick; only scores are kept then.
         tell_limits: Called before the first training with the steps that every one of them ends at, in words.
@@ -140,11 +140,11 @@ def sweep(
     if scheduler != "none":
         from slipstream.learn.study.early_stopping import scored_early
 
-        scores, stopped = scored_early(study, trainings, scheduler, farm, base.planned_steps)
-    elif farm is None or isinstance(farm, InProcess):
+        scores, stopped = scored_early(study, trainings, scheduler, executor, base.planned_steps)
+    elif executor is None or isinstance(executor, InProcess):
         scores = study.scored_here(trainings, tell)
     else:
-        scores = study.scored_on(farm, trainings, tell)
+        scores = study.scored_on(executor, trainings, tell)
     result = {
         "scenario": scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}",
         "scenario_digest": digest(loaded),
@@ -222,12 +222,12 @@ class Study:
             scores[training.key] = float(score["reward"])
         return scores
 
-    def scored_on(self, farm: Farm, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
-        """Train on a farm, side by side; what comes back is written here."""
+    def scored_on(self, executor: Executor, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
+        """Train on an executor, side by side; what comes back is written here."""
         known = {training.key: self.known_score(training) for training in trainings}
         scores = {key: float(score["reward"]) for key, score in known.items() if score is not None}
         due = [training for training in trainings if training.key not in scores]
-        for training, (score, files) in zip(due, farm.map(_Elsewhere(self), due), strict=True):
+        for training, (score, files) in zip(due, executor.map(_Elsewhere(self), due), strict=True):
             folder = self.folder_of(training)
             for name, content in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from slipstream.families.cluster.kernel.state import (
 )
 from slipstream.jit.decorators import kernel
 from slipstream.sim.kernel.lanes import ASKING, RULE_ON_ALL, toss_coin
-from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_rows, close_rows, put
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, clear_rows, finish_rows, mark_legal, put
 from slipstream.sim.kernel.window import filled_rows
 
 PER_S = 1e-9
@@ -168,7 +168,7 @@ def list_legal(spec, state, lane, buffer, slot, form):
         clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
         buffer.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
-    close_rows(buffer, slot, dispatch, asking and may_wait(spec, state, lane))
+    finish_rows(buffer, slot, dispatch, asking and may_wait(spec, state, lane))
 
 
 @kernel
@@ -189,7 +189,7 @@ def write_rows(spec, state, lane, buffer, slot, first_index, count, row):
                 waiting += 1
             rank = waiting
         write_row(spec, state, lane, code, rank, buffer.rows[slot, row], buffer.row_image)
-        allow(buffer, slot, row, number)
+        mark_legal(buffer, slot, row, number)
         row += 1
 
 

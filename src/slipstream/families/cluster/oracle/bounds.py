@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.errors import InputError
-from slipstream.families.cluster.build import built, idle_milliwatts
+from slipstream.families.cluster.build import compiled_scenario, idle_milliwatts
 from slipstream.families.cluster.kernel.state import BOUND_S
 from slipstream.families.cluster.metrics import HOUR_NS, Jobs
 from slipstream.families.cluster.scenario import ClusterScenario
@@ -28,7 +28,7 @@ class BestCaseJobs:
 
 def best_case_of(scenario: ClusterScenario, jobs: Jobs) -> BestCaseJobs:
     """Return the jobs of an episode with their shortest run times."""
-    factor = float(built(scenario).spec["levels"]["factor"].min())
+    factor = float(compiled_scenario(scenario).spec["levels"]["factor"].min())
     run = jobs.run if factor == 1.0 else np.maximum(1, np.ceil(jobs.run * factor)).astype(np.int64)
     return BestCaseJobs(jobs.submit, run, jobs.gpus, np.maximum(jobs.run / 1e9, BOUND_S))
 
@@ -92,7 +92,7 @@ def best_terms(scenario: ClusterScenario, jobs: Jobs) -> dict[str, float]:
 
 def _longest(scenario: ClusterScenario, jobs: Jobs) -> np.ndarray:
     """Return the longest run times: on the slowest GPUs, at the slowest level, spread out."""
-    factor = float(built(scenario).spec["levels"]["factor"].max())
+    factor = float(compiled_scenario(scenario).spec["levels"]["factor"].max())
     if scenario.placement != "flat":
         factor *= max(scenario.locality.nodes, scenario.locality.racks)
     return np.asarray(np.maximum(jobs.run, np.ceil(jobs.run * factor)))
@@ -100,7 +100,7 @@ def _longest(scenario: ClusterScenario, jobs: Jobs) -> np.ndarray:
 
 def _least_energy(scenario: ClusterScenario, jobs: Jobs, least: BestCaseJobs) -> float:
     """Return a lower bound in kWh: an idle cluster until the least makespan, and each job where it takes least."""
-    levels = built(scenario).spec["levels"]
+    levels = compiled_scenario(scenario).spec["levels"]
     if (levels["power"] < 0).any():
         # Busy GPUs that draw less than idle ones have no lower bound.
         return 0.0

@@ -10,8 +10,8 @@ from time import perf_counter
 
 import numpy as np
 
-from slipstream.errors import LawError
-from slipstream.families.cluster.build import built
+from slipstream.errors import InvariantError
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.metrics import end_of, jobs_of, reward_of, terms_of
 from slipstream.families.cluster.oracle.bounds import best_case_of, best_terms
 from slipstream.families.cluster.oracle.schedule import solve
@@ -26,7 +26,7 @@ CLOSE = 1e-6
 """Relative difference of rewards that count as equal: the solver rounds weights to integers."""
 
 
-def bracket(scenario: ClusterScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+def optimum_bounds(scenario: ClusterScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return bounds of the best reward of an episode; a small one is solved for about `seconds` at most."""
     began = perf_counter()
     simulator = Simulator(scenario)
@@ -45,7 +45,7 @@ def bracket(scenario: ClusterScenario, seed: int, split: str = "test", seconds: 
             if reached > best:
                 best, source = reached, "schedule"
     if best > bound + CLOSE * abs(bound):
-        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
+        raise InvariantError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - CLOSE * abs(bound)
     return OptimumBounds(best, bound, exact, source, method, perf_counter() - began)
 
@@ -54,7 +54,7 @@ def _can_be_solved(scenario: ClusterScenario, jobs: int) -> bool:
     weights = scenario.reward.model_dump()
     only_slowdown = all(value == 0.0 for term, value in weights.items() if term not in ("slowdown", "throughput"))
     plain = scenario.placement == "flat" and scenario.preemption is None and scenario.power.budget_w is None
-    alike = built(scenario).sizes.levels == 1 and not scenario.quotas and scenario.compat is None
+    alike = compiled_scenario(scenario).sizes.levels == 1 and not scenario.quotas and scenario.compat is None
     return only_slowdown and plain and alike and scenario.backfill != "conservative" and jobs <= MOST_JOBS
 
 

@@ -71,9 +71,9 @@ def _jobs(settings: Settings, seed: int, total: int) -> dict[str, Any]:
 
 def traced(scenario: ClusterScenario, seed: int, folder: str, kind: Any) -> tuple[ClusterScenario, dict[str, bytes]]:
     """Return the scenario with its workload in a file, and the content of that file by its path relative to it."""
-    from slipstream.families.cluster.build import built
+    from slipstream.families.cluster.build import compiled_scenario
 
-    workload = built(scenario).workload
+    workload = compiled_scenario(scenario).workload
     path = f"{folder}/jobs.{kind}"
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data["jobs"] = {"kind": "helios", "path": path}

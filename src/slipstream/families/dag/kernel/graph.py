@@ -7,7 +7,7 @@ from slipstream.families.dag.kernel.demand import can_be_chosen
 from slipstream.families.dag.kernel.state import CHOOSE_COUNT
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.lanes import ASKING
-from slipstream.sim.kernel.observation import ROWS, close_candidate_nodes, close_graph, put
+from slipstream.sim.kernel.observation import ROWS, put, truncate_candidate_nodes, truncate_graph
 
 
 @kernel
@@ -45,7 +45,7 @@ def write_edges(spec, state, lane, buffer, slot):
             for stage in range(owner.stages):
                 if state.stages[lane, job, stage].unfinished > 0:
                     edges = write_children(spec, state, lane, job, stage, buffer.edges[slot], edges)
-    close_graph(buffer, slot, nodes, edges)
+    truncate_graph(buffer, slot, nodes, edges)
 
 
 @inlined
@@ -112,4 +112,4 @@ def write_candidate_nodes(state, lane, buffer, slot):
             job = state.candidates[lane, row] // width
             node = state.stages[lane, job, state.candidates[lane, row] - job * width].node
         buffer.candidate_node[slot, row] = node
-    close_candidate_nodes(buffer, slot, listed)
+    truncate_candidate_nodes(buffer, slot, listed)

@@ -16,7 +16,7 @@ from slipstream.families.dag.kernel.state import (
 )
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel import lanes as core
-from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, clear_graph, clear_rows, finish_rows, mark_legal, put
 from slipstream.sim.kernel.window import filled_rows
 
 
@@ -127,19 +127,19 @@ def list_legal(spec, state, lane, buffer, slot, form):
         for row in range(listed):
             job, stage = header.chosen_job, header.chosen_stage
             write_row(spec, state, lane, job, stage, row + 1, buffer.rows[slot, row], buffer.row_image)
-            allow(buffer, slot, row, row)
+            mark_legal(buffer, slot, row, row)
     elif asking:
         listed = header.shown
         for row in range(listed):
             write_candidate(spec, state, lane, row, buffer, slot, row)
-            allow(buffer, slot, row, row)
+            mark_legal(buffer, slot, row, row)
     clear_rows(buffer, slot, listed, buffer.counts[slot, ROWS])
     buffer.counts[slot, ROWS] = listed
     dispatch = listed
     if last > spec.machine[0].rows:
         dispatch += list_behind(spec, state, lane, buffer, slot, listed)
     stops = asking and not counting and may_stop(spec, state, lane)
-    close_rows(buffer, slot, dispatch, stops)
+    finish_rows(buffer, slot, dispatch, stops)
 
 
 @inlined
@@ -166,7 +166,7 @@ def list_behind(spec, state, lane, buffer, slot, listed):
         if counting:
             buffer.mask[slot, first + place] = 0
         else:
-            allow(buffer, slot, first + place, listed + place)
+            mark_legal(buffer, slot, first + place, listed + place)
     clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
     buffer.counts[slot, ROWS_BEHIND] = behind
     return 0 if counting else behind

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.kernel.waves import (
     DURATIONS,
     FAILURES,
@@ -69,7 +69,7 @@ class _Reader:
         self.durations, self.stragglers, self.failures = (
             np.uint64(stream_key(key, first + kind)) for kind in (DURATIONS, STRAGGLERS, FAILURES)
         )
-        parts = built(scenario)
+        parts = compiled_scenario(scenario)
         self.library, self.spec = parts.library, parts.spec
         levels = self.spec["level_of"][1:]
         self.levels = sorted({*levels["low"].tolist(), *levels["high"].tolist()})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from slipstream.errors import InputError, LawError
+from slipstream.errors import InputError, InvariantError
 from slipstream.families.dag.oracle.bounds import least_job_seconds, least_makespan
 from slipstream.families.dag.oracle.hindsight import jobs_of_episode
 from slipstream.families.dag.oracle.schedule import least_cost
@@ -23,7 +23,7 @@ TOLERANCE = 1e-9
 """The two ends of a bracket meet if they are this close, relatively."""
 
 
-def bracket(scenario: DagScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+def optimum_bounds(scenario: DagScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
     if not isinstance(scenario.horizon, NoHorizon) or scenario.reward.discount_per_s > 0.0:
         raise InputError("oracle: the episode is cut off or discounted: expected no horizon and no discount")
@@ -47,6 +47,6 @@ def bracket(scenario: DagScenario, seed: int, split: str = "test", seconds: floa
         if found.complete and best < bound:
             bound, method = best, "search"
     if best > bound + TOLERANCE * abs(bound):
-        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
+        raise InvariantError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE * abs(bound)
     return OptimumBounds(best, best if exact else bound, exact, source, method, perf_counter() - began)

@@ -67,13 +67,13 @@ def generate(settings: Settings, seed: int) -> DagScenario:
 
 def traced(scenario: DagScenario, seed: int, folder: str, kind: Any) -> tuple[DagScenario, dict[str, bytes]]:
     """Return the scenario with the arrivals of a test episode in a file, and that file by its path beside it."""
-    from slipstream.families.dag.build import built
+    from slipstream.families.dag.build import compiled_scenario
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
     events = Simulator(scenario).play(find("fifo", "dag"), seed)
     arrivals = events[events["kind"] == ARRIVAL]
-    names = [built(scenario).library.templates[template].name for template in arrivals["task"]]
+    names = [compiled_scenario(scenario).library.templates[template].name for template in arrivals["task"]]
     path = f"{folder}/arrivals.{kind}"
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data["arrivals"] = {"kind": "trace", "path": path, "name_column": "job"}

@@ -15,10 +15,12 @@ def vary(scenario: DagScenario, variation: Variation, seed: int) -> DagScenario:
     Rates are those of a Poisson stream: jobs that come all at once or were recorded come as they do.
     """
     check_seed(seed)
-    if variation.nothing:
+    if variation.is_identity:
         return scenario
-    variation.only("dag", "rate", "load", "length")
-    changes: dict[str, object] = {"description": " ".join(filter(None, [scenario.description, variation.told(seed)]))}
+    variation.require_only("dag", "rate", "load", "length")
+    changes: dict[str, object] = {
+        "description": " ".join(filter(None, [scenario.description, variation.description(seed)]))
+    }
     if isinstance(scenario.arrivals, PoissonStream):
         rate = variation.load * float(variation.factors(seed, "rate", 1)[0])
         gap = min(LONGEST_MS / 1e3, max(1e-9, round(scenario.arrivals.mean_gap_s / rate, 9)))

@@ -25,7 +25,7 @@ from slipstream.families.edge.kernel.streams import can_be_interrupted
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel import lanes as core
 from slipstream.sim.kernel.heap import NEVER
-from slipstream.sim.kernel.observation import put, shown
+from slipstream.sim.kernel.observation import observed_value, put
 
 
 @kernel
@@ -78,13 +78,13 @@ def write_task(spec, state, lane, task, buffer, slot, form):
     drop = rows[spec.device[0].first_drop + task]
     slack, next_arrival = 0.0, 0.0
     if form == core.PLAIN_RULE:
-        slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
+        slack = observed_value(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
         for place in range(first, last):
             rows[place][f.SLACK] = slack
     elif state.tasks[lane, task].length > 0:
         # What is the same in all rows of a task is scaled and clipped once.
-        slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
-        next_arrival = shown(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
+        slack = observed_value(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
+        next_arrival = observed_value(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
         put_outlook(spec, state, lane, task, slack, next_arrival, rows, image)
         if form == core.RULE_ON_ALL:
             put_due(drop, slack, next_arrival)
@@ -178,9 +178,11 @@ def write_counts(spec, state, lane, task, buffer, slot, dispatch_only):
     device = spec.device[0]
     variants = spec.variants.shape[1]
     counts = state.tasks[lane, task]
-    length = shown(rows, image, f.QUEUE_LENGTH, counts.length)
-    running = shown(rows, image, f.RUNNING, counts.running)
-    completed = shown(rows, image, f.COMPLETED, counts.finished / counts.released if counts.released > 0 else 0.0)
+    length = observed_value(rows, image, f.QUEUE_LENGTH, counts.length)
+    running = observed_value(rows, image, f.RUNNING, counts.running)
+    completed = observed_value(
+        rows, image, f.COMPLETED, counts.finished / counts.released if counts.released > 0 else 0.0
+    )
     legal = 1 if counts.length > 0 else 0
     for place in range(task * variants, task * variants + spec.tasks[task].variants):
         put_counts(rows[place], length, running, completed)
@@ -316,11 +318,11 @@ def list_preemptions(spec, state, lane, task, buffer, slot, listed):
     device = spec.device[0]
     rows, image = buffer.rows[slot], buffer.row_image
     counts = state.tasks[lane, task]
-    slack = shown(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
-    next_arrival = shown(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
-    length = shown(rows, image, f.QUEUE_LENGTH, counts.length)
-    running = shown(rows, image, f.RUNNING, counts.running)
-    completed = shown(rows, image, f.COMPLETED, counts.finished / counts.released)
+    slack = observed_value(rows, image, f.SLACK, slack_of_head(spec, state, lane, task))
+    next_arrival = observed_value(rows, image, f.NEXT_ARRIVAL, expected_next_arrival(spec, state, lane, task))
+    length = observed_value(rows, image, f.QUEUE_LENGTH, counts.length)
+    running = observed_value(rows, image, f.RUNNING, counts.running)
+    completed = observed_value(rows, image, f.COMPLETED, counts.finished / counts.released)
     put_due(rows[device.first_drop + task], slack, next_arrival)
     put_counts(rows[device.first_drop + task], length, running, completed)
     if device.preemption != NO_PREEMPTION:

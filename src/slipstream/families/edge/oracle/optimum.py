@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from slipstream.errors import InputError, LawError
+from slipstream.errors import InputError, InvariantError
 from slipstream.families.edge.build import spec_arrays
 from slipstream.families.edge.labels import run_labels
 from slipstream.families.edge.oracle.hindsight import Job, jobs_of, plain
@@ -18,7 +18,7 @@ from slipstream.families.edge.oracle.schedule import Schedule, play
 from slipstream.families.edge.oracle.search import search
 from slipstream.families.edge.scenario import Closed, EdgeScenario
 from slipstream.families.shared.bounds import OptimumBounds
-from slipstream.families.shared.regret import Hindsight, Rest, Rollouts
+from slipstream.families.shared.regret import Hindsight, Rollouts, ValueBounds
 from slipstream.families.shared.search import best_policy
 from slipstream.policies.base import find
 from slipstream.sim.simulator import Simulator
@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 """The two ends of a bracket meet if they are this close: solvers round, always in favour of the bound."""
 
 
-def bracket(scenario: EdgeScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+def optimum_bounds(scenario: EdgeScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return where the best reward of an episode lies; a short one is solved for about `seconds` at most."""
     _check_open(scenario)
     began = perf_counter()
@@ -57,7 +57,7 @@ def bracket(scenario: EdgeScenario, seed: int, split: str = "test", seconds: flo
         if searched < bound:
             bound, method = searched, "search"
     if best > bound + TOLERANCE * max(1.0, abs(bound)):
-        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
+        raise InvariantError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE
     return OptimumBounds(best, best if exact else bound, exact, source, method, perf_counter() - began)
 
@@ -81,15 +81,15 @@ class Remainder:
     def __init__(self, jobs: list[Job], seconds: float) -> None:
         self.jobs, self.seconds = jobs, seconds
 
-    def look(self, simulator: Simulator, earned: float, known: Rest) -> Rest:
+    def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
         """Return what can become of the episode from where a simulator is that keeps no log."""
         if not simulator.asking:
-            return Rest(earned, earned, method="end")
+            return ValueBounds(earned, earned, method="end")
         here = simulator.save()
         until = perf_counter() + self.seconds
         best, bound, action = search(simulator, self.jobs, known.best - earned, known.bound - earned, until)
         simulator.restore(here)
-        return Rest(earned + best, earned + bound, action, "run" if action < 0 else "search", "search")
+        return ValueBounds(earned + best, earned + bound, action, "run" if action < 0 else "search", "search")
 
     def describe(self, simulator: Simulator, action: int) -> str:
         """Return in a few words what an action does where a simulator is."""

@@ -39,9 +39,9 @@ def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenari
     Times stay between 1 ns and 100 days, other numbers in the ranges of their keys.
     """
     check_seed(seed)
-    if variation.nothing:
+    if variation.is_identity:
         return scenario
-    variation.only("edge", *WIDTHS, "load")
+    variation.require_only("edge", *WIDTHS, "load")
     data = scenario.model_dump(mode="json")
     count = len(scenario.tasks)
     latency = variation.factors(seed, "latency", count)
@@ -57,7 +57,7 @@ def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenari
             row["arrival"][key] = _scaled(row["arrival"][key], 1.0 / rate[index])
     if variation.interference > 0.0:
         _interfere(scenario, data, variation, seed)
-    data["description"] = " ".join(filter(None, [scenario.description, variation.told(seed)]))
+    data["description"] = " ".join(filter(None, [scenario.description, variation.description(seed)]))
     varied = EdgeScenario.model_validate(data)
     varied._folder = scenario._folder
     return varied

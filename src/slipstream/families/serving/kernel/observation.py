@@ -11,7 +11,7 @@ from slipstream.families.serving.kernel.routing import expected_finish
 from slipstream.families.serving.kernel.state import HOST, ROWS_PER_COLUMN
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.lanes import ASKING, RULE_ON_ALL, toss_coin
-from slipstream.sim.kernel.observation import ROWS, allow, clear_rows, close_rows, put
+from slipstream.sim.kernel.observation import ROWS, clear_rows, finish_rows, mark_legal, put
 
 
 @kernel
@@ -174,11 +174,11 @@ def list_legal(spec, state, lane, buffer, slot, form):
     dispatch = 0
     for row in range(machine.rows):
         if asking and is_allowed(spec, state, lane, row):
-            allow(buffer, slot, row, dispatch)
+            mark_legal(buffer, slot, row, dispatch)
             dispatch += 1
         else:
             buffer.mask[slot, row] = 0
-    close_rows(buffer, slot, dispatch, asking)
+    finish_rows(buffer, slot, dispatch, asking)
 
 
 @kernel

@@ -11,8 +11,8 @@ from time import perf_counter
 
 import numpy as np
 
-from slipstream.errors import LawError
-from slipstream.families.serving.build import built
+from slipstream.errors import InvariantError
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.metrics import requests_of
 from slipstream.families.serving.scenario import FixedService, ServingScenario
 from slipstream.families.shared.bounds import OptimumBounds
@@ -22,19 +22,19 @@ from slipstream.sim.eventlog import ARRIVAL
 from slipstream.sim.simulator import Simulator
 
 
-def bracket(scenario: ServingScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+def optimum_bounds(scenario: ServingScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return bounds of the best reward of an episode; every policy plays it, however long that takes."""
     began = perf_counter()
     source, best, events = best_policy(Simulator(scenario), seed, split)
     most = bound(scenario, events)
     if best > most + 1e-6 * max(1.0, abs(most)):
-        raise LawError(f"a reward of {best} was reached, but {most} was proven to be the most")
+        raise InvariantError(f"a reward of {best} was reached, but {most} was proven to be the most")
     return OptimumBounds(best, max(most, best), bool(best >= most), source, "windows", perf_counter() - began)
 
 
 def bound(scenario: ServingScenario, events: np.ndarray) -> float:
     """Return an upper bound of the reward of any policy, given the requests of an episode."""
-    spec = built(scenario).spec
+    spec = compiled_scenario(scenario).spec
     requests = requests_of(scenario, events)
     weights = scenario.reward
     arrivals = int((events["kind"] == ARRIVAL).sum())
@@ -56,7 +56,7 @@ def _served(
     from scipy.optimize import linprog
     from scipy.sparse import coo_array, vstack
 
-    spec = built(scenario).spec
+    spec = compiled_scenario(scenario).spec
     length = nanoseconds_of(scenario.planning.interval_s)
     if scenario.mode == "route" or not len(arrival):
         length = int(deadline.max(initial=0)) + 1

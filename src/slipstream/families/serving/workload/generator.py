@@ -140,14 +140,14 @@ def traced(scenario: ServingScenario, seed: int, folder: str, kind: Any) -> tupl
 
     A trace has the lines `arrival_ms,accuracy_floor,deadline_ms` of the serving simulators, whatever `kind` says.
     """
-    from slipstream.families.serving.build import built
+    from slipstream.families.serving.build import compiled_scenario
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
     events = Simulator(scenario).play(find("eft", "serving"), seed)
     arrivals = events[events["kind"] == ARRIVAL]
     data = scenario.model_dump(mode="json", exclude_unset=True)
-    indices = {model.name: index for index, model in enumerate(built(scenario).models)}
+    indices = {model.name: index for index, model in enumerate(compiled_scenario(scenario).models)}
     files = {}
     for model in data["models"]:
         own = arrivals[arrivals["task"] == indices.get(model["name"], -1)]

@@ -14,7 +14,7 @@ from slipstream.families.taskgraph.kernel.state import (
 )
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.lanes import ASKING
-from slipstream.sim.kernel.observation import close_candidate_nodes, close_graph, put
+from slipstream.sim.kernel.observation import put, truncate_candidate_nodes, truncate_graph
 
 
 @inlined
@@ -85,7 +85,7 @@ def write_graph(spec, state, lane, buffer, slot):
         write_node(spec, state, lane, task, buffer.nodes[slot, node], buffer.node_image)
         buffer.node_job[slot, node] = state.jobs[lane, state.tasks[lane, task].job].place
         edges = write_edges(spec, state, lane, node, buffer.edges[slot], edges)
-    close_graph(buffer, slot, header.listed, edges)
+    truncate_graph(buffer, slot, header.listed, edges)
 
 
 @kernel
@@ -173,4 +173,4 @@ def write_candidate_nodes(state, lane, buffer, slot):
         if is_listed(state, lane, task):
             node = state.tasks[lane, task].node
         buffer.candidate_node[slot, row] = node
-    close_candidate_nodes(buffer, slot, listed)
+    truncate_candidate_nodes(buffer, slot, listed)

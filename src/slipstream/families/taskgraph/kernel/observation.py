@@ -31,7 +31,7 @@ from slipstream.families.taskgraph.kernel.state import (
 from slipstream.jit.decorators import kernel
 from slipstream.sim.kernel import lanes as core
 from slipstream.sim.kernel.heap import NEVER
-from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, clear_graph, clear_rows, finish_rows, mark_legal, put
 from slipstream.sim.kernel.window import filled_rows
 
 
@@ -182,7 +182,7 @@ def list_legal(spec, state, lane, buffer, slot, form):
         count_freed(spec, state, lane, spec.processors[header.asked].node)
     for row in range(shown):
         write_candidate(spec, state, lane, row, buffer, slot, row)
-        allow(buffer, slot, row, row)
+        mark_legal(buffer, slot, row, row)
     clear_rows(buffer, slot, shown, buffer.counts[slot, ROWS])
     buffer.counts[slot, ROWS] = shown
     dispatch = shown
@@ -191,12 +191,12 @@ def list_legal(spec, state, lane, buffer, slot, form):
         behind = header.candidates - shown if asking else 0
         for place in range(behind):
             write_candidate(spec, state, lane, shown + place, buffer, slot, first + place)
-            allow(buffer, slot, first + place, shown + place)
+            mark_legal(buffer, slot, first + place, shown + place)
         clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
         buffer.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
     waits = asking and may_wait(spec, state, lane)
-    close_rows(buffer, slot, dispatch, waits)
+    finish_rows(buffer, slot, dispatch, waits)
 
 
 @kernel

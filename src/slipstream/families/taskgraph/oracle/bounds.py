@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from scipy.sparse import diags_array, eye_array, hstack
 from scipy.sparse import kron as kron_array
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import READ
 from slipstream.families.taskgraph.scenario import Additive, Lognormal, TaskgraphScenario
 from slipstream.families.taskgraph.workload.templates import Template
@@ -39,9 +39,9 @@ class Bounds:
 
 def least_durations(scenario: TaskgraphScenario, number: int) -> np.ndarray:
     """Return the least that each task of a graph can take on each kind of processor, whatever its luck."""
-    durations = built(scenario).library.durations[number].copy()
+    durations = compiled_scenario(scenario).library.durations[number].copy()
     noise = scenario.noise
-    for kind, processors in enumerate(built(scenario).library.kinds):
+    for kind, processors in enumerate(compiled_scenario(scenario).library.kinds):
         if isinstance(noise, Additive) and (noise.kinds is None or processors.name in noise.kinds):
             durations[:, kind] = np.maximum(1, durations[:, kind] + round(noise.floor_ms * 1e6))
         elif isinstance(noise, Lognormal) and (noise.kinds is None or processors.name in noise.kinds):
@@ -92,7 +92,7 @@ def _area_of_two(work: np.ndarray, counts: list[int]) -> float:
 
 def compulsory_loads(scenario: TaskgraphScenario, number: int) -> int:
     """Return the least time for what has to be loaded; 0 where some processor works on the host."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     if scenario.links is None or parts.sizes.devices < parts.sizes.processors:
         return 0
     template = parts.library.templates[number]
@@ -115,7 +115,7 @@ def bounds_of(scenario: TaskgraphScenario, number: int) -> Bounds:
     for known, graph, result in _KNOWN:
         if known is scenario and graph == number:
             return result
-    template = built(scenario).library.templates[number]
+    template = compiled_scenario(scenario).library.templates[number]
     durations = least_durations(scenario, number)
     path = longest_path(template, durations.min(axis=1))
     result = Bounds(path, area(durations, _counts(scenario)), compulsory_loads(scenario, number))
@@ -125,7 +125,7 @@ def bounds_of(scenario: TaskgraphScenario, number: int) -> Bounds:
 
 
 def _counts(scenario: TaskgraphScenario) -> list[int]:
-    return [kind.count for kind in built(scenario).library.kinds]
+    return [kind.count for kind in compiled_scenario(scenario).library.kinds]
 
 
 def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray, drawn: list[np.ndarray] | None = None) -> int:
@@ -140,7 +140,7 @@ def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray, drawn: lis
     for job, (time, graph) in enumerate(zip(times, graphs, strict=True)):
         best = max(best, time + bounds_of(scenario, graph).best)
         if drawn is not None:
-            path = longest_path(built(scenario).library.templates[graph], drawn[job].min(axis=1))
+            path = longest_path(compiled_scenario(scenario).library.templates[graph], drawn[job].min(axis=1))
             best = max(best, time + max(path, area(drawn[job], counts)))
     # All that arrives from some time on has to be done after it.
     for index in range(0, len(times) if len(times) > 1 else 0, max(1, len(times) // MOST_SUFFIXES)):

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import READ, WRITE
 from slipstream.families.taskgraph.kernel.tasks import KIND_STRIDE
 from slipstream.families.taskgraph.scenario import Additive, NoNoise, TaskgraphScenario
@@ -33,7 +33,7 @@ class Work:
 
 def durations_of_job(scenario: TaskgraphScenario, graph: int, key: np.uint64) -> list[list[int]]:
     """Return what each task of a job takes on each kind of processor, its luck known."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     expected = parts.library.durations[graph].tolist()
     noise = scenario.noise
     if isinstance(noise, NoNoise):
@@ -60,7 +60,7 @@ def durations_of_job(scenario: TaskgraphScenario, graph: int, key: np.uint64) ->
 def work_of_episode(scenario: TaskgraphScenario, arrivals: np.ndarray, seed: int, split: str) -> list[Work]:
     """Return the jobs of an episode with the durations that it draws."""
     key = np.uint64(episode_key(SPLITS[split], seed))
-    library = built(scenario).library
+    library = compiled_scenario(scenario).library
     jobs = []
     for number, (time, graph) in enumerate(zip(arrivals["time"].tolist(), arrivals["task"].tolist(), strict=True)):
         times = durations_of_job(scenario, graph, np.uint64(stream_key(key, FIRST_JOB_STREAM + number)))
@@ -98,7 +98,7 @@ class Episode:
     @property
     def stride(self) -> int:
         """What the number of a task grows by from job to job."""
-        return built(self.scenario).sizes.tasks
+        return compiled_scenario(self.scenario).sizes.tasks
 
     @cached_property
     def times(self) -> np.ndarray:
@@ -117,7 +117,7 @@ class Episode:
         """
         tails = np.zeros_like(self.times)
         for number, job in enumerate(self.jobs):
-            template = built(self.scenario).library.templates[job.template]
+            template = compiled_scenario(self.scenario).library.templates[job.template]
             delays = _Delays(self.scenario, template, job.template)
             first = number * self.stride
             for task in range(len(job.durations) - 1, -1, -1):
@@ -154,9 +154,9 @@ class _Delays:
 
     def __init__(self, scenario: TaskgraphScenario, template: Template, number: int) -> None:
         self.template, self.scenario = template, scenario
-        parts = built(scenario)
+        parts = compiled_scenario(scenario)
         self.tiles = parts.spec["tiles"][int(parts.spec["templates"][number]["first_tile"]) :]
-        self.devices = [kind.device for kind in built(scenario).library.kinds]
+        self.devices = [kind.device for kind in compiled_scenario(scenario).library.kinds]
         self.peer = scenario.links is not None and scenario.links.peer is not None
         self.writer = last_writers(template)
 

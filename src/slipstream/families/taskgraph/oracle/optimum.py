@@ -12,10 +12,10 @@ from time import perf_counter
 
 import numpy as np
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.shared.bounds import OptimumBounds
-from slipstream.families.shared.regret import Hindsight, Rest, heuristics
-from slipstream.families.taskgraph.build import built
+from slipstream.families.shared.regret import Hindsight, ValueBounds, heuristics
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR
 from slipstream.families.taskgraph.oracle.bounds import least_makespan
 from slipstream.families.taskgraph.oracle.hindsight import Episode
@@ -79,16 +79,16 @@ class Oracle:
         drawn = [np.array(job.durations) for job in self.episode.jobs]
         self.least = _Proof(least_makespan(scenario, self.episode.arrived, drawn), "path, area and loads")
 
-    def look(self, simulator: Simulator, earned: float, known: Rest) -> Rest:
+    def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
         """Return what can become of the episode from where a simulator is."""
         if not simulator.asking or self.weight <= 0.0:
             reward = self._reward(int(simulator.header["now"]))
-            return Rest(reward, reward, method="end")
+            return ValueBounds(reward, reward, method="end")
         self.own.restore(simulator.save())
         best = None if known.best == -np.inf else _Way(self._end(known.best))
         proof = self.least if known.bound == np.inf else _Proof(self._end(known.bound), known.method)
         best, proof = self.solve(best, proof)
-        return Rest(self._reward(best.end), self._reward(proof.end), best.action, best.source, proof.method)
+        return ValueBounds(self._reward(best.end), self._reward(proof.end), best.action, best.source, proof.method)
 
     def describe(self, simulator: Simulator, action: int) -> str:
         """Return in a few words what an action does where a simulator is."""
@@ -113,7 +113,7 @@ class Oracle:
             best, proof = self._try(best, proof, CHOICES_PER_TURN)
         if best.end < proof.end:
             told = f"but {proof.end} ns was proven by {proof.method} to be the least"
-            raise LawError(f"a makespan of {best.end} ns was reached by {best.source}, {told}")
+            raise InvariantError(f"a makespan of {best.end} ns was reached by {best.source}, {told}")
         return best, proof
 
     def _fits(self) -> bool:
@@ -123,8 +123,8 @@ class Oracle:
         """Let CP-SAT plan what is left, and play what it plans."""
         # Where there are links a part of the time is left to the search.
         seconds = self.seconds * (0.5 if self.searches and self.scenario.links is not None else 1.0)
-        bracket = (proof.end, max(best.end, hint.end))
-        solution = solve(self.episode, Situation.of(self.own), bracket, seconds, self._plan(hint))
+        limits = (proof.end, max(best.end, hint.end))
+        solution = solve(self.episode, Situation.of(self.own), limits, seconds, self._plan(hint))
         if solution is None:
             return best, proof
         proof = max(proof, _Proof(solution.bound, "schedule"), key=lambda one: one.end)
@@ -147,7 +147,7 @@ class Oracle:
         pieces: list[np.ndarray] = []
         action = check_action(policy.choose(*own.observe()))
         own.header["log_rows"] = 0
-        own.go_on(policy, pieces.append)
+        own.continue_episode(policy, pieces.append)
         events = np.concatenate([*pieces, own.log()])
         way = _Way(int(own.header["now"]), action, policy.name, events)
         own.restore(here)
@@ -178,7 +178,7 @@ def hindsight(scenario: TaskgraphScenario, seed: int, split: str, seconds: float
     return Oracle(scenario, seed, split, seconds)
 
 
-def bracket(scenario: TaskgraphScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+def optimum_bounds(scenario: TaskgraphScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
     """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
     began = perf_counter()
     oracle = Oracle(scenario, seed, split, seconds)
@@ -201,7 +201,7 @@ def describe(simulator: Simulator, action: int) -> str:
 
 def _task(simulator: Simulator, task: int) -> str:
     """Return the name of a task; that of its job too, where there are more."""
-    parts = built(simulator.scenario)
+    parts = compiled_scenario(simulator.scenario)
     row = parts.spec["tasks"][int(simulator.arrays["tasks"][0, task]["source"])]
     job = int(simulator.arrays["tasks"][0, task]["job"])
     first = int(simulator.arrays["jobs"][0, job]["first_task"])

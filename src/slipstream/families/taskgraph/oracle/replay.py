@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR, FINISHED, HELD
 from slipstream.families.taskgraph.oracle.schedule import Plan
 from slipstream.families.taskgraph.oracle.snapshot import candidates_by_row, places_of
@@ -43,7 +43,7 @@ class Replay:
 
     def _is_taken(self, task: int) -> bool:
         """Return whether a task was taken, or is over."""
-        arrived = int(self.simulator.header["arrived"]) * int(built(self.simulator.scenario).sizes.tasks)
+        arrived = int(self.simulator.header["arrived"]) * int(compiled_scenario(self.simulator.scenario).sizes.tasks)
         return task < arrived and int(self.simulator.arrays["tasks"][0, task]["status"]) in (HELD, FINISHED)
 
     def _processor(self, task: int) -> int:

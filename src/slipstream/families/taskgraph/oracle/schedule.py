@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import HOST, LINKS_PER_DEVICE, PEER, READ, TO_DEVICE, TO_HOST
 from slipstream.families.taskgraph.oracle.hindsight import Episode, last_writers
 from slipstream.families.taskgraph.oracle.snapshot import Place, Situation, places_of
@@ -40,15 +40,15 @@ class Solution:
 
 
 def solve(
-    episode: Episode, situation: Situation, bracket: tuple[int, int], seconds: float, hint: Plan
+    episode: Episode, situation: Situation, limits: tuple[int, int], seconds: float, hint: Plan
 ) -> Solution | None:
     """Return the best schedule from a situation on, between two times; None if none was found in time.
 
     The first is one before which nothing can end, the second one that can be reached.
     """
-    model = _Model(episode, situation, bracket[1])
-    if bracket[0] > situation.now:
-        model.cp.add(model.makespan >= model.up(bracket[0]))
+    model = _Model(episode, situation, limits[1])
+    if limits[0] > situation.now:
+        model.cp.add(model.makespan >= model.up(limits[0]))
     model.hint(hint)
     return model.solve(seconds)
 
@@ -80,7 +80,7 @@ class _Model:
         self.cp = cp_model.CpModel()
         self.episode, self.situation = episode, situation
         self.scenario = episode.scenario
-        self.parts = built(self.scenario)
+        self.parts = compiled_scenario(self.scenario)
         self.places = places_of(self.scenario)
         self.place_of = {number: index for index, one in enumerate(self.places) for number in one.processors}
         self.limited = any(kind.memory_mb is not None for kind in self.scenario.processors)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.branch_and_bound import FRAME, KNOWN, explore
 from slipstream.families.taskgraph.kernel.lower_bound import bound_of_first
 from slipstream.families.taskgraph.oracle.hindsight import Episode
@@ -48,7 +48,7 @@ class Search:
         self.arrays = simulator.family.state_arrays(scenario, depth, 0)
         self.state = simulator.family.make_state(self.arrays)
         self.rows = lane_bytes(self.arrays)
-        kinds = np.array([kind.count for kind in built(scenario).library.kinds], np.int64)
+        kinds = np.array([kind.count for kind in compiled_scenario(scenario).library.kinds], np.int64)
         self.facts = (episode.times, episode.tails, episode.by_bent, episode.arrivals, episode.longest, kinds)
         self.frames = np.zeros(depth, FRAME)
         self.actions = np.zeros((depth, simulator.family.all_rows(scenario)), np.int32)

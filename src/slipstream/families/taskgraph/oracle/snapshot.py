@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import (
     CHOOSE_TASK,
     FINISHED,
@@ -32,7 +32,7 @@ class Place:
 
 def places_of(scenario: TaskgraphScenario) -> list[Place]:
     """Return all places of a machine; without links every processor is at the host."""
-    processors = built(scenario).spec["processors"]
+    processors = compiled_scenario(scenario).spec["processors"]
     together: dict[tuple[int, int], list[int]] = {}
     for number, (kind, node) in enumerate(processors.tolist()):
         together.setdefault((kind, node if scenario.links is not None else HOST), []).append(number)
@@ -42,7 +42,7 @@ def places_of(scenario: TaskgraphScenario) -> list[Place]:
 def candidates_by_row(simulator: Simulator) -> dict[int, int]:
     """Return what each row of the present choice stands for: a task, or a processor; waiting is none of them."""
     header = simulator.header
-    shown, width = int(header["shown"]), int(built(simulator.scenario).spec["machine"]["rows"][0])
+    shown, width = int(header["shown"]), int(compiled_scenario(simulator.scenario).spec["machine"]["rows"][0])
     listed = simulator.arrays["candidates"][0, : int(header["candidates"])].tolist()
     return {place if place < shown else width + 1 + place - shown: one for place, one in enumerate(listed)}
 
@@ -72,7 +72,7 @@ class Situation:
     def of(simulator: Simulator) -> Situation:
         """Return the one where a simulator is."""
         arrays, header = simulator.arrays, simulator.header
-        spec = built(simulator.scenario).spec
+        spec = compiled_scenario(simulator.scenario).spec
         machine, arrived = spec["machine"][0], int(header["arrived"])
         status = arrays["tasks"][0]["status"][: arrived * int(machine["tasks"])]
         heap = arrays["heap"][0]

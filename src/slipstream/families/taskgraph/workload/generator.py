@@ -116,13 +116,13 @@ def traced(
     scenario: TaskgraphScenario, seed: int, folder: str, kind: Any
 ) -> tuple[TaskgraphScenario, dict[str, bytes]]:
     """Return the scenario with the arrivals of a test episode written out; they take no file of their own."""
-    from slipstream.families.taskgraph.build import built
+    from slipstream.families.taskgraph.build import compiled_scenario
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
     events = Simulator(scenario).play(find("fifo", "taskgraph"), seed)
     arrivals = events[events["kind"] == ARRIVAL]
-    names = [built(scenario).library.templates[template].name for template in arrivals["task"]]
+    names = [compiled_scenario(scenario).library.templates[template].name for template in arrivals["task"]]
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data["arrivals"] = {"kind": "trace", "times_ms": (arrivals["time"] / 1e6).tolist(), "names": names}
     return TaskgraphScenario.model_validate(data), {}

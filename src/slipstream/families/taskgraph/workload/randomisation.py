@@ -31,10 +31,12 @@ def vary(scenario: TaskgraphScenario, variation: Variation, seed: int) -> Taskgr
     once or were recorded come as they do.
     """
     check_seed(seed)
-    if variation.nothing:
+    if variation.is_identity:
         return scenario
-    variation.only("taskgraph", "latency", "rate", "load")
-    changes: dict[str, Any] = {"description": " ".join(filter(None, [scenario.description, variation.told(seed)]))}
+    variation.require_only("taskgraph", "latency", "rate", "load")
+    changes: dict[str, Any] = {
+        "description": " ".join(filter(None, [scenario.description, variation.description(seed)]))
+    }
     if isinstance(scenario.arrivals, GraphStream):
         rate = variation.load * float(variation.factors(seed, "rate", 1)[0])
         gap = _on_grid(scenario.arrivals.mean_gap_ms / rate)

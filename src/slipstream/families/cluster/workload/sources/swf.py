@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstream.errors import TraceError
 from slipstream.families.cluster.workload.arrivals import RawJobs
-from slipstream.files.inputs import most_unpacked, read_bytes
+from slipstream.files.inputs import read_bytes, unpacked_limit
 from slipstream.files.tables import table_error
 
 FIELDS = 18
@@ -48,7 +48,7 @@ def jobs(path: Path) -> RawJobs:
 def _text(path: Path) -> str:
     raw = read_bytes(path, "a log in the Standard Workload Format", TraceError)
     if raw[:2] == b"\x1f\x8b":
-        limit = most_unpacked(len(raw))
+        limit = unpacked_limit(len(raw))
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
                 raw = packed.read(limit + 1)
