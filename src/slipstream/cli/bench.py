@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +18,12 @@ from slipstream.cli.common import (
     all_writable,
     console,
     errors,
+    figure_path,
     print_json,
     progress_bar,
     tell_written,
     writable,
-    write_picture,
+    write_figure,
     write_text,
 )
 
@@ -119,9 +119,8 @@ def suite(
     from slipstream.suite.playing import measure
     from slipstream.suite.submission import results
 
-    all_writable(out, picture)
-    if picture is not None and find_spec("PIL") is None:
-        raise InputError("the picture needs Pillow: run `pip install 'slipstream[render]'`")
+    all_writable(out)
+    figure_path(picture)
     if practice and (out is not None or picture is not None):
         raise InputError("--practice with --out or --picture: expected one of them: practice is not handed in")
     whole = load_suite()
@@ -141,9 +140,9 @@ def suite(
         write_text(out, json.dumps(found, indent=2, allow_nan=False) + "\n")
         kept.unlink(missing_ok=True)
     if picture is not None:
-        from slipstream.report.figures.suite import paint_suite
+        from slipstream.report.figures.suite import suite_figure
 
-        write_picture(picture, paint_suite(found, _baselines(list(found["families"]))))
+        write_figure(picture, suite_figure(found, _baselines(list(found["families"]))))
     if as_json:
         print_json(found)
     else:

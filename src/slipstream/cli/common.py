@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -121,10 +121,20 @@ def write_text(path: Path, text: str) -> None:
     write_files({path: text.encode()}, overwrite=True)
 
 
-def write_picture(path: Path, picture: Any) -> None:
-    """Write a picture as a PNG file, whole or not at all; where it cannot be written, end with one line."""
-    from slipstream.files.atomic import write_files
+def figure_path(path: Path | None) -> None:
+    """Check that a still figure can be drawn and written to `path`, where one is wanted."""
+    from slipstream.errors import InputError
 
-    content = io.BytesIO()
-    picture.save(content, "PNG", optimize=True)
-    write_files({path: content.getvalue()}, overwrite=True)
+    if path is None:
+        return
+    writable(path)
+    if find_spec("matplotlib") is None:
+        raise InputError("the picture needs matplotlib: run `pip install 'slipstream[figures]'`")
+
+
+def write_figure(path: Path, figure: Any) -> None:
+    """Write a matplotlib figure as a PNG file, whole or not at all."""
+    from slipstream.files.atomic import write_files
+    from slipstream.report.figures.plotting import png
+
+    write_files({path: png(figure)}, overwrite=True)

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +16,10 @@ from slipstream.cli.common import (
     ScenarioArgument,
     console,
     errors,
+    figure_path,
     print_json,
     progress_bar,
-    writable,
-    write_picture,
+    write_figure,
 )
 from slipstream.cli.console import line
 from slipstream.cli.train import WarmStartOption, parse_settings, tell_limits
@@ -373,19 +372,16 @@ def tradeoff(
     from slipstream.errors import InputError
     from slipstream.report.terminal.tradeoff import tradeoff_table
 
-    if out is not None:
-        writable(out)
-        if find_spec("PIL") is None:
-            raise InputError("the picture needs Pillow: run `pip install 'slipstream[render]'`")
+    figure_path(out)
     with _open(library, episodes=episodes, oracle=oracle) as opened:
         families = sorted(set(opened.store.models().values()))
         if not families:
             raise InputError(f"{library}: holds no model yet: expected `slipstream library add`")
         curves = [opened.tradeoff(family, tolerance).to_dict() for family in families]
     if out is not None:
-        from slipstream.report.figures.tradeoff import paint_tradeoff
+        from slipstream.report.figures.tradeoff import tradeoff_figure
 
-        write_picture(out, paint_tradeoff(curves))
+        write_figure(out, tradeoff_figure(curves))
     if as_json:
         print_json(curves)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ def sweep_table(result: dict[str, Any]) -> PlainTable:
 
 def sweep_page(result: dict[str, Any]) -> str:
     """Return the study as one HTML page that opens offline: a panel per knob, and the table."""
-    low, high = span(result)
+    low, high = reward_range(result)
     plots, panels = {}, []
     for index, knob in enumerate(result["knobs"]):
         plots[f"knob-{index}"] = _panel(knob, result["heuristic"], (low, high))
@@ -67,29 +66,28 @@ def sweep_page(result: dict[str, Any]) -> str:
 
 
 def write_pictures(result: dict[str, Any], folder: Path) -> list[Path]:
-    """Write `sweep.html` and, where Pillow is there to draw it, `sweep.png`; return what was written."""
+    """Write `sweep.html` and, where matplotlib is installed, `sweep.png` into `folder`; return the paths written."""
     page = folder / "sweep.html"
     replace_file(page, sweep_page(result).encode(), inside=folder)
-    if find_spec("PIL") is None:
+    if find_spec("matplotlib") is None:
         return [page]
-    from slipstream.report.figures.sweep_panels import paint
+    from slipstream.report.figures.plotting import png
+    from slipstream.report.figures.sweep_panels import sweep_figure
 
     picture = folder / "sweep.png"
-    content = io.BytesIO()
-    paint(result).save(content, "PNG", optimize=True)
-    replace_file(picture, content.getvalue(), inside=folder)
+    replace_file(picture, png(sweep_figure(result)), inside=folder)
     return [page, picture]
 
 
-def span(result: dict[str, Any]) -> tuple[float, float]:
-    """Return the rewards between which all panels are drawn, with some room."""
+def reward_range(result: dict[str, Any]) -> tuple[float, float]:
+    """Return the limits of the reward axis that all panels share: all rewards and intervals, with a margin."""
     shown = [result["heuristic"]["reward"]]
     for knob in result["knobs"]:
         for row in knob["values"]:
             half = row["half_width"] or 0.0
             shown += [*row["rewards"], row["mean"] - half, row["mean"] + half]
-    room = 0.06 * (max(shown) - min(shown)) or 1.0
-    return min(shown) - room, max(shown) + room
+    margin = 0.06 * (max(shown) - min(shown)) or 1.0
+    return min(shown) - margin, max(shown) + margin
 
 
 def _caption(result: dict[str, Any]) -> str:
