@@ -23,11 +23,44 @@ CHECKED = [
 ]
 """Folders and files that must be clean; a folder covers everything below it."""
 
-MODULES = set(
-    "cast sheets parts built calling inner copies bracket laws ahead outlook courses places orders situation prospect "
-    "explore in_order originals rehearsal rehearsed hosting nursery wire intake cage pages bounded look farm ray_farm "
-    "farmed knobs early situations canvas".split()
-)
+MODULES = {
+    "ahead",
+    "bounded",
+    "bracket",
+    "built",
+    "cage",
+    "calling",
+    "canvas",
+    "cast",
+    "copies",
+    "courses",
+    "early",
+    "explore",
+    "farm",
+    "farmed",
+    "hosting",
+    "in_order",
+    "inner",
+    "intake",
+    "knobs",
+    "laws",
+    "look",
+    "nursery",
+    "orders",
+    "originals",
+    "outlook",
+    "pages",
+    "parts",
+    "places",
+    "prospect",
+    "ray_farm",
+    "rehearsal",
+    "rehearsed",
+    "sheets",
+    "situation",
+    "situations",
+    "wire",
+}
 NAMES = re.compile(
     r"\w*slopes?\w*|\w*lessons?\w*|unbend|turn_\w+|turned|climb\w*|_?told|\w*_chance|Descent|Cast|Sheet|Part|_School|"
     r"Lookout|Look|\w*nursery\w*|desk|\w*crew\w*|\w*farm\w*|\w*knobs?\w*|namespace|rooms?|houses?|doors?|cages?",

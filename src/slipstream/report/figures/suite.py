@@ -19,7 +19,7 @@ LOWEST, HIGHEST = -60.0, 180.0
 
 @plot_style()
 def suite_figure(found: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Return the figure of the results `found`, a row per family, with the scores of `baselines` by family and policy."""
+    """Return the figure of the results `found`, a row per family; `baselines` holds scores by family and policy."""
     families = list(found["families"])
     title = f"{label(found['title'])} on Slipstream-Bench {found['suite']['version']}"
     figure, (ax,) = panels(1, 1, (WIDTH, ROW * len(families) + 0.8))
