@@ -1,4 +1,4 @@
-"""Whether hindsight helps to learn: in every family, the same training with and without it, on the same budget.
+"""Effect of hindsight on learning: in every family, the same training with and without it, on the same budget.
 
 Every training begins by imitating the same simple heuristic, has one core for `--seconds` seconds, and is judged by its
 best network (chosen on evaluation seeds) on test episodes. What differs is what it learns from after the imitation:
@@ -7,7 +7,7 @@ best network (chosen on evaluation seeds) on test episodes. What differs is what
 - `regret`: the same, but the reward of a step is minus its regret, estimated by games of heuristics to the end.
 - `branches`: what every candidate of a choice would have earned on the future that really came.
 
-With `--arms`, others can be told apart too, in a table with a line for each:
+With `--arms`, further arms can be compared, in a table with a line for each:
 
 - `terminal`: as `rewards`, but all that an episode earns comes at its end.
 - `oracle`: instead of the heuristic, imitates what the oracle finds best in hindsight (short episodes only).
@@ -181,7 +181,7 @@ def summary(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def student(count: int) -> float:
-    """Return how many standard errors a 95% interval of so many values is wide on each side."""
+    """Return the half width of the 95% t interval of `count` values, in standard errors."""
     from scipy.stats import t
 
     return float(t.ppf(0.975, count - 1))
@@ -196,8 +196,8 @@ def table(figures: dict[str, Any]) -> str:
         cells.append(f"{own['rewards']['mean']:.2f} ({own['rewards']['steps'] / 1000:,.0f} k steps)")
         for arm in ARMS[1:]:
             ahead = own[arm]["ahead"]
-            told = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]"
-            cells.append(f"{told} ({own[arm]['steps'] / 1000:,.0f} k steps)")
+            text = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]"
+            cells.append(f"{text} ({own[arm]['steps'] / 1000:,.0f} k steps)")
         lines.append(f"| {' | '.join([*cells, verdict(own)])} |")
     return "\n".join(lines)
 
@@ -208,20 +208,20 @@ def table_of_arms(figures: dict[str, Any], arms: Sequence[str]) -> str:
     for family, own in figures.items():
         for arm in arms:
             ahead = own[arm]["ahead"]
-            told = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]" if arm != "rewards" else ""
+            text = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]" if arm != "rewards" else ""
             steps = f"{own[arm]['steps'] / 1000:,.0f} k"
-            lines.append(f"| {family} | `{arm}` | {own[arm]['mean']:.2f} | {told} | {steps} |")
+            lines.append(f"| {family} | `{arm}` | {own[arm]['mean']:.2f} | {text} | {steps} |")
     return "\n".join(lines)
 
 
 def verdict(own: dict[str, Any]) -> str:
     """Return in words what the intervals allow to say."""
-    told = []
+    verdicts = []
     for arm in ARMS[1:]:
         ahead = own[arm]["ahead"]
         word = "helps" if ahead["low"] > 0.0 else "harms" if ahead["high"] < 0.0 else "makes no sure difference"
-        told.append(f"`{arm}` {word}")
-    return ", ".join(told)
+        verdicts.append(f"`{arm}` {word}")
+    return ", ".join(verdicts)
 
 
 def curves_of(runs: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
@@ -259,7 +259,7 @@ def draw_panel(ax: Any, family: str, found: dict[str, list[dict[str, Any]]]) -> 
 
 
 def chosen_arms(text: str) -> tuple[str, ...]:
-    """Return the arms that a text names; all are told apart from `rewards`."""
+    """Return the arms that a text names; all are compared with `rewards`."""
     arms = tuple(text.split(","))
     if unknown := set(arms) - {*ARMS, *MORE_ARMS}:
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""How the default (rehearsed plans, earliest finish, deadline-aware batches) does next to all baselines on open traces.
+"""The default (simulated plans, earliest finish, deadline-aware batches) against all baselines on open traces.
 
 A system is a planner with a data plane. The published ones are there with their own batching and routing, the planners
 also with ours. For every trace and fleet: accuracy-weighted on-time requests per offered request, true violations, the
@@ -57,7 +57,7 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 """Planner, data plane, and settings of the planner."""
 TRACES = ("low", "diurnal", "bursty")
 FLEETS = (2, 3)
-"""Accelerators of each of the four kinds; with 10 of each, for which the traces were made, nobody has to choose."""
+"""Accelerators of each of the four kinds; with 10 of each, for which the traces were made, every planner succeeds."""
 SLO_MS, LOAD_S, INTERVAL_S = 200.0, 0.5, 5.0
 BUILT_INS = ("serving/small",)
 MEAN = "mean of all"
@@ -110,7 +110,7 @@ def together(results: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def verdict(rows: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """Return the place of ours, the best of the others, and who is better than ours in both respects."""
+    """Return the rank of the default, the best other system, and the systems that dominate the default."""
     ours = rows[OURS]
     others = {name: row for name, row in rows.items() if name != OURS}
     best = max(others, key=lambda name: others[name]["on_time_accuracy"])
@@ -122,7 +122,7 @@ def verdict(rows: dict[str, dict[str, float]]) -> dict[str, Any]:
         and (row["violation_ratio"], row["effective_accuracy"]) != (ours["violation_ratio"], ours["effective_accuracy"])
     ]
     return {
-        "place": 1 + sum(row["on_time_accuracy"] > ours["on_time_accuracy"] for row in others.values()),
+        "rank": 1 + sum(row["on_time_accuracy"] > ours["on_time_accuracy"] for row in others.values()),
         "ahead": ours["on_time_accuracy"] - others[best]["on_time_accuracy"],
         "best_other": best,
         "dominated_by": dominating,
@@ -138,11 +138,11 @@ def table(results: dict[str, Any]) -> str:
         for result in results.values():
             row = result["systems"][name]
             best = max(one["on_time_accuracy"] for one in result["systems"].values())
-            told = f"{row['on_time_accuracy']:.4f}"
-            told = f"**{told}**" if row["on_time_accuracy"] == best else told
-            cells.append(f"{told} ({100.0 * row['violation_ratio']:.2f}%)")
+            text = f"{row['on_time_accuracy']:.4f}"
+            text = f"**{text}**" if row["on_time_accuracy"] == best else text
+            cells.append(f"{text} ({100.0 * row['violation_ratio']:.2f}%)")
         lines.append(f"| {shown_name(name)} | {' | '.join(cells)} |")
-    lines.append(f"| place of the default | {' | '.join(str(one['place']) for one in results.values())} |")
+    lines.append(f"| rank of the default | {' | '.join(str(one['rank']) for one in results.values())} |")
     dominated = [", ".join(one["dominated_by"]) or "none" for one in results.values()]
     dominated = [shown_name(one) for one in dominated]
     lines.append(f"| it is dominated by | {' | '.join(dominated)} |")
@@ -225,8 +225,8 @@ def main() -> None:
     for name, data in scenarios(options.data).items():
         rows = {system: play(data, system) for system in SYSTEMS}
         results[name] = {"systems": rows, **verdict(rows)}
-        told = f"{name}: place {results[name]['place']}, dominated by {results[name]['dominated_by'] or 'none'}"
-        print(told, file=sys.stderr, flush=True)
+        line = f"{name}: rank {results[name]['rank']}, dominated by {results[name]['dominated_by'] or 'none'}"
+        print(line, file=sys.stderr, flush=True)
     if options.picture is not None:
         draw(results, options.picture)
     mean = together(results)
