@@ -57,9 +57,7 @@ def _table(choice: dict[str, Any], unit: str) -> str:
         rows.append((one["name"], cells(texts, [one["chosen"]] * len(texts))))
     heads = [f"{choice['columns'][index]['name']} ({choice['columns'][index]['unit']})" for index in columns]
     hidden = len(candidates) - len(shown)
-    caption = (
-        f"Choice {choice['number']:,} at {figure(choice['time'])} {unit}, {choice['legal']} of {choice['rows']} rows allowed: "
-        f"{choice['policy']}, {choice['rule']}"
-    )
+    time, allowed = f"{figure(choice['time'])} {unit}", f"{choice['legal']} of {choice['rows']} rows allowed"
+    caption = f"Choice {choice['number']:,} at {time}, {allowed}: {choice['policy']}, {choice['rule']}"
     more = f" {hidden} more candidates are left out." if hidden > 0 else ""
     return table_of(escape(caption) + more, ["candidate", "score", *heads], rows)
