@@ -12,12 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
 CHECKED = [
-    "src/slipstream/cli",
     "src/slipstream/report",
     "src/slipstream/dashboard",
-    "benchmarks",
     "examples",
-    *(page for page in PAGES if page != "docs/add-a-family.md"),
+    *(page for page in PAGES if page not in ("docs/add-a-family.md", "docs/scale.md")),
     "README.md",
     "Makefile",
     "mkdocs.yml",

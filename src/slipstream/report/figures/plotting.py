@@ -7,23 +7,26 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import fill
+from typing import Any, Literal
 
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 
 from slipstream.errors import printable
 
 INK, FAINT, GRID = "#1d2330", "#5a6475", "#d9dde4"
 BLUE, ORANGE, GREEN, RED, GREY = "#4c8dd6", "#e2843b", "#3fa878", "#d64550", "#a8afba"
+LineStyle = Literal["none", "-", "--"]
 DPI = 150
 CHARACTERS_PER_INCH = 9.0
 """Of a title; a longer one is broken into lines."""
 LONGEST_LABEL = 40
 """Characters of a name that a figure shows; a longer one would push the axes out of the figure."""
-STYLE = {
+STYLE: Any = {  # the type of the keys differs between versions of matplotlib
     "text.parse_math": False,  # names come from files: a dollar sign in one is no formula
     "text.color": INK,
     "font.size": 10,
@@ -71,10 +74,10 @@ def head(figure: Figure, title: str, handles: Sequence[Artist], columns: int) ->
     shown = figure.legend(
         handles=list(handles), loc="outside upper left", ncols=columns, columnspacing=1.5, alignment="left"
     )
-    shown.set_title(fill(title, int(CHARACTERS_PER_INCH * figure.get_figwidth())), prop={"size": 13})
+    shown.set_title(fill(title, int(CHARACTERS_PER_INCH * figure.get_figwidth())), prop=FontProperties(size=13))
 
 
-def handle(name: str, colour: str, marker: str = "o", line: str = "none", size: float = 6.0) -> Line2D:
+def handle(name: str, colour: str, marker: str = "o", line: LineStyle = "none", size: float = 6.0) -> Line2D:
     """Return the legend entry of a series called `name`."""
     return Line2D(
         [], [], color=colour, marker=marker, linestyle=line, markersize=size, linewidth=1.8, label=label(name)
