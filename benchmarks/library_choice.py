@@ -272,8 +272,8 @@ def main() -> None:
         print(json.dumps(found, indent=2))
         return
     for name, one in {"all": together, **families}.items():
-        told = [f"{kind} {'none' if one[kind] is None else format(one[kind], '.2%')}" for kind in kinds]
-        print(f"{name}: {', '.join(told)}, {one['cpu seconds to choose']:.1f} s of a core to choose")
+        regrets = [f"{kind} {'none' if one[kind] is None else format(one[kind], '.2%')}" for kind in kinds]
+        print(f"{name}: {', '.join(regrets)}, {one['cpu seconds to choose']:.1f} s of a core to choose")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from options import tell
+from options import print_figures
 
 import slipstream
 from slipstream.learn.settings import TrainSettings
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured")
     chosen = parser.parse_args()
     figures = measure(chosen.scenario, chosen.policies, chosen.episodes, chosen.rounds)
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from options import tell
+from options import print_figures
 
 from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.backends.streams import Order
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.25, help="length of a turn")
     chosen = parser.parse_args()
     figures = measure(chosen.model, chosen.variant, chosen.turns, chosen.seconds)
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def measured(scenario: Any, policy: str) -> dict[str, Any]:
 
 
 def on_trace(data: Path, count: int, policy: str) -> dict[str, Any]:
-    """Return the figures of all policies on the bursty trace, with so many accelerators of each kind."""
+    """Return the figures of all policies on the bursty trace, with `count` accelerators of each kind."""
     profile, variants, trace = data / "profile.csv", data / "variants", data / "trace_bursty"
     fleet, planning = dict.fromkeys(KINDS, count), {"interval_s": INTERVAL_S}
     described = scenario_of(profile, variants, trace, SLO_MS, LOAD_S, fleet, planning=planning)

@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from options import tell
+from options import print_figures
 
 from slipstream.device.backends.registry import open_streams
 from slipstream.device.measurement.noise import MOST_OTHERS
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--patience-minutes", type=float, default=0.0, help="to wait for a quiet moment to profile in")
     parser.add_argument("--profile-out", default="", help="file for the profile that was measured")
     figures = measure(chosen := parser.parse_args())
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

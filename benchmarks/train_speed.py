@@ -3,12 +3,12 @@
 Keys: ours_steps_per_s, sb3_steps_per_s and ratio: complete training, collection and updates, 4 epochs each, networks
 of two hidden layers of the same width. SB3 drives the native vector environment through `slipstream.interop.sb3`, with
 each number of environments and size of minibatch given, and its fastest counts; ratio_at_sb3_default_minibatch is
-against its fastest with the minibatch of 64 that it has unless told otherwise.
+against its fastest with the minibatch of 64 that is its default.
 
 seconds_to_edf_fit (of ours and of SB3) and time_ratio: wall time of training from random weights until the greedy
 policy reaches the mean reward of `edf-fit` on held-out seeds; the median over several seeds of the network, each side
 at its quickest number of lanes or environments (SB3 is stopped after 6 s: a time above that says "at least").
-time_ratio_at_our_rollout is against an SB3 that is also told our small rollout, minibatch and learning rate. Compiling
+time_ratio_at_our_rollout is against an SB3 that also has our small rollout, minibatch and learning rate. Compiling
 and evaluating are not counted, for neither.
 
     python benchmarks/train_speed.py --json
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from options import tell
+from options import print_figures
 
 import slipstream
 from slipstream.envs.env import SchedulingEnv
@@ -147,7 +147,7 @@ def times_to(goal: float) -> dict[str, dict[Any, float]]:
         for n in ENVIRONMENTS
         for size in MINIBATCHES[:2]
     }
-    told = {
+    at_our_rollout = {
         n: median(
             lambda seed, n=n: sb3_seconds_to(
                 goal, make_sb3(n, choices=n * SMALL_ROLLOUT["rollout"], seed=seed, **small)
@@ -157,7 +157,7 @@ def times_to(goal: float) -> dict[str, dict[Any, float]]:
     }
     torch.set_num_threads(1)
     ours = {lanes: median(lambda seed, lanes=lanes: our_seconds_to(goal, lanes, seed)) for lanes in LANES}
-    return {"ours": ours, "sb3": theirs, "sb3_at_our_rollout": told}
+    return {"ours": ours, "sb3": theirs, "sb3_at_our_rollout": at_our_rollout}
 
 
 def measure(seconds: float) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long our speed is measured")
     figures = measure(parser.parse_args().seconds)
-    tell(figures, parser.parse_args().json)
+    print_figures(figures, parser.parse_args().json)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def test_regret_of_a_run_is_printed_and_drawn(recorded, tmp_path):
     assert dearest["better"] in table
     assert "(proven)" in " ".join(table.split())
     text = page.read_text()
-    assert "What decisions cost" in text
+    assert "Regret of decisions" in text
     marks = json.loads(re.search(r'"marks":(\[.*?\])', text)[1])
     assert [mark["time"] for mark in marks][:1] == [dearest["time_ns"] / 1e6]
 

@@ -66,7 +66,7 @@ def test_practice_is_scored_but_not_handed_in(slipstream):
     assert json.loads(output)["seeds"]["split"] == "eval"
     code, _, errors = slipstream(*words, "--out", "x.json")
     assert code == 2
-    assert "practice is not handed in" in errors
+    assert "practice results are not submitted" in errors
 
 
 def test_policies_are_found_from_where_the_file_lies(slipstream):

@@ -21,10 +21,10 @@ from slipstream.cli import compiling
 
 @pytest.fixture
 def told():
-    """Let a listener hear the compiler; return what it prints."""
+    """Register a listener of the compiler; return what it prints."""
     written = io.StringIO()
-    teller = compiling.CompileTeller(Console(file=written, force_terminal=True, width=120))
-    listener = compiling.listener_for(teller)
+    teller = compiling.CompileProgress(Console(file=written, force_terminal=True, width=120))
+    listener = compiling.compile_listener(teller)
     event.register("numba:compile", listener)
     yield written
     event.unregister("numba:compile", listener)
@@ -69,8 +69,8 @@ def handled():
 @pytest.mark.usefixtures("handled")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
-    keeper = compiling.InterruptKeeper()
-    listener = compiling.listener_for(keeper)
+    keeper = compiling.SignalDeferral()
+    listener = compiling.compile_listener(keeper)
     event.register("numba:compile", listener)
     try:
         with interrupts.handled():

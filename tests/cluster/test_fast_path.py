@@ -13,7 +13,7 @@ from slipstream.policies.base import Heuristic, find, names
 from slipstream.scenario import builtin_names, load
 from slipstream.sim.eventlog import digest
 from slipstream.sim.kernel.lanes import TERMINATED
-from slipstream.sim.simulator import FOREVER, Simulator
+from slipstream.sim.simulator import NO_LIMIT, Simulator
 from tests.cluster.strategies import cluster_scenarios
 from tests.cluster.subject import compare_fast_path
 from tests.kernels import LogRow, log_rows, smallest_log
@@ -35,7 +35,7 @@ def log_of_event_loop(scenario: ClusterScenario, seed: int, policy: Heuristic) -
     simulator = Simulator(scenario)
     simulator.reset(seed)
     # A finite number of choices keeps a sorted-queue policy off the fast path.
-    assert policy.run(simulator, FOREVER - 1) == TERMINATED
+    assert policy.run(simulator, NO_LIMIT - 1) == TERMINATED
     return log_rows(simulator.log())
 
 
@@ -58,7 +58,7 @@ def test_the_fast_path_goes_on_where_the_event_loop_stopped(
     simulator.reset(seed)
     policy.run(simulator, choices)
     if simulator.asking:
-        assert policy.run(simulator, FOREVER) == TERMINATED
+        assert policy.run(simulator, NO_LIMIT) == TERMINATED
     assert log_rows(simulator.log()) == log_of_event_loop(scenario, seed, policy)
 
 
@@ -69,7 +69,7 @@ def test_both_loops_agree_in_the_built_ins(name: str, policy: str) -> None:
     assert isinstance(player, Heuristic)
     event_loop = Simulator(built_in)
     event_loop.reset(3)
-    player.run(event_loop, FOREVER - 1)
+    player.run(event_loop, NO_LIMIT - 1)
     assert digest(Simulator(built_in).play(player, 3)) == digest(event_loop.log())
 
 

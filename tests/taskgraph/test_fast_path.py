@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slipstream.policies import find
 from slipstream.policies.base import Heuristic
 from slipstream.sim.kernel import lanes
-from slipstream.sim.simulator import FOREVER, Simulator
+from slipstream.sim.simulator import NO_LIMIT, Simulator
 from tests.taskgraph.strategies import taskgraph_scenarios
 
 IN_QUEUE_ORDER = ("fifo", "dm", "dmda")
@@ -20,7 +20,7 @@ def by_the_event_loop(scenario, policy, seed):
     """Return the log of an episode played by the loop that all heuristics have: every row is written and looked at."""
     simulator, kept = Simulator(scenario), []
     lanes.begin_lane(simulator.spec, simulator.state, 0, seed, 2)
-    while Heuristic.run(policy, simulator, FOREVER) == lanes.LOG_FULL:
+    while Heuristic.run(policy, simulator, NO_LIMIT) == lanes.LOG_FULL:
         simulator._flush(kept.append)
     return np.concatenate([*kept, simulator.log()])
 

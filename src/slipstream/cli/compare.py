@@ -13,7 +13,7 @@ EpisodesOption = Annotated[int, typer.Option(help="Episodes per policy.", min=1)
 OracleOption = Annotated[
     float | None,
     typer.Option(
-        help="Bracket the best possible reward of every episode, solving each for about so many seconds.", min=0.0
+        help="Bracket the best possible reward of every episode, with about this many seconds of solving each.", min=0.0
     ),
 ]
 WhatIfOption = Annotated[
@@ -67,7 +67,7 @@ def compare(
 
 
 def _columns(scenario: str, metrics: str | None, seed: int) -> tuple[str, ...]:
-    """Return the metrics to show; names are checked by one episode, so that a wrong one does not cost all of them."""
+    """Return the names of the metrics to show, checked against one episode before all are played."""
     from slipstream.errors import InputError
     from slipstream.evaluation import evaluate
     from slipstream.families.contract import family_of

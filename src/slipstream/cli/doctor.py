@@ -14,6 +14,7 @@ from slipstream.report.terminal.plain_table import PlainTable
 
 EXTRAS = {
     "render": "pictures and animations of runs",
+    "figures": "still figures of results: `bench suite --picture`, `library tradeoff --out`, `sweep`",
     "device": "models run for real: `profile`, `execute`, `validate`",
     "learn": "training: `train`, `sweep`",
     "dashboard": "pages over a folder of runs: `dashboard`",

@@ -80,7 +80,7 @@ def train(
             progress.update(bar, description=_line(report), completed=report.steps, total=report.planned_steps)
 
         command = shlex.join(["slipstream", *sys.argv[1:]])
-        result = learn(scenario, chosen, out, minutes, resume, command, show, executor, tell_limits)
+        result = learn(scenario, chosen, out, minutes, resume, command, show, executor, print_limits)
     if as_json:
         print_json(
             {
@@ -102,7 +102,7 @@ def train(
 
 
 def parse_settings(option: str, texts: list[str] | None, steps: int | None = None) -> dict[str, str]:
-    """Return the settings that were given as NAME=VALUE, with the steps if an option of their own gave them."""
+    """Return the NAME=VALUE words `texts` of `option` as a dict, with `steps` if given."""
     from slipstream.errors import InputError
 
     given = {} if steps is None else {"steps": str(steps)}
@@ -116,13 +116,13 @@ def parse_settings(option: str, texts: list[str] | None, steps: int | None = Non
     return given
 
 
-def tell_limits(limits: str) -> None:
-    """Say on standard error when a training is going to end."""
+def print_limits(limits: str) -> None:
+    """Print on standard error the limits after which a training ends."""
     errors.print(f"training ends after {limits}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _line(report: Report) -> str:
-    """Return the line beside the bar."""
+    """Return the text beside the progress bar."""
     speed = report.steps / max(report.seconds, 1e-9)
     held_out = f", reward {report.reward:,.1f}" if report.reward is not None else ""
     return (

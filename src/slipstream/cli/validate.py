@@ -1,4 +1,4 @@
-"""`slipstream validate`: how well the simulation predicts the device."""
+"""`slipstream validate`: compare a run on a device with its simulation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from slipstream.cli.common import (
     describe_run,
     errors,
     print_json,
+    print_written,
     progress_bar,
-    tell_written,
     write_text,
 )
 from slipstream.cli.device import (
@@ -31,7 +31,7 @@ from slipstream.cli.device import (
     device_streams,
     device_workload,
 )
-from slipstream.cli.profile import tell_noise
+from slipstream.cli.profile import print_noise
 from slipstream.cli.run import PolicyOption
 
 ProfileOption = Annotated[
@@ -94,8 +94,8 @@ def validate(
     console.print(validation_table(result))
     for line in cause_lines(result):
         console.print(f"- {line}", markup=False, soft_wrap=True)
-    tell_noise(known.noise)
-    tell_written({"Page": out, "Corrected profile": fit})
+    print_noise(known.noise)
+    print_written({"Page": out, "Corrected profile": fit})
 
 
 def _sides(source: str, trial: Any, policy: str, seed: int, command: str) -> list[Any]:
