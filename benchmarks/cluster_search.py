@@ -2,10 +2,10 @@
 
 The network has two heads: one says who comes first, the other who passes a job that is reserved. Each is a weighted sum
 of a row's columns, as many heuristics are, less what the row exceeds a bar by: the bar holds back long jobs that would
-leave hardly any GPU free, so that short ones that come later find room. Few numbers are searched for (`KNOBS`), since
-traces are short and slowdowns hang on a few jobs. The network does not see how much of a window is to come, so that it
-cannot tell when the window ends. What it costs in windows of training decides how it goes on; what it costs there and
-in held-out ones, which network is kept.
+leave hardly any GPU free, so that short ones that come later find room. Few numbers are searched for (`PARAMETERS`),
+since traces are short and slowdowns hang on a few jobs. The network does not see how much of a window is to come, so
+that it cannot tell when the window ends. What it costs in windows of training decides how it goes on; what it costs
+there and in held-out ones, which network is kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BAR = {"log_expected": 0.6, "leaves_share": -12.0, "fits": 6.0}
 """How much longer jobs, and those that leave fewer GPUs free, rise above the bar; who does not fit never does."""
 WAIT = -9.0
 """The score of waiting: below that of jobs that keep below the bar."""
-KNOBS = {
+PARAMETERS = {
     "log_expected": (0.0, 0.3),
     "log_area": (0.0, 0.3),
     "log_waited": (0.0, 0.3),
@@ -65,31 +65,35 @@ class Scorer:
     """The network, as some numbers and as a policy."""
 
     def __init__(self, rule: str = "saf") -> None:
-        self.rule, self.knobs = rule, dict(KNOBS)
+        self.rule, self.parameters = rule, dict(PARAMETERS)
         family = FAMILIES["cluster"]
         self.columns = family.candidate_features.observed.names
         self.machine = family.global_features.observed.names
 
     def values(self, numbers: np.ndarray) -> dict[str, float]:
-        """Return the knobs by name."""
-        pairs = zip(self.knobs.items(), numbers.tolist(), strict=True)
+        """Return the parameters by name."""
+        pairs = zip(self.parameters.items(), numbers.tolist(), strict=True)
         return {name: start + far * number for (name, (start, far)), number in pairs}
 
-    def heads(self, knobs: dict[str, float]) -> dict[str, dict[str, float]]:
+    def heads(self, parameters: dict[str, float]) -> dict[str, dict[str, float]]:
         """Return the weights of the columns, for each head."""
-        first = {name: weight + knobs[name] for name, weight in SUMS[self.rule].items()}
-        passing = {name: weight + knobs.get(f"passing_{name}", 0.0) for name, weight in first.items()}
+        first = {name: weight + parameters[name] for name, weight in SUMS[self.rule].items()}
+        passing = {name: weight + parameters.get(f"passing_{name}", 0.0) for name, weight in first.items()}
         return {"first": {**first, "wait": WAIT}, "passing": {**passing, "wait": WAIT}}
 
-    def bars(self, knobs: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
+    def bars(self, parameters: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
         """Return the bars: weights of the columns, what is added, and how much counts what is above."""
-        added = -BAR["fits"] - BAR["log_expected"] * knobs["barred_from"] - BAR["leaves_share"] * knobs["least_free"]
-        return [({**BAR, "waited": -max(0.0, knobs["relief"])}, added, -max(0.0, knobs["height"]))]
+        added = (
+            -BAR["fits"]
+            - BAR["log_expected"] * parameters["barred_from"]
+            - BAR["leaves_share"] * parameters["least_free"]
+        )
+        return [({**BAR, "waited": -max(0.0, parameters["relief"])}, added, -max(0.0, parameters["height"]))]
 
     def policy(self, numbers: np.ndarray) -> CompiledPolicy:
         """Return the policy of some numbers."""
-        knobs = self.values(numbers)
-        bars = self.bars(knobs)
+        parameters = self.values(numbers)
+        bars = self.bars(parameters)
         found = {
             "reserved": np.array([float(name == "reserved") for name in self.machine]),
             "nothing": np.zeros(1),
@@ -97,7 +101,7 @@ class Scorer:
             "bars.weight": np.array([self._row(weights) for weights, _, _ in bars]),
             "bars.bias": np.array([added for _, added, _ in bars]),
         }
-        for head, weights in self.heads(knobs).items():
+        for head, weights in self.heads(parameters).items():
             found[f"{head}.weight"] = self._row(weights)[None]
             found[f"{head}_bars.weight"] = np.array([[height for _, _, height in bars]])
         tensors = {name: np.asarray(tensor, np.float32) for name, tensor in found.items()}
@@ -251,7 +255,7 @@ class Search:
     @property
     def start(self) -> np.ndarray:
         """The numbers to begin with."""
-        return np.zeros(len(self.scorer.knobs))
+        return np.zeros(len(self.scorer.parameters))
 
     def cost(self, windows: Windows, numbers: np.ndarray, count: int) -> tuple[float, np.ndarray]:
         """Return what some numbers cost in the first windows, and the means of their figures."""
@@ -297,7 +301,7 @@ class Search:
             "scenario_digest": digest(self.scenario),
             "command": command,
             "version": slipstream.__version__,
-            "settings": vars(self.settings) | {"rule": self.scorer.rule, "knobs": self.scorer.values(numbers)},
+            "settings": vars(self.settings) | {"rule": self.scorer.rule, "parameters": self.scorer.values(numbers)},
             "algorithm": "evolution",
             "steps": line["steps"],
             "held_out": line,

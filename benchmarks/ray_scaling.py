@@ -29,7 +29,7 @@ from slipstream.scale.executor import Farm, InProcess
 CPUS_PER_NODE = 2
 PIECE_S = 1.0
 """Length of a piece that a long comparison would be cut into."""
-TRAINING = {"steps": 200_000, "threads": 1, "lanes": 128, "groups": 4, "evaluate_every": 3, "evaluation_episodes": 8}
+TRAINING = {"steps": 200_000, "threads": 1, "n_envs": 128, "groups": 4, "evaluate_every": 3, "evaluation_episodes": 8}
 
 
 def nothing(item: int) -> int:
@@ -64,7 +64,7 @@ def measure(scenario: str, policies: str, episodes: int, rounds: int) -> dict[st
             lambda farm: slipstream.compare(scenario, policies, episodes, farm=farm), ray_farm, rounds
         )
         settings = TrainSettings().with_changes(TRAINING)
-        learned = in_turns(lambda farm: train(scenario, settings, farm=farm), ray_farm, max(1, rounds // 2))
+        learned = in_turns(lambda farm: train(scenario, settings, executor=farm), ray_farm, max(1, rounds // 2))
         tasks = 2000
         list(ray_farm.map(nothing, range(100)))
         task = seconds(lambda: list(ray_farm.map(nothing, range(tasks)))) / tasks

@@ -19,7 +19,7 @@ from slipstream.families.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.families.serving.local_search import WHOLE, Rehearsed
 from slipstream.families.serving.plans import Planner, Situation, Target
 from slipstream.families.serving.solver import Solution, largest_base, solve, undominated
-from slipstream.policies.base import chooser, enlist
+from slipstream.policies.base import chooser, register_policy
 
 LOG = logging.getLogger(__name__)
 WORTH_MOVING = 0.02
@@ -35,7 +35,7 @@ INFAAS_DOWNSCALE = 2.0
 def planner(function: Target) -> Target:
     """Register a planner under the function's name."""
     name = function.__name__.strip("_").replace("_", "-")
-    enlist(Planner(name, (function.__doc__ or "").split("\n")[0], function))
+    register_policy(Planner(name, (function.__doc__ or "").split("\n")[0], function))
     return function
 
 
@@ -275,7 +275,9 @@ def program_plan(now: Situation) -> np.ndarray:
     return _solved(now, np.ones(len(now.model), bool))
 
 
-enlist(Rehearsed("milp-rehearsed", "The program's plans, rehearsed in what may come, and improved.", program_plan))
+register_policy(
+    Rehearsed("milp-rehearsed", "The program's plans, rehearsed in what may come, and improved.", program_plan)
+)
 
 
 def accurate_plan(now: Situation) -> np.ndarray:
@@ -283,7 +285,7 @@ def accurate_plan(now: Situation) -> np.ndarray:
     return _use_the_rest(now, np.zeros(len(now.model), np.int64), _extreme(now, best=True))
 
 
-enlist(
+register_policy(
     Rehearsed(
         "milp-thorough",
         "The program's plans and the most accurate ones, rehearsed to the last request and improved by bolder steps.",
