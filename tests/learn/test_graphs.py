@@ -161,7 +161,7 @@ def test_levels_count_the_longest_way_to_a_leaf():
     assert levels(torch.zeros((2, 0), dtype=torch.long), 2).tolist() == [0, 0]
 
 
-def test_a_climb_is_what_its_formula_says_node_by_node():
+def test_message_passing_is_what_its_formula_says_node_by_node():
     torch.manual_seed(0)
     message_passing, start = MessagePassing(3), torch.randn(5, 3)
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]
@@ -252,9 +252,9 @@ MESSAGE_PASSING = {
 @pytest.mark.parametrize(
     ("operations", "message"),
     [
-        ([Operation("climb", "rows", "x", "c")], "'rows' is one vector per candidate: expected one per node"),
-        ([Operation("climb", "nodes", "x", "d")], "parameter 'd.message.weight' has shape None"),
-        ([Operation("climb", "nodes", "x", "c"), Operation("climb", "x", "y", "c")], "are used twice"),
+        ([Operation("message_passing", "rows", "x", "c")], "'rows' is one vector per candidate: expected one per node"),
+        ([Operation("message_passing", "nodes", "x", "d")], "parameter 'd.message.weight' has shape None"),
+        ([Operation("message_passing", *names, "c") for names in (("nodes", "x"), ("x", "y"))], "are used twice"),
         ([Operation("sum_jobs", "globals", "x")], "expected one per node"),
         ([Operation("sum", "nodes", "x")], "expected one per job"),
         ([Operation("take", "globals", "x")], "expected one per node or job"),

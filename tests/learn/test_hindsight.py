@@ -109,8 +109,8 @@ def test_a_heuristic_with_a_number_is_followed_with_that_number():
     found = {}
     for name in ("srpt(1)", "srpt(5)"):
         pool, branching = prepare(scenario, lanes=1, base=name)
-        branching.window = 1e16
-        earned = branching.evaluate_states(pool, 0).earned
+        branching.horizon = 1e16
+        earned = branching.evaluate_states(pool, 0).advantages
         by_hand = []
         for action in first_choice(scenario, 0):
             simulator = Simulator(scenario, log_rows=0)
@@ -151,7 +151,7 @@ def test_the_candidate_that_earned_most_becomes_the_likeliest():
     assert (logits.argmax(axis=1) == earned.reshape(200, 4).argmax(axis=1)).mean() > 0.9
 
 
-def test_only_the_latest_rounds_are_remembered():
+def test_only_the_latest_rounds_are_kept():
     hindsight = Hindsight(
         learner_for(slipstream.load("edge/heavy"), 2), HindsightSettings(buffer_rounds=3, gradient_steps=1)
     )
@@ -160,10 +160,10 @@ def test_only_the_latest_rounds_are_remembered():
         rows = np.full((2, 32), number, np.float32)
         choices = Choices(rows, np.zeros((1, 16), np.float32), np.zeros(1, np.int64), np.array([2], np.int32))
         hindsight.update(States(choices, np.zeros(2, np.float32)), 0.0, rng)
-    assert [int(one.choices.rows[0, 0]) for one in hindsight.memory] == [2, 3, 4]
+    assert [int(one.choices.rows[0, 0]) for one in hindsight.buffer] == [2, 3, 4]
 
 
-def test_where_nobody_has_a_choice_nothing_is_learned_and_the_training_goes_on(monkeypatch):
+def test_where_no_lane_has_a_choice_nothing_is_learned_and_the_training_goes_on(monkeypatch):
     # A Cholesky factorisation begins with one task, and a single processor may not wait then.
     noisy = slipstream.load("taskgraph/noisy")
     alone = noisy.model_copy(update={"processors": [noisy.processors[0].model_copy(update={"count": 1})]})
