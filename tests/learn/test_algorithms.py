@@ -82,11 +82,11 @@ def test_an_update_stops_when_the_policy_has_moved_far_enough(algorithm, setting
         return made
 
     careful, bold = updates(0.01), updates(0.0)
-    steps = [int(one.optimizer.optimizer.state_dict()["state"][0]["step"]) for one in (careful, bold)]
+    steps = [int(one.optimizer.adam.state_dict()["state"][0]["step"]) for one in (careful, bold)]
     assert steps[0] < steps[1] == 50
 
 
-def test_loyalty_falls_from_the_expert_alone_to_the_network_alone():
+def test_the_expert_probability_falls_from_the_expert_alone_to_the_network_alone():
     settings = ImitationSettings(rollouts=12, expert_rollouts=3)
     shares = [settings.expert_probability(rollout) for rollout in range(12)]
     assert shares[:3] == [1.0, 1.0, 1.0]

@@ -78,7 +78,7 @@ def test_chosen_arms_get_a_line_each_next_to_the_rewards(study):
 
 def test_what_is_done_is_not_trained_again(study, tmp_path, monkeypatch):
     for arm in study.ARMS:
-        study.row_position(tmp_path, "edge", arm, 0).write_text(json.dumps(run_of(1.0)))
+        study.place_of(tmp_path, "edge", arm, 0).write_text(json.dumps(run_of(1.0)))
     monkeypatch.setattr(study, "learn", None)
     study.measure(tmp_path, ["edge"], seeds=1, seconds=1.0, episodes=1, processes=1)
     assert set(study.gather(tmp_path, "edge", 1)) == set(study.ARMS)

@@ -217,7 +217,7 @@ def test_the_command_prints_what_it_writes_and_draws_every_setting(slipstream, t
     options = [f"--set={name}={value}" for name, value in {**SMALL, "ppo.batch_size": 64}.items()]
     options += ["--steps=64", "--seeds=1", "--episodes=1", "--out=out"]
     code, output, _ = slipstream(
-        "sweep", "edge/tiny", "--knob=ppo.gae_lambda=0.95", "--knobs=ppo.clipe", *options, "--json"
+        "sweep", "edge/tiny", "--knob=ppo.gae_lambda=0.95", "--knobs=ppo.clip_range", *options, "--json"
     )
     assert code == 0
     assert json.loads(output) == json.loads((tmp_path / "out" / "sweep.json").read_text())
