@@ -297,7 +297,7 @@ class Search:
             "scenario_digest": digest(self.scenario),
             "command": command,
             "version": slipstream.__version__,
-            "settings": vars(self.settings) | {"rule": self.scorer.rule, "knobs": self.scorer.values(numbers)},
+            "settings": vars(self.settings) | {"rule": self.scorer.rule, "parameters": self.scorer.values(numbers)},
             "algorithm": "evolution",
             "steps": line["steps"],
             "held_out": line,

@@ -57,8 +57,13 @@ class Subject:
     """Rounds of `branches`; what is left of the time goes to policy gradients."""
 
 
-GRADIENTS = {"algo": "reinforce", "reinforce.discount_horizon": 100, "reinforce.epochs": 3, "reinforce.minibatch": 2048}
-ROUTING = {"ppo.discount_horizon": 4, "hindsight.window": 1.0}
+GRADIENTS = {
+    "algo": "reinforce",
+    "reinforce.discount_horizon": 100,
+    "reinforce.n_epochs": 3,
+    "reinforce.batch_size": 2048,
+}
+ROUTING = {"ppo.discount_horizon": 4, "hindsight.horizon": 1.0}
 SUBJECTS = {
     "edge": Subject("edge/heavy", "horizon_ms=500", "edf-fit", "edf-fit"),
     "dag": Subject("dag/small", "", "fair", "sjf-cp", GRADIENTS),
@@ -68,19 +73,19 @@ SUBJECTS = {
 }
 COMMON = {
     "threads": 1,
-    "lanes": 64,
+    "n_envs": 64,
     "groups": 4,
-    "rollout": 64,
+    "n_steps": 64,
     "imitation.rollouts": 10,
-    "imitation.minibatch": 256,
-    "ppo.minibatch": 1024,
-    "hindsight.minibatch": 1024,
+    "imitation.batch_size": 256,
+    "ppo.batch_size": 1024,
+    "hindsight.batch_size": 1024,
     "evaluate_every": 5,
     "evaluation_episodes": 32,
-    "hindsight.window": 8.0,
+    "hindsight.horizon": 8.0,
 }
 
-ORACLE = {"warm_start": "oracle", "hindsight.rounds": 20, "hindsight.episodes": 1, "hindsight.look_seconds": 0.0}
+ORACLE = {"warm_start": "oracle", "hindsight.rounds": 20, "hindsight.episodes": 1, "hindsight.oracle_seconds": 0.0}
 """The oracle takes its time: few episodes, and of every candidate only what heuristics and a short search find."""
 
 

@@ -91,7 +91,7 @@ def build(library: Library, steps: int) -> float:
                 library.add(name, folder, [own])
     if steps == 0:
         return perf_counter() - began
-    settings = TrainSettings(steps=steps, lanes=64, warm_start="mct", evaluation_episodes=8, evaluate_every=10)
+    settings = TrainSettings(steps=steps, n_envs=64, warm_start="mct", evaluation_episodes=8, evaluate_every=10)
     for kind, graph in TRAINED.items():
         for machine in MACHINES:
             name = f"{kind}-{machine}"

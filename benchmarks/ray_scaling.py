@@ -29,7 +29,7 @@ from slipstream.scale.executor import Executor, InProcess
 CPUS_PER_NODE = 2
 PIECE_S = 1.0
 """Length of a piece that a long comparison would be cut into."""
-TRAINING = {"steps": 200_000, "threads": 1, "lanes": 128, "groups": 4, "evaluate_every": 3, "evaluation_episodes": 8}
+TRAINING = {"steps": 200_000, "threads": 1, "n_envs": 128, "groups": 4, "evaluate_every": 3, "evaluation_episodes": 8}
 
 
 def nothing(item: int) -> int:

@@ -39,7 +39,7 @@ ENVIRONMENTS = (64, 256)
 MINIBATCHES = (64, 1024, 4096)
 """64 is the default of SB3, 4096 ours."""
 LANES = (32, 64, 128)
-SMALL_ROLLOUT = {"rollout": 16, "ppo.minibatch": 128, "ppo.learning_rate": 3e-3}
+SMALL_ROLLOUT = {"n_steps": 16, "ppo.batch_size": 128, "ppo.learning_rate": 3e-3}
 """How we train towards the goal: it is near, so a few hundred choices show the way."""
 SEEDS = 3
 MOST_SECONDS = 6.0
@@ -48,7 +48,7 @@ MOST_SECONDS = 6.0
 
 def our_settings() -> TrainSettings:
     """Return the defaults, with what both sides share."""
-    return TrainSettings().with_changes({"network.width": WIDTH, "ppo.epochs": EPOCHS, "ppo.target_kl": 0.0})
+    return TrainSettings().with_changes({"network.width": WIDTH, "ppo.n_epochs": EPOCHS, "ppo.target_kl": 0.0})
 
 
 def our_speed(seconds: float) -> float:
@@ -67,7 +67,7 @@ def our_speed(seconds: float) -> float:
 def our_seconds_to(goal: float, lanes: int, seed: int) -> float:
     """Return how long we train until the goal is reached."""
     scenario = slipstream.load(SCENARIO)
-    trainer = Trainer(scenario, our_settings().with_changes({**SMALL_ROLLOUT, "lanes": lanes, "seed": seed}))
+    trainer = Trainer(scenario, our_settings().with_changes({**SMALL_ROLLOUT, "n_envs": lanes, "seed": seed}))
     spent = 0.0
     while evaluate(scenario, trainer.policy(), EPISODES, split="eval").mean("reward") < goal:
         began = perf_counter()
@@ -135,7 +135,7 @@ def sb3_seconds_to(goal: float, model: Any) -> float:
 
 def times_to(goal: float) -> dict[str, dict[Any, float]]:
     """Return the median seconds to the goal of ours, of SB3, and of SB3 with our rollout, by their sizes."""
-    small = {"minibatch": SMALL_ROLLOUT["ppo.minibatch"], "learning_rate": SMALL_ROLLOUT["ppo.learning_rate"]}
+    small = {"minibatch": SMALL_ROLLOUT["ppo.batch_size"], "learning_rate": SMALL_ROLLOUT["ppo.learning_rate"]}
 
     def median(seconds_to: Callable[[int], float]) -> float:
         return float(np.median([seconds_to(seed) for seed in range(SEEDS)]))
@@ -150,7 +150,7 @@ def times_to(goal: float) -> dict[str, dict[Any, float]]:
     at_our_rollout = {
         n: median(
             lambda seed, n=n: sb3_seconds_to(
-                goal, make_sb3(n, choices=n * SMALL_ROLLOUT["rollout"], seed=seed, **small)
+                goal, make_sb3(n, choices=n * SMALL_ROLLOUT["n_steps"], seed=seed, **small)
             )
         )
         for n in LANES

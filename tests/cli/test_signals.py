@@ -20,7 +20,7 @@ from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
 
 COMMAND = Path(sys.executable).with_name("slipstream")
-QUICK = ("--set", "lanes=8", "--set", "rollout=16")
+QUICK = ("--set", "n_envs=8", "--set", "n_steps=16")
 COMMANDS = {
     "run": ("run", "edge/heavy", "--policy", "edf", "--log", "out.parquet"),
     "compare": ("compare", "edge/tiny", "--policies", "edf,edf-fit", "--episodes", "50"),
@@ -29,7 +29,7 @@ COMMANDS = {
     "train": ("train", "edge/tiny", "--steps", "2048", *QUICK, "--out", "out"),
     "library": ("library", "add", "first", "learned-heavy", "--episodes", "2", "--library", "out"),
     "execute": ("execute", "small.json", "--log", "out.parquet", "--out", "out.html", "--json"),
-    "sweep": ("sweep", "edge/tiny", "--steps", "256", *QUICK, "--seeds", "1", "--knob", "lanes=8,16", "--out", "out"),
+    "sweep": ("sweep", "edge/tiny", "--steps", "256", *QUICK, "--seeds", "1", "--knob", "n_envs=8,16", "--out", "out"),
     "bench": ("bench", "suite", "--policy", "edf", "--family", "edge", "--out", "out.json"),
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -19,7 +19,7 @@ import slipstream
 from slipstream.cli.main import main
 from slipstream.errors import InputError
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.study.search_space import choose_knobs
+from slipstream.learn.study.search_space import make_search_space
 from slipstream.learn.study.sweep import sweep
 from slipstream.learn.training import train
 from slipstream.policies.base import _REGISTRY
@@ -28,9 +28,9 @@ from slipstream.scale.executor import InProcess, chunk_ranges, executor_at
 POLICIES = "edf,lookahead,weigher,learned-heavy"
 SMALL = {
     "steps": 6_000,
-    "lanes": 8,
+    "n_envs": 8,
     "groups": 4,
-    "rollout": 64,
+    "n_steps": 64,
     "threads": 1,
     "evaluate_every": 3,
     "evaluation_episodes": 3,
@@ -111,7 +111,7 @@ def test_a_training_on_a_cluster_gives_the_network_that_training_here_gives(exec
 
 
 def test_graphs_and_judges_play_on_a_cluster_as_here(executor):
-    own = {"network.kind": "decima", "judges": "fair", "steps": 400, "rollout": 16, "lanes": 4, "groups": 2}
+    own = {"network.kind": "decima", "judges": "fair", "steps": 400, "n_steps": 16, "n_envs": 4, "groups": 2}
     settings = TrainSettings().with_changes({**own, "threads": 1, "evaluation_episodes": 1, "evaluate_every": 2})
     same(train("dag/tiny", settings), train("dag/tiny", settings, executor=executor))
 
@@ -149,13 +149,13 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(cluster, executor):
 def test_a_sweep_on_a_cluster_finds_and_keeps_what_one_here_does(executor, tmp_path):
     small = {**SMALL, "steps": 512, "warm_start": None, "hindsight.rounds": 0}
     base = TrainSettings().with_changes(small)
-    knobs = choose_knobs(base, None, {"ppo.clip": ["0.1"]})
-    here = sweep("edge/tiny", tmp_path / "here", knobs, base, seeds=2, episodes=2)
-    there = sweep("edge/tiny", tmp_path / "there", knobs, base, seeds=2, episodes=2, executor=executor)
+    search_space = make_search_space(base, None, {"ppo.clip_range": ["0.1"]})
+    here = sweep("edge/tiny", tmp_path / "here", search_space, base, seeds=2, episodes=2)
+    there = sweep("edge/tiny", tmp_path / "there", search_space, base, seeds=2, episodes=2, executor=executor)
     assert there == here
     kept = [{str(path.relative_to(home)) for path in home.rglob("policy.json")} for home in tmp_path.iterdir()]
     assert kept[0] == kept[1]
-    again = sweep("edge/tiny", tmp_path / "there", knobs, base, seeds=2, episodes=2, resume=True)
+    again = sweep("edge/tiny", tmp_path / "there", search_space, base, seeds=2, episodes=2, resume=True)
     assert again == here
 
 
@@ -172,8 +172,10 @@ def test_ray_tune_stops_trainings_that_fall_behind(executor, single_cpu, tmp_pat
     base = TrainSettings().with_changes(small)
     # A network that hardly learns stays as good as it began; one that learns from so few lanes gets worse at first.
     hasty = TrainSettings().ppo.learning_rate
-    knobs = choose_knobs(base, None, {"ppo.learning_rate": ["1e-8", str(hasty)]})
-    result = sweep("edge/tiny", tmp_path / "out", knobs, base, seeds=1, episodes=4, executor=executor, scheduler="asha")
+    search_space = make_search_space(base, None, {"ppo.learning_rate": ["1e-8", str(hasty)]})
+    result = sweep(
+        "edge/tiny", tmp_path / "out", search_space, base, seeds=1, episodes=4, executor=executor, scheduler="asha"
+    )
     assert result["scheduler"] == "asha"
     # They run one after the other, so it does not matter who is quick.
     assert result["stopped"] == [{"training": f"ppo.learning_rate={hasty:g}", "seed": 0, "steps": 512}]
@@ -184,7 +186,13 @@ def test_ray_tune_stops_trainings_that_fall_behind(executor, single_cpu, tmp_pat
 def test_a_scheduler_needs_a_cluster(tmp_path):
     base = TrainSettings().with_changes({**SMALL, "steps": 64})
     with pytest.raises(InputError, match="expected --ray"):
-        sweep("edge/tiny", tmp_path / "out", choose_knobs(base, None, {"ppo.clip": ["0.1"]}), base, scheduler="asha")
+        sweep(
+            "edge/tiny",
+            tmp_path / "out",
+            make_search_space(base, None, {"ppo.clip_range": ["0.1"]}),
+            base,
+            scheduler="asha",
+        )
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ VersionArgument = Annotated[
 ]
 ToleranceOption = Annotated[float, typer.Option(help="Regret that may be lost, as a share: 0.02 is 2%.", min=0.0)]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any setting of training, such as ppo.clip=0.1; repeatable.")
+    list[str] | None, typer.Option("--set", help="Any setting of training, such as ppo.clip_range=0.1; repeatable.")
 ]
 ScenariosOption = Annotated[
     list[str] | None, typer.Option("--scenario", help="A workload that the model owns; repeatable.")

@@ -15,7 +15,7 @@ from slipstream.cli.common import JsonOption, RayOption, console, errors, print_
 from slipstream.cli.train import WarmStartOption, parse_settings, print_limits
 
 if TYPE_CHECKING:
-    from slipstream.learn.study.sweep import Standing
+    from slipstream.learn.study.sweep import SweepProgress
 
 OutOption = Annotated[Path, typer.Option(help="Folder for the trainings, sweep.json and the pictures.")]
 DEFAULT_STEPS = 1_000_000
@@ -32,16 +32,16 @@ UsualOption = Annotated[
     str | None,
     typer.Option(
         "--knobs",
-        help="Settings to vary over their usual values, separated by commas: ppo.clip, ppo.value_weight, "
-        "ppo.entropy_weight, ppo.learning_rate, rollout; all of them unless --knob names others.",
+        help="Settings to vary over their usual values, separated by commas: ppo.clip_range, ppo.vf_coef, "
+        "ppo.ent_coef, ppo.learning_rate, n_steps; all of them unless --knob names others.",
     ),
 ]
 GridOption = Annotated[
     list[str] | None,
-    typer.Option("--knob", help="Any setting over values of your own, such as ppo.trace=0.8,0.9,1.0; repeatable."),
+    typer.Option("--knob", help="Any setting over values of your own, such as ppo.gae_lambda=0.8,0.9,1.0; repeatable."),
 ]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of all trainings, such as lanes=64; repeatable.")
+    list[str] | None, typer.Option("--set", help="A setting of all trainings, such as n_envs=64; repeatable.")
 ]
 ScenariosArgument = Annotated[
     list[str], typer.Argument(help="Names of built-in scenarios, or JSON files.", metavar="SCENARIO...")
@@ -77,13 +77,13 @@ def sweep(
 
     Of several scenarios, each gets a folder of its own in OUT.
 
-    Example: slipstream sweep edge/heavy --out runs/sweep --knobs ppo.clip,rollout --knob ppo.trace=0.8,0.9,1.0
+    Example: slipstream sweep edge/heavy --out runs/sweep --knobs ppo.clip_range,n_steps --knob ppo.gae_lambda=0.8,0.9
     """
     from slipstream.errors import InputError
 
     try:
         from slipstream.learn.settings import TrainSettings
-        from slipstream.learn.study.search_space import choose_knobs
+        from slipstream.learn.study.search_space import make_search_space
         from slipstream.learn.study.sweep import sweep as study
     except ImportError as error:
         raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
@@ -94,7 +94,7 @@ def sweep(
     changes = {"seed": seed, "warm_start": start, "steps": DEFAULT_STEPS, **parse_settings("--set", settings, steps)}
     base = TrainSettings().with_changes(changes)
     grids = {name: values.split(",") for name, values in parse_settings("--knob", grid).items()}
-    chosen = choose_knobs(base, None if usual is None else usual.split(","), grids)
+    chosen = make_search_space(base, None if usual is None else usual.split(","), grids)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     folders = [out] if len(scenarios) == 1 else [out / quote(name, safe="") for name in scenarios]
     command = shlex.join(["slipstream", *sys.argv[1:]])
@@ -103,7 +103,7 @@ def sweep(
         for scenario, folder in zip(scenarios, folders, strict=True):
             bar = progress.add_task("playing the heuristics", total=None)
 
-            def show(now: Standing, bar: TaskID = bar) -> None:
+            def show(now: SweepProgress, bar: TaskID = bar) -> None:
                 text = f"training {now.number} of {now.trainings}: {now.training}"
                 progress.update(bar, description=text, completed=now.steps, total=now.planned_steps)
 

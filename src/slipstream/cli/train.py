@@ -34,7 +34,7 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the tra
 WarmStartOption = Annotated[str, typer.Option(help="Heuristic to imitate first, 'oracle', or 'none'.")]
 SeedOption = Annotated[int, typer.Option(help="Decides initial weights, arrivals and draws.", min=0)]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any other setting, such as ppo.clip=0.1 or variation.rate=0.2.")
+    list[str] | None, typer.Option("--set", help="Any other setting, such as ppo.clip_range=0.1 or variation.rate=0.2.")
 ]
 
 
@@ -109,7 +109,7 @@ def parse_settings(option: str, texts: list[str] | None, steps: int | None = Non
     for text in texts or []:
         key, found, value = text.partition("=")
         if not found:
-            raise InputError(f"{option} {text}: expected a setting and its value, such as ppo.clip=0.1")
+            raise InputError(f"{option} {text}: expected a setting and its value, such as ppo.clip_range=0.1")
         if key in given:
             raise InputError(f"{option} {text}: {key} is given already, as {given[key]}: expected one value")
         given[key] = value

@@ -1,4 +1,4 @@
-"""`slipstream.train`: train a policy on a scenario, measured on held-out seeds next to the best heuristic."""
+"""`slipstream.train`: train a policy on a scenario, evaluated on held-out seeds next to the best heuristic."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from slipstream.scale.executor import Executor
 from slipstream.scenario import digest, dump, load
 
 HELD_OUT_SEED = 0
-"""Seed of the first evaluation episode, in the split of evaluation, which no training episode shares."""
+"""Seed of the first evaluation episode, in the evaluation split, which is disjoint from training."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a training stands after an update."""
+    """Progress of a training after an update."""
 
     steps: int
     planned_steps: int
@@ -44,10 +44,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Training:
-    """What came of a training."""
+    """Result of a training."""
 
     policy: CompiledPolicy
-    """The best network by its evaluation."""
+    """Network with the best evaluation."""
     reward: float
     """Its mean reward on held-out seeds."""
     heuristic: str
@@ -56,7 +56,7 @@ class Training:
     steps: int
     seconds: float
     history: list[dict[str, Any]]
-    """Every evaluation: steps, seconds, reward and the figures of the last update."""
+    """Every evaluation: steps, seconds, reward and the statistics of the last update."""
     folder: Path | None
 
 
@@ -81,17 +81,16 @@ def train(
     """Train a policy.
 
     Args:
-        scenario: What to train on; with `resume`, what the folder says counts.
-        settings: How; the defaults are those of `TrainSettings`. With `resume` only its steps count, if it has any.
+        scenario: Scenario to train on; with `resume`, that of the folder is used.
+        settings: Settings, by default those of `TrainSettings()`. With `resume` only its steps are used, if it has any.
         out: Folder for checkpoints and history; without it nothing is written.
-        minutes: Plan as many steps as fit into this time, measured at the first updates, and stop when it is over; at
-            most those of the settings. With `resume`, the time before counts too.
-        resume: Go on where the training in `out` was when it last wrote its state, with its limits unless others are
-            given.
-        command: What to note as the command that made the policy.
+        minutes: Time limit; as many steps are planned as fit into it, measured at the first updates, and at most those
+            of the settings. With `resume`, the time before is included.
+        resume: Continue the training in `out` from its last saved state, with its limits unless others are given.
+        command: Command that made the policy, for its card.
         report: Called after every update.
         executor: Where lanes play; by default in this process. The policy is the same.
-        tell_limits: Called before the first update with the steps and minutes that the training ends at, in words.
+        tell_limits: Called before the first update with the limits of the training, in words.
     """
     run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, executor)
     if tell_limits is not None:
@@ -100,7 +99,7 @@ def train(
 
 
 class _Run:
-    """A training under way, with its folder, its clock and its best evaluation."""
+    """Training in progress, with its folder, its clock and its best evaluation."""
 
     def __init__(
         self,
@@ -131,7 +130,7 @@ class _Run:
                 self.about["limits"] = new_limits
             settings = TrainSettings.from_dict(self.about["settings"], f"{self.folder.folder / RUN}: settings")
         self.scenario: Any = load(scenario)
-        torch.set_num_threads(1)  # The work is shared out above torch.
+        torch.set_num_threads(1)  # Threads share the work above torch.
         self.trainer = Trainer(self.scenario, settings, executor)
         if resume and self.folder is not None:
             self.notes = {**self.notes, **self.folder.restore(self.trainer)}
@@ -139,7 +138,7 @@ class _Run:
                 self.notes["planned"] = minutes is None
                 self.folder.rewrite(self.about)
             elif not self.notes["planned"]:
-                # It ended before it knew how many steps fit into its time: that is still to be planned.
+                # The training ended before its steps were planned from its speed.
                 self.minutes = limits["minutes"]
                 self.notes["planned"] = self.minutes is None
         else:
@@ -183,16 +182,8 @@ class _Run:
                 self._evaluate(figures, heuristic_reward, phase, writer)
             if report is not None:
                 best = self.notes["best"]
-                told = (
-                    trainer.steps,
-                    trainer.settings.planned_steps,
-                    self.seconds,
-                    phase,
-                    figures,
-                    self.last_reward,
-                    best,
-                )
-                report(Report(*told, heuristic, heuristic_reward))
+                progress = (trainer.steps, trainer.settings.planned_steps, self.seconds, phase, figures)
+                report(Report(*progress, self.last_reward, best, heuristic, heuristic_reward))
         if writer is not None:
             writer.close()
         policy = self._best()
@@ -211,11 +202,11 @@ class _Run:
         return self.minutes is not None and self.seconds > 60.0 * self.minutes
 
     def _plan(self, speed_from: tuple[float, int]) -> None:
-        """Fix the number of steps that fit into the time that is left; from here on, schedules count steps."""
+        """Set the number of steps that fit into the remaining time; from then on, schedules count steps."""
         trainer = self.trainer
         speed = (trainer.steps - speed_from[1]) / (perf_counter() - speed_from[0])
         left = 60.0 * (self.minutes or 0.0) - self.seconds
-        # A little less than fits: evaluations take time too.
+        # A margin for evaluations.
         planned = max(trainer.steps + 1, trainer.steps + int(0.93 * max(0.0, left) * speed))
         given = trainer.settings.steps
         trainer.settings = replace(trainer.settings, steps=planned if given is None else min(planned, given))
@@ -225,7 +216,7 @@ class _Run:
             self.folder.rewrite(self.about)
 
     def _evaluate(self, figures: dict[str, float], heuristic_reward: float, phase: str, writer: Any) -> None:
-        """Play the held-out seeds, and write the checkpoints."""
+        """Play the held-out seeds, and write history and checkpoints."""
         trainer = self.trainer
         policy = trainer.policy()
         episodes = trainer.settings.evaluation_episodes
@@ -257,7 +248,7 @@ class _Run:
             if improved:
                 self.folder.save_policy("best", trainer, card)
             self.folder.save_policy("last", trainer, card)
-            # Last of all: what a training goes on from never knows of a policy that was not written.
+            # Written last, so that a saved state never refers to a policy that is missing.
             self.folder.save_state(trainer, self.notes)
         if writer is not None:
             for name, value in line.items():

@@ -19,7 +19,7 @@ from slipstream.families.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.families.serving.local_search import THOROUGH, LocalSearchPlanner
 from slipstream.families.serving.plans import PlanFunction, Planner, PlanningState
 from slipstream.families.serving.solver import Solution, largest_base, solve, undominated
-from slipstream.policies.base import chooser, enlist
+from slipstream.policies.base import chooser, register_policy
 
 LOG = logging.getLogger(__name__)
 MIN_MOVE_GAIN = 0.02
@@ -35,7 +35,7 @@ INFAAS_DOWNSCALE = 2.0
 def planner(function: PlanFunction) -> PlanFunction:
     """Register a planner under the function's name."""
     name = function.__name__.strip("_").replace("_", "-")
-    enlist(Planner(name, (function.__doc__ or "").split("\n")[0], function))
+    register_policy(Planner(name, (function.__doc__ or "").split("\n")[0], function))
     return function
 
 
@@ -283,7 +283,7 @@ def program_plan(state: PlanningState) -> np.ndarray:
     return _solve_and_fill(state, np.ones(len(state.model), bool))
 
 
-enlist(
+register_policy(
     LocalSearchPlanner(
         "milp-rehearsed", "Local search from the program's plans, simulated at the rates that may come.", program_plan
     )
@@ -295,7 +295,7 @@ def accurate_plan(state: PlanningState) -> np.ndarray:
     return _fill_free(state, np.zeros(len(state.model), np.int64), _extreme(state, best=True))
 
 
-enlist(
+register_policy(
     LocalSearchPlanner(
         "milp-thorough",
         "Local search from the program's and the most accurate plans, simulated to the last request, by larger moves.",
