@@ -249,7 +249,7 @@ def _expected(waves: np.ndarray, samples: np.ndarray) -> np.ndarray:
 
 
 def nearest_parallelism(stage: StageTemplate, parallelism: int) -> int:
-    """Return the parallelism whose durations a stage uses: the largest measured one that is at most `parallelism`."""
+    """Return the largest measured parallelism of a stage that is at most `parallelism`, otherwise the smallest."""
     return max((key for key in stage.waves if key <= parallelism), default=min(stage.waves))
 
 

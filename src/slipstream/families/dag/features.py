@@ -70,7 +70,7 @@ GLOBAL = FeatureTable(
         Feature("total_work", "1000 s", "expected work of all tasks not started", 0, 10_000, PER_S / 1000),
         Feature("mean_gap", "10 s", "mean time between arrivals; 0 after the last one", 0, 1000, PER_S / 10),
         Feature("moving_delay", "s", "time that an executor needs to move to another job", 0, 1000, PER_S),
-        Feature("utilisation", "share", "busy executor time so far", 0, 1),
+        Feature("utilisation", "share", "executor time spent on tasks / elapsed executor time", 0, 1),
         *FOR_HEURISTICS,
     )
 )

@@ -24,7 +24,7 @@ LOGGED = (ARRIVAL, START, FINISH, END, READY, MOVE, FAIL, DONE)
 
 @dataclass
 class _Job:
-    """State of a job after the rows read so far."""
+    """State of a job after the rows read."""
 
     template: JobTemplate
     started: list[int] = field(init=False)
@@ -47,7 +47,7 @@ class _Job:
 
 
 class _LogState(Books):
-    """State of executors and jobs after the rows read so far."""
+    """State of executors and jobs after the rows read."""
 
     logged = LOGGED
 
