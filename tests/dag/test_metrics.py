@@ -12,7 +12,7 @@ from PIL import Image
 from slipstream.errors import InvariantError
 from slipstream.families.dag.invariants import check
 from slipstream.families.dag.labels import run_labels
-from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, ways_of
+from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, moves_of
 from slipstream.families.dag.timeline import timeline
 from slipstream.families.shared.timeline import ON_TIME
 from slipstream.policies.base import find
@@ -57,9 +57,9 @@ def test_jobs_in_the_system_over_time(tiny):
     assert dict(zip((moments / 1e9).tolist(), counts.tolist(), strict=True)) == {0.0: 2, 4.0: 1, 13.0: 0}
 
 
-def test_ways_last_as_long_as_the_moving_delay(tiny):
-    ways = ways_of(tiny[1])
-    assert set((ways.end - ways.start).tolist()) == {1_000_000_000}
+def test_moves_last_as_long_as_the_moving_delay(tiny):
+    moves = moves_of(tiny[1])
+    assert set((moves.end - moves.start).tolist()) == {1_000_000_000}
 
 
 # Laws

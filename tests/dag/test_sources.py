@@ -10,7 +10,7 @@ import pytest
 from slipstream.errors import InputError, ScenarioError, TraceError
 from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.workload.sources import synthetic
-from slipstream.families.dag.workload.sources.synthetic import LEVELS
+from slipstream.families.dag.workload.sources.synthetic import PARALLELISM
 from slipstream.families.dag.workload.templates import library_of
 from slipstream.policies.base import find
 from slipstream.scenario import digest, load
@@ -39,7 +39,7 @@ def test_synthetic_jobs_resemble_the_profile():
     waves = [stage.waves[10] for template in library.templates for stage in template.stages]
     both = [one for one in waves if len(one.first) and len(one.rest)]
     assert np.median([one.rest.mean() / one.first.mean() for one in both]) < 0.7
-    assert library.levels == LEVELS
+    assert library.parallelism == PARALLELISM
 
 
 def test_synthetic_jobs_belong_to_their_seed():
@@ -66,9 +66,9 @@ def test_a_workflow_trains_before_it_searches_and_tests_at_the_end():
 
 def test_levels_between_which_a_number_of_executors_lies():
     scenario = load({**BASE, "executors": 12, "jobs": {"kind": "synthetic", "templates": 2}})
-    rows = compiled_scenario(scenario).spec["level_of"]
-    assert [LEVELS[row["low"]] for row in rows] == [2, 2, 2, 2, 2, 5, 5, 5, 5, 5, 10, 10, 10]
-    assert [LEVELS[row["high"]] for row in rows] == [2, 2, 2, 5, 5, 5, 10, 10, 10, 10, 10, 20, 20]
+    rows = compiled_scenario(scenario).spec["parallelism_of"]
+    assert [PARALLELISM[row["low"]] for row in rows] == [2, 2, 2, 2, 2, 5, 5, 5, 5, 5, 10, 10, 10]
+    assert [PARALLELISM[row["high"]] for row in rows] == [2, 2, 2, 5, 5, 5, 10, 10, 10, 10, 10, 20, 20]
     assert (rows[9]["offset"], rows[9]["gap"]) == (4.0, 5.0)
 
 
@@ -139,7 +139,7 @@ def test_a_profile_is_read_with_its_stages_tasks_and_waves(folder):
 def test_the_published_simulators_have_no_level_below_five(folder):
     source = {"kind": "tpch", "path": str(folder / "tpch"), "sizes": ["2g"], "queries": [1]}
     both = [load({**BASE, "jobs": source, "compat": compat}) for compat in (None, "decima")]
-    ours, theirs = (library_of(scenario).levels for scenario in both)
+    ours, theirs = (library_of(scenario).parallelism for scenario in both)
     assert min(ours) < 5
     assert theirs == tuple(level for level in ours if level >= 5)
 

@@ -40,8 +40,8 @@ def test_the_policies_that_have_a_fast_path_use_it(name, monkeypatch):
     from slipstream.scenario import load
 
     called = []
-    run = fast_path.run_in_order
-    monkeypatch.setattr(fast_path, "run_in_order", lambda *arguments: called.append(1) or run(*arguments))
+    run = fast_path.run_fast_path
+    monkeypatch.setattr(fast_path, "run_fast_path", lambda *arguments: called.append(1) or run(*arguments))
     scenario = load("taskgraph/cholesky-4-2g2c").model_copy(update={"mode": "push"})
     Simulator(scenario).play(find(name, "taskgraph"), 0)
     assert called

@@ -7,7 +7,7 @@ import pytest
 
 from slipstream.families.taskgraph.metrics import tasks_of
 from slipstream.families.taskgraph.oracle.bounds import area, bounds_of, least_makespan
-from slipstream.families.taskgraph.oracle.hindsight import work_of_episode
+from slipstream.families.taskgraph.oracle.hindsight import jobs_of_episode
 from slipstream.families.taskgraph.oracle.optimum import optimum_bounds
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
@@ -68,7 +68,7 @@ def test_no_policy_is_better_than_the_bound(name):
 def test_the_luck_of_an_episode_is_known_afterwards():
     scenario = load("taskgraph/noisy")
     events = Simulator(scenario).play(find("mct", "taskgraph"), 9)
-    work = work_of_episode(scenario, events[events["kind"] == 0], 9, "test")
+    work = jobs_of_episode(scenario, events[events["kind"] == 0], 9, "test")
     tasks = tasks_of(events)
     drawn = [work[0].durations[task][kind] for task, kind in zip(tasks.task, tasks.variant, strict=True)]
     assert drawn == (tasks.end - tasks.start).tolist()

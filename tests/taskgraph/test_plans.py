@@ -63,8 +63,8 @@ def test_a_plan_keeps_parents_and_processors_apart(plan, peer):
     problem = problems(cholesky(5, 2, 2, links=links))[0]
     schedule = plan(problem)
     start = {}
-    for processor, slots in enumerate(schedule.slots):
-        for (begin, end, task), following in zip(slots, [*slots[1:], (2**62, 0, 0)], strict=False):
+    for processor, intervals in enumerate(schedule.intervals):
+        for (begin, end, task), following in zip(intervals, [*intervals[1:], (2**62, 0, 0)], strict=False):
             start[task] = begin
             assert end - begin == problem.durations[task, processor]
             assert end <= following[0]

@@ -13,7 +13,7 @@ from slipstream.families.taskgraph.oracle.hindsight import Episode
 from slipstream.families.taskgraph.oracle.optimum import Oracle, optimum_bounds
 from slipstream.families.taskgraph.oracle.schedule import solve
 from slipstream.families.taskgraph.oracle.search import Search
-from slipstream.families.taskgraph.oracle.snapshot import Situation
+from slipstream.families.taskgraph.oracle.snapshot import Snapshot
 from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
@@ -81,7 +81,7 @@ def test_optima_bounds_and_schedules_agree_with_trying_everything(seed):
     found = looking.run(best + 1, 0, ENOUGH)
     assert (found.makespan, found.complete) == (best, True)
     assert looking.run(best, 0, ENOUGH).action == -1
-    planned = solve(episode, Situation.of(simulator), (0, best), 20.0, {})
+    planned = solve(episode, Snapshot.of(simulator), (0, best), 20.0, {})
     assert planned is None or planned.bound <= best
     whole = Oracle(scenario, seed, "test", 20.0).value_bounds(simulator, 0.0, ValueBounds(-math.inf, math.inf))
     assert (nanoseconds(whole.best), whole.exact) == (best, True)
@@ -99,7 +99,7 @@ def test_bounds_hold_from_every_point_of_an_episode_on(seed):
         found = looking.run(2**60, 0, ENOUGH)
         assert found.complete
         assert looking.bound() <= found.makespan
-        planned = solve(episode, Situation.of(simulator), (0, found.makespan), 20.0, {})
+        planned = solve(episode, Snapshot.of(simulator), (0, found.makespan), 20.0, {})
         assert planned is None or planned.bound <= found.makespan
         for _ in range(4):
             if simulator.asking:

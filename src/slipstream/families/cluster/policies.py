@@ -81,12 +81,12 @@ class SortedQueue(Heuristic):
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play on in the simulator's lane; return why it stopped."""
-        from slipstream.families.cluster.kernel.fast_path import run_in_order
+        from slipstream.families.cluster.kernel.fast_path import run_fast_path
         from slipstream.sim.simulator import NO_LIMIT
 
         if choices < NO_LIMIT or not level_0_suffices(simulator.scenario):
             return super().run(simulator, choices)
-        return int(run_in_order(simulator.spec, simulator.state, 0, self.order))
+        return int(run_fast_path(simulator.spec, simulator.state, 0, self.order))
 
 
 def level_0_suffices(scenario: Any) -> bool:

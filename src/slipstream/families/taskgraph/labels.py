@@ -1,4 +1,4 @@
-"""The names and expectations of a taskgraph scenario, for pictures of a run that is under way."""
+"""Names and expected times of a taskgraph scenario for live views of a run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
 
 
 def run_labels(scenario: TaskgraphScenario) -> RunLabels:
-    """Return who takes part in a run: processors and links, and as tasks the jobs by their number in the episode.
+    """Return the labels of a run: processors and links as resources, jobs by number as tasks.
 
-    What is done for a job is named by the kind of the processor, or of the link.
+    Variants are the kinds of processors and of links.
     """
     parts = compiled_scenario(scenario)
     spec = parts.spec
@@ -43,13 +43,13 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
         expected=((expected,) * len(variants),) * parts.sizes.jobs,
         deadline=(None,) * parts.sizes.jobs,
         accuracy=None,
-        end=_about_the_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
+        end=_expected_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
         graphs=True,
     )
 
 
-def _about_the_end(scenario: TaskgraphScenario, work: int) -> int:
-    """Return about when an episode ends: the last arrival, or all the work on all processors."""
+def _expected_end(scenario: TaskgraphScenario, work: int) -> int:
+    """Return the approximate end of an episode in ns: the last arrival plus `work`."""
     last = 0
     if isinstance(scenario.arrivals, GraphStream):
         waits = scenario.arrivals.jobs - scenario.arrivals.initial_jobs

@@ -34,7 +34,7 @@ from slipstream.sim.kernel.lanes import LOG_FULL, log_is_full
 
 
 @entry
-def run_in_order(spec, state, lane, order):
+def run_fast_path(spec, state, lane, order):
     """Play an episode on in queue order `order` at level 0, to its end or until the log is full; return the status."""
     header = state.lanes[lane]
     set_order(spec, state, lane, order)

@@ -1,4 +1,4 @@
-"""Scenarios drawn from around one: the same jobs, at other rates, in episodes that are cut off."""
+"""Domain randomisation of dag scenarios: arrival rates and episode lengths."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from slipstream.sim.simulator import check_seed
 
 
 def vary(scenario: DagScenario, variation: Variation, seed: int) -> DagScenario:
-    """Return a scenario of the same shape drawn by a seed; itself if nothing varies.
+    """Return a random variation of `scenario` drawn by `seed`; the scenario itself if nothing varies.
 
-    Rates are those of a Poisson stream: jobs that come all at once or were recorded come as they do.
+    The rate applies to Poisson arrivals; batches and traces keep their arrival times.
     """
     check_seed(seed)
     if variation.is_identity:
