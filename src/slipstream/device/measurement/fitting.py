@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstream.device.measurement.overlap import MOSTLY_ALONE, Runs, runs_of
 from slipstream.device.measurement.profiler import trimmed
-from slipstream.families.edge.workload.measured import MeasuredProfile, places
+from slipstream.families.edge.workload.measured import MeasuredProfile, variant_indices
 
 LEAST_RUNS = 5
 """Runs of a variant, or of a pair, below which what the profile says is believed rather than the run."""
@@ -23,7 +23,7 @@ LEAST_SLOWDOWN, MOST_SLOWDOWN = 0.5, 20.0
 def fit(scenario: Any, profile: MeasuredProfile, events: np.ndarray, command: str) -> MeasuredProfile:
     """Return the profile that explains a run best; what the run does not show is scaled like what it does."""
     runs = runs_of(scenario, events)
-    rows = places(scenario, profile)
+    rows = variant_indices(scenario, profile)
     kind = np.array([rows[task][variant] for task, variant in zip(runs.task, runs.variant, strict=True)], int)
     latency = np.array([variant.latency_ms for variant in profile.variants]) * 1e6
     known = latency.copy()
