@@ -49,7 +49,7 @@ CANDIDATE = FeatureTable(
         Feature("wait", "flag", "1 if the row leaves the stream idle until the next event", 0, 1),
         Feature("latency", TIME_UNIT, "expected time to finish alone on the device", 0, 100, PER_NS),
         Feature("accuracy", "share", "accuracy of the variant", 0, 1),
-        Feature("variant_rank", "rank / 10", "place of the variant in its ladder, 0 the fastest", 0, 10, 0.1),
+        Feature("variant_rank", "rank / 10", "rank of the variant in its ladder, 0 the fastest", 0, 10, 0.1),
         Feature("demand", "relative", "weight with which the variant claims the device from co-runners", 0, 10),
         Feature("memory", "GB", "memory that the variant's weights take", 0, 100, 1e-3),
         Feature("energy", "100 mJ", "energy of a run alone on the device, beyond the idle device's", 0, 100, 10.0),

@@ -190,7 +190,7 @@ class Device(StrictModel):
     queue_limit: int = Field(default=16, ge=1, le=1_000_000)
     """Most waiting jobs per task; a release that finds the queue full is rejected."""
     decision_time_ms: NonNegativeMs = 0.0
-    """Time the policy needs for one choice, charged to the clock."""
+    """Time the policy needs for one decision, charged to the clock."""
     stream_priorities: Annotated[list[Annotated[int, Field(ge=0, le=10)]], Field(max_length=64)] | None = None
     """One number per stream: under interference, streams with a higher one are served first."""
     memory_mb: float | None = Field(default=None, gt=0.0, le=1e9)
@@ -317,8 +317,8 @@ class EdgeScenario(StrictModel):
     poisson_tasks: int | None = Field(default=None, ge=0)
     """Number of Poisson tasks; checked against the list where given."""
     profile: str | None = None
-    """A file written by `slipstream profile`, named relative to the scenario file: what it measured replaces the
-    latencies, the interference and the spread that the scenario says."""
+    """A file written by `slipstream profile`, named relative to the scenario file: its measurements replace the
+    latencies, the interference and the spread of the scenario."""
     device: Device = Device()
     reward: Reward = Reward()
     tasks: Annotated[list[Task], Field(min_length=1, max_length=1000)]
