@@ -47,7 +47,7 @@ LONGEST_START_S = 600.0
 """Time limit for loading and warming up the models."""
 ENERGY_METER = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 MOST_EARLY_DEATHS = 3
-"""Consecutive workers of one stream that may die before they are ready."""
+"""Consecutive workers of one stream that may die before they are ready; then the next start is postponed."""
 RETRY_NS = 500_000_000
 """Time before starting a worker is tried again."""
 SCARCE_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

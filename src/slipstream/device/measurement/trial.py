@@ -28,7 +28,7 @@ class Trial:
     simulated: np.ndarray
     """The event log of the simulation."""
     result: dict[str, Any]
-    """All figures, JSON-ready."""
+    """All metrics and causes, as JSON data."""
 
 
 def run_trial(

@@ -233,7 +233,7 @@ def _covered_seconds(jobs: Jobs) -> float:
 
 
 def _worst_window(jobs: Jobs, missed: np.ndarray) -> int:
-    """Return the most misses among WINDOW consecutive jobs of any one task."""
+    """Return the most misses among WEAKLY_HARD_WINDOW consecutive jobs of any one task."""
     worst = 0
     for task in np.unique(jobs.task):
         sums = np.concatenate(([0], np.cumsum(missed[jobs.task == task])))
