@@ -120,11 +120,11 @@ def test_a_scene_shows_every_job_on_as_many_gpus_as_it_has(name: str) -> None:
         # Up to the end of an instant, so that allocations are logged in full.
         last = int(np.searchsorted(events["time"], events["time"][row], side="right"))
         scene = scene_of(FAMILY.run_labels(scenario))
-        scene.see(events[:last])
+        scene.update(events[:last])
         now = int(events["time"][row])
         busy = int(spans.gpus[(spans.start <= now) & (spans.end > now)].sum())
         assert sum(one is not None for one in scene.running) == busy
-    scene.see(events[last:])
+    scene.update(events[last:])
     assert scene.over
     assert sum(scene.finished) == 256
     assert frame(scene, scenario.name, 100).plain

@@ -60,9 +60,9 @@ def test_the_scene_counts_every_request_of_a_batch() -> None:
     scenario, events = played("three take as long as four, and are answered faster than two")
     scene = scene_of(run_labels(scenario))
     assert isinstance(scene, BatchScene)
-    scene.see(events[:-4])
+    scene.update(events[:-4])
     assert scene.waiting == [0]
-    scene.see(events[-4:])
+    scene.update(events[-4:])
     assert (scene.finished, scene.on_time, scene.over) == ([4], [4], True)
     assert [(one.start, one.end) for one in scene.slices(0)] == [(0, 10_000_000), (10_000_000, 26_000_000)]
 

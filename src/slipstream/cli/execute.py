@@ -172,7 +172,7 @@ def _listening(
 
     try:
         from slipstream.device.listening import ListeningRuntime
-        from slipstream.device.request_queue import Intake
+        from slipstream.device.request_queue import RequestQueue
         from slipstream.device.runtime import interruptible
         from slipstream.service.app import Service, serving
         from slipstream.service.limits import raise_file_limit
@@ -182,24 +182,24 @@ def _listening(
     raise_file_limit()
     host, port = parse_address(address)
     token = token_for(host, token)
-    intake = Intake(scenario, workload)
+    requests = RequestQueue(scenario, workload)
     listening = listen(host, port, "port")
     url = url_of(host, listening)
-    with device_streams(device, scenario, intake.workload) as streams:
-        runtime = ListeningRuntime(scenario, intake, streams, watchdog_ms, watch)
+    with device_streams(device, scenario, requests.workload) as streams:
+        runtime = ListeningRuntime(scenario, requests, streams, watchdog_ms, watch)
         try:
             # Interruptible before the URL is printed: its reader may end the run at once.
-            with interruptible(runtime.stop), serving(Service(scenario, intake, token), listening):
+            with interruptible(runtime.stop), serving(Service(scenario, requests, token), listening):
                 if as_json:
-                    print_json({"url": url, "tasks": list(intake.tasks), "token": token})
+                    print_json({"url": url, "tasks": list(requests.tasks), "token": token})
                 else:
-                    console.print(f"Listening: POST {url}v1/tasks/NAME for {', '.join(intake.tasks)}", soft_wrap=True)
+                    console.print(f"Listening: POST {url}v1/tasks/NAME for {', '.join(requests.tasks)}", soft_wrap=True)
                     if token is not None:
                         console.print(f"Token: {token}", soft_wrap=True, highlight=False)
                     console.print("Ctrl-C ends it.")
                 yield runtime, streams.device
         finally:
-            intake.hang_up()
+            requests.close_sockets()
 
 
 def _about(

@@ -62,9 +62,9 @@ def validate(
     """
     from slipstream.device.measurement.fitting import fit as corrected
     from slipstream.device.measurement.profiler import Profiler
-    from slipstream.device.measurement.trial import hold_trial
+    from slipstream.device.measurement.trial import run_trial
     from slipstream.families.contract import family_of
-    from slipstream.families.edge.workload.measured import places, read_profile
+    from slipstream.families.edge.workload.measured import read_profile, variant_indices
     from slipstream.policies import find
     from slipstream.report.html.validation import cause_lines, validation_page, validation_table
 
@@ -73,14 +73,14 @@ def validate(
     workload = device_workload(loaded, data, allow_code)
     known = None if profile is None else read_profile(profile)
     if known is not None:
-        places(loaded, known)
+        variant_indices(loaded, known)
     all_writable(out, fit)
     with device_streams(device, loaded, workload) as streams:
         if known is None:
             with progress_bar("measuring") as progress:
                 known = Profiler(loaded, workload, streams, device).measure(None, progress)
         with errors.status("running on the device"):
-            trial = hold_trial(loaded, known, workload, streams, player, seed, runs, watchdog_ms)
+            trial = run_trial(loaded, known, workload, streams, player, seed, runs, watchdog_ms)
     words = device_command("validate", scenario, player.name, device, seed, profile)
     command = shlex.join([*words, "--out", str(out)])
     result = {"scenario": scenario, **trial.result}

@@ -156,12 +156,12 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         header, log = self._arrays["lanes"][0], self._arrays["log"][0]
         while True:
             full = header["status"] == lanes.LOG_FULL
-            scene.see(log[: header["log_rows"]])
+            scene.update(log[: header["log_rows"]])
             header["log_rows"] = 0
             if not full:
                 break
             lanes.resume_lanes(*self._structs, stepped)
-        scene.move_to(int(header["now"]))
+        scene.advance_to(int(header["now"]))
 
     def action_masks(self) -> np.ndarray:
         """Return the mask of the present decision as booleans, the interface of sb3-contrib."""

@@ -1,8 +1,8 @@
-"""The figures this field reports, all from the event log of one episode.
+"""Metrics of the edge family, all from the event log of one episode.
 
-A job counts as *judged* when its fate is known: it finished, it was dropped, or its deadline had passed when the
-episode ended. Jobs still in time at the end are neither hits nor misses. Miss rates are over judged jobs, never only
-over executed ones.
+A job counts as *judged* when its outcome is known: it finished, it was dropped, or its deadline had passed when the
+episode ended. Jobs that are still in time at the end are neither hits nor misses. Miss rates are over judged jobs,
+never only over executed ones.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
 from slipstream.sim.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
 
-WINDOW = 10
-"""Jobs in a window of the weakly-hard metric: the most misses among any so many consecutive jobs of a task."""
+WEAKLY_HARD_WINDOW = 10
+"""Consecutive jobs of a task in a window of the weakly-hard metric, the most misses in any such window."""
 
 UNKNOWN, ON_TIME, LATE, DROPPED, OVERDUE, FAILED = range(6)
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """Every job of an episode, sorted by task and release; times in ns, -1 where the thing never happened."""
+    """Every job of an episode, sorted by task and release; times in ns, -1 where the event never happened."""
 
     task: np.ndarray
     release: np.ndarray
     deadline: np.ndarray
     start: np.ndarray
-    """When it first started."""
+    """Of the first run."""
     finish: np.ndarray
     variant: np.ndarray
-    """As it was started last."""
+    """Of the last run."""
     fate: np.ndarray
     end: int
     """When the episode ended."""
@@ -41,7 +41,7 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Slices:
-    """The times for which jobs held streams: one of each job, or several where it was interrupted; times in ns."""
+    """The intervals in which jobs held streams, several for a preempted job; times in ns."""
 
     job: np.ndarray
     """Index into the jobs."""
@@ -50,20 +50,20 @@ class Slices:
     start: np.ndarray
     """Ascending."""
     end: np.ndarray
-    """The end of the episode where the job still held its stream then."""
+    """The end of the episode if the job still held its stream then."""
 
     @property
     def length(self) -> np.ndarray:
-        """How long each lasted."""
+        """Duration of each slice."""
         return np.asarray(self.end - self.start)
 
 
 def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     """Return the jobs of an episode from its event log."""
-    # A log may have millions of rows: they are passed on by their numbers, and only columns that count are copied.
+    # A log may have millions of rows: functions pass row indices, and only the columns in use are copied.
     kind, time = np.ascontiguousarray(events["kind"]), events["time"]
     arrivals = np.flatnonzero(kind == ARRIVAL)
-    # Jobs of a task arrive in the order of their numbers: it is enough to put the tasks together.
+    # Jobs of a task arrive in the order of their numbers: a stable sort by task is enough.
     arrivals = arrivals[np.argsort(events["task"][arrivals], kind="stable")]
     task, release = events["task"][arrivals].astype(np.int64), time[arrivals]
     first = np.searchsorted(task, np.arange(len(scenario.tasks)))
@@ -74,7 +74,7 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     slices = _slices(events, kind, first, end, len(task))
     start, finish, variant = (np.full(len(task), -1, np.int64) for _ in range(3))
     fate = np.where(deadline <= end, OVERDUE, UNKNOWN)
-    # Of several values for one place the last stays: so the first start, and the last variant.
+    # The last assignment to an index wins: the first start, and the last variant.
     start[slices.job[::-1]] = slices.start[::-1]
     variant[slices.job] = slices.variant
     finishes = np.flatnonzero(kind == FINISH)
@@ -87,7 +87,7 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
 
 
 def rows_of(kinds: np.ndarray, *wanted: int) -> np.ndarray:
-    """Return the rows that are of some kinds."""
+    """Return the indices of the rows whose kind is in `wanted`."""
     found = np.zeros(len(kinds), bool)
     for kind in wanted:
         found |= kinds == kind
@@ -95,7 +95,7 @@ def rows_of(kinds: np.ndarray, *wanted: int) -> np.ndarray:
 
 
 def jobs_of_rows(events: np.ndarray, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return which job each of some rows is about, among all jobs; `first` are the first ones of the tasks."""
+    """Return the index of the job of each row; `first` holds the index of each task's first job."""
     return np.asarray(first[events["task"][rows]] + events["job"][rows])
 
 
@@ -104,7 +104,7 @@ def _slices(events: np.ndarray, kind: np.ndarray, first: np.ndarray, end: int, c
     job = jobs_of_rows(events, starts, first)
     if (kind == PREEMPT).any():
         stop = _stops(events, rows_of(kind, START, FINISH, FAIL, PREEMPT), first, end)
-    else:  # every job has at most one slice, and nothing need be sorted
+    else:  # every job has at most one slice: no sorting needed
         leaves = rows_of(kind, FINISH, FAIL)
         left = np.full(count, end, np.int64)
         left[jobs_of_rows(events, leaves, first)] = events["time"][leaves]
@@ -119,7 +119,7 @@ def _slices(events: np.ndarray, kind: np.ndarray, first: np.ndarray, end: int, c
 
 
 def _stops(events: np.ndarray, rows: np.ndarray, first: np.ndarray, end: int) -> np.ndarray:
-    """Return when each start among the rows was followed by what next happened to its job, `end` if by nothing."""
+    """Return the time of the next event of the same job after each start in `rows`, `end` if there is none."""
     job = jobs_of_rows(events, rows, first)
     order = np.argsort(job, kind="stable")
     followed = np.flatnonzero(job[order[1:]] == job[order[:-1]])
@@ -129,12 +129,12 @@ def _stops(events: np.ndarray, rows: np.ndarray, first: np.ndarray, end: int) ->
 
 
 def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
-    """Return the metrics of one episode by name."""
+    """Return the metrics of one episode, by name."""
     jobs = jobs_of(scenario, events)
     weight = np.array([task.weight for task in scenario.tasks])[jobs.task]
     ladders = [[(v.accuracy, v.solo_ms) for v in task.ladder] for task in scenario.tasks]
-    longest = max(len(ladder) for ladder in ladders)
-    table = np.array([ladder + [(0.0, 0.0)] * (longest - len(ladder)) for ladder in ladders])
+    max_variants = max(len(ladder) for ladder in ladders)
+    table = np.array([ladder + [(0.0, 0.0)] * (max_variants - len(ladder)) for ladder in ladders])
     accuracy = table[jobs.task, np.maximum(jobs.variant, 0), 0]
     solo_ms = table[jobs.task, np.maximum(jobs.variant, 0), 1]
 
@@ -149,7 +149,7 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     tardiness = np.maximum(jobs.finish - jobs.deadline, 0)[done] / NANOSECONDS_PER_MS
     busy = float(jobs.slices.length.sum() / 1e9)
     energy = _energy(scenario, jobs)
-    gains = {
+    terms = {
         "on_time_accuracy": float((weight * accuracy)[on_time].sum()),
         "lateness": float((weight * _lateness(jobs))[jobs.fate == LATE].sum()),
         "drops": float(weight[np.isin(jobs.fate, (DROPPED, FAILED))].sum()),
@@ -157,10 +157,10 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     }
     slowdown = service_ms / solo_ms[done] if done.any() else np.zeros(0)
     figures = {
-        "reward": scenario.reward.on_time_accuracy * gains["on_time_accuracy"]
-        - scenario.reward.lateness * gains["lateness"]
-        - scenario.reward.drops * gains["drops"]
-        + scenario.reward.utilisation * gains["utilisation"]
+        "reward": scenario.reward.on_time_accuracy * terms["on_time_accuracy"]
+        - scenario.reward.lateness * terms["lateness"]
+        - scenario.reward.drops * terms["drops"]
+        + scenario.reward.utilisation * terms["utilisation"]
         - scenario.reward.energy * energy,
         "miss_rate": _ratio(missed.sum(), judged.sum()),
         "weighted_miss_rate": _ratio(weight[missed].sum(), weight[judged].sum()),
@@ -193,9 +193,9 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
         figures[f"miss_rate/{task.name}"] = _ratio((missed & own).sum(), (judged & own).sum())
         figures[f"effective_accuracy/{task.name}"] = _ratio(accuracy[on_time & own].sum(), (judged & own).sum())
     criticality = np.array([task.criticality for task in scenario.tasks])[jobs.task]
-    for level in sorted({task.criticality for task in scenario.tasks}):
-        own = criticality == level
-        figures[f"miss_rate/class-{level}"] = _ratio((missed & own).sum(), (judged & own).sum())
+    for class_ in sorted({task.criticality for task in scenario.tasks}):
+        own = criticality == class_
+        figures[f"miss_rate/class-{class_}"] = _ratio((missed & own).sum(), (judged & own).sum())
     return figures
 
 
@@ -212,18 +212,18 @@ def _lateness(jobs: Jobs) -> np.ndarray:
 
 
 def _energy(scenario: EdgeScenario, jobs: Jobs) -> float:
-    """Return the joules that the device took: idle all the time, and for every job while it held a stream."""
+    """Return the energy of the device in joules: idle power, and the power of every job while it held a stream."""
     device = scenario.device
     watts = [[device.power_of(variant) for variant in task.ladder] for task in scenario.tasks]
-    longest = max(len(row) for row in watts)
-    table = np.array([row + [0.0] * (longest - len(row)) for row in watts])
+    max_variants = max(len(row) for row in watts)
+    table = np.array([row + [0.0] * (max_variants - len(row)) for row in watts])
     slices = jobs.slices
     added = table[jobs.task[slices.job], slices.variant] * slices.length
     return float((device.idle_w * jobs.end + added.sum()) / 1e9)
 
 
 def _covered_seconds(jobs: Jobs) -> float:
-    """Return the time during which at least one stream ran."""
+    """Return the seconds during which at least one stream ran."""
     begin, end = jobs.slices.start, jobs.slices.end
     if not len(begin):
         return 0.0
@@ -233,10 +233,10 @@ def _covered_seconds(jobs: Jobs) -> float:
 
 
 def _worst_window(jobs: Jobs, missed: np.ndarray) -> int:
-    """Return the most misses among WINDOW consecutive jobs of any one task (weakly-hard view)."""
+    """Return the most misses among WEAKLY_HARD_WINDOW consecutive jobs of any one task."""
     worst = 0
     for task in np.unique(jobs.task):
         sums = np.concatenate(([0], np.cumsum(missed[jobs.task == task])))
-        span = min(WINDOW, len(sums) - 1)
+        span = min(WEAKLY_HARD_WINDOW, len(sums) - 1)
         worst = max(worst, int((sums[span:] - sums[:-span]).max()))
     return worst

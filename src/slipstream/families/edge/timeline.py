@@ -1,4 +1,4 @@
-"""An episode of the edge family as pictures show it: jobs, and slices of the streams."""
+"""Timeline of an edge episode for rendering: jobs, waits, and slices of the streams."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def timeline(scenario: EdgeScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of a whole episode."""
     jobs = jobs_of(scenario, events)
     first = np.searchsorted(jobs.task, np.arange(len(scenario.tasks)))
-    # A job waits from its release, and again from each interruption, until it starts, is dropped, or all ends.
+    # A job waits from its release, and again from each preemption, until it starts, is dropped, or the episode ends.
     wait_job, wait_start = _by_job(events, rows_of(events["kind"], ARRIVAL, PREEMPT), first)
     end_job, wait_end = _by_job(events, rows_of(events["kind"], START, EXPIRE, REJECT, DROP), first)
-    # Of every job the begins and ends alternate, so that at most the last wait has no end.
+    # Starts and ends of a job's waits alternate, so at most its last wait has no end.
     still = np.bincount(wait_job, minlength=len(jobs.task)) > np.bincount(end_job, minlength=len(jobs.task))
     order = np.argsort(np.concatenate((end_job, np.flatnonzero(still))), kind="stable")
     wait_end = np.concatenate((wait_end, np.full(int(still.sum()), jobs.end)))[order]
-    names = run_labels(scenario)
+    labels = run_labels(scenario)
     return Timeline(
-        tasks=names.tasks,
-        variants=names.variants,
-        resources=names.resources,
+        tasks=labels.tasks,
+        variants=labels.variants,
+        resources=labels.resources,
         end=jobs.end,
         task=jobs.task,
         number=np.arange(len(jobs.task)) - first[jobs.task],
@@ -46,7 +46,7 @@ def timeline(scenario: EdgeScenario, events: np.ndarray) -> Timeline:
 
 
 def _by_job(events: np.ndarray, rows: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the jobs of some rows and their times, by job and then by time."""
+    """Return the jobs and times of `rows`, sorted by job, then by time."""
     job = jobs_of_rows(events, rows, first)
     order = np.argsort(job, kind="stable")
     return np.asarray(job[order]), np.asarray(events["time"][rows[order]])

@@ -1,4 +1,4 @@
-"""Recorded runs: when their jobs were released, so that another policy can be given the same work."""
+"""Import of release times from a recorded run, to replay them under another policy."""
 
 from __future__ import annotations
 
