@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -75,20 +75,19 @@ class InterruptKeeper:
             interrupts.release()
 
 
-def listener_for(*hearers: CompileTeller | InterruptKeeper) -> Any:
-    """Return what the compiler tells of its work."""
-    from numba.core.event import Listener
+def listen(*hearers: CompileTeller | InterruptKeeper) -> Callable[[], None]:
+    """Notify `hearers` of every compilation; return a function that ends this."""
+    from slipstream.jit import events
 
-    class Ear(Listener):  # type: ignore[misc] # the compiler has no types
-        def on_start(self, event: Any) -> None:
-            for hearer in hearers:
-                hearer.on_start()
+    def on_start() -> None:
+        for hearer in hearers:
+            hearer.on_start()
 
-        def on_end(self, event: Any) -> None:
-            for hearer in hearers:
-                hearer.on_end()
+    def on_end() -> None:
+        for hearer in hearers:
+            hearer.on_end()
 
-    return Ear()
+    return events.listen(on_start, on_end)
 
 
 class _WhenCompilerComes(MetaPathFinder):
@@ -100,9 +99,7 @@ class _WhenCompilerComes(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Find nothing; only look what is imported."""
         if fullname == "slipstream.jit.decorators":
-            from numba.core import event
-
-            event.register("numba:compile", listener_for(*self._hearers))
+            listen(*self._hearers)
         return None
 
 
