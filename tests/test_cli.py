@@ -245,5 +245,6 @@ def test_doctor_says_what_the_compile_cache_holds_and_needs(tmp_path):
     assert (found["files"], found["megabytes"]) == (3, 1.5)
     assert (found["versions"], found["megabytes_of_all_versions"]) == (2, 2.0)
     code, output, _ = slipstream("doctor", **cache)
-    needed = f"all families together need about {found['megabytes_needed_by_all_families']} MB"
-    assert f"3 files, 1.5 MB ({needed}); 2.0 MB with those of other versions" in output
+    needed = f"{found['files_needed_by_all_families']} files, {found['megabytes_needed_by_all_families']} MB"
+    stored = f"3 files, 1.5 MB (all families together need about {needed})"
+    assert f"{stored}; 2.0 MB with those of other versions" in output

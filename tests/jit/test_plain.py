@@ -52,7 +52,10 @@ print(double(21), mode.PRIVATE, any(name.startswith("slipstream.jit.private") fo
 """
 
 
-@pytest.mark.parametrize("family", SUBJECTS)
+# One family is compiled in every run of the tests, which takes half a minute of processor time; the others more rarely.
+@pytest.mark.parametrize(
+    "family", [SUBJECTS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SUBJECTS[1:])]
+)
 def test_documented_means_give_the_same_logs(family: str) -> None:
     subject = subject_of(family)
     plain = subprocess.run(

@@ -18,7 +18,7 @@ from slipstream.jit.mode import PRIVATE
 if PRIVATE:
     from slipstream.jit.private import decorators as means
 else:
-    from slipstream.jit.plain import decorators as means
+    from slipstream.jit.plain import decorators as means  # type: ignore[no-redef]
 
 INNER, ALGEBRA = means.INNER, means.ALGEBRA
 

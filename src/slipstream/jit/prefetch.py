@@ -11,6 +11,8 @@ if PRIVATE:
 else:
     from slipstream.jit.plain.prefetch import prefetch
 
+__all__ = ["prefetch", "prefetch_record"]
+
 MOST_LINES = 16
 """Lines of one record that are requested: a processor keeps few requests open, more would only queue up."""
 
