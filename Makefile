@@ -10,7 +10,9 @@ RLLIB_STAMP := $(RLLIB)/.setup-stamp
 NUMBA_OLDEST := .venv-numba-oldest
 NUMBA_NEWEST := .venv-numba-newest
 OLDEST = $(shell sed -n 's/.*"numba>=\([0-9.]*\),.*/\1/p' pyproject.toml)
-NUMBA_TESTS := tests/jit tests/test_frozen.py tests/test_kernels.py
+# All that compiles, and of the kernel tests those that take minutes, not those that search.
+NUMBA_TESTS := tests/jit tests/test_frozen.py tests/test_kernels.py \
+	-k 'jit or frozen or worked_out_by_hand or flushed_in_pieces or in_the_built_ins or plain_python_mode'
 
 .PHONY: setup demo test test-all test-rllib test-numba fuzz lint bench docs clean
 
