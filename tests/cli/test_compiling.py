@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from numba import njit
-from numba.core import event
 from rich.console import Console
 
 from slipstream import interrupts
@@ -24,10 +23,9 @@ def told():
     """Register a listener of the compiler; return what it prints."""
     written = io.StringIO()
     teller = compiling.CompileProgress(Console(file=written, force_terminal=True, width=120))
-    listener = compiling.compile_listener(teller)
-    event.register("numba:compile", listener)
+    end = compiling.listen(teller)
     yield written
-    event.unregister("numba:compile", listener)
+    end()
 
 
 def compile_something():
@@ -70,8 +68,7 @@ def handled():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
     keeper = compiling.SignalDeferral()
-    listener = compiling.compile_listener(keeper)
-    event.register("numba:compile", listener)
+    end = compiling.listen(keeper)
     try:
         with interrupts.handled():
             keeper.on_start()
@@ -80,7 +77,7 @@ def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
             with pytest.raises(KeyboardInterrupt):
                 keeper.on_end()
     finally:
-        event.unregister("numba:compile", listener)
+        end()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     compile_something()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -76,20 +76,19 @@ class SignalDeferral:
             interrupts.stop_deferring()
 
 
-def compile_listener(*callbacks: CompileProgress | SignalDeferral) -> Any:
-    """Return a Numba event listener that passes compile events on to `callbacks`."""
-    from numba.core.event import Listener
+def listen(*callbacks: CompileProgress | SignalDeferral) -> Callable[[], None]:
+    """Notify `callbacks` of every compilation; return a function that ends this."""
+    from slipstream.jit import events
 
-    class Forwarder(Listener):  # type: ignore[misc] # the compiler has no types
-        def on_start(self, event: Any) -> None:
-            for callback in callbacks:
-                callback.on_start()
+    def on_start() -> None:
+        for callback in callbacks:
+            callback.on_start()
 
-        def on_end(self, event: Any) -> None:
-            for callback in callbacks:
-                callback.on_end()
+    def on_end() -> None:
+        for callback in callbacks:
+            callback.on_end()
 
-    return Forwarder()
+    return events.listen(on_start, on_end)
 
 
 class _OnCompilerImport(MetaPathFinder):
@@ -101,9 +100,7 @@ class _OnCompilerImport(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Return None, so that the usual finders search; register the listener on the way."""
         if fullname == "slipstream.jit.decorators":
-            from numba.core import event
-
-            event.register("numba:compile", compile_listener(*self._callbacks))
+            listen(*self._callbacks)
         return None
 
 

@@ -75,10 +75,10 @@ class Heuristic:
             known = None
         if isinstance(known, Heuristic) and self == replace(known, name=self.name, parameter=self.parameter):
             return _registered, (self.family, known.name, self.name, self.parameter)
-        from numba.core.serialize import dumps
+        import cloudpickle
 
         # The name of a decorated function is that of the policy made of it, so the function is pickled by value.
-        return _heuristic_of, (dumps({field.name: getattr(self, field.name) for field in fields(self)}),)
+        return _heuristic_of, (cloudpickle.dumps({field.name: getattr(self, field.name) for field in fields(self)}),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Heuristic:
         return self  # nothing of it changes
