@@ -46,7 +46,7 @@ class Streams(Protocol):
     count: int
     """Number of streams."""
     restarts: int
-    """Number of streams replaced so far."""
+    """Number of streams replaced."""
     memory_mb: tuple[float, ...]
     """Size of the weights of each model."""
 

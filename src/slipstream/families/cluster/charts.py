@@ -103,7 +103,7 @@ def _power(scenario: ClusterScenario, events: np.ndarray, spans: Spans, end: int
     ]
     for title, unit, rates, per in rest:
         cumulative = np.array([_integral_until(times, watts, int(moment), rates) for moment in grid]) / per
-        found.append(Chart(section, title, "So far.", "time", unit, (Line("", grid, cumulative),), True))
+        found.append(Chart(section, title, "Cumulative.", "time", unit, (Line("", grid, cumulative),), True))
     return found
 
 

@@ -68,7 +68,7 @@ GLOBAL = FeatureTable(
         Feature("jain", "index", "Jain's index of the GPUs that they hold", 0, 1),
         Feature("largest_node", "share", "free GPUs of the node that has most, of all GPUs", 0, 1),
         Feature("hidden_rows", "rows / 100", "rows beyond the observation window", 0, 10_000, 0.01),
-        Feature("allocation", "share", "GPU-time taken so far", 0, 1),
+        Feature("allocation", "share", "GPU-time taken up to now", 0, 1),
         Feature("all_gpus", "GPUs", "GPUs of the cluster", 0, 1, observed=False),
         Feature("free", "GPUs", "GPUs that are free", 0, 1, observed=False),
         Feature("active_users", "users", "users with jobs in the system", 0, 1, observed=False),

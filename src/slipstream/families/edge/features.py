@@ -93,7 +93,7 @@ GLOBAL = FeatureTable(
         ),
         Feature("finished", "share", "finished jobs among those released", 0, 1),
         Feature("missed", "share", "late, expired, rejected and dropped jobs among those released", 0, 1),
-        Feature("utilisation", "share", "busy stream time so far", 0, 1),
+        Feature("utilisation", "share", "busy stream time up to now", 0, 1),
         Feature("throughput", "jobs", "work the streams do together, in units of one job running alone", 0, 100),
         Feature("free_memory", "share", "memory that all weights on the device leave; 1 without a limit", 0, 1),
         Feature("power", "10 W", "what the device draws now", 0, 100, 0.1),

@@ -33,7 +33,7 @@ from slipstream.policies.operations import Layout
 
 
 class GradientsType(types.StructRef):
-    """Compiled type of Slopes."""
+    """Compiled type of Gradients."""
 
 
 class Gradients(structref.StructRefProxy):
