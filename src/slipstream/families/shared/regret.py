@@ -49,8 +49,8 @@ class Hindsight(Protocol):
     def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
         """Return bounds of the best total reward from the simulator's state, which is left unchanged.
 
-        `earned` is the reward up to now. `known` are bounds that are known already: a reward that can be reached from this
-        state, and one that cannot be exceeded.
+        `earned` is the reward up to now. `known` are bounds that are known already: a reward that can be reached from
+        this state, and one that cannot be exceeded.
         """
 
     def describe(self, simulator: Simulator, action: int) -> str:

@@ -50,7 +50,7 @@ class _Search:
         self.simulator, self.best, self.deadline = simulator, best, deadline
 
     def try_all(self, earned: float) -> bool:
-        """Search below the present decision, `earned` being the reward up to it; return whether it was completed in time."""
+        """Search below the present decision, `earned` being the reward up to it; return whether it ended in time."""
         if not self.simulator.asking:
             self.best = max(self.best, earned)
             return True

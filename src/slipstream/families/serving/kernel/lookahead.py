@@ -1,7 +1,7 @@
 """Demand scenarios until the next plan: rates of each model, and their probabilities.
 
 The present rate goes on, drifts up, or a burst comes. A burst is as high as the highest rate that is still remembered,
-and as probable as such bursts were up to now; before the first sample, a peak of twice the mean rate is assumed, as daily
+and as probable as such bursts were before. Until the first sample, a peak of twice the mean rate is assumed, as daily
 swings and the bursts of published traces have it. Rates above all peaks have a small probability too: of deployments
 that bear all other scenarios, the one with the most spare capacity has the greatest value.
 """
