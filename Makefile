@@ -6,8 +6,15 @@ STAMP := .venv/.setup-stamp
 # RLlib pins an older Gymnasium, so it lives in an environment of its own.
 RLLIB := .venv-rllib
 RLLIB_STAMP := $(RLLIB)/.setup-stamp
+# The oldest and the newest Numba of the range in pyproject.toml have environments of their own.
+NUMBA_OLDEST := .venv-numba-oldest
+NUMBA_NEWEST := .venv-numba-newest
+OLDEST = $(shell sed -n 's/.*"numba>=\([0-9.]*\),.*/\1/p' pyproject.toml)
+# All that compiles, and of the kernel tests those that take minutes, not those that search.
+NUMBA_TESTS := tests/jit tests/test_frozen.py tests/test_kernels.py \
+	-k 'jit or frozen or worked_out_by_hand or flushed_in_pieces or in_the_built_ins or plain_python_mode'
 
-.PHONY: setup demo test test-all test-rllib fuzz lint bench docs clean
+.PHONY: setup demo test test-thorough test-all test-rllib test-numba fuzz lint bench docs clean
 
 setup: $(STAMP)
 
@@ -21,17 +28,35 @@ $(RLLIB_STAMP): pyproject.toml constraints-rllib.txt
 	$(RLLIB)/bin/python -m pip install --quiet -c constraints-rllib.txt -e '.[rllib]'
 	touch $@
 
+# All but Numba and llvmlite, which follows it, as in constraints.txt.
+$(NUMBA_OLDEST)/.setup-stamp $(NUMBA_NEWEST)/.setup-stamp: pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	grep -vE '^(numba|llvmlite)==' constraints.txt > $(@D)/constraints.txt
+	$(if $(filter $(NUMBA_OLDEST),$(@D)),echo 'numba==$(OLDEST)' >> $(@D)/constraints.txt)
+	$(@D)/bin/python -m pip install --quiet --upgrade -c $(@D)/constraints.txt -e '.[test-numba]'
+	touch $@
+
 demo: setup
 	$(BIN)/slipstream demo
 
+# What a person runs while working: a few minutes. The rest of what has to pass is in test-thorough.
 test: setup
 	$(BIN)/python -m pytest -n 2
+
+test-thorough: setup
+	$(BIN)/python -m pytest -n 2 -m 'thorough and not slow'
 
 test-all: setup $(RLLIB_STAMP)
 	$(BIN)/python -m pytest -m ''
 
 test-rllib: setup $(RLLIB_STAMP)
 	$(BIN)/python -m pytest -m '' tests/interop/test_rllib.py
+
+test-numba: $(NUMBA_OLDEST)/.setup-stamp $(NUMBA_NEWEST)/.setup-stamp
+	set -e; for environment in $(NUMBA_OLDEST) $(NUMBA_NEWEST); do \
+		$$environment/bin/python -c 'import numba; print("Numba", numba.__version__)'; \
+		$$environment/bin/python -m pytest $(NUMBA_TESTS); \
+	done
 
 # Damaged input for every reader; bounded by MINUTES. SEED=... repeats a run.
 fuzz: setup

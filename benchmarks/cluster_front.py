@@ -86,16 +86,21 @@ class FrugalScorer(Scorer):
 
     def __init__(self) -> None:
         super().__init__("sjf")
-        self.knobs |= {"height": (0.0, 0.7), "bound": (1.1, 0.05), "user_share": (0.0, 2.0), "user_jobs": (0.0, 0.3)}
+        self.search_space |= {
+            "height": (0.0, 0.7),
+            "bound": (1.1, 0.05),
+            "user_share": (0.0, 2.0),
+            "user_jobs": (0.0, 0.3),
+        }
 
-    def heads(self, knobs: dict[str, float]) -> dict[str, dict[str, float]]:
+    def heads(self, values: dict[str, float]) -> dict[str, dict[str, float]]:
         """Return the weights of the columns, for each head."""
-        users = {name: knobs[name] for name in ("user_share", "user_jobs")}
-        return {head: {**weights, **users, "time_factor": 3.0} for head, weights in super().heads(knobs).items()}
+        users = {name: values[name] for name in ("user_share", "user_jobs")}
+        return {head: {**weights, **users, "time_factor": 3.0} for head, weights in super().heads(values).items()}
 
-    def bars(self, knobs: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
+    def bars(self, values: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
         """Return the bars."""
-        return [*super().bars(knobs), ({"time_factor": 1.0}, -knobs["bound"], -20.0)]
+        return [*super().bars(values), ({"time_factor": 1.0}, -values["bound"], -20.0)]
 
 
 def draw(points: dict[str, dict[str, float]], path: Path) -> None:

@@ -2,10 +2,10 @@
 
 The network has two heads: one says who comes first, the other who passes a job that is reserved. Each is a weighted sum
 of a row's columns, as many heuristics are, less what the row exceeds a bar by: the bar holds back long jobs that would
-leave hardly any GPU free, so that short ones that come later find room. Few numbers are searched for (`KNOBS`), since
-traces are short and slowdowns hang on a few jobs. The network does not see how much of a window is to come, so that it
-cannot tell when the window ends. What it costs in windows of training decides how it goes on; what it costs there and
-in held-out ones, which network is kept.
+leave hardly any GPU free, so that short ones that come later find free GPUs. Few numbers are searched
+(`SEARCH_SPACE`), since traces are short and slowdowns depend on a few jobs. The network does not observe how much of a
+window is left, so that it cannot exploit its end. The cost in training windows drives the search; the cost in these
+and in held-out windows selects the network that is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import save_policy
 from slipstream.policies.operations import Operation
 from slipstream.scenario import digest
-from slipstream.sim.simulator import FOREVER, Simulator
+from slipstream.sim.simulator import NO_LIMIT, Simulator
 
 HEADS = ("first", "passing")
 SUMS = {
@@ -42,7 +42,7 @@ BAR = {"log_expected": 0.6, "leaves_share": -12.0, "fits": 6.0}
 """How much longer jobs, and those that leave fewer GPUs free, rise above the bar; who does not fit never does."""
 WAIT = -9.0
 """The score of waiting: below that of jobs that keep below the bar."""
-KNOBS = {
+SEARCH_SPACE = {
     "log_expected": (0.0, 0.3),
     "log_area": (0.0, 0.3),
     "log_waited": (0.0, 0.3),
@@ -65,31 +65,31 @@ class Scorer:
     """The network, as some numbers and as a policy."""
 
     def __init__(self, rule: str = "saf") -> None:
-        self.rule, self.knobs = rule, dict(KNOBS)
+        self.rule, self.search_space = rule, dict(SEARCH_SPACE)
         family = FAMILIES["cluster"]
         self.columns = family.candidate_features.observed.names
         self.machine = family.global_features.observed.names
 
     def values(self, numbers: np.ndarray) -> dict[str, float]:
-        """Return the knobs by name."""
-        pairs = zip(self.knobs.items(), numbers.tolist(), strict=True)
+        """Return the values of the search space by name; `numbers` are their offsets in units of the initial step."""
+        pairs = zip(self.search_space.items(), numbers.tolist(), strict=True)
         return {name: start + far * number for (name, (start, far)), number in pairs}
 
-    def heads(self, knobs: dict[str, float]) -> dict[str, dict[str, float]]:
+    def heads(self, values: dict[str, float]) -> dict[str, dict[str, float]]:
         """Return the weights of the columns, for each head."""
-        first = {name: weight + knobs[name] for name, weight in SUMS[self.rule].items()}
-        passing = {name: weight + knobs.get(f"passing_{name}", 0.0) for name, weight in first.items()}
+        first = {name: weight + values[name] for name, weight in SUMS[self.rule].items()}
+        passing = {name: weight + values.get(f"passing_{name}", 0.0) for name, weight in first.items()}
         return {"first": {**first, "wait": WAIT}, "passing": {**passing, "wait": WAIT}}
 
-    def bars(self, knobs: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
+    def bars(self, values: dict[str, float]) -> list[tuple[dict[str, float], float, float]]:
         """Return the bars: weights of the columns, what is added, and how much counts what is above."""
-        added = -BAR["fits"] - BAR["log_expected"] * knobs["barred_from"] - BAR["leaves_share"] * knobs["least_free"]
-        return [({**BAR, "waited": -max(0.0, knobs["relief"])}, added, -max(0.0, knobs["height"]))]
+        added = -BAR["fits"] - BAR["log_expected"] * values["barred_from"] - BAR["leaves_share"] * values["least_free"]
+        return [({**BAR, "waited": -max(0.0, values["relief"])}, added, -max(0.0, values["height"]))]
 
     def policy(self, numbers: np.ndarray) -> CompiledPolicy:
         """Return the policy of some numbers."""
-        knobs = self.values(numbers)
-        bars = self.bars(knobs)
+        values = self.values(numbers)
+        bars = self.bars(values)
         found = {
             "reserved": np.array([float(name == "reserved") for name in self.machine]),
             "nothing": np.zeros(1),
@@ -97,7 +97,7 @@ class Scorer:
             "bars.weight": np.array([self._row(weights) for weights, _, _ in bars]),
             "bars.bias": np.array([added for _, added, _ in bars]),
         }
-        for head, weights in self.heads(knobs).items():
+        for head, weights in self.heads(values).items():
             found[f"{head}.weight"] = self._row(weights)[None]
             found[f"{head}_bars.weight"] = np.array([[height for _, _, height in bars]])
         tensors = {name: np.asarray(tensor, np.float32) for name, tensor in found.items()}
@@ -159,12 +159,12 @@ class Windows(ABC):
 
 
 class Slowdowns(Windows):
-    """Windows that count slowdowns and waits: what is longer to wait than with the best heuristics counts much."""
+    """Windows whose cost is slowdown and waits; waits beyond those of the best heuristic have a large weight."""
 
     figures = ("slowdown", "wait_p99_h", "wait_max_h")
     RIVALS = ("fifo", "sjf", "saf", "smallest", "f1", "f2", "f3", "f4", "wfp3", "unicep", "finish-time-fair")
     STRICTNESS = 3.0
-    """What waits are longer by than those of the best heuristic counts so many times."""
+    """Weight of the time by which waits exceed those of the best heuristic."""
 
     def __init__(self, scenario: Any, split: str, count: int) -> None:
         super().__init__(scenario, split, count, self.RIVALS)
@@ -172,7 +172,7 @@ class Slowdowns(Windows):
         self.best = min(means, key=lambda name: means[name])
 
     def judged_as(self, other: Slowdowns) -> Slowdowns:
-        """Let the heuristic that was best in other windows be the one to compare with here; few windows deceive."""
+        """Use the heuristic that was best in `other` as the reference here, since the best of few windows is noisy."""
         self.best = other.best
         return self
 
@@ -181,7 +181,7 @@ class Slowdowns(Windows):
 
     def _figures(self, policy: Any, seed: int) -> tuple[float, ...]:
         self.simulator.reset(seed, self.split)
-        policy.run(self.simulator, FOREVER)
+        policy.run(self.simulator, NO_LIMIT)
         jobs = self.simulator.arrays["jobs"][0]
         waits_h = (jobs["start"] - jobs["submit"]) / 3.6e12
         slowdown = np.maximum(1.0, (jobs["end"] - jobs["submit"]) / 1e9 / jobs["bound"])
@@ -251,7 +251,7 @@ class Search:
     @property
     def start(self) -> np.ndarray:
         """The numbers to begin with."""
-        return np.zeros(len(self.scorer.knobs))
+        return np.zeros(len(self.scorer.search_space))
 
     def cost(self, windows: Windows, numbers: np.ndarray, count: int) -> tuple[float, np.ndarray]:
         """Return what some numbers cost in the first windows, and the means of their figures."""
@@ -297,7 +297,7 @@ class Search:
             "scenario_digest": digest(self.scenario),
             "command": command,
             "version": slipstream.__version__,
-            "settings": vars(self.settings) | {"rule": self.scorer.rule, "knobs": self.scorer.values(numbers)},
+            "settings": vars(self.settings) | {"rule": self.scorer.rule, "parameters": self.scorer.values(numbers)},
             "algorithm": "evolution",
             "steps": line["steps"],
             "held_out": line,

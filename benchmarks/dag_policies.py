@@ -31,7 +31,7 @@ from slipstream.policies.learned import shipped
 SEED, JCT = 10_000, "avg_jct_s"
 TUNING_EPISODES = 10
 MANY_EPISODES, MANY_TUNING_EPISODES = 300, 40
-"""Test and tuning episodes where a share of one percent is to be told: batches are short."""
+"""Test and tuning episodes where differences of one percent are to be significant: batches are short."""
 SETTINGS = ("stream-10x50", "stream-50x200", "batch-50x20")
 ON_PROFILE = {"stream-50x200": "learned-stream-50x200-tpch", "batch-50x20": "learned-batch-50x20-tpch"}
 """Settings for which another policy was trained on the jobs of the profile."""

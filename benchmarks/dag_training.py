@@ -29,7 +29,7 @@ from slipstream.learn.trainer import Trainer
 SCENARIOS = ("dag/stream-10x50", "dag/stream-50x200")
 KINDS = ("decima", "rows")
 PUBLIC_INFERENCE_PER_S = (36.0, 61.0)
-CHANGES = {"lanes": 64, "rollout": 128, "ppo.epochs": 4, "ppo.target_kl": 0.0}
+CHANGES = {"n_envs": 64, "n_steps": 128, "ppo.n_epochs": 4, "ppo.target_kl": 0.0}
 
 
 def measure_training(scenario: str, kind: str, updates: int) -> dict[str, float]:
@@ -37,7 +37,7 @@ def measure_training(scenario: str, kind: str, updates: int) -> dict[str, float]
     trainer = Trainer(slipstream.load(scenario), TrainSettings().with_changes({**CHANGES, "network.kind": kind}))
     trainer.update()
     # The first update compiles and leaves lanes in the middle of their episodes: begin again.
-    trainer.pool.start(np.arange(CHANGES["lanes"]))
+    trainer.pool.start(np.arange(CHANGES["n_envs"]))
     choices, rows, nodes = 0, 0, 0
     collecting, learning = np.zeros(2), np.zeros(2)
     for update in range(updates):

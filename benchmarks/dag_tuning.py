@@ -37,7 +37,7 @@ def tune(
     simulator = Simulator(loaded)
     tried: dict[float, float] = {}
     for value in values if values is not None else usual_values(loaded, policy):
-        player = found.given(value)
+        player = found.with_parameter(value)
         logs = (simulator.play(player, seed + episode, "train") for episode in range(episodes))
         tried[value] = sum(metrics(loaded, events)["avg_jct_s"] for events in logs) / episodes
-    return found.given(min(tried, key=lambda value: (tried[value], value)))
+    return found.with_parameter(min(tried, key=lambda value: (tried[value], value)))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from options import tell
+from options import print_figures
 
 from slipstream.jit.decorators import entry
 from slipstream.jit.funcptr import call_choice
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64, help="width of the network")
     arguments = parser.parse_args()
     figures = measure(arguments.width)
-    tell(figures, arguments.json)
+    print_figures(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from options import tell
+from options import print_figures
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -74,7 +74,7 @@ def main() -> None:
     if not simso.available():
         sys.exit("SimSo 0.8.5 is not installed, or this Python has no module `imp`: expected Python 3.11 and simso")
     figures = measure(arguments.sets)
-    tell(figures, arguments.json)
+    print_figures(figures, arguments.json)
 
 
 if __name__ == "__main__":

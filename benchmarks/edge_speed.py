@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from options import speed_options, tell
+from options import print_figures, speed_options
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -134,7 +134,7 @@ def main() -> None:
     arguments = parser.parse_args()
     jobs = tuple(count for count in GROWTH_JOBS if count <= arguments.jobs)
     figures = measure(arguments.seconds, arguments.lanes, jobs)
-    tell(figures, arguments.json)
+    print_figures(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Writes Slipstream-Bench v2 into the package: scenarios with their digests, and what is known of their test episodes.
 
 What is there already is left alone, so the script can be stopped and goes on where it was: rules that are new, trained
-policies whose files changed, and episodes that nobody has solved are played, nothing else. Scenarios never change once
+policies whose files changed, and episodes without a solution are played, nothing else. Scenarios never change once
 they are listed; one whose digest is not the listed one stops the script.
 
     python benchmarks/freeze_suite.py
-    python benchmarks/freeze_suite.py --families edge,dag --solve 5       # solves again: brackets only narrow
+    python benchmarks/freeze_suite.py --families edge,dag --solve 5       # solves again: bounds only narrow
     python benchmarks/freeze_suite.py --rules fifo,edf                    # plays these again
 """
 
@@ -30,7 +30,7 @@ from slipstream.scenario import digest, dump
 from slipstream.suite.catalogue import FLOOR, Entry, Suite, folder_hash, load_suite
 
 SECONDS = 0.5
-"""Time of the oracle for an episode that nobody has solved."""
+"""Time of the oracle for an episode without a solution."""
 HOME = Path(slipstream.__file__).parent / "suite" / "v2"
 SEEDS = {
     "train": {"split": "train"},
@@ -48,7 +48,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def write_scenarios() -> Suite:
-    """Write the scenarios and their list, once for ever: whoever loads one later checks its digest."""
+    """Write the scenarios and their list, once: their digests are checked at every later load."""
     listing = HOME / "suite.json"
     if listing.is_file():
         return load_suite()
@@ -75,11 +75,11 @@ def rewards(entry: Entry, suite: Suite, policy: str) -> list[float]:
 
 
 def solve(entry: Entry, suite: Suite, known: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the brackets of the test episodes, no wider than those that are known."""
+    """Return the optimum bounds of the test episodes, no wider than those that are known."""
     seeds = range(suite.test.first, suite.test.first + suite.test.episodes)
     oracle = family_of(entry.scenario).oracle
-    brackets = [oracle(entry.scenario, seed, suite.test.split, seconds) for seed in seeds]
-    found = {key: [getattr(one, key) for one in brackets] for key in ("best_known", "bound", "exact")}
+    bounds = [oracle(entry.scenario, seed, suite.test.split, seconds) for seed in seeds]
+    found = {key: [getattr(one, key) for one in bounds] for key in ("best_known", "bound", "exact")}
     if known["bound"] is not None:
         found["best_known"] = np.maximum(found["best_known"], known["best_known"]).tolist()
         found["bound"] = np.minimum(found["bound"], known["bound"]).tolist()
@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--families", default="cluster,edge,taskgraph,dag,serving", help="separated by commas")
     parser.add_argument("--scenarios", default=",".join(KINDS), help="separated by commas")
-    parser.add_argument("--solve", type=float, help="solve every episode again for so many seconds")
+    parser.add_argument("--solve", type=float, help="seconds for which every episode is solved again")
     parser.add_argument("--rules", default="", help="rules to play again, separated by commas")
     chosen = parser.parse_args()
     suite = write_scenarios()
@@ -130,8 +130,8 @@ def main() -> None:
             floor, bound = np.mean(found["rules"][FLOOR]), np.mean(found["bound"])
             assert best > floor, f"{entry.id}: random is as good as anything: no scale"
             took = process_time() - began
-            told = f"random {floor:.4g}, best {best:.4g}, bound {bound:.4g}, exact {sum(found['exact'])}, {took:.1f} s"
-            print(f"{entry.id}: {told}", file=sys.stderr, flush=True)
+            line = f"random {floor:.4g}, best {best:.4g}, bound {bound:.4g}, exact {sum(found['exact'])}, {took:.1f} s"
+            print(f"{entry.id}: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

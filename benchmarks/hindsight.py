@@ -1,4 +1,4 @@
-"""Whether hindsight helps to learn: in every family, the same training with and without it, on the same budget.
+"""Effect of hindsight on learning: in every family, the same training with and without it, on the same budget.
 
 Every training begins by imitating the same simple heuristic, has one core for `--seconds` seconds, and is judged by its
 best network (chosen on evaluation seeds) on test episodes. What differs is what it learns from after the imitation:
@@ -7,7 +7,7 @@ best network (chosen on evaluation seeds) on test episodes. What differs is what
 - `regret`: the same, but the reward of a step is minus its regret, estimated by games of heuristics to the end.
 - `branches`: what every candidate of a choice would have earned on the future that really came.
 
-With `--arms`, others can be told apart too, in a table with a line for each:
+With `--arms`, further arms can be compared, in a table with a line for each:
 
 - `terminal`: as `rewards`, but all that an episode earns comes at its end.
 - `oracle`: instead of the heuristic, imitates what the oracle finds best in hindsight (short episodes only).
@@ -39,7 +39,8 @@ from tables import publish
 ARMS = ("rewards", "regret", "branches")
 MORE_ARMS = ("terminal", "oracle")
 COLOURS = {"rewards": "#4c8dd6", "regret": "#d64550", "branches": "#3fa878"}
-PANEL = (330, 250)
+PANEL = (3.6, 2.7)
+"""Inches of the panel of a family."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,13 @@ class Subject:
     """Rounds of `branches`; what is left of the time goes to policy gradients."""
 
 
-GRADIENTS = {"algo": "reinforce", "reinforce.discount_horizon": 100, "reinforce.epochs": 3, "reinforce.minibatch": 2048}
-ROUTING = {"ppo.discount_horizon": 4, "hindsight.window": 1.0}
+GRADIENTS = {
+    "algo": "reinforce",
+    "reinforce.discount_horizon": 100,
+    "reinforce.n_epochs": 3,
+    "reinforce.batch_size": 2048,
+}
+ROUTING = {"ppo.discount_horizon": 4, "hindsight.horizon": 1.0}
 SUBJECTS = {
     "edge": Subject("edge/heavy", "horizon_ms=500", "edf-fit", "edf-fit"),
     "dag": Subject("dag/small", "", "fair", "sjf-cp", GRADIENTS),
@@ -67,19 +73,19 @@ SUBJECTS = {
 }
 COMMON = {
     "threads": 1,
-    "lanes": 64,
+    "n_envs": 64,
     "groups": 4,
-    "rollout": 64,
+    "n_steps": 64,
     "imitation.rollouts": 10,
-    "imitation.minibatch": 256,
-    "ppo.minibatch": 1024,
-    "hindsight.minibatch": 1024,
+    "imitation.batch_size": 256,
+    "ppo.batch_size": 1024,
+    "hindsight.batch_size": 1024,
     "evaluate_every": 5,
     "evaluation_episodes": 32,
-    "hindsight.window": 8.0,
+    "hindsight.horizon": 8.0,
 }
 
-ORACLE = {"warm_start": "oracle", "hindsight.rounds": 20, "hindsight.episodes": 1, "hindsight.look_seconds": 0.0}
+ORACLE = {"warm_start": "oracle", "hindsight.rounds": 20, "hindsight.episodes": 1, "hindsight.oracle_seconds": 0.0}
 """The oracle takes its time: few episodes, and of every candidate only what heuristics and a short search find."""
 
 
@@ -180,7 +186,7 @@ def summary(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def student(count: int) -> float:
-    """Return how many standard errors a 95% interval of so many values is wide on each side."""
+    """Return the half width of the 95% t interval of `count` values, in standard errors."""
     from scipy.stats import t
 
     return float(t.ppf(0.975, count - 1))
@@ -195,8 +201,8 @@ def table(figures: dict[str, Any]) -> str:
         cells.append(f"{own['rewards']['mean']:.2f} ({own['rewards']['steps'] / 1000:,.0f} k steps)")
         for arm in ARMS[1:]:
             ahead = own[arm]["ahead"]
-            told = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]"
-            cells.append(f"{told} ({own[arm]['steps'] / 1000:,.0f} k steps)")
+            text = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]"
+            cells.append(f"{text} ({own[arm]['steps'] / 1000:,.0f} k steps)")
         lines.append(f"| {' | '.join([*cells, verdict(own)])} |")
     return "\n".join(lines)
 
@@ -207,20 +213,20 @@ def table_of_arms(figures: dict[str, Any], arms: Sequence[str]) -> str:
     for family, own in figures.items():
         for arm in arms:
             ahead = own[arm]["ahead"]
-            told = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]" if arm != "rewards" else ""
+            text = f"{ahead['mean']:+.2f} [{ahead['low']:+.2f}, {ahead['high']:+.2f}]" if arm != "rewards" else ""
             steps = f"{own[arm]['steps'] / 1000:,.0f} k"
-            lines.append(f"| {family} | `{arm}` | {own[arm]['mean']:.2f} | {told} | {steps} |")
+            lines.append(f"| {family} | `{arm}` | {own[arm]['mean']:.2f} | {text} | {steps} |")
     return "\n".join(lines)
 
 
 def verdict(own: dict[str, Any]) -> str:
     """Return in words what the intervals allow to say."""
-    told = []
+    verdicts = []
     for arm in ARMS[1:]:
         ahead = own[arm]["ahead"]
         word = "helps" if ahead["low"] > 0.0 else "harms" if ahead["high"] < 0.0 else "makes no sure difference"
-        told.append(f"`{arm}` {word}")
-    return ", ".join(told)
+        verdicts.append(f"`{arm}` {word}")
+    return ", ".join(verdicts)
 
 
 def curves_of(runs: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
@@ -232,53 +238,33 @@ def curves_of(runs: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(out: Path, families: list[str], seeds: int, picture: Path) -> None:
     """Draw the learning curves: the mean over seeds and, thin, every seed, by seconds."""
-    from slipstream.report.figures.canvas import FAINT, INK, Canvas, dashes
+    from slipstream.report.figures.plotting import FAINT, handle, head, panels, plot_style, png
 
-    columns = 3
-    canvas = Canvas((columns * PANEL[0] + 20, 50 + -(-len(families) // columns) * PANEL[1]))
-    x = 20.0
-    for arm, colour in COLOURS.items():
-        canvas.line([(x, 22), (x + 18, 22)], colour, 2.5)
-        x += 24 + canvas.text((x + 24, 22), arm, INK, 13, "lm") + 20
-    dashes(canvas, FAINT, x, x + 22, 22)
-    canvas.text((x + 28, 22), "best heuristic", INK, 13, "lm")
-    for number, family in enumerate(families):
-        corner = (10 + number % columns * PANEL[0], 45 + number // columns * PANEL[1])
-        draw_panel(canvas, corner, family, gather(out, family, seeds))
-    canvas.finished().save(picture, optimize=True)
+    with plot_style():
+        figure, axes = panels(len(families), 3, PANEL)
+        entries = [handle(arm, colour, "", "-") for arm, colour in COLOURS.items()]
+        head(figure, "Reward on evaluation episodes", [*entries, handle("best heuristic", FAINT, "", "--")], 4)
+        for ax, family in zip(axes, families, strict=True):
+            draw_panel(ax, family, gather(out, family, seeds))
+    picture.write_bytes(png(figure))
 
 
-def draw_panel(canvas: Any, corner: tuple[int, int], family: str, found: dict[str, list[dict[str, Any]]]) -> None:
+def draw_panel(ax: Any, family: str, found: dict[str, list[dict[str, Any]]]) -> None:
     """Draw the curves of a family."""
-    from slipstream.report.figures.canvas import FAINT, INK, LINE, dashes, ticks
-
-    left, right, top, bottom = corner[0] + 58, corner[0] + PANEL[0] - 12, corner[1] + 30, corner[1] + PANEL[1] - 42
-    curves = {arm: curves_of(runs) for arm, runs in found.items()}
-    best = found["rewards"][0]["best_heuristic"][1]
-    low = min(float(rewards.min()) for _, rewards in curves.values())
-    high = max(best, *(float(rewards.max()) for _, rewards in curves.values()))
-    last = max(float(grid[-1]) for grid, _ in curves.values())
-
-    def place(second: float, reward: float) -> tuple[float, float]:
-        return left + (right - left) * second / last, bottom - (bottom - top) * (reward - low) / (high - low)
-
-    canvas.text((left, top - 10), f"{family}: {SUBJECTS[family].scenario.partition('/')[2]}", INK, 13, "ls")
-    for tick in ticks(low, high):
-        canvas.line([place(0.0, tick), place(last, tick)], LINE, 0.7)
-        canvas.text((left - 6, place(0.0, tick)[1]), f"{tick:,g}", FAINT, 11, "rm")
-    for tick in ticks(0.0, last):
-        canvas.text((place(tick, low)[0], bottom + 6), f"{tick:g}", FAINT, 11, "ma")
-    canvas.text(((left + right) / 2, bottom + 22), "seconds on one core", FAINT, 11, "ma")
-    dashes(canvas, FAINT, left, right, place(0.0, best)[1])
-    for arm, (grid, rewards) in curves.items():
-        for seed in rewards:
-            canvas.line([place(*point) for point in zip(grid, seed, strict=True)], COLOURS[arm], 0.5)
-    for arm, (grid, rewards) in curves.items():
-        canvas.line([place(*point) for point in zip(grid, rewards.mean(axis=0), strict=True)], COLOURS[arm], 2.5)
+    ax.set_title(f"{family}: {SUBJECTS[family].scenario.partition('/')[2]}")
+    ax.axhline(found["rewards"][0]["best_heuristic"][1], color="#5a6475", linestyle="--", linewidth=1.2)
+    for arm, runs in found.items():
+        grid, rewards = curves_of(runs)
+        ax.plot(grid, rewards.T, color=COLOURS[arm], linewidth=0.5)
+        ax.plot(grid, rewards.mean(axis=0), color=COLOURS[arm], linewidth=2.5, label=arm, zorder=3)
+    ax.grid(axis="y")
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("seconds on one core")
 
 
 def chosen_arms(text: str) -> tuple[str, ...]:
-    """Return the arms that a text names; all are told apart from `rewards`."""
+    """Return the arms that a text names; all are compared with `rewards`."""
     arms = tuple(text.split(","))
     if unknown := set(arms) - {*ARMS, *MORE_ARMS}:
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")

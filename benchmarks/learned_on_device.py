@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from options import tell
+from options import print_figures
 
 from slipstream.device.backends.registry import open_streams
 from slipstream.device.measurement.noise import others_share
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--scenario", default="edge/cpu-mini", help="what is run")
     parser.add_argument("--device", default="cpu", help="cpu, onnxruntime or cuda")
-    parser.add_argument("--heuristic", default="edf-fit", help="whom to beat")
+    parser.add_argument("--heuristic", default="edf-fit", help="the heuristic to compare with")
     parser.add_argument("--policy", default="", help="folder of a trained policy; trained first if absent")
     parser.add_argument("--profile", type=Path, default=None, help="of the device; measured first if absent")
     parser.add_argument("--minutes", type=float, default=3.0, help="of training")
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--pair-seconds", type=float, default=0.4, help="seconds per pair, for the profile")
     chosen = parser.parse_args()
     figures = measure(chosen)
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

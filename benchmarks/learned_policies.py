@@ -1,7 +1,7 @@
 """How good the trained policies that come with the package are: the tables of docs/results.md.
 
 For every scenario with a policy trained on it: that policy next to every heuristic on the same 100 test episodes, with
-paired differences and bootstrap 95% intervals, and the bracket of the hindsight optimum over the first episodes. The
+paired differences and bootstrap 95% intervals, and bounds of the hindsight optimum over the first episodes. The
 trained policy is charged for its decisions: each takes CHARGED_MS of simulated time, the 99th percentile that
 benchmarks/decision_latency.py measures at their width; heuristics decide in no time. Then: policies trained on
 `edge/heavy`, unchanged, on other scenarios; and what a profile that is 20% wrong does to policies trained with and
@@ -55,14 +55,14 @@ def at_home(name: str, oracle_episodes: int) -> dict[str, Any]:
     scenario = slipstream.load(name)
     others = [slipstream.evaluate(scenario, one, EPISODES, SEED) for one in names("edge")]
     ours = slipstream.evaluate(charged(scenario), TRAINED[name], EPISODES, SEED)
-    brackets = [FAMILIES["edge"].oracle(scenario, SEED + episode, "test", 2.0) for episode in range(oracle_episodes)]
-    bound = float(np.mean([bracket.bound for bracket in brackets]))
+    bounds = [FAMILIES["edge"].oracle(scenario, SEED + episode, "test", 2.0) for episode in range(oracle_episodes)]
+    bound = float(np.mean([one.bound for one in bounds]))
     rows = {}
     for one in (ours, *others):
         rows[one.policy] = {metric: one.mean(metric) for metric in METRICS}
         rows[one.policy]["share_of_bound"] = float(one.of("reward")[:oracle_episodes].mean()) / bound
         rows[one.policy]["difference"] = difference(ours, one)
-    return {"policies": rows, "bound": bound, "best_known": float(np.mean([one.best_known for one in brackets]))}
+    return {"policies": rows, "bound": bound, "best_known": float(np.mean([one.best_known for one in bounds]))}
 
 
 def elsewhere() -> dict[str, Any]:
@@ -151,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", type=Path, help="put the tables into this page")
-    parser.add_argument("--oracle-episodes", type=int, default=20, help="episodes whose optimum is bracketed")
+    parser.add_argument("--oracle-episodes", type=int, default=20, help="episodes whose optimum is bounded")
     arguments = parser.parse_args()
     figures: dict[str, Any] = {"at home": {}}
     for name in TRAINED:

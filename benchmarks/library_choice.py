@@ -91,7 +91,7 @@ def build(library: Library, steps: int) -> float:
                 library.add(name, folder, [own])
     if steps == 0:
         return perf_counter() - began
-    settings = TrainSettings(steps=steps, lanes=64, warm_start="mct", evaluation_episodes=8, evaluate_every=10)
+    settings = TrainSettings(steps=steps, n_envs=64, warm_start="mct", evaluation_episodes=8, evaluate_every=10)
     for kind, graph in TRAINED.items():
         for machine in MACHINES:
             name = f"{kind}-{machine}"
@@ -272,8 +272,8 @@ def main() -> None:
         print(json.dumps(found, indent=2))
         return
     for name, one in {"all": together, **families}.items():
-        told = [f"{kind} {'none' if one[kind] is None else format(one[kind], '.2%')}" for kind in kinds]
-        print(f"{name}: {', '.join(told)}, {one['cpu seconds to choose']:.1f} s of a core to choose")
+        regrets = [f"{kind} {'none' if one[kind] is None else format(one[kind], '.2%')}" for kind in kinds]
+        print(f"{name}: {', '.join(regrets)}, {one['cpu seconds to choose']:.1f} s of a core to choose")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What benchmarks can be told, and how they tell what they found."""
+"""Command-line options and output that the benchmarks share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def speed_options(about: str | None, seconds: float, lanes: int) -> argparse.Arg
     return parser
 
 
-def tell(figures: Mapping[str, Any], as_json: bool) -> None:
-    """Print what was measured: for machines, or a line each."""
+def print_figures(figures: Mapping[str, Any], as_json: bool) -> None:
+    """Print the measured `figures` as JSON, or one per line."""
     if as_json:
         print(json.dumps(figures, indent=2))
         return

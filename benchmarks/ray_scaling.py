@@ -19,17 +19,17 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from options import tell
+from options import print_figures
 
 import slipstream
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import train
-from slipstream.scale.executor import Farm, InProcess
+from slipstream.scale.executor import Executor, InProcess
 
 CPUS_PER_NODE = 2
 PIECE_S = 1.0
 """Length of a piece that a long comparison would be cut into."""
-TRAINING = {"steps": 200_000, "threads": 1, "lanes": 128, "groups": 4, "evaluate_every": 3, "evaluation_episodes": 8}
+TRAINING = {"steps": 200_000, "threads": 1, "n_envs": 128, "groups": 4, "evaluate_every": 3, "evaluation_episodes": 8}
 
 
 def nothing(item: int) -> int:
@@ -42,12 +42,12 @@ def seconds(action: Callable[[], Any]) -> float:
     return perf_counter() - began
 
 
-def in_turns(action: Callable[[Farm], Any], farm: Farm, rounds: int) -> tuple[float, float]:
-    """Return the median seconds of an action in this process and on a farm; the first round warms up both."""
+def in_turns(action: Callable[[Executor], Any], executor: Executor, rounds: int) -> tuple[float, float]:
+    """Return the median seconds of an action in this process and on an executor; the first round warms up both."""
     taken: dict[bool, list[float]] = {True: [], False: []}
     for number in range(rounds + 1):
         for here in (True, False) if number % 2 else (False, True):
-            own: Farm = InProcess() if here else farm
+            own: Executor = InProcess() if here else executor
             spent = seconds(lambda own=own: action(own))  # type: ignore[misc]
             if number:
                 taken[here].append(spent)
@@ -56,20 +56,22 @@ def in_turns(action: Callable[[Farm], Any], farm: Farm, rounds: int) -> tuple[fl
 
 def measure(scenario: str, policies: str, episodes: int, rounds: int) -> dict[str, Any]:
     """Return every figure."""
-    from slipstream.scale.ray_executor import RayFarm
+    from slipstream.scale.ray_executor import RayExecutor
 
-    ray_farm = RayFarm("local", cpus=1)
+    ray_executor = RayExecutor("local", cpus=1)
     try:
         here, there = in_turns(
-            lambda farm: slipstream.compare(scenario, policies, episodes, farm=farm), ray_farm, rounds
+            lambda executor: slipstream.compare(scenario, policies, episodes, executor=executor), ray_executor, rounds
         )
         settings = TrainSettings().with_changes(TRAINING)
-        learned = in_turns(lambda farm: train(scenario, settings, farm=farm), ray_farm, max(1, rounds // 2))
+        learned = in_turns(
+            lambda executor: train(scenario, settings, executor=executor), ray_executor, max(1, rounds // 2)
+        )
         tasks = 2000
-        list(ray_farm.map(nothing, range(100)))
-        task = seconds(lambda: list(ray_farm.map(nothing, range(tasks)))) / tasks
+        list(ray_executor.map(nothing, range(100)))
+        task = seconds(lambda: list(ray_executor.map(nothing, range(tasks)))) / tasks
     finally:
-        ray_farm.close()
+        ray_executor.close()
     row = slipstream.evaluate(scenario, policies.split(",")[0], episodes=1)
     played = episodes * len(policies.split(","))
     return {
@@ -98,7 +100,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured")
     chosen = parser.parse_args()
     figures = measure(chosen.scenario, chosen.policies, chosen.episodes, chosen.rounds)
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

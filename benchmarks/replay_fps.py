@@ -91,7 +91,7 @@ def measure(address: str, browser: str) -> dict[str, Any]:
         for place, button in (("near", None), ("whole", "Whole run")):
             if button:
                 page.get_by_role("button", name=button).click()
-                page.get_by_role("button", name="Zoom in").click()  # so that there is room to pan
+                page.get_by_role("button", name="Zoom in").click()  # so that the view can be panned
             for kind in ("pan", "zoom"):
                 found[f"{kind}_{place}"] = page.evaluate(GESTURE, [kind, SECONDS_PER_GESTURE])
         window.close()

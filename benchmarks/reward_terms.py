@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the trainings")
     parser.add_argument("--episodes", type=int, default=100, help="test episodes")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS), help="names separated by commas")
-    parser.add_argument("--set", action="append", default=[], help="a setting of all trainings, such as lanes=64")
+    parser.add_argument("--set", action="append", default=[], help="a setting of all trainings, such as n_envs=64")
     parser.add_argument("--write", type=Path, help="page whose block of tables to fill in")
     arguments = parser.parse_args()
     if arguments.write is not None:

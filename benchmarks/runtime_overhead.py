@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from options import tell
+from options import print_figures
 
 from slipstream.device.backends.cpu import CpuStreams
-from slipstream.device.backends.streams import Order
+from slipstream.device.backends.streams import RunRequest
 from slipstream.device.measurement.noise import others_share
 from slipstream.device.runtime import Runtime
 from slipstream.device.workload import Workload, workload_of
@@ -67,7 +67,7 @@ class Turn:
 
 def bare_per_second(streams: CpuStreams, seconds: float) -> float:
     """Return runs per second of workers that loop by themselves, both at once."""
-    return sum(runs * 1e9 / spent for runs, spent in streams.loop(Order(0, 0, 0), seconds))
+    return sum(runs * 1e9 / spent for runs, spent in streams.loop(RunRequest(0, 0, 0), seconds))
 
 
 def turn(runtime: Runtime, streams: CpuStreams, seconds: float, bare_first: bool) -> Turn:
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.25, help="length of a turn")
     chosen = parser.parse_args()
     figures = measure(chosen.model, chosen.variant, chosen.turns, chosen.seconds)
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ and the most connections with a queue of 16: most requests are refused with 429,
 (growth of the service in bytes per job, in the first and in the second half), others (share of the machine that other
 programs took before).
 
-Nine minutes; each measurement is told on standard error.
+Nine minutes; each measurement is printed on standard error.
 
     python benchmarks/service_load.py --json
 """
@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from options import tell
+from options import print_figures
 
 from slipstream.device.measurement.noise import others_share
 
@@ -101,8 +101,8 @@ def service(queue_limit: int) -> Iterator[Service]:
         )
         assert process.stdout is not None
         try:
-            told = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
-            running = Service(process, int(told["url"].rstrip("/").rpartition(":")[2]))
+            started = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+            running = Service(process, int(started["url"].rstrip("/").rpartition(":")[2]))
             asyncio.run(_until_well(running.port))
             yield running
         finally:
@@ -123,7 +123,7 @@ async def _until_well(port: int) -> None:
 
 
 async def ask_health(port: int) -> bool:
-    """Return whether a new connection is told that the service is well, within 10 s."""
+    """Return whether the health check of a new connection succeeds within 10 s."""
     try:
         async with asyncio.timeout(10.0):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -262,7 +262,7 @@ async def _level(running_service: Service, connections: int, seconds: float, slo
 
 
 def level(running: Service, connections: int, seconds: float, slow: int = 0) -> dict[str, Any]:
-    """Measure one number of connections, beside so many half-sent headers; leave the service idle behind."""
+    """Measure the service at one number of connections, with a number of half-sent headers beside; leave it idle."""
     found = asyncio.run(_level(running, connections, seconds, slow))
     beside = f" beside {slow:,} half-sent heads" if slow else ""
     print(f"{connections:,} connections{beside}: {found['goodput_per_s']:,.0f} answers/s", file=sys.stderr, flush=True)
@@ -348,7 +348,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
     levels = [int(word) for word in chosen.levels.split(",")]
     figures = measure(levels, chosen.seconds, chosen.rounds, chosen.slow, chosen.memory_seconds)
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

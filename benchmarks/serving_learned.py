@@ -21,7 +21,7 @@ from serving_policies import FLEETS, INTERVAL_S, LOAD_S, SLO_MS
 
 import slipstream
 from slipstream.evaluation import bootstrap_interval
-from slipstream.families.serving.build import built
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.metrics import metrics
 from slipstream.families.serving.workload.sources import KINDS, scenario_of
 from slipstream.policies import find
@@ -57,7 +57,7 @@ def measured(scenario: Any, policy: str) -> dict[str, Any]:
 
 
 def on_trace(data: Path, count: int, policy: str) -> dict[str, Any]:
-    """Return the figures of all policies on the bursty trace, with so many accelerators of each kind."""
+    """Return the figures of all policies on the bursty trace, with `count` accelerators of each kind."""
     profile, variants, trace = data / "profile.csv", data / "variants", data / "trace_bursty"
     fleet, planning = dict.fromkeys(KINDS, count), {"interval_s": INTERVAL_S}
     described = scenario_of(profile, variants, trace, SLO_MS, LOAD_S, fleet, planning=planning)
@@ -67,7 +67,7 @@ def on_trace(data: Path, count: int, policy: str) -> dict[str, Any]:
     first = events[(events["kind"] == MOVE) & (events["time"] == 0)]
     kinds = [kind.name for kind in planned.accelerators for _ in range(kind.count)]
     hosted = Counter((int(event["variant"]), kinds[event["resource"]]) for event in first)
-    names = [variant.name for variant in built(planned).variants]
+    names = [variant.name for variant in compiled_scenario(planned).variants]
     initial = [
         {"variant": names[variant], "accelerator": kind, "count": number}
         for (variant, kind), number in sorted(hosted.items())

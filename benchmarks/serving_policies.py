@@ -1,4 +1,4 @@
-"""How the default (rehearsed plans, earliest finish, deadline-aware batches) does next to all baselines on open traces.
+"""The default (simulated plans, earliest finish, deadline-aware batches) against all baselines on open traces.
 
 A system is a planner with a data plane. The published ones are there with their own batching and routing, the planners
 also with ours. For every trace and fleet: accuracy-weighted on-time requests per offered request, true violations, the
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
-from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +57,14 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 """Planner, data plane, and settings of the planner."""
 TRACES = ("low", "diurnal", "bursty")
 FLEETS = (2, 3)
-"""Accelerators of each of the four kinds; with 10 of each, for which the traces were made, nobody has to choose."""
+"""Accelerators of each of the four kinds; with 10 of each, for which the traces were made, every planner succeeds."""
 SLO_MS, LOAD_S, INTERVAL_S = 200.0, 0.5, 5.0
 BUILT_INS = ("serving/small",)
 MEAN = "mean of all"
 SEEDS = range(3)
 SHOWN = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "max_accuracy_drop", "p99_ms", "switches")
-PANEL, KEY = (330, 270), 190
-"""Size of a scenario's panel, and height of the key above them."""
+PANEL = (3.6, 2.8)
+"""Inches of a scenario's panel."""
 FEWEST = 0.01
 """Violations, in percent, of the left edge of a panel: there is no 0 on its scale."""
 COLOURS = {"ours": "#d64550", "published": "#e0912f", "planners": "#4c8dd6"}
@@ -112,7 +110,7 @@ def together(results: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def verdict(rows: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """Return the place of ours, the best of the others, and who is better than ours in both respects."""
+    """Return the rank of the default, the best other system, and the systems that dominate the default."""
     ours = rows[OURS]
     others = {name: row for name, row in rows.items() if name != OURS}
     best = max(others, key=lambda name: others[name]["on_time_accuracy"])
@@ -124,7 +122,7 @@ def verdict(rows: dict[str, dict[str, float]]) -> dict[str, Any]:
         and (row["violation_ratio"], row["effective_accuracy"]) != (ours["violation_ratio"], ours["effective_accuracy"])
     ]
     return {
-        "place": 1 + sum(row["on_time_accuracy"] > ours["on_time_accuracy"] for row in others.values()),
+        "rank": 1 + sum(row["on_time_accuracy"] > ours["on_time_accuracy"] for row in others.values()),
         "ahead": ours["on_time_accuracy"] - others[best]["on_time_accuracy"],
         "best_other": best,
         "dominated_by": dominating,
@@ -140,78 +138,80 @@ def table(results: dict[str, Any]) -> str:
         for result in results.values():
             row = result["systems"][name]
             best = max(one["on_time_accuracy"] for one in result["systems"].values())
-            told = f"{row['on_time_accuracy']:.4f}"
-            told = f"**{told}**" if row["on_time_accuracy"] == best else told
-            cells.append(f"{told} ({100.0 * row['violation_ratio']:.2f}%)")
-        lines.append(f"| {name.replace(' + eft + deadline-aware', ', our data plane')} | {' | '.join(cells)} |")
-    lines.append(f"| place of the default | {' | '.join(str(one['place']) for one in results.values())} |")
+            text = f"{row['on_time_accuracy']:.4f}"
+            text = f"**{text}**" if row["on_time_accuracy"] == best else text
+            cells.append(f"{text} ({100.0 * row['violation_ratio']:.2f}%)")
+        lines.append(f"| {shown_name(name)} | {' | '.join(cells)} |")
+    lines.append(f"| rank of the default | {' | '.join(str(one['rank']) for one in results.values())} |")
     dominated = [", ".join(one["dominated_by"]) or "none" for one in results.values()]
-    dominated = [one.replace(" + eft + deadline-aware", ", our data plane") for one in dominated]
+    dominated = [shown_name(one) for one in dominated]
     lines.append(f"| it is dominated by | {' | '.join(dominated)} |")
     return "\n".join(lines)
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Draw violations against accuracy, a panel for each scenario; systems have numbers."""
-    from slipstream.report.figures.canvas import INK, Canvas
+    from slipstream.report.figures.plotting import handle, head, panels, plot_style, png
 
-    columns = min(3, len(results))
-    canvas = Canvas((3 * PANEL[0] + 20, KEY + -(-len(results) // columns) * PANEL[1]))
-    canvas.text((20, 20), "Accuracy of answers against violations; the line joins what nobody dominates", INK, 14, "lm")
-    for number, name in enumerate(SYSTEMS):
-        x, y = 26 + number // 6 * PANEL[0], 48 + number % 6 * 22
-        mark(canvas, number, name, (x, y))
-        canvas.text((x + 22, y), name.replace(" + eft + deadline-aware", ", our data plane"), INK, 12, "lm")
-    for place, (name, result) in enumerate(results.items()):
-        corner = (10 + place % columns * PANEL[0], KEY + place // columns * PANEL[1])
-        draw_panel(canvas, corner, name, result["systems"])
-    canvas.finished().save(path, optimize=True)
-
-
-def mark(canvas: Any, number: int, name: str, place: tuple[float, float]) -> None:
-    """Draw the mark of a system with its number."""
-    from slipstream.report.figures.canvas import INK
-
-    kind = "ours" if name == OURS else "planners" if name.endswith("deadline-aware") else "published"
-    (canvas.diamond if name == OURS else canvas.dot)(*place, 6 if name == OURS else 3.5, COLOURS[kind])
-    canvas.text((place[0] + 6, place[1] - 5), str(number), INK, 9, "lm")
+    with plot_style():
+        figure, axes = panels(len(results), 3, PANEL)
+        figure.set_size_inches(3 * PANEL[0], figure.get_figheight() + 1.2)
+        entries = [
+            handle(f"{number} {shown_name(name)}", *mark_of(name)[:2], size=mark_of(name)[2])
+            for number, name in enumerate(SYSTEMS)
+        ]
+        head(figure, "Accuracy of answers against violations; the line joins the Pareto-optimal systems", entries, 3)
+        for ax, (name, result) in zip(axes, results.items(), strict=True):
+            draw_panel(ax, name, result["systems"])
+    path.write_bytes(png(figure))
 
 
-def draw_panel(canvas: Any, corner: tuple[int, int], title: str, rows: dict[str, dict[str, float]]) -> None:
+def shown_name(system: str) -> str:
+    """Return the name of a system as table and figure show it."""
+    return system.replace(" + eft + deadline-aware", ", our data plane")
+
+
+def mark_of(system: str) -> tuple[str, str, float]:
+    """Return colour, marker and size of the mark of a system."""
+    if system == OURS:
+        return COLOURS["ours"], "D", 8.0
+    return COLOURS["planners" if system.endswith("deadline-aware") else "published"], "o", 5.0
+
+
+def draw_panel(ax: Any, title: str, rows: dict[str, dict[str, float]]) -> None:
     """Draw the systems of a scenario; violations have a logarithmic scale."""
-    from slipstream.report.figures.canvas import FAINT, INK, LINE, ticks
-
-    left, right, top, bottom = corner[0] + 48, corner[0] + PANEL[0] - 16, corner[1] + 30, corner[1] + PANEL[1] - 42
     points = {name: (100.0 * row["violation_ratio"], row["effective_accuracy"]) for name, row in rows.items()}
-    low = min(accuracy for _, accuracy in points.values()) - 0.5
-
-    def place(violations: float, accuracy: float) -> tuple[float, float]:
-        along = log10(max(violations, FEWEST) / FEWEST) / log10(100.0 / FEWEST)
-        return left + (right - left) * along, bottom - (bottom - top) * (accuracy - low) / (100.5 - low)
-
-    canvas.text((left, top - 8), title, INK, 13, "ls")
-    for tick in ticks(low, 100.0):
-        canvas.line([place(FEWEST, tick), place(100.0, tick)], LINE, 0.7)
-        canvas.text((left - 6, place(FEWEST, tick)[1]), f"{tick:g}", FAINT, 11, "rm")
-    for tick in (FEWEST, 0.1, 1.0, 10.0, 100.0):
-        canvas.text((place(tick, low)[0], bottom + 6), f"{tick:g}", FAINT, 11, "ma")
-    canvas.text(((left + right) / 2, bottom + 22), f"violations, % ({FEWEST:g} or less at the left)", FAINT, 11, "ma")
-    canvas.line(staircase(points, place), FAINT, 1.0)
+    ax.set_title(title)
+    ax.set_xscale("log")
+    ax.set_xlim(0.7 * FEWEST, 130.0)
+    ticks = (FEWEST, 0.1, 1.0, 10.0, 100.0)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xlabel(f"violations, % (left: {FEWEST:g} or less)")
+    ax.set_ylim(min(accuracy for _, accuracy in points.values()) - 0.7, 101.5)
+    ax.set_ylabel("accuracy, %")
+    ax.grid(axis="y")
+    ax.plot(*zip(*pareto_front(points), strict=True), color="#5a6475", linewidth=1.0)
+    # Systems with the same figures share a mark: their numbers are listed there once.
+    same: dict[tuple[float, float], list[int]] = {}
     for number, name in reversed(list(enumerate(SYSTEMS))):
-        mark(canvas, number, name, place(*points[name]))
+        violations, accuracy = max(points[name][0], FEWEST), points[name][1]
+        colour, marker, size = mark_of(name)
+        ax.plot([violations], [accuracy], color=colour, marker=marker, markersize=size)
+        same.setdefault((round(violations, 3), round(accuracy, 2)), []).insert(0, number)
+    for point, numbers in same.items():
+        ax.annotate(",".join(map(str, numbers)), point, (4, 3), textcoords="offset points", fontsize=7)
 
 
-def staircase(
-    points: dict[str, tuple[float, float]], place: Callable[[float, float], tuple[float, float]]
-) -> list[tuple[float, float]]:
-    """Return the corners of the frontier: going right, only what is more accurate than all before."""
+def pareto_front(points: dict[str, tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the corners of the Pareto front as a step function of the violations."""
     corners: list[tuple[float, float]] = []
     best = -1.0
     for violations, accuracy in sorted(points.values(), key=lambda one: (one[0], -one[1])):
         if accuracy > best:
-            corners += [place(violations, best)] * (best >= 0.0) + [place(violations, accuracy)]
+            x = max(violations, FEWEST)
+            corners += [(x, best)] * (best >= 0.0) + [(x, accuracy)]
             best = accuracy
-    return [*corners, place(100.0, best)]
+    return [*corners, (100.0, best)]
 
 
 def main() -> None:
@@ -225,8 +225,8 @@ def main() -> None:
     for name, data in scenarios(options.data).items():
         rows = {system: play(data, system) for system in SYSTEMS}
         results[name] = {"systems": rows, **verdict(rows)}
-        told = f"{name}: place {results[name]['place']}, dominated by {results[name]['dominated_by'] or 'none'}"
-        print(told, file=sys.stderr, flush=True)
+        line = f"{name}: rank {results[name]['rank']}, dominated by {results[name]['dominated_by'] or 'none'}"
+        print(line, file=sys.stderr, flush=True)
     if options.picture is not None:
         draw(results, options.picture)
     mean = together(results)

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from options import tell
+from options import print_figures
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -31,7 +31,7 @@ LOAD = 0.7
 FLEETS = {8: 2, 40: 8, 160: 16}
 """Accelerators, and models on them."""
 PLANNED = {40: (9, 5), 160: (17, 27), 640: (17, 27)}
-"""Accelerators, and models with so many variants each."""
+"""Accelerators, models, and variants of each model."""
 PLAN_LOADS = (0.3, 0.6, 0.9)
 
 
@@ -190,7 +190,7 @@ def main() -> None:
     options = parser.parse_args()
     np.seterr(over="ignore")
     figures = measure(options.seconds)
-    tell(figures, options.json)
+    print_figures(figures, options.json)
 
 
 if __name__ == "__main__":

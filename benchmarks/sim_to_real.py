@@ -15,12 +15,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from options import tell
+from options import print_figures
 
 from slipstream.device.backends.registry import open_streams
 from slipstream.device.measurement.noise import MOST_OTHERS
 from slipstream.device.measurement.profiler import Effort, Profiler
-from slipstream.device.measurement.trial import hold_trial
+from slipstream.device.measurement.trial import run_trial
 from slipstream.device.workload import workload_of
 from slipstream.policies import find
 from slipstream.scenario import load
@@ -36,7 +36,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     policy = find(chosen.policy, loaded.family)
     with open_streams(chosen.device, workload, loaded.device.streams) as streams:
         profile = Profiler(loaded, workload, streams, chosen.device, effort).measure()
-        trial = hold_trial(loaded, profile, workload, streams, policy, chosen.seed, chosen.runs)
+        trial = run_trial(loaded, profile, workload, streams, policy, chosen.seed, chosen.runs)
     if chosen.profile_out:
         Path(chosen.profile_out).write_text(profile.model_dump_json(indent=2) + "\n")
     response, missed = trial.result["metrics"]["response_p50_ms"], trial.result["metrics"]["miss_rate"]
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--patience-minutes", type=float, default=0.0, help="to wait for a quiet moment to profile in")
     parser.add_argument("--profile-out", default="", help="file for the profile that was measured")
     figures = measure(chosen := parser.parse_args())
-    tell(figures, chosen.json)
+    print_figures(figures, chosen.json)
 
 
 if __name__ == "__main__":

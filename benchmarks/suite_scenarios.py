@@ -1,8 +1,8 @@
 """The scenarios of Slipstream-Bench v2, as they were made: `freeze_suite.py` writes them into the package.
 
 Every family has the same ten: three sizes, three loads, and four shifts away from `medium`, which is where a policy is
-expected to be at home. What is shifted is a rate, the kind of work, the hardware, or how far what a policy is told
-about durations is from what they are: 20%.
+expected to be at home. What is shifted is a rate, the kind of work, the hardware, or the error of the
+durations that a policy observes: 20%.
 """
 
 from __future__ import annotations
@@ -178,12 +178,13 @@ def scenarios() -> dict[str, dict[str, dict[str, Any]]]:
         made = make()
         assert list(made) == list(KINDS)
         found[make.__name__] = {
-            name: {**data, "name": f"bench-v2-{name}", "description": _told(name, data)} for name, data in made.items()
+            name: {**data, "name": f"bench-v2-{name}", "description": _description(name, data)}
+            for name, data in made.items()
         }
     return found
 
 
-def _told(name: str, data: dict[str, Any]) -> str:
+def _description(name: str, data: dict[str, Any]) -> str:
     made = str(data.get("description", ""))
     own = made[made.index("slipstream generate") :] if "slipstream generate" in made else ""
     return " ".join(filter(None, [DESCRIPTIONS[name], f"From: {own}" if own else ""]))

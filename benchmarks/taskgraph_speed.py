@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from options import speed_options, tell
+from options import print_figures, speed_options
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -102,7 +102,7 @@ def measure(seconds: float, lanes: int) -> dict[str, Any]:
 def main() -> None:
     options = speed_options(__doc__, seconds=4.0, lanes=64).parse_args()
     figures = measure(options.seconds, options.lanes)
-    tell(figures, options.json)
+    print_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 Keys: ours_steps_per_s, sb3_steps_per_s and ratio: complete training, collection and updates, 4 epochs each, networks
 of two hidden layers of the same width. SB3 drives the native vector environment through `slipstream.interop.sb3`, with
 each number of environments and size of minibatch given, and its fastest counts; ratio_at_sb3_default_minibatch is
-against its fastest with the minibatch of 64 that it has unless told otherwise.
+against its fastest with the minibatch of 64 that is its default.
 
 seconds_to_edf_fit (of ours and of SB3) and time_ratio: wall time of training from random weights until the greedy
 policy reaches the mean reward of `edf-fit` on held-out seeds; the median over several seeds of the network, each side
 at its quickest number of lanes or environments (SB3 is stopped after 6 s: a time above that says "at least").
-time_ratio_at_our_rollout is against an SB3 that is also told our small rollout, minibatch and learning rate. Compiling
+time_ratio_at_our_rollout is against an SB3 that also has our small rollout, minibatch and learning rate. Compiling
 and evaluating are not counted, for neither.
 
     python benchmarks/train_speed.py --json
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from options import tell
+from options import print_figures
 
 import slipstream
 from slipstream.envs.env import SchedulingEnv
@@ -39,7 +39,7 @@ ENVIRONMENTS = (64, 256)
 MINIBATCHES = (64, 1024, 4096)
 """64 is the default of SB3, 4096 ours."""
 LANES = (32, 64, 128)
-SMALL_ROLLOUT = {"rollout": 16, "ppo.minibatch": 128, "ppo.learning_rate": 3e-3}
+SMALL_ROLLOUT = {"n_steps": 16, "ppo.batch_size": 128, "ppo.learning_rate": 3e-3}
 """How we train towards the goal: it is near, so a few hundred choices show the way."""
 SEEDS = 3
 MOST_SECONDS = 6.0
@@ -48,7 +48,7 @@ MOST_SECONDS = 6.0
 
 def our_settings() -> TrainSettings:
     """Return the defaults, with what both sides share."""
-    return TrainSettings().with_changes({"network.width": WIDTH, "ppo.epochs": EPOCHS, "ppo.target_kl": 0.0})
+    return TrainSettings().with_changes({"network.width": WIDTH, "ppo.n_epochs": EPOCHS, "ppo.target_kl": 0.0})
 
 
 def our_speed(seconds: float) -> float:
@@ -67,7 +67,7 @@ def our_speed(seconds: float) -> float:
 def our_seconds_to(goal: float, lanes: int, seed: int) -> float:
     """Return how long we train until the goal is reached."""
     scenario = slipstream.load(SCENARIO)
-    trainer = Trainer(scenario, our_settings().with_changes({**SMALL_ROLLOUT, "lanes": lanes, "seed": seed}))
+    trainer = Trainer(scenario, our_settings().with_changes({**SMALL_ROLLOUT, "n_envs": lanes, "seed": seed}))
     spent = 0.0
     while evaluate(scenario, trainer.policy(), EPISODES, split="eval").mean("reward") < goal:
         began = perf_counter()
@@ -135,7 +135,7 @@ def sb3_seconds_to(goal: float, model: Any) -> float:
 
 def times_to(goal: float) -> dict[str, dict[Any, float]]:
     """Return the median seconds to the goal of ours, of SB3, and of SB3 with our rollout, by their sizes."""
-    small = {"minibatch": SMALL_ROLLOUT["ppo.minibatch"], "learning_rate": SMALL_ROLLOUT["ppo.learning_rate"]}
+    small = {"minibatch": SMALL_ROLLOUT["ppo.batch_size"], "learning_rate": SMALL_ROLLOUT["ppo.learning_rate"]}
 
     def median(seconds_to: Callable[[int], float]) -> float:
         return float(np.median([seconds_to(seed) for seed in range(SEEDS)]))
@@ -147,17 +147,17 @@ def times_to(goal: float) -> dict[str, dict[Any, float]]:
         for n in ENVIRONMENTS
         for size in MINIBATCHES[:2]
     }
-    told = {
+    at_our_rollout = {
         n: median(
             lambda seed, n=n: sb3_seconds_to(
-                goal, make_sb3(n, choices=n * SMALL_ROLLOUT["rollout"], seed=seed, **small)
+                goal, make_sb3(n, choices=n * SMALL_ROLLOUT["n_steps"], seed=seed, **small)
             )
         )
         for n in LANES
     }
     torch.set_num_threads(1)
     ours = {lanes: median(lambda seed, lanes=lanes: our_seconds_to(goal, lanes, seed)) for lanes in LANES}
-    return {"ours": ours, "sb3": theirs, "sb3_at_our_rollout": told}
+    return {"ours": ours, "sb3": theirs, "sb3_at_our_rollout": at_our_rollout}
 
 
 def measure(seconds: float) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long our speed is measured")
     figures = measure(parser.parse_args().seconds)
-    tell(figures, parser.parse_args().json)
+    print_figures(figures, parser.parse_args().json)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def _type(annotation: Any) -> str:
     if origin is Literal:
         return " or ".join(f'`"{value}"`' for value in inner)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        family = annotation.__module__.split(".")[2]
+        family = annotation.__module__.split(".")[2]  # slipstream.families.<family>.scenario
         return f"[{annotation.__name__}]({family}.md#{annotation.__name__.lower()})"
     return WORDS[annotation]
 

@@ -25,12 +25,11 @@ COMMANDS += [f"library {step}" for step in ("rollback", "verify", "tradeoff")]
 COMMANDS += [f"bench {step}" for step in ("speed", "suite", "verify", "leaderboard")]
 
 
-def slipstream(*arguments, cwd=None):
+def slipstream(*arguments, cwd=None, **environment):
     """Run the installed command; return exit code, standard output and standard error."""
     command = Path(sys.executable).with_name("slipstream")
-    done = subprocess.run(
-        [str(command), *arguments], capture_output=True, text=True, cwd=cwd, env=dict(os.environ, COLUMNS="200")
-    )
+    variables = {**os.environ, "COLUMNS": "200", **environment}
+    done = subprocess.run([str(command), *arguments], capture_output=True, text=True, cwd=cwd, env=variables)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -123,7 +122,7 @@ def test_regret_of_a_run_is_printed_and_drawn(recorded, tmp_path):
     assert dearest["better"] in table
     assert "(proven)" in " ".join(table.split())
     text = page.read_text()
-    assert "What decisions cost" in text
+    assert "Regret of decisions" in text
     marks = json.loads(re.search(r'"marks":(\[.*?\])', text)[1])
     assert [mark["time"] for mark in marks][:1] == [dearest["time_ns"] / 1e6]
 
@@ -225,7 +224,27 @@ def test_doctor_says_what_is_here_and_what_an_extra_would_add():
     found = json.loads(output)
     assert found["versions"]["numba"]
     assert found["extras"]["learn"]["missing"] == []
-    assert Path(found["cache"]["folder"]).is_dir()
+    assert Path(found["cache"]["folder"]).parent.name == "kernels"
     code, output, _ = slipstream("doctor")
     assert code == 0
     assert "Installed: learn, for training: `train`, `sweep`." in output
+
+
+def test_doctor_says_what_the_compile_cache_holds_and_needs(tmp_path):
+    cache = {"SLIPSTREAM_CACHE_DIR": str(tmp_path)}
+    code, output, _ = slipstream("doctor", "--json", **cache)
+    empty = json.loads(output)["cache"]
+    assert (code, empty["files"], empty["megabytes"], empty["versions"]) == (0, 0, 0.0, 0)
+    current, other = Path(empty["folder"]), tmp_path / "kernels" / ("0" * 24)
+    for folder, number in ((current / "kernel", 3), (other / "kernel", 1)):
+        folder.mkdir(parents=True)
+        for index in range(number):
+            (folder / f"{index}.nbc").write_bytes(bytes(500_000))
+    code, output, _ = slipstream("doctor", "--json", **cache)
+    found = json.loads(output)["cache"]
+    assert (found["files"], found["megabytes"]) == (3, 1.5)
+    assert (found["versions"], found["megabytes_of_all_versions"]) == (2, 2.0)
+    code, output, _ = slipstream("doctor", **cache)
+    needed = f"{found['files_needed_by_all_families']} files, {found['megabytes_needed_by_all_families']} MB"
+    stored = f"3 files, 1.5 MB (all families together need about {needed})"
+    assert f"{stored}; 2.0 MB with those of other versions" in output

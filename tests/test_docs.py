@@ -1,6 +1,7 @@
 """The documentation runs, its tables come from the code, and its links lead somewhere."""
 
 import dataclasses
+import importlib
 import importlib.util
 import inspect
 import os
@@ -22,6 +23,9 @@ from tests.subjects import subject_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src" / "slipstream"
+FOLDERS = (ROOT, ROOT / "src", PACKAGE, PACKAGE / "jit", *(PACKAGE / "families" / name for name in FAMILIES))
+"""Where the paths of modules in the pages begin."""
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
@@ -254,6 +258,46 @@ def test_internal_links_resolve(page):
         assert path.exists(), link
         if anchor:
             assert anchor in anchors_of(path), link
+
+
+def resolves(name):
+    """Return whether a dotted name is a module of the package, or an attribute of one."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+@by_name(PAGES)
+def test_names_of_the_package_exist(page):
+    names = set(re.findall(r"(?<![\w./-])slipstream(?:\.[A-Za-z_]\w*)+(?!\.?\w|/)", page.read_text(encoding="utf-8")))
+    wrong = [name for name in sorted(names) if not resolves(name) and not name.endswith((".json", ".toml"))]
+    assert not wrong
+
+
+@by_name(PAGES)
+def test_paths_of_modules_exist(page):
+    text = page.read_text(encoding="utf-8")
+    paths = set(re.findall(r"(?<![\w<>./-])[a-z_]+(?:/[a-z_0-9-]+)*/[a-z_0-9]+\.py\b", text))
+    if page.name == "design.md":
+        paths |= set(re.findall(r"`([a-z_/]+/|[a-z_]+\.py)`", text))
+        assert len(paths) > 50
+    named = [path for path in sorted(paths) if "my" not in path.split("/")]  # the example of a family to be added
+    assert not [path for path in named if not any((base / path).exists() for base in FOLDERS)]
+
+
+def test_wrong_names_and_paths_would_be_found():
+    assert resolves("slipstream.sim.simulator.Simulator.play")
+    assert not resolves("slipstream.core.lanes")
+    assert not resolves("slipstream.sim.simulator.Emulator")
 
 
 @by_name(PAGES)

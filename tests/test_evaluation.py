@@ -199,7 +199,7 @@ def test_what_if_plays_the_same_arrivals_with_a_key_changed():
     ("change", "message"),
     [
         ("backfill", "expected a key and its value"),
-        ("nodes.7.count=3", "no '7' there: expected a place from 0 to 0"),
+        ("nodes.7.count=3", "no '7' there: expected an index from 0 to 0"),
         ("backfil=easy", "did you mean 'backfill'"),
         ("nodes.0.count=none", "count"),
     ],

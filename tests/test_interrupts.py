@@ -20,7 +20,7 @@ def usual_handler():
     signal.signal(signal.SIGINT, before)
 
 
-def strike(number):
+def deliver(number):
     os.kill(os.getpid(), number)
     time.sleep(5)
 
@@ -28,48 +28,48 @@ def strike(number):
 @pytest.mark.parametrize("number", interrupts.SIGNALS)
 def test_a_signal_becomes_an_exception_and_is_told(number):
     before = [signal.getsignal(one) for one in interrupts.SIGNALS]
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
-        strike(number)
-    assert interrupts.struck() == number
+    with pytest.raises(KeyboardInterrupt), interrupts.handled():
+        deliver(number)
+    assert interrupts.received() == number
     assert [signal.getsignal(one) for one in interrupts.SIGNALS] == before
 
 
 def test_a_signal_that_is_ignored_stays_so():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with interrupts.heeded():
+    with interrupts.handled():
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupts.struck() is None
+        assert interrupts.received() is None
 
 
-def test_a_strike_is_held_until_the_outermost_block_is_over():
+def test_a_signal_is_deferred_until_the_outermost_block_is_over():
     reached = []
 
     def work():
-        with interrupts.held():
-            with interrupts.held():
+        with interrupts.deferred():
+            with interrupts.deferred():
                 os.kill(os.getpid(), signal.SIGTERM)
                 reached.append("inner")
             reached.append("outer")
 
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+    with pytest.raises(KeyboardInterrupt), interrupts.handled():
         work()
     assert reached == ["inner", "outer"]
 
 
 class Fragile:
-    """Is struck in its finaliser, which can pass nothing on."""
+    """Receives a signal in its finaliser, where an exception does not propagate."""
 
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0)
 
 
-def test_a_strike_that_cannot_be_passed_on_is_repeated(capsys):
+def test_a_signal_that_cannot_be_passed_on_is_redelivered(capsys):
     def work():
         Fragile()
         time.sleep(60)
 
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+    with pytest.raises(KeyboardInterrupt), interrupts.handled():
         work()
     assert capsys.readouterr().err == ""
 
@@ -81,33 +81,33 @@ class Broken:
         raise RuntimeError("from a finaliser")
 
 
-@pytest.mark.parametrize("struck", [False, True])
-def test_other_errors_of_finalisers_are_told_unless_a_strike_is_to_blame(monkeypatch, struck):
+@pytest.mark.parametrize("received", [False, True])
+def test_other_errors_of_finalisers_are_reported_unless_a_signal_is_the_cause(monkeypatch, received):
     def work():
-        if struck:
+        if received:
             with suppress(KeyboardInterrupt):
-                strike(signal.SIGTERM)
+                deliver(signal.SIGTERM)
         Broken()
 
     told = []
     monkeypatch.setattr("sys.unraisablehook", told.append)
-    with interrupts.heeded():
+    with interrupts.handled():
         work()
-    assert [str(about.exc_value) for about in told] == ([] if struck else ["from a finaliser"])
+    assert [str(about.exc_value) for about in told] == ([] if received else ["from a finaliser"])
 
 
 def test_an_expected_end_interrupts_nothing():
-    with interrupts.heeded():
-        with interrupts.ends_quietly():
-            strike(signal.SIGINT)
-        assert interrupts.struck() is None
+    with interrupts.handled():
+        with interrupts.as_normal_end():
+            deliver(signal.SIGINT)
+        assert interrupts.received() is None
 
 
-def test_nothing_strikes_any_more_once_the_end_is_near():
+def test_signals_are_ignored_once_the_process_is_ending():
     before = [signal.getsignal(one) for one in interrupts.SIGNALS]
-    with interrupts.heeded():
+    with interrupts.handled():
         interrupts.ignore_from_now_on()
         for number in interrupts.SIGNALS:
             os.kill(os.getpid(), number)
-    assert interrupts.struck() is None
+    assert interrupts.received() is None
     assert [signal.getsignal(one) for one in interrupts.SIGNALS] == before

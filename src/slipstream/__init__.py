@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slipstream import interrupts as _interrupts
 
-_interrupts.end_silently_while_starting()  # before anything is imported that takes its time
+_interrupts.exit_silently_during_startup()  # before the slow imports
 
 from slipstream.families.cluster.family import FAMILY as _CLUSTER  # noqa: E402
 from slipstream.families.contract import register_family  # noqa: E402
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "Comparison": "slipstream.evaluation",
     "Evaluation": "slipstream.evaluation",
     "Policy": "slipstream.policies",
@@ -42,7 +42,7 @@ _HOMES = {
     "rule": "slipstream.policies",
     "train": "slipstream.learn.training",
 }
-"""Where the public names live; they are imported on first use, so that `import slipstream` stays quick."""
+"""Modules of the public names; they are imported on first use, so that `import slipstream` stays fast."""
 
 __all__ = [
     "Comparison",
@@ -67,8 +67,8 @@ register_installed_families()
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'slipstream' has no attribute '{name}'")
 
 

@@ -1,16 +1,16 @@
-"""The worded errors of the project.
+"""The error classes of the project.
 
 SlipstreamError
-├── InputError          something the user gave us is wrong; the command line exits with 2
+├── InputError          invalid input; the command line exits with 2
 │   ├── ScenarioError   a scenario file or dictionary
 │   ├── TraceError      an arrival trace or a recorded event log
 │   ├── PolicyError     a policy name, file or object
 │   ├── ModelError      a model that a device is to run, or its inputs
-│   ├── DeviceError     a device that is not there, or cannot run what it is given
-│   ├── LibraryError    a model library, a version in it, or a name that it does not know
+│   ├── DeviceError     a device that is missing, or cannot run a model
+│   ├── LibraryError    a model library, a version in it, or an unknown name
 │   ├── FamilyError     a family whose members are not what the contract asks for
-│   └── SuiteError      the benchmark suite, or results that were handed in for it
-└── LawError            an event log breaks a conservation law: a bug of ours, or a damaged log
+│   └── SuiteError      the benchmark suite, or submitted results
+└── InvariantError      an event log violates an invariant: a bug of the simulator, or a damaged log
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import os
 
 
 def unwritable(error: OSError) -> str:
-    """Return why a file could not be written, in the system's own words."""
-    told = os.strerror(error.errno) if error.errno else str(error) or "unknown reason"
-    return told.lower()
+    """Return the operating system's message for `error`, in lower case."""
+    message = os.strerror(error.errno) if error.errno else str(error) or "unknown reason"
+    return message.lower()
 
 
 LONGEST_LINE = 1000
-"""Characters of an error; what exceeds them is cut, so that a hostile name cannot fill a screen."""
+"""Greatest length of an error message; longer ones are cut, so that a hostile name cannot flood a terminal."""
 
 
 def printable(text: str) -> str:
-    """Return `text` with every character escaped that ends a line or is not printable.
+    """Return `text` with line ends and unprintable characters escaped.
 
     Controls, bidirectional marks and lone surrogates would otherwise reach terminals, pages and logs.
     """
@@ -39,20 +39,20 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
-    """Return `text` with all that is not printable escaped, cut to `longest` characters."""
+    """Return `text` with unprintable characters escaped, cut to `longest` characters."""
     line = printable(text)
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 class SlipstreamError(Exception):
-    """Base of every error this package raises on purpose; its message is one printable line, whatever it quotes."""
+    """Base of all errors of this package; the message is always one printable line."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(one_line(message))
 
 
 class InputError(SlipstreamError):
-    """Something the user gave us is wrong: one line says what, where, and what would be right."""
+    """Invalid input: one line with the place, the problem and what was expected."""
 
 
 class ScenarioError(InputError):
@@ -72,7 +72,7 @@ class ModelError(InputError):
 
 
 class DeviceError(InputError):
-    """A device is not there, or cannot run what it is given."""
+    """A device is missing, or cannot run a model."""
 
 
 class FamilyError(InputError):
@@ -80,12 +80,12 @@ class FamilyError(InputError):
 
 
 class LibraryError(InputError):
-    """A model library is not there or damaged, or does not hold what is asked for."""
+    """A model library is missing or damaged, or lacks a model or version."""
 
 
 class SuiteError(InputError):
-    """The benchmark suite, or what was handed in for it, is not what it should be."""
+    """The benchmark suite or a submission is invalid."""
 
 
-class LawError(SlipstreamError):
-    """An event log breaks a conservation law."""
+class InvariantError(SlipstreamError):
+    """An event log violates an invariant."""

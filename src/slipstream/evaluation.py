@@ -1,4 +1,4 @@
-"""Playing policies on the same arrivals, and saying how sure the figures are."""
+"""Evaluation of policies on the same arrivals, with bootstrap confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from slipstream.families.contract import family_of
 from slipstream.families.shared.bounds import OptimumBounds, share_of_bound
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
-from slipstream.scale.executor import Farm, InProcess, in_pieces
+from slipstream.scale.executor import Executor, InProcess, chunk_ranges
 from slipstream.scenario import changed, digest, load
 from slipstream.sim.simulator import Simulator, check_seed
 
 RESAMPLES = 2000
-"""Bootstrap resamples behind every 95% interval."""
+"""Number of bootstrap resamples of every 95% interval."""
 
 Progress = Callable[[int, int], None]
 """Called with (episodes done, episodes in all)."""
@@ -58,21 +58,23 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several policies on the same episodes, in the same order, so that differences can be paired."""
+    """Evaluations of several policies on the same episodes, so that differences are paired."""
 
     scenario: str
     episodes: int
     seed: int
     evaluations: tuple[Evaluation, ...]
-    brackets: tuple[OptimumBounds, ...] = ()
-    """Where the best reward of each episode lies, if that was asked for."""
+    optimum_bounds: tuple[OptimumBounds, ...] = ()
+    """Bounds of the best reward of each episode, if the oracle was run."""
     title: str = ""
-    """The scenario's family and name, however it was given."""
+    """The scenario's family and name."""
     scenario_digest: str = ""
 
-    def place(self, policy: str) -> float:
-        """Return how near the policy's mean reward comes to the mean bound that nobody can exceed."""
-        return share_of_bound(self.of(policy).mean("reward"), float(np.mean([one.bound for one in self.brackets])))
+    def share_of_bound(self, policy: str) -> float:
+        """Return the ratio of the mean reward of `policy` to the mean upper bound."""
+        return share_of_bound(
+            self.of(policy).mean("reward"), float(np.mean([one.bound for one in self.optimum_bounds]))
+        )
 
     def of(self, policy: str) -> Evaluation:
         """Return the evaluation of the named policy."""
@@ -90,19 +92,19 @@ class Comparison:
             "scenario_digest": self.scenario_digest,
             "episodes": self.episodes,
             "seed": self.seed,
-            "oracle": self._oracle() if self.brackets else None,
+            "oracle": self._oracle() if self.optimum_bounds else None,
             "policies": [evaluation.to_dict() for evaluation in self.evaluations],
         }
 
     def _oracle(self) -> dict[str, Any]:
-        known, bound = ([getattr(one, name) for one in self.brackets] for name in ("best_known", "bound"))
+        known, bound = ([getattr(one, name) for one in self.optimum_bounds] for name in ("best_known", "bound"))
         return {
             "metric": "reward",
             "best_known": {"mean": float(np.mean(known)), "values": known},
             "bound": {"mean": float(np.mean(bound)), "values": bound},
-            "exact": sum(bracket.exact for bracket in self.brackets),
-            "seconds": sum(bracket.seconds for bracket in self.brackets),
-            "places": {evaluation.policy: self.place(evaluation.policy) for evaluation in self.evaluations},
+            "exact": sum(bounds.exact for bounds in self.optimum_bounds),
+            "seconds": sum(bounds.seconds for bounds in self.optimum_bounds),
+            "places": {evaluation.policy: self.share_of_bound(evaluation.policy) for evaluation in self.evaluations},
         }
 
     def difference(self, policy: str, other: str, metric: str) -> tuple[float, float, float]:
@@ -122,7 +124,7 @@ def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Episodes:
-    """The work of playing episodes: of a policy and a stretch of seeds, it makes a row of metrics each."""
+    """Task of an executor: runs a policy on a range of seeds and returns the metrics of each episode."""
 
     scenario: Any
     split: str
@@ -134,8 +136,8 @@ class _Episodes:
     def __getstate__(self) -> dict[str, Any]:
         return {"scenario": self.scenario, "split": self.split}
 
-    def __call__(self, piece: tuple[str | Policy, range]) -> list[dict[str, float]]:
-        policy, seeds = piece
+    def __call__(self, item: tuple[str | Policy, range]) -> list[dict[str, float]]:
+        policy, seeds = item
         family = family_of(self.scenario)
         player = find(policy, family.name)
         return [
@@ -145,8 +147,8 @@ class _Episodes:
 
 
 @dataclass(frozen=True)
-class _Brackets:
-    """The work of bracketing the best reward of the episode of a seed."""
+class _BoundsTask:
+    """Task of an executor: bounds the best reward of the episode of a seed."""
 
     scenario: Any
     split: str
@@ -156,11 +158,11 @@ class _Brackets:
         return family_of(self.scenario).oracle(self.scenario, seed, self.split, self.seconds)
 
 
-def _sent(policy: Policy, family: str) -> str | Policy:
-    """Return what another process finds a policy by: its name if it comes with the package, else the policy itself."""
-    comes_along = getattr(policy, "function", type(policy)).__module__.startswith("slipstream.")
+def _transferable(policy: Policy, family: str) -> str | Policy:
+    """Return what to send to another process: the name of a policy of the package, else the policy itself."""
+    in_package = getattr(policy, "function", type(policy)).__module__.startswith("slipstream.")
     known = policy.name.partition("(")[0] in names(family)
-    return policy.name if comes_along and known and find(policy.name, family) == policy else policy
+    return policy.name if in_package and known and find(policy.name, family) == policy else policy
 
 
 def _play(
@@ -168,19 +170,19 @@ def _play(
     policies: Sequence[Policy],
     seeds: range,
     split: str,
-    farm: Farm,
+    executor: Executor,
     progress: Progress | None,
 ) -> list[Evaluation]:
-    """Return the metrics of every policy on the same episodes."""
+    """Return the metrics of every policy on the episodes `seeds`."""
     if len(seeds) < 1:
         raise InputError(f"episodes {len(seeds)}: expected at least 1")
     check_seed(seeds[-1])
-    stretches = [seeds[piece.start : piece.stop] for piece in in_pieces(len(seeds), farm)]
-    here = isinstance(farm, InProcess)
-    players = [policy if here else _sent(policy, scenario.family) for policy in policies]
-    pieces = [(player, stretch) for player in players for stretch in stretches]
+    chunks = [seeds[part.start : part.stop] for part in chunk_ranges(len(seeds), executor)]
+    here = isinstance(executor, InProcess)
+    players = [policy if here else _transferable(policy, scenario.family) for policy in policies]
+    items = [(player, chunk) for player in players for chunk in chunks]
     rows: list[dict[str, float]] = []
-    for found in farm.map(_Episodes(scenario, split), pieces):
+    for found in executor.map(_Episodes(scenario, split), items):
         rows += found
         if progress is not None:
             progress(len(rows), len(seeds) * len(policies))
@@ -199,12 +201,12 @@ def evaluate(
     seed: int = 0,
     split: str = "test",
     progress: Progress | None = None,
-    farm: Farm | None = None,
+    executor: Executor | None = None,
 ) -> Evaluation:
-    """Play a policy for a number of episodes, with seeds `seed`, `seed + 1`, ...; in this process, or on a farm."""
+    """Run `policy` for `episodes` episodes with seeds `seed`, `seed + 1`, ...; in this process, or on `executor`."""
     loaded: Any = load(scenario)
     player = find(policy, family_of(loaded).name)
-    return _play(loaded, [player], range(seed, seed + episodes), split, farm or InProcess(), progress)[0]
+    return _play(loaded, [player], range(seed, seed + episodes), split, executor or InProcess(), progress)[0]
 
 
 def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]:
@@ -230,27 +232,27 @@ def compare(
     split: str = "test",
     progress: Progress | None = None,
     oracle_seconds: float | None = None,
-    farm: Farm | None = None,
+    executor: Executor | None = None,
 ) -> Comparison:
-    """Play several policies on the same arrivals: objects, or names, also in one string separated by commas.
+    """Run several policies on the same arrivals: objects or names, also in one comma-separated string.
 
-    "all" stands for every heuristic of the family, "learned" for the trained policies that come with it; what is named
-    twice is played once. With `oracle_seconds`, the best possible reward of every episode is bracketed too, solving
-    each for about so long. Episodes are played in this process, or on a farm, with the same result.
+    "all" means every heuristic of the family, "learned" its trained policies in the package; a policy named twice runs
+    once. With `oracle_seconds`, the best possible reward of every episode is bounded too, with about that time limit
+    for each. Episodes run in this process, or on `executor`, with the same result.
     """
     loaded: Any = load(scenario)
     chosen = _chosen(policies, loaded.family)
-    farm = farm or InProcess()
+    executor = executor or InProcess()
     seeds, total = range(seed, seed + episodes), episodes * len(chosen)
-    evaluations = _play(loaded, chosen, seeds, split, farm, progress)
+    evaluations = _play(loaded, chosen, seeds, split, executor, progress)
     label = scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}"
-    brackets: list[OptimumBounds] = []
+    optimum_bounds: list[OptimumBounds] = []
     if oracle_seconds is not None:
-        for bracket in farm.map(_Brackets(loaded, split, oracle_seconds), seeds):
-            brackets.append(bracket)
+        for bounds in executor.map(_BoundsTask(loaded, split, oracle_seconds), seeds):
+            optimum_bounds.append(bounds)
             if progress is not None:
-                progress(total + len(brackets), total + episodes)
-    parts = (tuple(evaluations), tuple(brackets), f"{loaded.family}/{loaded.name}", digest(loaded))
+                progress(total + len(optimum_bounds), total + episodes)
+    parts = (tuple(evaluations), tuple(optimum_bounds), f"{loaded.family}/{loaded.name}", digest(loaded))
     return Comparison(str(label), episodes, seed, *parts)
 
 
@@ -262,22 +264,22 @@ def what_if(
     seed: int = 0,
     split: str = "test",
     progress: Progress | None = None,
-    farm: Farm | None = None,
+    executor: Executor | None = None,
 ) -> Comparison:
-    """Play policies on a scenario as it is and with each of some changes (`scenario.changed`), in one table.
+    """Run policies on `scenario` and on each of its `changes` (`scenario.changed`), in one comparison.
 
-    A policy under a change is called `policy @ change`.
+    A policy under a change is named `policy @ change`.
     """
     loaded: Any = load(scenario)
     parts = []
-    others = [loaded, *(changed(loaded, change) for change in changes)]  # before anything is played for nothing
+    others = [loaded, *(changed(loaded, change) for change in changes)]  # all checked before the first episode
     for index, other in enumerate(others):
 
         def tick(done: int, total: int, before: int = index) -> None:
             if progress is not None:
                 progress(before * total + done, (1 + len(changes)) * total)
 
-        parts.append(compare(other, policies, episodes, seed, split, tick, farm=farm))
+        parts.append(compare(other, policies, episodes, seed, split, tick, executor=executor))
     named = [
         Evaluation(f"{one.policy} @ {change}" if change else one.policy, one.values)
         for part, change in zip(parts, ["", *changes], strict=True)

@@ -1,8 +1,8 @@
-"""Ctrl-C and the signals that ask a process to end: each ends the command by a KeyboardInterrupt, none is lost.
+"""Ctrl-C and termination signals: each ends the command by a KeyboardInterrupt, and none is lost.
 
-An exception that strikes inside a finaliser or a callback from compiled code cannot be passed on: Python reports it and
-goes on. Such a strike is repeated a moment later, as is one that comes while a module is imported. Where it would do
-harm, in the midst of a compilation or while files that belong together appear, it is held until that is over.
+An exception raised inside a finaliser or a callback from compiled code does not propagate: Python reports it and
+continues. Such a signal is redelivered after a short delay, as is one that arrives during an import. During a
+compilation, or while a set of files is renamed, signals are deferred.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-AGAIN_S = 0.02
-"""After which a strike is repeated that could not be passed on."""
+REDELIVERY_S = 0.02
+"""Delay after which a signal is redelivered."""
 
 
 class _State:
-    """What has struck, and whether it has to wait; signals are handled by the main thread only, and so is this."""
+    """State of signal handling; used by the main thread only, which handles all signals."""
 
     def __init__(self) -> None:
-        self.heeded = False
+        self.handled = False
         self.reset()
 
     def reset(self) -> None:
-        """Forget what has struck."""
-        self.struck: int | None = None
+        """Forget all signals."""
+        self.received: int | None = None
         self.depth = 0
         self.waiting = False
         self.over = False
@@ -41,10 +41,10 @@ class _State:
 _state = _State()
 
 
-def end_silently_while_starting() -> None:
-    """Let a Ctrl-C end the command `slipstream` at once, without a traceback, until it is `heeded`.
+def exit_silently_during_startup() -> None:
+    """Restore the default action of Ctrl-C in the command `slipstream`: exit without a traceback, until `handled`.
 
-    A process that only imports the package keeps its own handler.
+    Other processes that import the package keep their handler.
     """
     command = Path(sys.argv[0]).stem if sys.argv else ""
     if command == "slipstream" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -52,68 +52,68 @@ def end_silently_while_starting() -> None:
 
 
 @contextmanager
-def heeded() -> Iterator[None]:
-    """Turn every signal that asks this process to end into a KeyboardInterrupt; signals that are ignored stay so.
+def handled() -> Iterator[None]:
+    """Turn termination signals into a KeyboardInterrupt within the block; ignored signals stay ignored.
 
-    `struck` then tells which one it was. In another thread than the main one, and inside itself, it changes nothing.
+    `received` returns the signal. Outside the main thread, and when nested, it has no effect.
     """
-    if _state.heeded or threading.current_thread() is not threading.main_thread():
+    if _state.handled or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
     report = sys.unraisablehook
     _state.reset()
-    _state.heeded = True
+    _state.handled = True
     try:
-        sys.unraisablehook = _repeating(report)
+        sys.unraisablehook = _redelivering(report)
         for number, handler in before.items():
             if handler not in (signal.SIG_IGN, None):
-                signal.signal(number, _strike)
+                signal.signal(number, _on_signal)
         yield
     finally:
-        _state.heeded = False
+        _state.handled = False
         for number, handler in before.items():
-            if signal.getsignal(number) is _strike:
+            if signal.getsignal(number) is _on_signal:
                 signal.signal(number, handler)
         sys.unraisablehook = report
 
 
-def struck() -> int | None:
-    """Return the number of the signal that ended the command; None if none did."""
-    return _state.struck
+def received() -> int | None:
+    """Return the number of the first signal that was received; None if there was none."""
+    return _state.received
 
 
 def ignore_from_now_on() -> None:
-    """Ignore further signals while the process ends; what it has to say is said, and its end is near."""
+    """Ignore further signals, because the process is about to exit."""
     _state.over = True
 
 
 def ignore_at_exit() -> None:
-    """Ignore signals from the moment at which the interpreter begins to end: it would tell of them by tracebacks."""
+    """Ignore signals during interpreter shutdown, which would print tracebacks for them."""
     if threading.current_thread() is threading.main_thread():
         atexit.register(lambda: [signal.signal(number, signal.SIG_IGN) for number in SIGNALS])
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """Hold strikes until the block is over."""
+def deferred() -> Iterator[None]:
+    """Defer signals until the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    hold()
+    defer()
     try:
         yield
     finally:
-        release()
+        stop_deferring()
 
 
-def hold() -> None:
-    """Hold strikes from now on, until as many calls of `release`; only in the main thread."""
+def defer() -> None:
+    """Defer signals until the matching `stop_deferring`; calls nest. Main thread only."""
     _state.depth += 1
 
 
-def release() -> None:
-    """Hold strikes no longer, and let the one that waits strike now."""
+def stop_deferring() -> None:
+    """End the innermost `defer`; at the outermost level, raise a KeyboardInterrupt if a signal was deferred."""
     _state.depth -= 1
     if _state.depth == 0 and _state.waiting:
         _state.waiting = False
@@ -121,29 +121,29 @@ def release() -> None:
 
 
 @contextmanager
-def ends_quietly() -> Iterator[None]:
-    """Take a signal as the usual way to end the block: nothing was interrupted."""
+def as_normal_end() -> Iterator[None]:
+    """Treat a signal as the normal end of the block, not as an interruption."""
     try:
         yield
     except KeyboardInterrupt:
-        _state.struck = None
+        _state.received = None
 
 
-def _strike(number: int, frame: FrameType | None) -> None:
+def _on_signal(number: int, frame: FrameType | None) -> None:
     if _state.over:
         return
-    _state.struck = number if _state.struck is None else _state.struck
+    _state.received = number if _state.received is None else _state.received
     if _state.depth:
         _state.waiting = True
         return
     if _importing(frame):
-        _repeat(number)
+        _redeliver(number)
         return
     raise KeyboardInterrupt
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Return whether a module is being imported: compiled modules turn an exception there into one of their own."""
+    """Return whether `frame` runs inside an import, where extension modules replace an exception by their own."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -151,31 +151,31 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _repeat(number: int) -> None:
-    """Let a signal strike once more in a moment, if it is still heeded then."""
+def _redeliver(number: int) -> None:
+    """Send signal `number` to the main thread again after a delay, if signals are still handled then."""
 
     def again() -> None:
-        if not _state.heeded:
+        if not _state.handled:
             return
-        if hasattr(signal, "pthread_kill"):  # a signal of the system, which also ends a sleep
+        if hasattr(signal, "pthread_kill"):  # a signal of the operating system also ends a sleep
             signal.pthread_kill(threading.main_thread().ident or 0, number)
         else:
             _thread.interrupt_main(signal.Signals(number))
 
-    timer = threading.Timer(AGAIN_S, again)
+    timer = threading.Timer(REDELIVERY_S, again)
     timer.daemon = True
     timer.start()
 
 
-def _repeating(report: Any) -> Any:
-    """Return a hook that repeats strikes which could not be passed on, and leaves to `report` what is none's fault."""
+def _redelivering(report: Any) -> Any:
+    """Return an unraisable hook that redelivers lost signals; without a signal, it calls `report`."""
 
     def hook(about: Any) -> None:
-        number = _state.struck
+        number = _state.received
         if number is None:
             report(about)
         elif issubclass(about.exc_type, KeyboardInterrupt):
-            _repeat(number)
-        # What else an object says that is half made is no news after a strike.
+            _redeliver(number)
+        # Other errors of half-built objects are consequences of the signal and are not reported.
 
     return hook

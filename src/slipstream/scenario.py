@@ -1,4 +1,4 @@
-"""Reads and checks scenarios: built-in names, JSON files and dictionaries, with one-line errors that name the place."""
+"""Loading and validation of scenarios: built-in names, JSON files and dictionaries, with one-line errors."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from slipstream.families.contract import FAMILIES, Scenario
 from slipstream.files.inputs import (
     LARGEST_JSON_BYTES,
     check_values,
+    error_at,
     parse_json,
-    place_error,
     read_bytes,
     show,
 )
 from slipstream.files.validation import check, describe_error, validated
 
-_STEERING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def load(source: str | Path | dict[str, Any] | Scenario, folder: Path | None = None) -> Scenario:
-    """Return the scenario a built-in name, a JSON file or a dictionary stands for; a scenario object is returned as is.
+    """Return the scenario of `source`: a built-in name, a JSON file, a dictionary, or a scenario object itself.
 
     A string that is the name of a built-in, such as 'edge/heavy', is that built-in; any other string is a path.
     Relative paths inside a scenario start at the folder of its file; for a dictionary at `folder`, or at the working
     directory.
 
     Raises:
-        ScenarioError: One line: the file or name, the place in it, what is wrong and what was expected.
+        ScenarioError: One line: the file or name, the path of the value, what is wrong and what was expected.
     """
     if isinstance(source, dict):
         return _check(source, "scenario", folder or Path.cwd())
@@ -60,15 +60,15 @@ def builtin_names() -> list[str]:
 
 
 def dump(scenario: Scenario) -> str:
-    """Return the scenario as JSON text that loads back to the same fields; defaults that were not set are left out."""
+    """Return `scenario` as JSON text that loads to an equal scenario; fields that were not set are left out."""
     data = _model(scenario).model_dump(mode="json", exclude_unset=True)
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    # Characters that steer a terminal or reorder text: a name may hold them, but nobody should be shown them.
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    # Characters that control a terminal or reorder text are legal in names but must not be printed.
+    return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def digest(scenario: Scenario) -> str:
-    """Return a SHA-256 in hex of everything that can change results: two spellings of the same work share it.
+    """Return the SHA-256 in hex of everything that can change results, equal for equivalent spellings.
 
     Defaults are filled in, names of built-in data are replaced by the data where the family's `resolved()` does so,
     and the scenario's own name and description are left out.
@@ -100,7 +100,7 @@ def schema() -> dict[str, Any]:
 
 
 def _describe(key: str, field: dict[str, Any], definitions: dict[str, Any]) -> str:
-    """Return a sentence for a field without one of its own: what it holds, or what the key means in every family."""
+    """Return a description for a field without one: that of its type, or that of `key` in every family."""
     target = field.get("$ref") or field.get("items", {}).get("$ref")
     if target:
         return str(definitions[target.removeprefix("#/$defs/")].get("description", ""))
@@ -135,31 +135,31 @@ def _load_file(path: Path, label: str) -> Scenario:
     except FileNotFoundError:
         raise _error(label, "", _unknown_source(label)) from None
     except (OSError, ValueError):
-        pass  # reading it tells why
+        pass  # reading it raises the error
     raw = read_bytes(path, "a JSON file", ScenarioError, LARGEST_JSON_BYTES, label)
     return _check(parse_json(raw, label, ScenarioError), label, path.resolve().parent)
 
 
 def parse(text: str) -> Any:
-    """Return what JSON text stands for, read with the care that files get.
+    """Return the parsed JSON of `text`, with the checks that files get.
 
     Raises:
-        ScenarioError: One line: where the text stops being JSON.
+        ScenarioError: One line: where the text is not JSON.
     """
     return parse_json(text.encode("utf-8", "surrogatepass"), "scenario", ScenarioError)
 
 
 def problems(data: Any) -> list[tuple[str, str]]:
-    """Return all that is wrong with a scenario given as data, as places in it and sentences; none where it is right."""
+    """Return all errors of a scenario given as `data`: pairs of a path and a message; none if it is valid."""
     try:
         _check(data, "scenario", Path.cwd())
     except ScenarioError as error:
         if isinstance(error.__context__, ValidationError):
             found = [describe_error(one, data) for one in error.__context__.errors(include_url=False)]
-            return [(one_line(place), one_line(text)) for place, text in found]
+            return [(one_line(path), one_line(text)) for path, text in found]
         line = str(error).removeprefix("scenario: ")
-        place, separator, text = line.partition(": ")
-        return [(place, text)] if separator and " " not in place else [("", line)]
+        path, separator, text = line.partition(": ")
+        return [(path, text)] if separator and " " not in path else [("", line)]
     return []
 
 
@@ -195,9 +195,9 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
 
 
 def changed(scenario: Scenario, change: str) -> Scenario:
-    """Return a scenario with one key set, such as 'nodes.0.count=16': a path of keys and places, and a JSON value.
+    """Return `scenario` with one value changed; `change` is a path of keys and indices and a JSON value.
 
-    A value that is not JSON is text.
+    An example is 'nodes.0.count=16'. A value that is not JSON is taken as text.
 
     Raises:
         ScenarioError: One line: the change, what is wrong and what was expected.
@@ -210,27 +210,27 @@ def changed(scenario: Scenario, change: str) -> Scenario:
         value = json.loads(text)
     except ValueError:
         value = text
-    *way, last = path.split(".")
-    place: Any = data
-    for step in way:
-        place = place.setdefault(step, {}) if isinstance(place, dict) else _item(place, step, change)
-    if isinstance(place, dict):
-        place[last] = value
+    *parents, last = path.split(".")
+    container: Any = data
+    for step in parents:
+        container = container.setdefault(step, {}) if isinstance(container, dict) else _item(container, step, change)
+    if isinstance(container, dict):
+        container[last] = value
     else:
-        _item(place, last, change)
-        place[int(last)] = value
+        _item(container, last, change)
+        container[int(last)] = value
     made = check(data, type(_model(scenario)), f"'{change}'")
     made._folder = scenario._folder  # type: ignore[attr-defined]
     return cast("Scenario", made)
 
 
-def _item(items: Any, place: str, change: str) -> Any:
-    """Return an item of a list by its place."""
-    if not isinstance(items, list) or not place.isdigit() or int(place) >= len(items):
-        length = f"a place from 0 to {len(items) - 1}" if isinstance(items, list) else "a key of an object"
-        raise ScenarioError(f"'{change}': no '{place}' there: expected {length}")
-    return items[int(place)]
+def _item(items: Any, index: str, change: str) -> Any:
+    """Return the item of a list at `index`; raise a ScenarioError that quotes `change` if there is none."""
+    if not isinstance(items, list) or not index.isdigit() or int(index) >= len(items):
+        expected = f"an index from 0 to {len(items) - 1}" if isinstance(items, list) else "a key of an object"
+        raise ScenarioError(f"'{change}': no '{index}' there: expected {expected}")
+    return items[int(index)]
 
 
 def _error(label: str, path: str, text: str, more: str = "") -> InputError:
-    return place_error(ScenarioError, label, path, text, more)
+    return error_at(ScenarioError, label, path, text, more)

@@ -66,7 +66,7 @@ def test_practice_is_scored_but_not_handed_in(slipstream):
     assert json.loads(output)["seeds"]["split"] == "eval"
     code, _, errors = slipstream(*words, "--out", "x.json")
     assert code == 2
-    assert "practice is not handed in" in errors
+    assert "practice results are not submitted" in errors
 
 
 def test_policies_are_found_from_where_the_file_lies(slipstream):
@@ -77,9 +77,9 @@ def test_policies_are_found_from_where_the_file_lies(slipstream):
     place.mkdir(parents=True)
     Path("mine").symlink_to(shipped("edge")["learned-heavy"])
     players, _ = players_of(["mine"], load_suite())
-    moved = players["edge"].seen_from(place)
+    moved = players["edge"].relative_to_folder(place)
     assert moved.source == "../../mine"
-    assert (moved.home / moved.source / "policy.json").is_file()
+    assert (moved.folder / moved.source / "policy.json").is_file()
 
 
 def test_a_leaderboard_ranks_a_folder_and_needs_no_network(slipstream, results):

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from numba import njit
-from numba.core import event
 from rich.console import Console
 
 from slipstream import interrupts
@@ -21,13 +20,12 @@ from slipstream.cli import compiling
 
 @pytest.fixture
 def told():
-    """Let a listener hear the compiler; return what it prints."""
+    """Register a listener of the compiler; return what it prints."""
     written = io.StringIO()
-    teller = compiling.CompileTeller(Console(file=written, force_terminal=True, width=120))
-    listener = compiling.listener_for(teller)
-    event.register("numba:compile", listener)
+    teller = compiling.CompileProgress(Console(file=written, force_terminal=True, width=120))
+    end = compiling.listen(teller)
     yield written
-    event.unregister("numba:compile", listener)
+    end()
 
 
 def compile_something():
@@ -59,33 +57,32 @@ def test_quick_compiling_is_not_worth_a_word(told, monkeypatch):
 
 
 @pytest.fixture
-def heeded():
-    """Let a Ctrl-C be heeded, which a shell has its background jobs ignore."""
+def handled():
+    """Make this process handle Ctrl-C, which a shell has its background jobs ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("heeded")
+@pytest.mark.usefixtures("handled")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
-    keeper = compiling.InterruptKeeper()
-    listener = compiling.listener_for(keeper)
-    event.register("numba:compile", listener)
+    keeper = compiling.SignalDeferral()
+    end = compiling.listen(keeper)
     try:
-        with interrupts.heeded():
+        with interrupts.handled():
             keeper.on_start()
             os.kill(os.getpid(), number)
             compile_something()
             with pytest.raises(KeyboardInterrupt):
                 keeper.on_end()
     finally:
-        event.unregister("numba:compile", listener)
+        end()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     compile_something()
 
 
-@pytest.mark.usefixtures("heeded")
+@pytest.mark.usefixtures("handled")
 def test_a_command_that_is_interrupted_while_it_compiles_says_so_and_no_more(tmp_path):
     cache = tmp_path / "cache"
     program = subprocess.Popen(

@@ -14,7 +14,7 @@ from slipstream.policies import names
 
 WITHOUT_EXTRAS = """
 import sys
-for name in ("torch", "torch_geometric", "onnxruntime", "fastapi", "uvicorn", "PIL"):
+for name in ("torch", "torch_geometric", "onnxruntime", "fastapi", "uvicorn", "PIL", "matplotlib"):
     sys.modules[name] = None
 from slipstream.cli.main import main
 sys.argv = ["slipstream", "demo", *sys.argv[1:]]

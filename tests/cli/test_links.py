@@ -9,9 +9,9 @@ import pytest
 
 from slipstream.policies.learned import shipped
 
-TRAIN = ("train", "edge/tiny", "--steps", "128", "--set", "lanes=8", "--set", "rollout=16", "--out", "trained")
-SWEEP = ("sweep", "edge/tiny", "--steps", "128", "--set", "lanes=8", "--set", "rollout=16", "--seeds", "1")
-SWEEP += ("--episodes", "2", "--knob", "ppo.clip=0.1", "--out", "swept")
+TRAIN = ("train", "edge/tiny", "--steps", "128", "--set", "n_envs=8", "--set", "n_steps=16", "--out", "trained")
+SWEEP = ("sweep", "edge/tiny", "--steps", "128", "--set", "n_envs=8", "--set", "n_steps=16", "--seeds", "1")
+SWEEP += ("--episodes", "2", "--knob", "ppo.clip_range=0.1", "--out", "swept")
 
 
 def moved_out(path, outside):

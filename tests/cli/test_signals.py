@@ -20,7 +20,7 @@ from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
 
 COMMAND = Path(sys.executable).with_name("slipstream")
-QUICK = ("--set", "lanes=8", "--set", "rollout=16")
+QUICK = ("--set", "n_envs=8", "--set", "n_steps=16")
 COMMANDS = {
     "run": ("run", "edge/heavy", "--policy", "edf", "--log", "out.parquet"),
     "compare": ("compare", "edge/tiny", "--policies", "edf,edf-fit", "--episodes", "50"),
@@ -29,7 +29,7 @@ COMMANDS = {
     "train": ("train", "edge/tiny", "--steps", "2048", *QUICK, "--out", "out"),
     "library": ("library", "add", "first", "learned-heavy", "--episodes", "2", "--library", "out"),
     "execute": ("execute", "small.json", "--log", "out.parquet", "--out", "out.html", "--json"),
-    "sweep": ("sweep", "edge/tiny", "--steps", "256", *QUICK, "--seeds", "1", "--knob", "lanes=8,16", "--out", "out"),
+    "sweep": ("sweep", "edge/tiny", "--steps", "256", *QUICK, "--seeds", "1", "--knob", "n_envs=8,16", "--out", "out"),
     "bench": ("bench", "suite", "--policy", "edf", "--family", "edge", "--out", "out.json"),
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -46,8 +46,8 @@ def folder(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def heeded():
-    """Let a Ctrl-C be heeded, which a shell has its background jobs ignore."""
+def handled():
+    """Make this process handle Ctrl-C, which a shell has its background jobs ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -125,12 +125,12 @@ def test_a_signal_in_the_midst_of_writing_leaves_nothing(slipstream, monkeypatch
 
     write = AtomicFile.write
 
-    def struck(self, content, durable=False):
+    def received(self, content, durable=False):
         write(self, content, durable)
         os.kill(os.getpid(), kind)
 
     before = sorted(folder.iterdir())
-    monkeypatch.setattr(AtomicFile, "write", struck)
+    monkeypatch.setattr(AtomicFile, "write", received)
     code, _, told = slipstream("generate", "edge", "--count", "3", "--out", "out")
     assert (code, told) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n")
     assert sorted(folder.iterdir()) == before
@@ -203,9 +203,9 @@ def test_the_tour_ends_where_it_is_interrupted(slipstream, monkeypatch, tmp_path
 
 KEEPER = """
 import time
-from slipstream.suite.sandbox import CagedPolicy
+from slipstream.suite.sandbox import SandboxedPolicy
 from pathlib import Path
-policy = CagedPolicy("mine.py:policy", Path.cwd())
+policy = SandboxedPolicy("mine.py:policy", Path.cwd())
 print("ready", flush=True)
 time.sleep(60)
 """

@@ -9,7 +9,7 @@ import pytest
 
 from slipstream.learn.trainer import Trainer
 
-SMALL = ["--set", "lanes=8", "--set", "rollout=16", "--set", "evaluate_every=2", "--set", "evaluation_episodes=1"]
+SMALL = ["--set", "n_envs=8", "--set", "n_steps=16", "--set", "evaluate_every=2", "--set", "evaluation_episodes=1"]
 
 
 def test_a_training_leaves_a_policy_that_other_commands_take(slipstream):
@@ -47,7 +47,7 @@ def test_resume_goes_on_to_the_steps_that_were_planned_however_long_that_takes(s
 
 def test_bad_input_is_told_in_one_line(slipstream):
     for words, message in (
-        (["edge/tiny", "--out", "run", "--set", "ppo.clip"], "expected a setting and its value"),
+        (["edge/tiny", "--out", "run", "--set", "ppo.clip_range"], "expected a setting and its value"),
         (["edge/tiny", "--out", "run", "--set", "ppo.clap=1"], "unknown setting 'ppo.clap'"),
         (["edge/tiny", "--out", "run", "--warm-start", "edff"], "did you mean 'edf'"),
         (["edge/nowhere", "--out", "run"], "edge/nowhere"),
@@ -126,7 +126,19 @@ def test_a_setting_that_is_given_twice_is_refused(slipstream):
 
 
 def test_a_sweep_keeps_to_its_steps_and_says_so(slipstream):
-    words = ["sweep", "edge/tiny", "--out", "sweep", "--seeds", 1, "--knob", "ppo.clip=0.1", "--episodes", 1, *FEW]
+    words = [
+        "sweep",
+        "edge/tiny",
+        "--out",
+        "sweep",
+        "--seeds",
+        1,
+        "--knob",
+        "ppo.clip_range=0.1",
+        "--episodes",
+        1,
+        *FEW,
+    ]
     code, _, told = slipstream(*words, "--set", "steps=300")
     assert code == 0
     assert "training ends after 300 steps (512 in whole rollouts of 512)" in told

@@ -42,7 +42,7 @@ WRITERS = {
     ),
     "import profile": ("import", "profile", "ladder.csv", "--out", "OUT.json"),
     "oracle": ("oracle", "--regret", "run.parquet", "--seconds", "0.1", "--out", "OUT.html"),
-    "train": ("train", "edge/tiny", "--steps", "256", "--set", "lanes=8", "--set", "rollout=16", "--out", "OUT"),
+    "train": ("train", "edge/tiny", "--steps", "256", "--set", "n_envs=8", "--set", "n_steps=16", "--out", "OUT"),
     "execute": ("execute", "small.json", "--log", "OUT.parquet", "--out", "OUT.html"),
     "profile": ("profile", "small.json", "--runs", "3", "--pair-seconds", "0.01", "--out", "OUT.json"),
     "library": ("library", "add", "first", "learned-heavy", "--episodes", "2", "--library", "OUT"),

@@ -1,7 +1,7 @@
 """Small cluster episodes worked out by hand: the compiled kernel and the reference must both play them so.
 
 Times are in seconds. What is expected are starts (time, job), stops (time, job) by an end or an interruption and, where
-it matters, the places (job, node, GPUs). Unless rows are given, the first legal one is taken: the lowest number.
+it matters, the placements (job, node, GPUs). Unless rows are given, the first legal one is taken: the lowest number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Case:
     scenario: Json
     starts: list[tuple[float, int]]
     stops: list[tuple[float, int]] | None = None
-    places: list[tuple[int, int, int]] | None = None
+    placements: list[tuple[int, int, int]] | None = None
     actions: list[int] = field(default_factory=list)
     slowdown: float | None = None
 
@@ -71,6 +71,12 @@ CASES = [
         [(0, 0), (2, 2), (10, 1), (20, 3)],
     ),
     Case(
+        "who ends at the very shadow time passes a reserved job",
+        # B, which wants all four, can start at 10 s, when C ends too; D would end at 10.5 s.
+        scenario([*FOUR[:2], (2.0, 1, 8.0), (3.0, 1, 7.5)], backfill="easy"),
+        [(0, 0), (2, 2), (10, 1), (20, 3)],
+    ),
+    Case(
         "the quota of another user changes nothing",
         scenario(FOUR, backfill="easy", quotas={"somebody": 4}),
         [(0, 0), (2, 2), (10, 1), (20, 3)],
@@ -109,13 +115,13 @@ CASES = [
         "first-fit fills node after node",
         scenario(THREE, nodes=2, placement="first-fit"),
         [(0, 0), (1, 1), (2, 2)],
-        places=[(0, 0, 3), (1, 0, 1), (1, 1, 1), (2, 1, 2)],
+        placements=[(0, 0, 3), (1, 0, 1), (1, 1, 1), (2, 1, 2)],
     ),
     Case(
         "best-fit keeps jobs together",
         scenario(THREE, nodes=2, placement="best-fit"),
         [(0, 0), (1, 1), (2, 2)],
-        places=[(0, 0, 3), (1, 1, 2), (2, 1, 2)],
+        placements=[(0, 0, 3), (1, 1, 2), (2, 1, 2)],
     ),
     Case(
         "a consolidated job waits for a node, a large one for whole nodes",
@@ -127,7 +133,7 @@ CASES = [
             backfill="strict",
         ),
         [(0, 0), (0, 1), (10, 2), (10, 3)],
-        places=[(0, 0, 2), (1, 1, 3), (2, 0, 3), (3, 1, 4), (3, 0, 1)],
+        placements=[(0, 0, 2), (1, 1, 3), (2, 0, 3), (3, 1, 4), (3, 0, 1)],
     ),
     Case(
         "fragmentation decides where a job goes",
@@ -138,7 +144,7 @@ CASES = [
             placement="fgd",
         ),
         [(0, 0), (1, 1), (2, 2)],
-        places=[(0, 0, 3), (1, 0, 1), (2, 1, 3)],
+        placements=[(0, 0, 3), (1, 0, 1), (2, 1, 3)],
     ),
     Case(
         "fragmentation lets a tight node alone that others can use",
@@ -150,7 +156,7 @@ CASES = [
             placement="fgd",
         ),
         [(0, 0), (1, 1), (2, 2), (3, 3), (50, 4)],
-        places=[(0, 0, 2), (1, 1, 1), (2, 0, 1), (3, 1, 2), (4, 0, 2)],
+        placements=[(0, 0, 2), (1, 1, 1), (2, 0, 1), (3, 1, 2), (4, 0, 2)],
     ),
     Case(
         "jobs share a GPU",
@@ -161,7 +167,7 @@ CASES = [
             placement="consolidate",
         ),
         [(0, 0), (1, 1), (2, 2), (11, 3)],
-        places=[(0, 0, 2), (1, 0, 1), (2, 1, 2), (3, 0, 4)],
+        placements=[(0, 0, 2), (1, 0, 1), (2, 1, 2), (3, 0, 4)],
     ),
     Case(
         "a job on two GPUs of one node is not spread, one on two nodes is",
@@ -290,7 +296,7 @@ CASES = [
         [(0, 0), (3, 2), (10, 1), (20, 3)],
     ),
     Case(
-        "the shadow time is that of a place",
+        "the shadow time is that of a placement",
         # At 10 s two GPUs are free, but on two nodes; at 20 s a whole node is. The last job ends at 17 s.
         scenario(
             [(0.0, 1, 10.0), (0.0, 1, 30.0), (0.0, 1, 20.0), (1.0, 2, 10.0), (2.0, 1, 15.0)],
@@ -348,7 +354,7 @@ def check(case: Case, make: Callable[[Any], Any]) -> None:
     assert [(time / S, job) for time, kind, _, job, _, _ in log if kind == START] == case.starts
     if case.stops is not None:
         assert [(time / S, job) for time, kind, _, job, _, _ in log if kind in (FINISH, PREEMPT)] == case.stops
-    if case.places is not None:
-        assert [(job, node, gpus) for _, kind, gpus, job, _, node in log if kind == TAKE] == case.places
+    if case.placements is not None:
+        assert [(job, node, gpus) for _, kind, gpus, job, _, node in log if kind == TAKE] == case.placements
     if case.slowdown is not None:
         assert abs(total + case.slowdown) < 1e-9

@@ -8,108 +8,118 @@ from __future__ import annotations
 from tests.mutation import Mutant
 
 BACKFILL = "families/cluster/kernel/backfill.py"
-COURSES = "families/cluster/kernel/lifecycle.py"
+LIFECYCLE = "families/cluster/kernel/lifecycle.py"
 KERNEL = "families/cluster/kernel/events.py"
 LANES = "sim/kernel/lanes.py"
 OBSERVATION = "families/cluster/kernel/observation.py"
-PLACES = "families/cluster/kernel/placement.py"
+PLACEMENT = "families/cluster/kernel/placement.py"
 QUEUES = "families/cluster/kernel/queues.py"
-SWEEP = "families/cluster/kernel/fast_path.py"
+FAST_PATH = "families/cluster/kernel/fast_path.py"
 WINDOW = "families/cluster/kernel/window.py"
 
 MUTANTS = [
-    # Places
-    Mutant("the loosest node is taken", PLACES, "best < 0 or cost < least", "best < 0 or cost > least", True),
-    Mutant("the last of equal nodes is taken", PLACES, "best < 0 or cost < least", "best < 0 or cost <= least"),
-    Mutant("the emptiest nodes come last", PLACES, "here > free[lane, best]", "here < free[lane, best]"),
+    # Placement
+    Mutant("the loosest node is taken", PLACEMENT, "best < 0 or cost < least", "best < 0 or cost > least", True),
+    Mutant("the last of equal nodes is taken", PLACEMENT, "best < 0 or cost < least", "best < 0 or cost <= least"),
+    Mutant("the emptiest nodes come last", PLACEMENT, "here > free[lane, best]", "here < free[lane, best]"),
     Mutant(
-        "nodes that are not free are whole", PLACES, "if free[lane, node] == size and size <= gpus:", "if size <= gpus:"
+        "nodes that are not free are whole",
+        PLACEMENT,
+        "if free[lane, node] == size and size <= gpus:",
+        "if size <= gpus:",
     ),
     Mutant(
         "one node too few is large",
-        PLACES,
+        PLACEMENT,
         "gpus > spec.machine[0].largest_node",
         "gpus >= spec.machine[0].largest_node",
     ),
-    Mutant("racks do not count", PLACES, "    if spread:\n", "    if False:\n"),
-    Mutant("one node is spread", PLACES, "if nodes > 1 else factor", "if nodes > 0 else factor"),
-    Mutant("the fastest GPUs set the pace", PLACES, "factor = max(factor, spec", "factor = min(factor, spec"),
-    Mutant("work takes a nanosecond less", PLACES, "int(math.ceil(work * factor))", "int(math.floor(work * factor))"),
+    Mutant("racks do not count", PLACEMENT, "    if spread:\n", "    if False:\n"),
+    Mutant("one node is spread", PLACEMENT, "if nodes > 1 else factor", "if nodes > 0 else factor"),
+    Mutant("the fastest GPUs set the pace", PLACEMENT, "factor = max(factor, spec", "factor = min(factor, spec"),
+    Mutant(
+        "work takes a nanosecond less", PLACEMENT, "int(math.ceil(work * factor))", "int(math.floor(work * factor))"
+    ),
     Mutant(
         "gradients are taken uphill",
-        PLACES,
+        PLACEMENT,
         "spec.wasted[here - gpus] - spec.wasted[here]",
         "spec.wasted[here] - spec.wasted[here - gpus]",
     ),
     Mutant(
         "the gradient forgets what was useless",
-        PLACES,
+        PLACEMENT,
         "spec.wasted[here - gpus] - spec.wasted[here]",
         "spec.wasted[here - gpus]",
     ),
     Mutant(
-        "gradients keep no job together", PLACES, "placement in (CONSOLIDATE, FGD) and", "placement == CONSOLIDATE and"
+        "gradients keep no job together",
+        PLACEMENT,
+        "placement in (CONSOLIDATE, FGD) and",
+        "placement == CONSOLIDATE and",
     ),
     Mutant(
         "nodes sleep a nanosecond late",
-        PLACES,
+        PLACEMENT,
         "now - since >= spec.machine[0].sleep_after",
         "now - since > spec.machine[0].sleep_after",
     ),
-    Mutant("nodes that are at work sleep", PLACES, "    return since >= 0 and", "    return"),
+    Mutant("nodes that are at work sleep", PLACEMENT, "    return since >= 0 and", "    return"),
     Mutant(
         "only the first node wakes",
-        PLACES,
-        "        for place in range(nodes):\n            if sleeps",
-        "        for place in range(1):\n            if sleeps",
+        PLACEMENT,
+        "        for index in range(nodes):\n            if sleeps",
+        "        for index in range(1):\n            if sleeps",
     ),
     Mutant(
         "waking costs nothing",
-        PLACES,
+        PLACEMENT,
         "                return setup + machine.wake\n",
         "                return setup\n",
     ),
     Mutant(
         "nodes are idle although others work there",
-        PLACES,
+        PLACEMENT,
         "        if state.free[lane, piece.node] == spec.nodes[piece.node].gpus:\n",
         "        if True:\n",
     ),
-    # Courses
+    # Job life cycle
     Mutant(
         "nodes that sleep draw what others do",
-        COURSES,
-        "            save_asleep(spec, state, lane, time)\n",
+        LIFECYCLE,
+        "            subtract_sleep_energy(spec, state, lane, time)\n",
         "            pass\n",
     ),
     Mutant(
         "nodes sleep before their time",
-        COURSES,
+        LIFECYCLE,
         "since = max(state.lanes[lane].now, state.idle[lane, node] + spec.machine[0].sleep_after)",
         "since = state.lanes[lane].now",
     ),
-    Mutant("the clock does not count waiting jobs", COURSES, "+= header.waiting * hours", "+= 0 * hours"),
-    Mutant("Jain counts users who hold GPUs", COURSES, "float(header.active_users) *", "float(max(1, header.held)) *"),
-    Mutant("the rate of slowdowns stays", COURSES, "    header.rate -= 1.0 / own.bound\n", "", True),
+    Mutant("the clock does not count waiting jobs", LIFECYCLE, "+= header.waiting * hours", "+= 0 * hours"),
+    Mutant(
+        "Jain counts users who hold GPUs", LIFECYCLE, "float(header.active_users) *", "float(max(1, header.held)) *"
+    ),
+    Mutant("the rate of slowdowns stays", LIFECYCLE, "    header.rate -= 1.0 / own.bound\n", "", True),
     Mutant(
         "an interrupted job pays nothing",
-        PLACES,
+        PLACEMENT,
         "setup = machine.cost if own.interrupted > 0 else 0",
         "setup = machine.cost * 0",
     ),
-    Mutant("every start pays", PLACES, "if own.interrupted > 0 else 0", "if own.interrupted >= 0 else 0"),
+    Mutant("every start pays", PLACEMENT, "if own.interrupted > 0 else 0", "if own.interrupted >= 0 else 0"),
     Mutant(
         "a job ends when it said",
-        COURSES,
-        "stretched(own.left, own.factor)",
-        "stretched(expected_left(own), own.factor)",
+        LIFECYCLE,
+        "run_time(own.left, own.factor)",
+        "run_time(expected_left(own), own.factor)",
     ),
-    Mutant("the cost counts as work", COURSES, "now - own.start - own.setup", "now - own.start"),
-    Mutant("interruptions forget service", COURSES, "    own.attained += header.now - own.start\n", ""),
-    Mutant("power is not given back", COURSES, "    header.power -= own.power\n", ""),
-    Mutant("slowdowns have no bound", COURSES, "slowdown = max(1.0, ", "slowdown = max(0.0, "),
-    Mutant("waits are forgotten", COURSES, "own.waited += header.now", "own.waited = header.now"),
-    Mutant("the budget may be met with one too many", COURSES, ".power + more > spec", ".power > spec"),
+    Mutant("the cost counts as work", LIFECYCLE, "now - own.start - own.setup", "now - own.start"),
+    Mutant("interruptions forget service", LIFECYCLE, "    own.attained += header.now - own.start\n", ""),
+    Mutant("power is not given back", LIFECYCLE, "    header.power -= own.power\n", ""),
+    Mutant("slowdowns have no bound", LIFECYCLE, "slowdown = max(1.0, ", "slowdown = max(0.0, "),
+    Mutant("waits are forgotten", LIFECYCLE, "own.waited += header.now", "own.waited = header.now"),
+    Mutant("the budget may be met with one too many", LIFECYCLE, ".power + more > spec", ".power > spec"),
     # Backfilling
     Mutant(
         "jobs that end at the shadow time stay",
@@ -128,9 +138,9 @@ MUTANTS = [
     ),
     Mutant(
         "one GPU more is over where numbers count",
-        KERNEL,
-        "if row.gpus > extra and",
-        "if row.gpus > extra + 1 and",
+        BACKFILL,
+        "return row.gpus <= extra or",
+        "return row.gpus <= extra + 1 or",
     ),
     Mutant(
         "one GPU more is over", BACKFILL, "    if own.gpus > header.extra:", "    if own.gpus > header.extra + 1:", True
@@ -139,21 +149,32 @@ MUTANTS = [
         "power at the shadow time does not count", BACKFILL, "header.shadow_power + power > machine.budget", "False"
     ),
     Mutant(
-        "the shadow time knows no places", BACKFILL, "return spec.machine[0].placement == FLAT or", "return True or"
+        "the shadow time ignores placement",
+        BACKFILL,
+        "machine[0].placement == FLAT or find_placement",
+        "machine[0].gpus > 0 or find_placement",
     ),
-    Mutant("slots may begin before there is room", BACKFILL, "begin = place + 1", "begin = place"),
-    Mutant("slots that end in time are passed over", BACKFILL, "place].time >= steps", "place].time > steps"),
+    Mutant("reservations may begin before enough GPUs are free", BACKFILL, "begin = index + 1", "begin = index"),
+    Mutant("reservations that end in time are passed over", BACKFILL, "index].time >= steps", "index].time > steps"),
     Mutant(
-        "slots are a step too short", BACKFILL, "for place in range(begin, end):", "for place in range(begin, end - 1):"
+        "reservations are a step too short",
+        BACKFILL,
+        "for index in range(begin, end):",
+        "for index in range(begin, end - 1):",
     ),
-    Mutant("the narrow shadow is that of the first end", BACKFILL, "        if free >= need:\n", "        if True:\n"),
+    Mutant(
+        "the shadow time of the published rules is that of the first end",
+        BACKFILL,
+        "        if free >= need:\n",
+        "        if True:\n",
+    ),
     # Events and choices
     Mutant("jobs are submitted before others end", KERNEL, "(ends > time or spec.machine[0].compat)", "True"),
     Mutant("the published rules end jobs first", KERNEL, "(ends > time or spec.machine[0].compat)", "ends > time"),
     Mutant("what is reserved is forgotten", KERNEL, "    if not machine.hold:\n", "    if True:\n", True),
     Mutant("what is reserved is kept", KERNEL, "    if not machine.hold:\n", "    if False:\n"),
     Mutant(
-        "narrow backfilling may end at the shadow",
+        "backfilling by the published rules may end at the shadow time",
         KERNEL,
         "row.expected < header.shadow",
         "row.expected <= header.shadow",
@@ -171,7 +192,9 @@ MUTANTS = [
         "if held > spec.users[own.user].quota + 1:",
     ),
     Mutant("greedy may reserve", KERNEL, "    if machine.backfill == GREEDY:\n", "    if False:\n"),
-    Mutant("slots are given twice", KERNEL, "state.jobs[lane, job].slot != header.point", "True"),
+    Mutant(
+        "a job is reserved in the profile twice", KERNEL, "state.jobs[lane, job].profiled_at != header.point", "True"
+    ),
     Mutant("new jobs can be interrupted", KERNEL, "began < header.now and header.now", "header.now"),
     Mutant(
         "waiting ends no point",
@@ -188,22 +211,22 @@ MUTANTS = [
         "(header.now // length + 1) * length",
         "(header.now // length + 1) * length - 1",
     ),
-    Mutant("the held-out part is trained on", KERNEL, "spec.parts[0 if split == TRAIN else 1]", "spec.parts[0]"),
+    Mutant("the held-out part is trained on", KERNEL, "spec.splits[0 if split == TRAIN else 1]", "spec.splits[0]"),
     Mutant("utilisation is a cost", KERNEL, "+ machine.utilisation *", "- machine.utilisation *"),
     Mutant("terms are never cleared", LANES, "    if header.choices > 1:\n", "    if False:\n"),
-    # Lists
+    # Queue, running jobs and heap
     Mutant("running jobs are in no order", QUEUES, "if end < other_end or (end", "if end > other_end or (end"),
-    Mutant("the heap breaks ties by chance", QUEUES, "one.end == other.end and one.turn < other.turn", "False"),
+    Mutant("the heap does not break ties", QUEUES, "one.end == other.end and one.tie_rank < other.tie_rank", "False"),
     Mutant(
-        "what leaves the heap is not sunk",
+        "a removal leaves the heap unsifted",
         QUEUES,
-        "        sink(state, lane, state.jobs[lane, other].place, other, header.running)\n",
+        "        sift_down(state, lane, state.jobs[lane, other].heap_index, other, header.running)\n",
         "",
     ),
     Mutant("the lesser child is not looked for", QUEUES, "            child += 1\n", "            child += 0\n"),
-    # The window
+    # The observation window
     Mutant(
-        "the window shows the largest", WINDOW, "while place > 0 and area < state", "while place > 0 and area > state"
+        "the window shows the largest", WINDOW, "while index > 0 and area < state", "while index > 0 and area > state"
     ),
     Mutant(
         "the older half is one less",
@@ -220,15 +243,12 @@ MUTANTS = [
         "                saved += 0\n",
     ),
     Mutant(
-        "simple rows list the reserved job", KERNEL, "if row.gpus > free or row.job == reserved:", "if row.gpus > free:"
-    ),
-    Mutant(
         "simple rows must end before the shadow",
-        KERNEL,
-        "stretched(row.expected, factor) > in_time",
-        "stretched(row.expected, factor) >= in_time",
+        BACKFILL,
+        "run_time(row.expected, factor) <= time_left",
+        "run_time(row.expected, factor) < time_left",
     ),
-    Mutant("simple rows know no extra GPUs", KERNEL, "if row.gpus > extra and stretched", "if stretched"),
+    Mutant("simple rows know no extra GPUs", BACKFILL, "return row.gpus <= extra or run_time", "return run_time"),
     Mutant("ranks begin at one", OBSERVATION, "            rank = waiting\n", "            rank = waiting + 1\n"),
     Mutant(
         "rows forget what was done since the start",
@@ -242,25 +262,36 @@ MUTANTS = [
         "header.now + expected <= header.shadow",
         "header.now + expected >= header.shadow",
     ),
-    # Walks
+    # The fast path
     Mutant(
-        "a walk reserves nothing",
-        SWEEP,
-        "            header.reserved = row.job\n",
-        "            header.reserved = -1\n",
+        "the fast path reserves nothing",
+        FAST_PATH,
+        "        reserve(state, lane, job, 0)\n",
+        "        pass\n",
         True,
     ),
     Mutant(
-        "a walk passes the reserved job late",
-        SWEEP,
-        "stretched(row.expected, factor) <= header.shadow",
-        "stretched(row.expected, factor) < header.shadow",
+        "the fast path backfills by an old shadow time",
+        FAST_PATH,
+        "        if header.shadow == UNKNOWN_SHADOW:\n",
+        "        if False:\n",
     ),
-    Mutant("a walk forgets what it backfilled", SWEEP, "        note_backfilled(spec, state, lane, job)\n", ""),
-    Mutant("a walk keeps old scores", SWEEP, "    if order >= FIRST_THAT_MOVES:\n", "    if False:\n"),
     Mutant(
-        "a walk knows no quotas",
-        SWEEP,
+        "the fast path backfills where only the reserved job may start",
+        FAST_PATH,
+        "return machine.backfill == EASY and",
+        "return",
+    ),
+    Mutant(
+        "the fast path does not account for what it backfilled",
+        FAST_PATH,
+        "        account_backfilled(spec, state, lane, job)\n",
+        "",
+    ),
+    Mutant("the fast path keeps old scores", FAST_PATH, "    if header.order >= FIRST_DYNAMIC:\n", "    if False:\n"),
+    Mutant(
+        "the fast path ignores quotas",
+        FAST_PATH,
         "limited = machine.has_quotas or machine.has_budget",
         "limited = machine.has_budget",
     ),

@@ -140,14 +140,14 @@ def test_the_page_has_every_panel(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     for heading in (
-        "Who ran when",
+        "Schedule",
         "How busy the cluster was",
         "What it drew",
         "How long jobs took and waited",
         "How fair it was",
-        "What is traded for what",
-        "How policies were trained",
-        "Why this one",
+        "Trade-offs",
+        "Training curves",
+        "Decisions",
     ):
         assert heading in text
 
@@ -186,7 +186,7 @@ def test_a_job_on_several_gpus_is_not_interrupted_and_has_its_owners_colour(tmp_
 
 def test_a_run_alone_trades_nothing(tmp_path: Path) -> None:
     log = record(tmp_path / "run.parquet", HOURLY, "fifo")
-    assert "What is traded for what" not in page([read_run(log)], "x")
+    assert "Trade-offs" not in page([read_run(log)], "x")
 
 
 @pytest.mark.parametrize("metric", ["slowdown_mean", "wait_max_s", "energy_kwh", "cost", "co2_kg", "rho_mean"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.cluster.family import FAMILY
 from slipstream.families.cluster.invariants import check
-from slipstream.families.cluster.metrics import by_the_hour, jain, jobs_of, metrics, spans_of
+from slipstream.families.cluster.metrics import integral_at_hourly_rates, jain, jobs_of, metrics, spans_of
 from slipstream.families.cluster.timeline import timeline
 from slipstream.policies.base import find
 from slipstream.render.scene import scene_of
@@ -71,8 +71,8 @@ def test_a_node_that_sleeps_saves_all_but_what_sleep_draws() -> None:
 def test_prices_go_by_the_hour() -> None:
     times, watts = np.array([0, HOUR // 2]), np.array([1000.0, 3000.0])
     # Half an hour at 1 kW and half at 3 kW in the first hour, an hour at 3 kW in the second, at twice the price.
-    assert by_the_hour(times, watts, 2 * HOUR, [1.0, 2.0]) == pytest.approx(500.0 + 1500.0 + 6000.0)
-    assert by_the_hour(times, watts, 2 * HOUR, [0.5]) == pytest.approx(0.5 * 5000.0)
+    assert integral_at_hourly_rates(times, watts, 2 * HOUR, [1.0, 2.0]) == pytest.approx(500.0 + 1500.0 + 6000.0)
+    assert integral_at_hourly_rates(times, watts, 2 * HOUR, [0.5]) == pytest.approx(0.5 * 5000.0)
 
 
 def test_jain_is_one_if_all_are_alike_and_least_if_one_has_all() -> None:
@@ -102,11 +102,11 @@ def test_the_laws_notice_a_log_that_cannot_be() -> None:
         broken = events.copy()
         row = int(np.flatnonzero(events["kind"] == kind)[3])
         broken[column][row] += 1
-        with pytest.raises(LawError):
+        with pytest.raises(InvariantError):
             check(broken, scenario)
     late = events.copy()
     late["time"][5] += 10**18
-    with pytest.raises(LawError, match=r"row 6: .* the clock ran backwards"):
+    with pytest.raises(InvariantError, match=r"row 6: .* the clock ran backwards"):
         check(late, scenario)
 
 
@@ -117,14 +117,14 @@ def test_a_scene_shows_every_job_on_as_many_gpus_as_it_has(name: str) -> None:
     scene = scene_of(FAMILY.run_labels(scenario))
     spans = spans_of(events)
     for row in range(0, len(events), 40):
-        # Up to the end of an instant, so that places are told in full.
+        # Up to the end of an instant, so that allocations are logged in full.
         last = int(np.searchsorted(events["time"], events["time"][row], side="right"))
         scene = scene_of(FAMILY.run_labels(scenario))
-        scene.see(events[:last])
+        scene.update(events[:last])
         now = int(events["time"][row])
         busy = int(spans.gpus[(spans.start <= now) & (spans.end > now)].sum())
         assert sum(one is not None for one in scene.running) == busy
-    scene.see(events[last:])
+    scene.update(events[last:])
     assert scene.over
     assert sum(scene.finished) == 256
     assert frame(scene, scenario.name, 100).plain

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slipstream.families.cluster.metrics import end_of, jobs_of, reward_of, terms_of
-from slipstream.families.cluster.oracle.optimum import bracket
+from slipstream.families.cluster.oracle.optimum import optimum_bounds
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
@@ -57,7 +57,7 @@ def test_jobs_in_the_system_are_arrivals_times_their_time_there() -> None:
 @pytest.mark.parametrize("name", ["cluster/light", "cluster/heavy", "cluster/bursty"])
 def test_no_policy_exceeds_the_bound(name: str) -> None:
     scenario = load(name)
-    found = bracket(scenario, 3, seconds=1.0)
+    found = optimum_bounds(scenario, 3, seconds=1.0)
     assert found.method == "relaxation"
     assert found.best_known <= found.bound
     for policy in names("cluster"):
@@ -66,7 +66,7 @@ def test_no_policy_exceeds_the_bound(name: str) -> None:
 
 
 def test_a_small_episode_is_solved_exactly() -> None:
-    found = bracket(load("cluster/tiny"), 0, seconds=20.0)
+    found = optimum_bounds(load("cluster/tiny"), 0, seconds=20.0)
     assert found.exact
     # Found by trying all schedules: 2.4222 slowdowns on average.
     assert found.best_known == pytest.approx(found.bound, rel=1e-6)

@@ -45,9 +45,9 @@ class Watched(ReferenceCluster):
         super().give_slot(job, level)
         self.seen["a slot in the future"] += self.slots[job.number][0] > self.now
 
-    def backfill_narrowly(self):  # type: ignore[no-untyped-def]
+    def backfill_compat(self):  # type: ignore[no-untyped-def]
         before = len(self.running)
-        super().backfill_narrowly()
+        super().backfill_compat()
         self.seen["the published backfilling"] += len(self.running) > before
 
     def rows_of_choice(self):  # type: ignore[no-untyped-def]

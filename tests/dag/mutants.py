@@ -29,7 +29,7 @@ MUTANTS = [
         "(before > 0) != (before + change > 0)",
         "(before >= 0) != (before + change >= 0)",
     ),
-    Mutant("children are told the wrong way", DEMAND, "-1 if before > 0 else 1", "1 if before > 0 else -1", True),
+    Mutant("children count parents the wrong way", DEMAND, "-1 if before > 0 else 1", "1 if before > 0 else -1", True),
     Mutant(
         "a stage with parents that want more is ready",
         DEMAND,
@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant(
         "no other stage of the own job is looked for",
         DEMAND,
-        "if not state.jobs[lane, home].done and is_ready",
+        "if not state.jobs[lane, current].done and is_ready",
         "if False and is_ready",
     ),
     # Pools
@@ -83,7 +83,12 @@ MUTANTS = [
     ),
     Mutant("the path of a job never gets shorter", TASKS, "    owner.path = 0\n", ""),
     Mutant("edges of complete stages are counted", TASKS, "owner.edges -= source.children", "owner.edges -= 0"),
-    Mutant("idle executors stay at a job that is done", TASKS, "    settle_all(spec, state, lane, job, NOWHERE)\n", ""),
+    Mutant(
+        "idle executors stay at a job that is done",
+        TASKS,
+        "    return_all_to_pool(spec, state, lane, job, NOWHERE)\n",
+        "",
+    ),
     Mutant(
         "discounts count from the beginning",
         TASKS,
@@ -111,7 +116,7 @@ MUTANTS = [
     Mutant(
         "a pool may not leave a stage to another pool",
         ROUNDS,
-        "return not spec.machine[0].compat and another_pool_is_left(state, lane)",
+        "return not spec.machine[0].compat and another_pool_can_choose(state, lane)",
         "return False",
     ),
     Mutant(
@@ -135,11 +140,11 @@ MUTANTS = [
     Mutant(
         "commitments are kept newest first",
         ROUNDS,
-        "    for place in range(state.lanes[lane].commitments):\n"
-        "        known = state.commitments[lane, place]\n"
+        "    for index in range(state.lanes[lane].commitments):\n"
+        "        known = state.commitments[lane, index]\n"
         "        if known.source_job == job",
-        "    for place in range(state.lanes[lane].commitments - 1, -1, -1):\n"
-        "        known = state.commitments[lane, place]\n"
+        "    for index in range(state.lanes[lane].commitments - 1, -1, -1):\n"
+        "        known = state.commitments[lane, index]\n"
         "        if known.source_job == job",
     ),
     Mutant("the order of commitments is lost", ROUNDS, "kept.stage = following.stage", "kept.stage = kept.stage"),
@@ -159,7 +164,7 @@ MUTANTS = [
     Mutant(
         "stopping is always allowed",
         ROUNDS,
-        "if something_is_coming(spec, state, lane) or state",
+        "if has_future_events(spec, state, lane) or state",
         "if True or state",
     ),
     Mutant(
@@ -171,7 +176,7 @@ MUTANTS = [
     Mutant(
         "nobody goes home without a stage to serve",
         ROUNDS,
-        "        settle_all(spec, state, lane, header.source_job, header.source_stage)\n",
+        "        return_all_to_pool(spec, state, lane, header.source_job, header.source_stage)\n",
         "",
     ),
     Mutant(
@@ -184,10 +189,10 @@ MUTANTS = [
     Mutant(
         "the youngest job with idle executors is asked",
         ROUNDS,
-        "    place = 0\n    while not pool_is_left(state, lane, state.order[lane, place]):\n        place += 1",
-        "    place = state.lanes[lane].active - 1\n"
-        "    while not pool_is_left(state, lane, state.order[lane, place]):\n"
-        "        place -= 1",
+        "    index = 0\n    while not pool_can_choose(state, lane, state.order[lane, index]):\n        index += 1",
+        "    index = state.lanes[lane].active - 1\n"
+        "    while not pool_can_choose(state, lane, state.order[lane, index]):\n"
+        "        index -= 1",
     ),
     # Events
     Mutant(
@@ -238,7 +243,7 @@ MUTANTS = [
         "        if not spec.machine[0].compat:\n            header.common_due = 1",
         "        header.common_due = 1",
     ),
-    Mutant("a kept commitment makes a source", KERNEL, "    elif not promised:\n", "    else:\n"),
+    Mutant("a kept commitment makes a source", KERNEL, "    elif not committed:\n", "    else:\n"),
     Mutant("the makespan counts from 0", KERNEL, "(header.now - header.step_counted) / 1e9", "header.now / 1e9"),
     Mutant("an illegal number gives all", KERNEL, "            action = 0\n", "            action = header.most - 1\n"),
     Mutant(
@@ -257,15 +262,15 @@ MUTANTS = [
     Mutant("old rows stay", OBSERVATION, "    clear_rows(buffer, slot, listed, buffer.counts[slot, ROWS])\n", ""),
     Mutant("the coin is tossed once", LANES, "header.choices - 1)", "0)"),
     Mutant("work of a job is counted once", WINDOW, "        owner.work = 0\n", ""),
-    Mutant("the oldest job has no place in the window", WINDOW, "turn > 1 and state", "turn > 0 and state"),
+    Mutant("the oldest job is not in the window", WINDOW, "number > 1 and state", "number > 0 and state"),
     Mutant(
         "the window takes what does not fit", WINDOW, "own <= candidates and owner.left <= nodes", "own <= candidates"
     ),
-    Mutant("nodes of jobs that changed stay", GRAPH, "if not all_jobs and not owner.touched:", "if not all_jobs:"),
+    Mutant("nodes of jobs that changed stay", GRAPH, "if not all_jobs and not owner.dirty:", "if not all_jobs:"),
     Mutant(
         "old edges stay",
         SHEETS,
-        "for edge in range(edges, buffer.counts[slot, EDGES]):",
+        "for edge in range(edges, buffer.counts[index, EDGES]):",
         "for edge in range(edges, 0):",
     ),
     Mutant(
@@ -277,7 +282,7 @@ MUTANTS = [
     Mutant(
         "what was the source still shows as one",
         ROUNDS,
-        "        state.jobs[lane, header.source_job].touched = 1\n    if job",
+        "        state.jobs[lane, header.source_job].dirty = 1\n    if job",
         "        pass\n    if job",
     ),
 ]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.dag.invariants import check
 from slipstream.families.dag.labels import run_labels
-from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, ways_of
+from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, moves_of
 from slipstream.families.dag.timeline import timeline
 from slipstream.families.shared.timeline import ON_TIME
 from slipstream.policies.base import find
@@ -57,16 +57,16 @@ def test_jobs_in_the_system_over_time(tiny):
     assert dict(zip((moments / 1e9).tolist(), counts.tolist(), strict=True)) == {0.0: 2, 4.0: 1, 13.0: 0}
 
 
-def test_ways_last_as_long_as_the_moving_delay(tiny):
-    ways = ways_of(tiny[1])
-    assert set((ways.end - ways.start).tolist()) == {1_000_000_000}
+def test_moves_last_as_long_as_the_moving_delay(tiny):
+    moves = moves_of(tiny[1])
+    assert set((moves.end - moves.start).tolist()) == {1_000_000_000}
 
 
 # Laws
 
 
 def broken(events, scenario):
-    with pytest.raises(LawError) as error:
+    with pytest.raises(InvariantError) as error:
         check(events, scenario)
     return str(error.value)
 
@@ -130,11 +130,11 @@ def test_a_scene_knows_who_works_moves_and_is_done(tiny):
     scenario, events = tiny
     scene = scene_of(run_labels(scenario))
     assert isinstance(scene, GraphScene)
-    scene.see(events[events["time"] <= 3_500_000_000])
+    scene.update(events[events["time"] <= 3_500_000_000])
     assert scene.active == [0, 1]
     assert [one.job.task if one else None for one in scene.running] == [1, None]
     assert scene.moving == [None, 0]
-    scene.see(events[events["time"] > 3_500_000_000])
+    scene.update(events[events["time"] > 3_500_000_000])
     assert (scene.over, scene.active, scene.finished) == (True, [], [1, 1])
     assert [job for _, job in scene.completions] == [1, 0]
 
@@ -142,7 +142,7 @@ def test_a_scene_knows_who_works_moves_and_is_done(tiny):
 def test_a_scene_counts_the_jobs_in_the_system_whenever_it_is_looked_at(tiny):
     scenario, events = tiny
     scene = GraphScene(run_labels(scenario), window=13_000_000_000)
-    scene.see(events)
+    scene.update(events)
     moments, counts = jobs_in_system(jobs_of(events))
     assert dict(scene.counts) == dict(zip(moments.tolist(), counts.tolist(), strict=True))
 
@@ -150,7 +150,7 @@ def test_a_scene_counts_the_jobs_in_the_system_whenever_it_is_looked_at(tiny):
 def test_a_picture_is_coloured_by_job_and_marks_completions(tiny):
     scenario, events = tiny
     scene = GraphScene(run_labels(scenario), window=13_000_000_000)
-    scene.see(events)
+    scene.update(events)
     picture = GanttPainter(run_labels(scenario)).paint(scene)
     colours = {tuple(colour) for colour in picture.reshape(-1, 3)[::7].tolist()}
     for job in (0, 1):

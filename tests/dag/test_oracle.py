@@ -9,7 +9,7 @@ from slipstream.evaluation import compare
 from slipstream.families.dag.metrics import metrics
 from slipstream.families.dag.oracle.bounds import least_job_seconds, least_makespan, shortest_work_first
 from slipstream.families.dag.oracle.hindsight import jobs_of_episode
-from slipstream.families.dag.oracle.optimum import bracket
+from slipstream.families.dag.oracle.optimum import optimum_bounds
 from slipstream.families.dag.oracle.schedule import least_cost
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.policies.base import find, names
@@ -34,26 +34,26 @@ def single(stages, jobs=1, executors=2, **more):
 
 
 def test_the_optimum_of_tiny_is_the_one_worked_out_on_the_page():
-    found = bracket(load("dag/tiny"), 0, seconds=20.0)
+    found = optimum_bounds(load("dag/tiny"), 0, seconds=20.0)
     assert found.exact
     assert found.best_known == pytest.approx(-17.0)
 
 
 def test_a_place_says_how_near_a_policy_comes_where_rewards_are_costs():
     found = compare("dag/tiny", "fifo,sjf-cp", episodes=1, oracle_seconds=10.0)
-    assert found.place("sjf-cp") == pytest.approx(1.0)
-    assert found.place("fifo") == pytest.approx(17 / 22)
-    assert found.brackets[0].place(-34.0) == pytest.approx(0.5)
+    assert found.share_of_bound("sjf-cp") == pytest.approx(1.0)
+    assert found.share_of_bound("fifo") == pytest.approx(17 / 22)
+    assert found.optimum_bounds[0].share_of_bound(-34.0) == pytest.approx(0.5)
 
 
 def test_a_chain_takes_as_long_as_its_critical_path():
     stages = [{"name": "a", "duration_s": 3}, {"name": "b", "duration_s": 4, "parents": ["a"]}]
-    found = bracket(single(stages), 0)
+    found = optimum_bounds(single(stages), 0)
     assert (found.exact, found.best_known, found.method) == (True, -7.0, "critical path")
 
 
 def test_many_tasks_take_as_long_as_their_area():
-    found = bracket(single([{"name": "a", "tasks": 8, "duration_s": 3}]), 0)
+    found = optimum_bounds(single([{"name": "a", "tasks": 8, "duration_s": 3}]), 0)
     assert (found.exact, found.best_known) == (True, -12.0)
 
 
@@ -74,13 +74,13 @@ def test_jobs_of_one_task_on_one_executor_are_best_served_shortest_first():
             },
         }
     )
-    found = bracket(scenario, 0)
+    found = optimum_bounds(scenario, 0)
     assert (found.exact, found.best_known) == (True, -(1.0 + 3.0 + 7.0))
 
 
 def test_the_makespan_is_bounded_too():
     scenario = single([{"name": "a", "tasks": 5, "duration_s": 3}], reward={"job_seconds": 0.0, "makespan": 1.0})
-    found = bracket(scenario, 0)
+    found = optimum_bounds(scenario, 0)
     assert (found.exact, found.best_known) == (True, -9.0)
 
 
@@ -152,7 +152,7 @@ def test_a_plan_costs_no_more_than_any_policy_and_no_less_than_the_bounds():
 
 @pytest.mark.parametrize("name", ["dag/small", "dag/ml-workflow"])
 def test_long_episodes_are_bracketed(name):
-    found = bracket(load(name), 3)
+    found = optimum_bounds(load(name), 3)
     assert found.best_known <= found.bound < 0.0
     assert found.method in ("critical path", "SRPT relaxation", "critical path and SRPT relaxation")
 
@@ -160,7 +160,7 @@ def test_long_episodes_are_bracketed(name):
 def test_an_episode_that_is_cut_off_is_refused():
     scenario = load("dag/tiny").model_copy(update={"horizon": load({**TINY, "horizon": CUT}).horizon})
     with pytest.raises(InputError, match="expected no horizon"):
-        bracket(scenario, 0)
+        optimum_bounds(scenario, 0)
 
 
 CUT = {"kind": "fixed", "time_s": 5.0}

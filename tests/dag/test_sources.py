@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from slipstream.errors import InputError, ScenarioError, TraceError
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.workload.sources import synthetic
-from slipstream.families.dag.workload.sources.synthetic import LEVELS
+from slipstream.families.dag.workload.sources.synthetic import PARALLELISM
 from slipstream.families.dag.workload.templates import library_of
 from slipstream.policies.base import find
 from slipstream.scenario import digest, load
@@ -39,7 +39,7 @@ def test_synthetic_jobs_resemble_the_profile():
     waves = [stage.waves[10] for template in library.templates for stage in template.stages]
     both = [one for one in waves if len(one.first) and len(one.rest)]
     assert np.median([one.rest.mean() / one.first.mean() for one in both]) < 0.7
-    assert library.levels == LEVELS
+    assert library.parallelism == PARALLELISM
 
 
 def test_synthetic_jobs_belong_to_their_seed():
@@ -66,9 +66,9 @@ def test_a_workflow_trains_before_it_searches_and_tests_at_the_end():
 
 def test_levels_between_which_a_number_of_executors_lies():
     scenario = load({**BASE, "executors": 12, "jobs": {"kind": "synthetic", "templates": 2}})
-    rows = built(scenario).spec["level_of"]
-    assert [LEVELS[row["low"]] for row in rows] == [2, 2, 2, 2, 2, 5, 5, 5, 5, 5, 10, 10, 10]
-    assert [LEVELS[row["high"]] for row in rows] == [2, 2, 2, 5, 5, 5, 10, 10, 10, 10, 10, 20, 20]
+    rows = compiled_scenario(scenario).spec["parallelism_of"]
+    assert [PARALLELISM[row["low"]] for row in rows] == [2, 2, 2, 2, 2, 5, 5, 5, 5, 5, 10, 10, 10]
+    assert [PARALLELISM[row["high"]] for row in rows] == [2, 2, 2, 5, 5, 5, 10, 10, 10, 10, 10, 20, 20]
     assert (rows[9]["offset"], rows[9]["gap"]) == (4.0, 5.0)
 
 
@@ -77,7 +77,7 @@ def test_empty_waves_are_filled_from_their_neighbours():
     scenario = load(
         {**BASE, "warmup_delay_s": 0.5, "jobs": {"kind": "inline", "jobs": [{"name": "j", "stages": [stage]}]}}
     )
-    spec = built(scenario).spec
+    spec = compiled_scenario(scenario).spec
     fresh, first, rest = spec["waves"][0]
     assert spec["samples"].tolist() == [2_000_000_000]
     assert (fresh["delay"], first["delay"], rest["delay"]) == (500_000_000, 0, 0)
@@ -139,7 +139,7 @@ def test_a_profile_is_read_with_its_stages_tasks_and_waves(folder):
 def test_the_published_simulators_have_no_level_below_five(folder):
     source = {"kind": "tpch", "path": str(folder / "tpch"), "sizes": ["2g"], "queries": [1]}
     both = [load({**BASE, "jobs": source, "compat": compat}) for compat in (None, "decima")]
-    ours, theirs = (library_of(scenario).levels for scenario in both)
+    ours, theirs = (library_of(scenario).parallelism for scenario in both)
     assert min(ours) < 5
     assert theirs == tuple(level for level in ours if level >= 5)
 
@@ -272,7 +272,7 @@ def test_a_trace_from_a_file_names_its_jobs(tmp_path):
             "jobs": {"kind": "synthetic", "templates": 2},
         }
     )
-    rows = built(scenario).spec["arrivals"]
+    rows = compiled_scenario(scenario).spec["arrivals"]
     assert (rows["time"].tolist(), rows["template"].tolist()) == ([0, 2_500_000_000], [1, 0])
 
 
@@ -290,13 +290,13 @@ def test_a_bad_trace_is_refused_in_one_line(tmp_path, name):
     text, expected = BAD_TRACES[name]
     (tmp_path / "arrivals.csv").write_text(text)
     with pytest.raises(InputError, match=expected):
-        built(load({**BASE, "arrivals": {"kind": "trace", "path": str(tmp_path / "arrivals.csv")}}))
+        compiled_scenario(load({**BASE, "arrivals": {"kind": "trace", "path": str(tmp_path / "arrivals.csv")}}))
 
 
 def test_an_unknown_name_in_a_trace_is_told():
     arrivals = {"kind": "trace", "times_s": [0.0], "names": ["nobody"]}
     with pytest.raises(ScenarioError, match="no job 'nobody' in the source: expected one of job-0"):
-        built(load({**BASE, "arrivals": arrivals}))
+        compiled_scenario(load({**BASE, "arrivals": arrivals}))
 
 
 def test_the_generator_of_synthetic_jobs_uses_no_global_randomness():

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from slipstream.device.backends.cpu import CpuStreams, cores_for
-from slipstream.device.backends.streams import Order, now
+from slipstream.device.backends.streams import RunRequest, now
 from slipstream.device.models import addresses
 from slipstream.device.workers import ipc
 from slipstream.device.workload import workload_of
@@ -46,9 +46,9 @@ def test_a_worker_computes_what_the_model_does(engine):
         for stream, (name, variant) in enumerate([("task", 1), ("text", 0)]):
             number = 0 if name == "task" else 1
             model = workload.models[workload.model_of[number][variant]]
-            order = Order(workload.model_of[number][variant], workload.set_of[number], 5)
+            request = RunRequest(workload.model_of[number][variant], workload.set_of[number], 5)
             began = now()
-            streams.submit(stream, order)
+            streams.submit(stream, request)
             ended = completion(streams)
             assert (ended.stream, ended.error) == (stream, "")
             assert began < ended.ended <= now()
@@ -61,17 +61,17 @@ def test_a_worker_computes_what_the_model_does(engine):
 
 def test_both_streams_run_at_once(start_faulty):
     with start_faulty([faulty.FINE, faulty.HANGS]) as streams:
-        streams.submit(0, Order(0, 0, 1))
-        streams.submit(1, Order(0, 0, 0))
+        streams.submit(0, RunRequest(0, 0, 1))
+        streams.submit(1, RunRequest(0, 0, 0))
         assert completion(streams).stream == 1
         assert streams.wait(0.05) == []
         streams.replace(0)
-        streams.submit(0, Order(0, 0, 0))
+        streams.submit(0, RunRequest(0, 0, 0))
         assert completion(streams).error == ""
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         (faulty.RAISES, "ValueError: this input is too much"),
         (faulty.NOT_A_NUMBER, "ArithmeticError: the output is not finite"),
@@ -79,16 +79,16 @@ def test_both_streams_run_at_once(start_faulty):
         (faulty.CRASHES, "the worker died"),
     ],
 )
-def test_a_fault_is_told_and_the_stream_goes_on(start_faulty, fault, told):
+def test_a_fault_is_told_and_the_stream_goes_on(start_faulty, fault, message):
     with start_faulty([faulty.FINE, fault]) as streams:
         for _ in range(3):
-            streams.submit(0, Order(0, 0, 1))
-            assert completion(streams).error == told
-            streams.submit(0, Order(0, 0, 0))
+            streams.submit(0, RunRequest(0, 0, 1))
+            assert completion(streams).error == message
+            streams.submit(0, RunRequest(0, 0, 0))
             ended = completion(streams)
             assert ended.error == ""
             assert streams.output(0).tolist() == list(range(10))
-        assert streams.restarts == (3 if told == "the worker died" else 0)
+        assert streams.restarts == (3 if message == "the worker died" else 0)
 
 
 def test_a_worker_that_dies_idle_is_replaced(start_faulty):
@@ -98,7 +98,7 @@ def test_a_worker_that_dies_idle_is_replaced(start_faulty):
         workers[0].kill()
         assert streams.wait(5.0) == []
         for stream in range(2):
-            streams.submit(stream, Order(0, 0, 0))
+            streams.submit(stream, RunRequest(0, 0, 0))
             assert completion(streams).error == ""
         assert streams.restarts == 1
 
@@ -129,12 +129,12 @@ def test_a_worker_that_cannot_be_replaced_now_is_replaced_later(start_faulty, ca
             until = time.monotonic() + 60
             while not caplog.records and time.monotonic() < until:
                 assert streams.wait(0.1) == []
-            (told,) = [record.getMessage() for record in caplog.records]
-            assert "no worker can be started" in told
-            assert ("too many open files" in told) == (where == "controller")
-            streams.submit(0, Order(0, 0, 0))
+            (message,) = [record.getMessage() for record in caplog.records]
+            assert "no worker can be started" in message
+            assert ("too many open files" in message) == (where == "controller")
+            streams.submit(0, RunRequest(0, 0, 0))
             for _ in range(3):
-                streams.submit(1, Order(0, 0, 0))
+                streams.submit(1, RunRequest(0, 0, 0))
                 ended = completion(streams)
                 assert (ended.stream, ended.error) == (1, "")
         ended = completion(streams)
@@ -151,10 +151,10 @@ def test_a_run_that_waits_for_a_worker_in_vain_can_be_given_up(start_faulty, cap
             until = time.monotonic() + 60
             while not caplog.records and time.monotonic() < until:
                 streams.wait(0.1)
-            streams.submit(0, Order(0, 0, 0))
+            streams.submit(0, RunRequest(0, 0, 0))
             assert streams.since(0) <= now()
             streams.replace(0)
-            streams.submit(0, Order(0, 0, 0))
+            streams.submit(0, RunRequest(0, 0, 0))
         assert completion(streams).error == ""
         assert streams.wait(0.2) == []
 
@@ -166,10 +166,10 @@ def test_streams_run_where_more_than_a_thousand_files_are_open(start_faulty):
         try:
             with start_faulty([faulty.FINE, faulty.DIES]) as streams:
                 assert min(streams._stream_at) > 1023
-                streams.submit(0, Order(0, 0, 1))
+                streams.submit(0, RunRequest(0, 0, 1))
                 assert completion(streams).error == "the worker died"
                 for stream in range(2):
-                    streams.submit(stream, Order(0, 0, 0))
+                    streams.submit(stream, RunRequest(0, 0, 0))
                     assert completion(streams).error == ""
                 assert streams.wait(0.0) == []
         finally:
@@ -206,8 +206,8 @@ def test_workers_die_with_a_controller_that_is_killed():
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))}
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env)
-    nursery = psutil.Process(int(child.stdout.readline()))
-    family = [nursery, *nursery.children()]
+    forkserver = psutil.Process(int(child.stdout.readline()))
+    family = [forkserver, *forkserver.children()]
     assert len(family) == 3
     child.send_signal(signal.SIGKILL)
     child.wait()
@@ -227,13 +227,13 @@ def test_workers_are_pinned_to_their_own_cores(start_faulty):
 def test_who_waits_for_a_run_wakes_up_where_it_ended(start_faulty):
     before = os.sched_getaffinity(0)
     with start_faulty([faulty.FINE, faulty.RAISES]) as streams:
-        with streams.attended():
+        with streams.controller_migration():
             for stream in (0, 1, 0):
-                streams.submit(stream, Order(0, 0, 0))
+                streams.submit(stream, RunRequest(0, 0, 0))
                 assert completion(streams).error == ""
                 assert os.sched_getaffinity(0) == set(cores_for(2)[stream])
         assert os.sched_getaffinity(0) == before
-        streams.submit(1, Order(0, 0, 0))
+        streams.submit(1, RunRequest(0, 0, 0))
         assert completion(streams).error == ""
         assert os.sched_getaffinity(0) == before
 
@@ -243,18 +243,18 @@ def test_a_run_finds_the_memory_that_the_last_one_gave_back():
     hungry = task("hungry", "python:tests.device.faulty:make_hungry", faulty.DATASET)
     with CpuStreams(workload_of(scenario_of([hungry]), allow_code=True)) as streams:
         for _ in range(4):
-            streams.submit(0, Order(0, 0, 0))
+            streams.submit(0, RunRequest(0, 0, 0))
             assert completion(streams).error == ""
         assert streams.output(0)[0] < faulty.HUNGRY_PAGES / 4
 
 
 def test_workers_loop_by_themselves_to_be_compared_with(start_faulty):
     with start_faulty([faulty.FINE]) as streams:
-        made = streams.loop(Order(0, 0, 0), 0.1)
+        made = streams.loop(RunRequest(0, 0, 0), 0.1)
         assert len(made) == 2
         assert all(runs > 1 and spent >= 100_000_000 for runs, spent in made)
     with start_faulty([faulty.FINE, faulty.RAISES]) as streams, pytest.raises(DeviceError, match="loop of stream"):
-        streams.loop(Order(0, 0, 0), 0.1)
+        streams.loop(RunRequest(0, 0, 0), 0.1)
 
 
 def test_a_ctrl_c_does_not_reach_the_workers(start_faulty):
@@ -262,7 +262,7 @@ def test_a_ctrl_c_does_not_reach_the_workers(start_faulty):
         for process in psutil.Process(streams._process.pid).children():
             process.send_signal(signal.SIGINT)
         time.sleep(0.05)
-        streams.submit(0, Order(0, 0, 0))
+        streams.submit(0, RunRequest(0, 0, 0))
         assert completion(streams).error == ""
         assert streams.restarts == 0
 
@@ -271,10 +271,11 @@ def test_a_small_dev_shm_does_not_end_a_run():
     """Containers have 64 MB there; here it is one, and the inputs of the scenario take more than ten."""
     code = (
         "from tests.device.conftest import scenario_of, task;"
-        "from slipstream.device.backends.cpu import CpuStreams; from slipstream.device.backends.streams import Order;"
+        "from slipstream.device.backends.cpu import CpuStreams;"
+        "from slipstream.device.backends.streams import RunRequest;"
         "from slipstream.device.workload import workload_of;"
         "streams = CpuStreams(workload_of(scenario_of([task(dataset='synthetic:3x128x128')])));"
-        "streams.submit(0, Order(0, 0, 63)); print([one.error for one in streams.wait(60.0)]); streams.close()"
+        "streams.submit(0, RunRequest(0, 0, 63)); print([one.error for one in streams.wait(60.0)]); streams.close()"
     )
     small = f'mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 77; exec "{sys.executable}" -c "{code}"'
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from slipstream.device.backends.registry import open_streams
-from slipstream.device.backends.streams import Order, now
+from slipstream.device.backends.streams import RunRequest, now
 from slipstream.device.measurement.profiler import Effort, Profiler
 from slipstream.device.models import addresses
 from slipstream.device.runtime import Runtime
@@ -34,7 +34,7 @@ def test_a_graph_computes_what_the_model_does_on_either_stream():
                 samples = 0 if number < 3 else 1
                 for sample in (3, 8):
                     began = now()
-                    streams.submit(stream, Order(number, samples, sample))
+                    streams.submit(stream, RunRequest(number, samples, sample))
                     (ended,) = streams.wait(10.0)
                     assert (ended.stream, ended.error) == (stream, "")
                     assert began < ended.ended <= now()
@@ -51,7 +51,7 @@ def test_both_streams_run_at_once_and_answer_each_for_itself():
     with open_streams("cuda", workload, 2) as streams:
         for _ in range(50):
             for stream in range(2):
-                streams.submit(stream, Order(2, 0, stream))
+                streams.submit(stream, RunRequest(2, 0, stream))
             ended = []
             while len(ended) < 2:
                 ended += streams.wait(10.0)

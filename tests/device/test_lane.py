@@ -150,7 +150,7 @@ def test_a_failed_job_counts_as_dropped_and_leaves_its_stream():
     assert figures["drop_rate"] == 0.0
     assert figures["reward"] == pytest.approx(2 * 0.8 - 0.5)
     scene = Scene(lane.family.run_labels(lane.scenario))
-    scene.see(events)
+    scene.update(events)
     assert (sum(scene.missed), sum(scene.finished), sum(scene.waiting)) == (1, 2, 0)
     assert lane.family.timeline(lane.scenario, events).slice_end.tolist() == [3 * MS, 4 * MS, 4 * MS]
 

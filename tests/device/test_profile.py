@@ -10,7 +10,14 @@ import pytest
 
 from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.measurement.fitting import fit
-from slipstream.device.measurement.noise import MOST_OTHERS, MOST_SPREAD, noise_of, others_share, spread_of, yardstick
+from slipstream.device.measurement.noise import (
+    MOST_OTHERS,
+    MOST_SPREAD,
+    noise_of,
+    others_share,
+    spread_of,
+    time_reference_kernel,
+)
 from slipstream.device.measurement.overlap import runs_of
 from slipstream.device.measurement.profiler import Effort, Profiler
 from slipstream.device.measurement.validation import causes
@@ -130,7 +137,7 @@ def test_the_machine_s_own_spread_is_told_beside_that_of_the_models_and_excuses_
 
 def test_the_yardstick_is_laid_on_every_core_and_the_thread_goes_back_to_all_of_them():
     before = psutil.Process().cpu_affinity()
-    times = yardstick(before)
+    times = time_reference_kernel(before)
     assert [len(one) for one in times] == [10] * len(before)
     assert all(time > 0 for one in times for time in one)
     assert psutil.Process().cpu_affinity() == before

@@ -14,20 +14,20 @@ SLOTS = "families/edge/kernel/slots.py"
 STREAMS = "families/edge/kernel/streams.py"
 MEMORY = "families/edge/kernel/memory.py"
 OBSERVATION = "families/edge/kernel/observation.py"
-OUTLOOK = "families/edge/kernel/lookahead.py"
+LOOKAHEAD = "families/edge/kernel/lookahead.py"
 RATES = "families/edge/kernel/rates.py"
 HEAP = "sim/kernel/heap.py"
 RNG = "sim/kernel/rng.py"
-TAKEN_FIRST = """\
+DEQUEUED_FIRST = """\
         dequeue(spec, state, lane, task)
         if header.in_flight == DROPPING:
-            discard(spec, state, lane, task, header.taken_job, DROP)
+            discard(spec, state, lane, task, header.dequeued_job, DROP)
         else:
             switch_cost = 0
             if header.in_flight == PREEMPTING:
-                interrupt(spec, state, lane, stream)
+                preempt(spec, state, lane, stream)
 """
-"""What leaves a queue does so before anybody comes back to it."""
+"""A job is dequeued before the preempted one returns to its queue."""
 
 
 MUTANTS = [
@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(
         "a block's first slot counts twice",
         HEAP,
-        "least = min(least, members[place])",
+        "least = min(least, members[offset])",
         "least = min(least, members[0])",
     ),
     Mutant("the last slot of a block is not looked at", HEAP, "in range(1, BLOCK):", "in range(1, BLOCK - 1):"),
@@ -60,7 +60,8 @@ MUTANTS = [
         "an effect comes before the horizon",
         SLOTS,
         "2 * spec.tasks.shape[0]\n\n\n@kernel\ndef effect_slot(spec):\n"
-        '    """Effect of a choice after the decision time."""\n    return horizon_slot(spec) + 1',
+        '    """Return the event slot for the effect of a decision after the decision time."""\n'
+        "    return horizon_slot(spec) + 1",
         "2 * spec.tasks.shape[0] + 1\n\n\n@kernel\ndef effect_slot(spec):\n    return horizon_slot(spec) - 1",
     ),
     Mutant(
@@ -88,25 +89,30 @@ MUTANTS = [
         "            task_state.draws += 1\n        return release",
         "        return release",
     ),
-    Mutant("a trace is read past its end", QUEUES, "place < task.trace_end", "place <= task.trace_end"),
+    Mutant("a trace is read past its end", QUEUES, "index < task.trace_end", "index <= task.trace_end"),
     Mutant(
         "a release at the horizon", QUEUES, "if time < spec.device[0].horizon:", "if time <= spec.device[0].horizon:"
     ),
-    Mutant("silent sources are not counted", QUEUES, "state.lanes[lane].silent += 1", "state.lanes[lane].silent += 0"),
+    Mutant(
+        "silent sources are not counted", QUEUES, "state.lanes[lane].exhausted += 1", "state.lanes[lane].exhausted += 0"
+    ),
     Mutant("retry replaces think time", QUEUES, "max(closed.think, closed.retry)", "closed.retry"),
     Mutant(
         "a finish counts as a drop in a closed loop",
         STREAMS,
-        "let_go(spec, state, lane, stream, False)",
-        "let_go(spec, state, lane, stream, True)",
+        "free_stream(spec, state, lane, stream, False)",
+        "free_stream(spec, state, lane, stream, True)",
     ),
     Mutant("the last release is forgotten", KERNEL, "    counts.last_release = state.lanes[lane].now\n", ""),
     # Queues
-    Mutant("a full ring wraps to its start", QUEUES, "place -= state.queue.shape[1]", "place = 0"),
+    Mutant("a full ring wraps to its start", QUEUES, "position -= state.queue.shape[1]", "position = 0"),
     Mutant(
-        "the ring has one place more", QUEUES, "if place >= state.queue.shape[1]:", "if place > state.queue.shape[1]:"
+        "the ring has one place more",
+        QUEUES,
+        "if position >= state.queue.shape[1]:",
+        "if position > state.queue.shape[1]:",
     ),
-    Mutant("the head runs out of the ring", QUEUES, " if place + 1 < state.queue.shape[1] else 0", ""),
+    Mutant("the head runs out of the ring", QUEUES, " if position + 1 < state.queue.shape[1] else 0", ""),
     Mutant(
         "one job more may wait",
         KERNEL,
@@ -183,14 +189,14 @@ MUTANTS = [
     Mutant(
         "deadlines count from the start",
         STREAMS,
-        "running.release = header.taken_release",
+        "running.release = header.dequeued_release",
         "running.release = header.now",
     ),
     Mutant(
         "rates are not changed by a finish",
         STREAMS,
-        "    vacate(spec, state, lane, stream)\n    update_rates(spec, state, lane)\n",
-        "    vacate(spec, state, lane, stream)\n",
+        "    remove_job(spec, state, lane, stream)\n    update_rates(spec, state, lane)\n",
+        "    remove_job(spec, state, lane, stream)\n",
     ),
     Mutant("a finish at the deadline is late", STREAMS, "if tardiness <= 0:", "if tardiness < 0:", True),
     Mutant("lateness has no cap", STREAMS, "min(1.0, tardiness / deadline)", "(tardiness / deadline)"),
@@ -212,11 +218,13 @@ MUTANTS = [
         True,
     ),
     Mutant("the end while a job runs", KERNEL, " and header.busy == 0", ""),
-    Mutant("the end when one source is silent", KERNEL, "header.silent == spec.tasks.shape[0]", "header.silent >= 1"),
-    Mutant("a wait parks nobody", KERNEL, "].parked = header.events", "].parked = header.events - 1"),
-    Mutant("a wait is never stale", KERNEL, "fresh = header.events == header.chosen_events", "fresh = True", True),
     Mutant(
-        "a dispatch takes whoever is first now",
+        "the end when one source is silent", KERNEL, "header.exhausted == spec.tasks.shape[0]", "header.exhausted >= 1"
+    ),
+    Mutant("a wait parks no stream", KERNEL, "].parked = header.events", "].parked = header.events - 1"),
+    Mutant("a wait is never stale", KERNEL, "valid = header.events == header.chosen_events", "valid = True", True),
+    Mutant(
+        "a dispatch takes the present head of the queue",
         KERNEL,
         "queue.head, header.chosen_task].index == header.chosen_job",
         "queue.head, header.chosen_task].index >= 0",
@@ -237,7 +245,7 @@ MUTANTS = [
     Mutant(
         "streams are asked by number, whatever their priority",
         KERNEL,
-        " and spec.streams[stream].level == level:",
+        " and spec.streams[stream].rank == rank:",
         ":",
     ),
     Mutant("parked streams are asked", KERNEL, " and candidate.parked != header.events and", " and"),
@@ -256,17 +264,17 @@ MUTANTS = [
     Mutant("events outlive a reset", KERNEL, "    clear(state.heap, lane)\n", ""),
     Mutant("waiting jobs outlive a reset", KERNEL, "    header.waiting = 0\n", ""),
     # Observation
-    Mutant("time is taken for work", OUTLOOK, "(now - running.updated) * running.rate", "(now - running.updated)"),
+    Mutant("time is taken for work", LOOKAHEAD, "(now - running.updated) * running.rate", "(now - running.updated)"),
     Mutant(
         "a pair at the inverse rate",
-        OUTLOOK,
+        LOOKAHEAD,
         "chosen.latency / my_rate, their_time",
         "chosen.latency * my_rate, their_time",
     ),
-    Mutant("full rate beside a group", OUTLOOK, "mine.work -= first_time * mine.rate", "mine.work -= first_time"),
-    Mutant("the first to finish stays", OUTLOOK, "            crew[first].runs = 0\n", ""),
+    Mutant("full rate beside a group", LOOKAHEAD, "mine.work -= first_time * mine.rate", "mine.work -= first_time"),
+    Mutant("the first to finish stays", LOOKAHEAD, "            corunners[first].active = 0\n", ""),
     Mutant(
-        "a look ahead leaves its traces", OUTLOOK, "    note_stream(spec, state, lane, stream)\n    put(", "    put("
+        "a lookahead leaves its traces", LOOKAHEAD, "    load_corunner(spec, state, lane, stream)\n    put(", "    put("
     ),
     Mutant(
         "the next release is the last",
@@ -285,19 +293,19 @@ MUTANTS = [
     Mutant(
         "drop rows are not written",
         OBSERVATION,
-        "        if form == core.RULE_ON_ALL:\n            put_due(drop",
-        "        if form != core.RULE_ON_ALL:\n            put_due(drop",
+        "        if form == RULE_ON_ALL:\n            put_timing(drop",
+        "        if form != RULE_ON_ALL:\n            put_timing(drop",
     ),
     Mutant(
         "plain rules see no slack",
         OBSERVATION,
-        "            rows[place][f.SLACK] = slack",
-        "            rows[place][f.SLACK] = 0.0",
+        "            rows[row_index][f.SLACK] = slack",
+        "            rows[row_index][f.SLACK] = 0.0",
     ),
     Mutant(
         "remaining work is taken for time",
         OBSERVATION,
-        "left /= running.rate if device.simple or state.courses[lane, stream].runs else 1.0",
+        "left /= running.rate if device.simple or state.runs[lane, stream].active else 1.0",
         "left /= 1.0",
     ),
     Mutant(
@@ -316,8 +324,8 @@ MUTANTS = [
     Mutant(
         "slower variants first",
         OBSERVATION,
-        "listed] = place\n                    listed += 1\n        task",
-        "listed] = (2 * task * variants + spec.tasks[task].variants - 1) - place\n"
+        "listed] = row_index\n                    listed += 1\n        task",
+        "listed] = (2 * task * variants + spec.tasks[task].variants - 1) - row_index\n"
         "                    listed += 1\n        task",
     ),
     Mutant(
@@ -329,41 +337,46 @@ MUTANTS = [
     Mutant(
         "drop rows in reverse",
         OBSERVATION,
-        "buffer.legal[slot, listed] = device.first_drop + task\n",
-        "buffer.legal[slot, listed] = device.first_drop + tasks - 1 - task\n",
+        "buffer.legal[index, listed] = device.first_drop + task\n",
+        "buffer.legal[index, listed] = device.first_drop + tasks - 1 - task\n",
     ),
     Mutant("the wait row forgets the soonest", OBSERVATION, "        if time < soonest:\n", "        if True:\n"),
     Mutant("the wait row takes the last of equals", OBSERVATION, "if time < soonest:", "if time <= soonest:"),
     Mutant(
         "the co-runner of a pair is not slowed down",
-        OUTLOOK,
+        LOOKAHEAD,
         "theirs = mine + max(0.0, work - mine * their_rate)",
         "theirs = mine + max(0.0, work - mine)",
     ),
     Mutant(
         "the margin of a pair is the newcomer's",
-        OUTLOOK,
+        LOOKAHEAD,
         "their_slack - np.ceil(theirs)",
         "their_slack - np.ceil(mine)",
     ),
     Mutant(
         "the margin of a group is its last",
-        OUTLOOK,
+        LOOKAHEAD,
         "margin = min(margin, slack_of(spec, state, lane, first) - np.ceil(elapsed))",
         "margin = slack_of(spec, state, lane, first) - np.ceil(elapsed)",
     ),
-    Mutant("a finished newcomer still claims its share", OUTLOOK, "            mine.runs = 0\n", ""),
+    Mutant("a finished newcomer still claims its share", LOOKAHEAD, "            mine.active = 0\n", ""),
     Mutant("the last of a group is not alone", RATES, "if running < 2 or", "if running < 1 or"),
     Mutant(
         "an undisturbed margin counts from now",
-        OUTLOOK,
+        LOOKAHEAD,
         "slack_of(spec, state, lane, stream) - left)",
         "slack_of(spec, state, lane, stream))",
     ),
-    Mutant("rows of idle tasks keep their slack", OBSERVATION, "            put_due(rows[place], 0.0, 0.0)\n", ""),
-    Mutant("idle tasks still foresee", OBSERVATION, "            clear_outlook(rows[place])\n", ""),
     Mutant(
-        "all rungs of a pair have the demand of the first", OUTLOOK, "if chosen.demand != demand:", "if demand < 0.0:"
+        "rows of idle tasks keep their slack", OBSERVATION, "            put_timing(rows[row_index], 0.0, 0.0)\n", ""
+    ),
+    Mutant("idle tasks still foresee", OBSERVATION, "            clear_corun_estimates(rows[row_index])\n", ""),
+    Mutant(
+        "all variants of a pair have the demand of the first",
+        LOOKAHEAD,
+        "if chosen.demand != demand:",
+        "if demand < 0.0:",
     ),
     # What an agent sees is written only where it changed
     Mutant(
@@ -396,29 +409,31 @@ MUTANTS = [
     Mutant(
         "an empty queue looks as before",
         OBSERVATION,
-        "if afresh or counts.length > 0 or (counts.stale and buffer.mask[slot, spec.device[0].first_drop + task]):",
+        "if afresh or counts.length > 0 or (counts.stale and buffer.mask[index, spec.device[0].first_drop + task]):",
         "if afresh or counts.length > 0:",
     ),
     # Rates on all kinds of devices
     Mutant(
         "a lower level may come to a halt",
         RATES,
-        "max(least, min(1.0, left * crew[stream].demand / total))",
-        "min(1.0, left * crew[stream].demand / total)",
+        "max(least, min(1.0, left * corunners[stream].demand / total))",
+        "min(1.0, left * corunners[stream].demand / total)",
     ),
     Mutant(
         "the highest level has a least rate too",
         RATES,
-        "least = LEAST_RATE if level > 0 else 0.0",
+        "least = LEAST_RATE if rank > 0 else 0.0",
         "least = LEAST_RATE",
     ),
     Mutant("every level has the whole throughput", RATES, "        left = max(0.0, left - taken)\n", ""),
-    Mutant("a level takes what it demands", RATES, "taken += crew[stream].rate", "taken += crew[stream].demand"),
+    Mutant(
+        "a level takes what it demands", RATES, "taken += corunners[stream].rate", "taken += corunners[stream].demand"
+    ),
     Mutant(
         "the demands of all levels are added",
         RATES,
-        "if crew[stream].runs and spec.streams[stream].level == level:\n                total +=",
-        "if crew[stream].runs:\n                total +=",
+        "if corunners[stream].active and spec.streams[stream].rank == rank:\n                total +=",
+        "if corunners[stream].active:\n                total +=",
     ),
     Mutant("arithmetic sets no limit", RATES, "rate = min(rate, compute_left / compute)", "rate = min(rate, 1.0)"),
     Mutant("bandwidth sets no limit", RATES, "rate = min(rate, bandwidth_left / bandwidth)", "rate = min(rate, 1.0)"),
@@ -435,17 +450,22 @@ MUTANTS = [
     Mutant(
         "the matrix is turned round",
         RATES,
-        "spec.slowdowns[row, crew[other].task * variants + crew[other].variant]",
-        "spec.slowdowns[crew[other].task * variants + crew[other].variant, row]",
+        "spec.slowdowns[row, corunners[other].task * variants + corunners[other].variant]",
+        "spec.slowdowns[corunners[other].task * variants + corunners[other].variant, row]",
         True,
     ),
-    Mutant("a job slows itself down", RATES, "if other != stream and crew[other].runs:", "if crew[other].runs:"),
+    Mutant(
+        "a job slows itself down",
+        RATES,
+        "if other != stream and corunners[other].active:",
+        "if corunners[other].active:",
+    ),
     Mutant("the last co-runner decides", RATES, "rate /= spec.slowdowns[", "rate = 1.0 / spec.slowdowns["),
     Mutant(
         "jobs in their set-up claim a share",
         STREAMS,
-        "crew[stream].runs = state.courses[lane, stream].runs",
-        "crew[stream].runs = 1 if state.streams[lane, stream].task >= 0 else 0",
+        "corunners[stream].active = state.runs[lane, stream].active",
+        "corunners[stream].active = 1 if state.streams[lane, stream].task >= 0 else 0",
     ),
     # Set-ups and memory
     Mutant(
@@ -456,7 +476,7 @@ MUTANTS = [
     ),
     Mutant("loading takes no time", STREAMS, "        setup += loading\n", ""),
     Mutant("weights come after the switch", STREAMS, "header.now + loading)", "header.now + switch_cost + loading)"),
-    Mutant("a job runs from its start", STREAMS, "course.runs = 1 if setup == 0 else 0", "course.runs = 1"),
+    Mutant("a job runs from its start", STREAMS, "run.active = 1 if setup == 0 else 0", "run.active = 1"),
     Mutant(
         "a job that is ready changes no rates",
         STREAMS,
@@ -509,8 +529,8 @@ MUTANTS = [
     Mutant(
         "a full memory is too full",
         MEMORY,
-        "header.memory_taken + size > spec.device[0].memory",
-        "header.memory_taken + size >= spec.device[0].memory",
+        "header.memory_resident + size > spec.device[0].memory",
+        "header.memory_resident + size >= spec.device[0].memory",
     ),
     Mutant(
         "shared weights count twice",
@@ -527,7 +547,7 @@ MUTANTS = [
     Mutant(
         "a job that leaves does not use its weights",
         MEMORY,
-        "variant].memory\n    note_use(header, weights)\n",
+        "variant].memory\n    mark_used(header, weights)\n",
         "variant].memory\n",
     ),
     Mutant(
@@ -546,11 +566,11 @@ MUTANTS = [
     Mutant(
         "evicted weights keep their place",
         MEMORY,
-        "    state.lanes[lane].memory_taken -= spec.variants[oldest_task, oldest_variant].memory\n",
+        "    state.lanes[lane].memory_resident -= spec.variants[oldest_task, oldest_variant].memory\n",
         "",
     ),
     Mutant("weights outlive a reset", KERNEL, "            state.weights[lane, task, variant].resident = 0\n", ""),
-    Mutant("memory outlives a reset", KERNEL, "    header.memory_taken = 0\n", ""),
+    Mutant("memory outlives a reset", KERNEL, "    header.memory_resident = 0\n", ""),
     # Preemption
     Mutant(
         "an interrupted job goes to the head", QUEUES, "after, task].index > running.job:", "after, task].index >= 0:"
@@ -558,75 +578,78 @@ MUTANTS = [
     Mutant(
         "what older jobs kept is left behind",
         QUEUES,
-        "        copy_kept(state.kept[lane, after, task], state.kept[lane, place, task])\n",
+        "        copy_checkpoint(state.checkpoints[lane, after, task], state.checkpoints[lane, position, task])\n",
         "",
     ),
     Mutant(
         "a restart keeps its run",
         QUEUES,
-        "kept.variant = -1 if spec.device[0].preemption == RESTART else running.variant",
-        "kept.variant = running.variant",
+        "checkpoint.variant = -1 if spec.device[0].preemption == RESTART else running.variant",
+        "checkpoint.variant = running.variant",
     ),
     Mutant(
-        "the stages behind are forgotten", QUEUES, "kept.stage = state.courses[lane, stream].stage", "kept.stage = 0"
+        "the stages behind are forgotten",
+        QUEUES,
+        "checkpoint.stage = state.runs[lane, stream].stage",
+        "checkpoint.stage = 0",
     ),
     Mutant(
         "an interrupted run has all its work left",
         QUEUES,
-        "kept.work = running.work",
-        "kept.work = state.courses[lane, stream].total",
+        "checkpoint.work = running.work",
+        "checkpoint.work = state.runs[lane, stream].total",
     ),
     Mutant(
         "an interrupted run is expected whole",
         QUEUES,
-        "kept.expected = running.expected",
-        "kept.expected = float(spec.variants[task, running.variant].latency)",
+        "checkpoint.expected = running.expected",
+        "checkpoint.expected = float(spec.variants[task, running.variant].latency)",
     ),
     Mutant(
         "the last stretch before an interruption is lost",
         STREAMS,
-        "    bring_up_to_date(running, state.lanes[lane].now)\n    record(",
+        "    update_progress(running, state.lanes[lane].now)\n    record(",
         "    record(",
     ),
     Mutant(
         "a new job finds what another kept",
         QUEUES,
-        "        state.kept[lane, place, task].variant = -1\n",
+        "        state.checkpoints[lane, position, task].variant = -1\n",
         "        pass\n",
     ),
     Mutant(
         "another variant goes on with the run",
         STREAMS,
-        "header.taken_variant == variant:",
-        "header.taken_variant >= 0:",
+        "header.dequeued_variant == variant:",
+        "header.dequeued_variant >= 0:",
     ),
-    Mutant("a run that goes on begins with stage 0", STREAMS, "        course.stage = header.taken_stage\n", ""),
+    Mutant("a run that goes on begins with stage 0", STREAMS, "        run.stage = header.dequeued_stage\n", ""),
     Mutant(
         "stages are parts of what is left",
         STREAMS,
-        "        course.stage = header.taken_stage\n",
-        "        course.stage = header.taken_stage\n        course.total = running.work\n",
+        "        run.stage = header.dequeued_stage\n",
+        "        run.stage = header.dequeued_stage\n        run.total = running.work\n",
     ),
     Mutant(
         "a job can be interrupted where it begins",
         STREAMS,
-        "course.runs == 1 and course.began < now",
-        "course.runs == 1 and course.began <= now",
+        "run.active == 1 and run.began < now",
+        "run.active == 1 and run.began <= now",
     ),
-    Mutant("every border stays open", STREAMS, "return course.border == now", "return course.border >= 0"),
-    Mutant("a border outlives its run", STREAMS, "    course.border = -1\n", ""),
+    Mutant("every border stays open", STREAMS, "return run.boundary == now", "return run.boundary >= 0"),
+    Mutant("a border outlives its run", STREAMS, "    run.boundary = -1\n", ""),
     Mutant(
         "borders lie where the work done is",
         STREAMS,
-        "course.total * (stages - course.stage - 1) / stages",
-        "course.total * (course.stage + 1) / stages",
+        "run.total * (stages - run.stage - 1) / stages",
+        "run.total * (run.stage + 1) / stages",
     ),
-    Mutant("a border leaves the work as it was", STREAMS, "    running.work = course.stop\n", "", True),
+    Mutant("a border leaves the work as it was", STREAMS, "    running.work = run.boundary_work\n", "", True),
     Mutant(
         "a border leaves the expected work of the stage",
         STREAMS,
-        "chosen.latency * (chosen.stages - course.stage) / chosen.stages",
-        "chosen.latency * (chosen.stages - course.stage + 1) / chosen.stages",
+        "chosen.latency * (chosen.stages - run.stage) / chosen.stages",
+        "chosen.latency * (chosen.stages - run.stage + 1) / chosen.stages",
     ),
     Mutant(
         "a run takes as long as profiled", STREAMS, "chosen.actual * latency_factor", "chosen.latency * latency_factor"
@@ -647,7 +670,7 @@ MUTANTS = [
     Mutant("a border raises no alert", STREAMS, "    header.alert = 1\n", ""),
     Mutant("a wait leaves the alert up", KERNEL, "        header.alert = 0\n        if stream", "        if stream"),
     Mutant(
-        "an alert that finds nobody stays up",
+        "an alert without a victim stays up",
         KERNEL,
         "            if header.in_flight == NOTHING:\n                header.alert = 0\n",
         "",
@@ -667,24 +690,28 @@ MUTANTS = [
     Mutant(
         "a preemption of a job that is gone",
         KERNEL,
-        "fresh and victim.task == header.victim_task and victim.job",
-        "fresh and victim.job",
+        "valid and victim.task == header.victim_task and victim.job",
+        "valid and victim.job",
     ),
     Mutant(
         "a job takes the stream from itself",
         KERNEL,
-        TAKEN_FIRST,
-        "        if header.in_flight == PREEMPTING:\n            interrupt(spec, state, lane, stream)\n"
-        + TAKEN_FIRST.replace("                interrupt(spec, state, lane, stream)\n", ""),
+        DEQUEUED_FIRST,
+        "        if header.in_flight == PREEMPTING:\n            preempt(spec, state, lane, stream)\n"
+        + DEQUEUED_FIRST.replace("                preempt(spec, state, lane, stream)\n", ""),
     ),
     Mutant("an expiry in the past", QUEUES, "time = max(deadline, state.lanes[lane].now)", "time = deadline"),
-    Mutant("the device dispatches", KERNEL, "state.lanes[lane].asked < device.streams and fit(", "fit("),
-    Mutant("a dispatch need not fit", KERNEL, " and fit(spec, state, lane, task, variant, np.int64(-1))", ""),
-    Mutant("a preemption need not fit", KERNEL, "        and fit(spec, state, lane, task, variant, stream)\n", ""),
     Mutant(
-        "anybody can be interrupted",
+        "the device dispatches", KERNEL, "state.lanes[lane].asked < device.streams and weights_fit(", "weights_fit("
+    ),
+    Mutant("a dispatch need not fit", KERNEL, " and weights_fit(spec, state, lane, task, variant, np.int64(-1))", ""),
+    Mutant(
+        "a preemption need not fit", KERNEL, "        and weights_fit(spec, state, lane, task, variant, stream)\n", ""
+    ),
+    Mutant(
+        "any job can be interrupted",
         KERNEL,
-        "        and can_be_interrupted(spec, state, lane, stream)\n",
+        "        and is_preemptible(spec, state, lane, stream)\n",
         "        and state.streams[lane, stream].task >= 0\n",
     ),
     Mutant(
@@ -733,12 +760,12 @@ MUTANTS = [
         "a victim's slack is what it has left to do",
         OBSERVATION,
         "f.VICTIM_SLACK, slack_of(spec, state, lane, stream))",
-        "f.VICTIM_SLACK, expected_left(spec, state, lane, stream))",
+        "f.VICTIM_SLACK, expected_remaining(spec, state, lane, stream))",
     ),
     Mutant(
         "a victim is as it was when last updated",
         OBSERVATION,
-        "f.VICTIM_LEFT, expected_left(spec, state, lane, stream))",
+        "f.VICTIM_LEFT, expected_remaining(spec, state, lane, stream))",
         "f.VICTIM_LEFT, state.streams[lane, stream].expected)",
     ),
     Mutant(
@@ -776,7 +803,7 @@ MUTANTS = [
     ),
     Mutant(
         "load times are not foreseen",
-        OUTLOOK,
+        LOOKAHEAD,
         "        setup += loading_time(spec, state, lane, task, variant)",
         "        setup += 0",
     ),
@@ -790,7 +817,7 @@ MUTANTS = [
     Mutant(
         "weights not in use count as free",
         OBSERVATION,
-        "(device.memory - header.memory_taken)",
+        "(device.memory - header.memory_resident)",
         "(device.memory - header.memory_in_use)",
     ),
     Mutant(
@@ -803,29 +830,34 @@ MUTANTS = [
         "preempt rows that are not allowed are listed",
         OBSERVATION,
         "                if may_preempt(spec, state, lane, task, variant, stream):",
-        "                if can_be_interrupted(spec, state, lane, stream):",
+        "                if is_preemptible(spec, state, lane, stream):",
     ),
     Mutant(
         "dispatch rows that are not allowed are listed",
         OBSERVATION,
-        "if device.simple or buffer.mask[slot, place]:",
+        "if device.simple or buffer.mask[index, row_index]:",
         "if True:",
     ),
     Mutant(
         "a victim runs beside the job",
-        OUTLOOK,
+        LOOKAHEAD,
         "busy - (1 if state.streams[lane, stream].task >= 0 else 0)",
         "busy",
         True,
     ),
-    Mutant("a victim counts in the margin", OUTLOOK, "if stream != but and state", "if state"),
-    Mutant("a run that goes on is foreseen whole", OUTLOOK, "            return kept.expected\n", "            pass\n"),
+    Mutant("a victim counts in the margin", LOOKAHEAD, "if stream != excluded and state", "if state"),
+    Mutant(
+        "a run that goes on is foreseen whole",
+        LOOKAHEAD,
+        "            return checkpoint.expected\n",
+        "            pass\n",
+    ),
     Mutant(
         "set-ups are foreseen as over",
-        OUTLOOK,
-        "return (state.courses[lane, stream].began - now) + running.expected",
+        LOOKAHEAD,
+        "return (state.runs[lane, stream].began - now) + running.expected",
         "return running.expected",
     ),
-    Mutant("the end of a run alone is not rounded", OUTLOOK, "setup + np.ceil(work)", "setup + work"),
-    Mutant("the end in a group is not rounded", OUTLOOK, "setup + np.ceil(end)", "setup + end"),
+    Mutant("the end of a run alone is not rounded", LOOKAHEAD, "setup + np.ceil(work)", "setup + work"),
+    Mutant("the end in a group is not rounded", LOOKAHEAD, "setup + np.ceil(end)", "setup + end"),
 ]

@@ -11,7 +11,7 @@ import pytest
 from slipstream.errors import InputError
 from slipstream.evaluation import compare
 from slipstream.families.edge.oracle.hindsight import jobs_of
-from slipstream.families.edge.oracle.optimum import bracket
+from slipstream.families.edge.oracle.optimum import optimum_bounds
 from slipstream.families.edge.oracle.relaxation import relaxation
 from slipstream.families.edge.oracle.schedule import Schedule
 from slipstream.families.edge.oracle.search import search
@@ -130,13 +130,13 @@ def best_from(simulator: Simulator) -> float:
 
 
 def test_the_optimum_of_tiny_is_the_one_found_by_hand():
-    found = bracket(load("edge/tiny"), seed=0)
+    found = optimum_bounds(load("edge/tiny"), seed=0)
     assert found.exact
     assert found.bound == pytest.approx(5.0)
 
 
 def assert_exact(scenario: EdgeScenario, seed: int) -> OptimumBounds:
-    found = bracket(scenario, seed)
+    found = optimum_bounds(scenario, seed)
     assert found.exact, seed
     assert found.bound == pytest.approx(best_by_search(scenario, seed), abs=1e-5), seed
     return found
@@ -222,7 +222,7 @@ def test_nothing_that_is_played_on_any_machine_exceeds_a_bound() -> None:
         # The bracket counts what policies reached as known, so that only the bounds by themselves can be too low.
         jobs = jobs_of(device, played["edf"], seed, "test")
         assert reached[best] <= relaxation(device, jobs) + 1e-6, best
-        assert reached[best] <= bracket(device, seed, seconds=0.1).bound + 1e-6, best
+        assert reached[best] <= optimum_bounds(device, seed, seconds=0.1).bound + 1e-6, best
         note_extras(extras, device)
 
     in_short_runs(holds, 100, edge_scenarios(), episode_seeds(), action_scripts())
@@ -247,7 +247,7 @@ def test_hindsight_knows_what_runs_really_take(streams: int) -> None:
     slow, quick = (task(trace(0), [4], 5, ladder={"actual_ms": actual}) for actual in (6.0, 2.0))
     sharing = share(1.0) if streams == 2 else {"kind": "none"}
     device = scenario(20, [slow, quick], {"drops": 0.25}, streams=streams, interference=sharing)
-    found = bracket(EdgeScenario.model_validate(device), 0)
+    found = optimum_bounds(EdgeScenario.model_validate(device), 0)
     # The quick one is on time, by 2 alone or by 4 beside the other, which then ends at 8: 3 / 5 late, at half a point.
     # To drop it costs less.
     assert found.exact
@@ -257,7 +257,7 @@ def test_hindsight_knows_what_runs_really_take(streams: int) -> None:
 def test_closed_loops_have_no_hindsight() -> None:
     device = EdgeScenario.model_validate(scenario(20, [task({"kind": "closed"}, [4])]))
     with pytest.raises(InputError, match="closed-loop"):
-        bracket(device, 0)
+        optimum_bounds(device, 0)
 
 
 def test_the_relaxation_holds_where_a_set_up_delays_the_work_of_a_started_job() -> None:
@@ -276,7 +276,7 @@ def test_the_relaxation_holds_where_a_set_up_delays_the_work_of_a_started_job() 
 @pytest.mark.parametrize("name", ["edge/heavy", "edge/overload", "edge/drone"])
 def test_the_built_ins_are_bracketed(name):
     comparison = compare(name, "edf,lookahead", episodes=1, seed=10_000, oracle_seconds=1.0)
-    found = comparison.brackets[0]
+    found = comparison.optimum_bounds[0]
     assert not found.exact
     assert 0.85 * found.bound < found.best_known < found.bound
     places = comparison.to_dict()["oracle"]["places"]
@@ -286,7 +286,7 @@ def test_the_built_ins_are_bracketed(name):
 def test_every_policy_of_a_small_episode_lies_below_the_optimum():
     for seed in range(100):
         scenario = small_instance(seed)
-        found = bracket(scenario, seed)
+        found = optimum_bounds(scenario, seed)
         simulator = Simulator(scenario)
         for name in names("edge"):
             events = simulator.play(find(name, "edge"), seed)

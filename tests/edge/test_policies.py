@@ -11,7 +11,7 @@ from slipstream.families.edge import features as f
 from slipstream.families.edge.features import CORUN_LATENCY, SLACK
 from slipstream.policies import find, names
 from slipstream.policies.base import Heuristic
-from slipstream.policies.reads import columns_read
+from slipstream.policies.columns_read import columns_read
 from slipstream.scenario import load
 from slipstream.sim.kernel import lanes
 from slipstream.sim.simulator import Simulator

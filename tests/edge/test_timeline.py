@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.edge.family import FAMILY
 from slipstream.families.edge.invariants import check
 from slipstream.families.edge.scenario import EdgeScenario
@@ -104,10 +104,10 @@ def test_the_number_of_waiting_jobs_counts_interrupted_ones() -> None:
 def test_a_log_that_breaks_a_law_or_is_of_another_scenario_is_refused() -> None:
     rows = np.array(ROWS, EVENT)
     check(rows, DEVICE)
-    with pytest.raises(LawError, match=r"^row 5: preempt of job 0 of task 0 after its preempt in row 4"):
+    with pytest.raises(InvariantError, match=r"^row 5: preempt of job 0 of task 0 after its preempt in row 4"):
         check(np.insert(rows, 5, rows[4]), DEVICE)
     alone = DEVICE.model_copy(update={"tasks": DEVICE.tasks[:1]})
-    with pytest.raises(LawError, match=r"^task 1: expected numbers below 1, as in the scenario"):
+    with pytest.raises(InvariantError, match=r"^task 1: expected numbers below 1, as in the scenario"):
         check(rows, alone)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.invariants import Memory, check
 from slipstream.policies.base import find, names
@@ -96,7 +96,7 @@ def interrupted() -> np.ndarray:
 
 def broken_row(events: np.ndarray, memory: Memory | None = None) -> str:
     """Return what is said about a log that breaks a law."""
-    with pytest.raises(LawError, match=r"^row \d+: ") as caught:
+    with pytest.raises(InvariantError, match=r"^row \d+: ") as caught:
         check(events, STREAMS, QUEUE_LIMIT, memory)
     return str(caught.value)
 
@@ -142,7 +142,7 @@ def test_an_episode_in_which_nothing_happens_obeys() -> None:
 
 
 def test_an_empty_log_has_lost_its_end() -> None:
-    with pytest.raises(LawError, match="empty"):
+    with pytest.raises(InvariantError, match="empty"):
         check(good()[:0], STREAMS)
 
 
@@ -265,7 +265,7 @@ def test_corruption_of_interruptions_and_weights_is_caught_at_its_row(name: str)
 
 def test_the_memory_limit_itself_may_be_taken_but_no_more() -> None:
     check(interrupted(), STREAMS, memory=Memory(MEMORY.sizes, 5))
-    with pytest.raises(LawError, match=r"^row 10: "):
+    with pytest.raises(InvariantError, match=r"^row 10: "):
         check(interrupted(), STREAMS, memory=Memory(MEMORY.sizes, 4.999))
 
 
@@ -282,10 +282,10 @@ def test_an_interrupted_job_comes_back_to_a_full_queue_but_no_other_joins_it() -
         (4, -1, -1, -1, -1, END),
     ]
     check(np.array(rows, EVENT), 1, queue_limit=1)
-    with pytest.raises(LawError, match=r"^row 6: arrival of job 2 of task 0 joins 1 others"):
+    with pytest.raises(InvariantError, match=r"^row 6: arrival of job 2 of task 0 joins 1 others"):
         check(np.delete(np.array(rows, EVENT), 7), 1, queue_limit=1)
     # The interrupted job takes a place: with three places the rejection is wrong, as two are taken.
-    with pytest.raises(LawError, match=r"^row 7: reject of job 2 of task 0, though 2 of 3 places"):
+    with pytest.raises(InvariantError, match=r"^row 7: reject of job 2 of task 0, though 2 of 3 places"):
         check(np.array(rows, EVENT), 1, queue_limit=3)
 
 
@@ -308,7 +308,7 @@ def test_a_row_told_twice_is_always_caught() -> None:
     def is_caught(device: EdgeScenario, seed: int, data: st.DataObject) -> None:
         events = Simulator(device).play(find("random", "edge"), seed)
         row = data.draw(st.integers(0, len(events) - 1))
-        with pytest.raises(LawError, match=rf"^row {row if row == len(events) - 1 else row + 1}: "):
+        with pytest.raises(InvariantError, match=rf"^row {row if row == len(events) - 1 else row + 1}: "):
             check(repeated(row)(events), device.device.streams, memory=memory_of(device))
         doubled.add(int(events["kind"][row]))
 
@@ -333,5 +333,5 @@ def test_messages_name_job_and_task() -> None:
     device = EdgeScenario.model_validate(scenario(100, [task(trace(0), [4])]))
     events = Simulator(device).play(find("edf", "edge"), seed=1)
     assert [KINDS[kind] for kind in events["kind"]] == ["arrival", "start", "finish", "end"]
-    with pytest.raises(LawError, match=r"^row 1: finish of job 0 of task 0 after its arrival in row 0$"):
+    with pytest.raises(InvariantError, match=r"^row 1: finish of job 0 of task 0 after its arrival in row 0$"):
         check(np.delete(events, 1), 1)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import slipstream
 from mm1.family import FAMILY
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.contract import FAMILIES, register_family
 from slipstream.learn.settings import TrainSettings
 from slipstream.policies.base import find, names
@@ -105,7 +105,7 @@ def test_timeline_of_four_jobs_worked_out_by_hand():
 
 def test_a_log_with_two_jobs_on_the_server_is_refused():
     log = np.delete(BY_HAND, 4)  # the first finish
-    with pytest.raises(LawError, match="row 4: start of job 1 of task 0 on resource 0, busy since row 1"):
+    with pytest.raises(InvariantError, match="row 4: start of job 1 of task 0 on resource 0, busy since row 1"):
         FAMILY.check(load(SHORT), log)
 
 
@@ -223,7 +223,7 @@ def test_it_is_compared_trained_and_reported(tmp_path):
     rewards = {one.policy: one.mean("reward") for one in compared.evaluations}
     assert rewards["hurry"] > rewards["fast"] > rewards["slow"]
 
-    settings = TrainSettings(steps=60_000, lanes=32, rollout=32, evaluate_every=20, evaluation_episodes=4)
+    settings = TrainSettings(steps=60_000, n_envs=32, n_steps=32, evaluate_every=20, evaluation_episodes=4)
     slipstream.train("mm1/busy", settings, tmp_path / "trained")
     learned = slipstream.evaluate("mm1/busy", str(tmp_path / "trained" / "best"), episodes=4)
     assert learned.mean("reward") > rewards["slow"]

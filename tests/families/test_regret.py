@@ -7,7 +7,7 @@ import math
 import pytest
 
 from slipstream.families.contract import FAMILIES
-from slipstream.families.shared.regret import Rest, Rollouts, choices_of, hindsight_of, regret_of
+from slipstream.families.shared.regret import Rollouts, ValueBounds, choices_of, hindsight_of, regret_of
 from slipstream.policies import find
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
@@ -47,7 +47,7 @@ def test_what_would_have_been_best_leads_to_the_best():
     for action in better:
         simulator.step(action)
         earned += float(simulator.header["reward"])
-    rest = hindsight_of(scenario, 0, "test", math.inf).look(simulator, earned, Rest(-math.inf, math.inf))
+    rest = hindsight_of(scenario, 0, "test", math.inf).value_bounds(simulator, earned, ValueBounds(-math.inf, math.inf))
     assert rest.best == pytest.approx(found.values[dearest.number].best)
 
 
@@ -70,7 +70,7 @@ def test_rollouts_leave_the_simulator_where_it_is():
     simulator = Simulator(scenario, log_rows=0)
     simulator.reset(0, "test")
     before = {name: array.tobytes() for name, array in simulator.arrays.items()}
-    found = Rollouts(scenario, "too long").look(simulator, 0.0, Rest(-math.inf, math.inf))
+    found = Rollouts(scenario, "too long").value_bounds(simulator, 0.0, ValueBounds(-math.inf, math.inf))
     assert {name: array.tobytes() for name, array in simulator.arrays.items()} == before
     assert found.bound == math.inf
     assert found.action >= 0

@@ -12,9 +12,9 @@ from slipstream.families.shared.variation import Variation
 
 
 def test_a_variation_varies_nothing_unless_told_to() -> None:
-    assert Variation().nothing
+    assert Variation().is_identity
     for one in ({"latency": 0.1}, {"profile_error": 0.1}, {"interference": 0.1}, {"rate": 0.1}, {"load": 2.0}):
-        assert not Variation(**one).nothing
+        assert not Variation(**one).is_identity
 
 
 @pytest.mark.parametrize("name", ["latency", "profile_error", "interference", "rate"])

@@ -152,14 +152,14 @@ def test_a_process_removes_its_own_unfinished_files_when_it_ends(tmp_path):
 def test_files_that_belong_together_appear_together_despite_a_signal(tmp_path, monkeypatch, number):
     commit = AtomicFile.commit
 
-    def struck(self, new=False):
+    def received(self, new=False):
         commit(self, new)
         os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(AtomicFile, "commit", struck)
+    monkeypatch.setattr(AtomicFile, "commit", received)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+        with pytest.raises(KeyboardInterrupt), interrupts.handled():
             atomic.write_files({tmp_path / name: name.encode() for name in "abc"}, overwrite=False)
     finally:
         signal.signal(signal.SIGINT, before)

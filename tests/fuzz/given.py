@@ -32,7 +32,7 @@ from slipstream.families.edge.workload.importers.tasklist import TaskList, scena
 from slipstream.families.edge.workload.importers.trace import read_releases
 from slipstream.families.edge.workload.measured import read_profile
 from slipstream.families.serving.workload import sources as proteus
-from slipstream.families.serving.workload.arrivals import flow_of
+from slipstream.families.serving.workload.arrivals import arrival_process
 from slipstream.families.taskgraph.scenario import Profile, Stg, WfCommons
 from slipstream.families.taskgraph.workload.durations import _profile
 from slipstream.families.taskgraph.workload.sources import inline, stg, wfcommons
@@ -334,7 +334,7 @@ def _served(arrivals: dict[str, Any]) -> None:
     data = json.loads(dump(load("serving/tiny")))
     data["models"][0]["arrivals"] = arrivals
     scenario: Any = load(data)
-    flow_of(scenario, scenario.models[0])
+    arrival_process(scenario, scenario.models[0])
     digest(scenario)
 
 

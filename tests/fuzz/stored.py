@@ -297,7 +297,7 @@ class Libraries(Surface):
         elif way < 0.95:
             database.execute(f"CREATE VIEW {rng.choice(('v', 'sqlite_x', 'z'))} AS SELECT * FROM {table}")
         else:
-            database.execute(f"PRAGMA user_version = {rng.choice((0, 2, 2**31))}")
+            database.execute(f"PRAGMA user_version = {rng.choice((0, 1, 3, 2**31))}")
 
 
 class Trainings(Surface):
@@ -307,7 +307,7 @@ class Trainings(Surface):
 
     def prepare(self, home: Path) -> None:
         settings = TrainSettings(
-            steps=16, lanes=2, rollout=4, groups=1, threads=1, evaluate_every=1, evaluation_episodes=1
+            steps=16, n_envs=2, n_steps=4, groups=1, threads=1, evaluate_every=1, evaluation_episodes=1
         )
         train("edge/tiny", settings, home / "run", command="slipstream train edge/tiny")
         shutil.rmtree(home / "run" / "tensorboard", ignore_errors=True)

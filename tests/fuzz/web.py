@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from slipstream.dashboard.app import create_app as create_dashboard
 from slipstream.dashboard.jobs import Job, Jobs
-from slipstream.device.request_queue import Intake
+from slipstream.device.request_queue import RequestQueue
 from slipstream.device.workload import workload_of
 from slipstream.scenario import dump, load
 from slipstream.service.app import Service
@@ -73,13 +73,13 @@ class Requests(Surface):
             "variants": [{"latency_ms": 1, "accuracy": 0.5}],
         }
         scenario: Any = load({"family": "edge", "name": "service", "horizon_ms": 1000, "tasks": [task]})
-        self.intake = Intake(scenario, workload_of(scenario))
-        self.service = Service(scenario, self.intake)
+        self.requests = RequestQueue(scenario, workload_of(scenario))
+        self.service = Service(scenario, self.requests)
 
     def close(self) -> None:
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
-        self.intake.hang_up()
+        self.requests.close_sockets()
 
     def make(self, rng: Random, folder: Path) -> Reading:
         if rng.random() < 0.35:
@@ -128,8 +128,8 @@ class Requests(Surface):
         body = json_bytes(rng, data) if rng.random() < 0.7 else damaged_bytes(rng, rng.randbytes(16))
         kind = rng.choice((JSON, RAW, "text/plain", ""))
         if rng.random() < 0.5:
-            task = self.intake.tasks["camera"]
-            return lambda: [str(input_of(self.intake.kind(task), kind, body, self.intake.samples(task)).shape)]
+            task = self.requests.tasks["camera"]
+            return lambda: [str(input_of(self.requests.kind(task), kind, body, self.requests.samples(task)).shape)]
         path = "/v1/tasks/" + (nasty_name(rng)[:300] if rng.random() < 0.2 else "camera")
         path = rng.choice((path, path, path, "/healthz", "/metrics", "/"))
         method = "POST" if path.startswith("/v1") else "GET"

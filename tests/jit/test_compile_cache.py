@@ -9,11 +9,12 @@ import resource
 import stat
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
-from slipstream.jit.compile_cache import MAGIC
+from slipstream.jit.private.compile_cache import MAGIC
 from tests.jit.test_cache_folder import STRANGER, as_root
 from tests.jit.test_decorators import python
 
@@ -85,6 +86,15 @@ def test_what_was_compiled_is_found_again(place):
     assert call(place) == (FOUND, [])
     for path in (place / "cache" / "kernels").rglob("*"):
         assert not stat.S_IMODE(path.stat().st_mode) & 0o022
+
+
+def test_stored_code_is_compressed_and_without_the_types_of_variables(place):
+    call(place)
+    for path in files_of(place, "nbc"):
+        body = path.read_bytes()[len(MAGIC) + 32 :]
+        content = zlib.decompress(body)
+        assert len(body) < 0.7 * len(content)
+        assert b"arg(0, name=" not in content
 
 
 # Stale
@@ -165,6 +175,9 @@ def test_whole_files_that_cannot_be_understood_are_compiled_again(place):
     for path in files_of(place, "nbi"):
         path.write_bytes(sealed(b"no pickle"))
     assert call(place) == (COMPILED, [])
+    for path in files_of(place, "nbi"):
+        path.write_bytes(checked(b"not compressed"))
+    assert call(place) == (COMPILED, [])
     for path in files_of(place, "nbc"):
         path.write_bytes(sealed(pickle.dumps((1, 2))))
     assert call(place) == (COMPILED, [])
@@ -176,7 +189,11 @@ def test_whole_files_that_cannot_be_understood_are_compiled_again(place):
 
 def sealed(content):
     """Return a file with a right checksum."""
-    return MAGIC + hashlib.sha256(content).digest() + content
+    return checked(zlib.compress(content))
+
+
+def checked(body):
+    return MAGIC + hashlib.sha256(body).digest() + body
 
 
 class Bomb:

@@ -1,4 +1,4 @@
-"""Compiled code is found again by the next process, and functions take in what they call as it is."""
+"""Compiled code is found again by the next process; kernels are linked into their callers with options of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipstream.jit.decorators import algebra, entry, inlined, kernel
 
 PLAY = """
 import slipstream
-from slipstream.core import lanes
+from slipstream.sim.kernel import lanes
 slipstream.evaluate("edge/tiny", "edf", episodes=1)
 print(sum(lanes.run.stats.cache_hits.values()), sum(lanes.run.stats.cache_misses.values()))
 """
@@ -42,7 +42,7 @@ print(slipstream.evaluate("edge/tiny", mine, episodes=1).mean("reward"))
 
 
 def python(code, package=PACKAGE, whole=False, prepare=None, **environment):
-    """Return what a program printed, or with `whole` all there is to know of it; `prepare` is called in its process."""
+    """Return what a program printed, or with `whole` the completed process; `prepare` is called in it first."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(Path(package).parent), **environment},
@@ -90,7 +90,7 @@ def test_python_may_call_what_is_compiled_for_other_functions():
     assert add(2.5, 3) == 5.5
 
 
-def test_a_function_that_python_calls_takes_in_what_a_second_process_finds_on_disk(tmp_path):
+def test_an_entry_links_kernels_that_another_process_compiled(tmp_path):
     """The second process compiles another caller of functions that the first compiled."""
     cache = {"SLIPSTREAM_CACHE_DIR": str(tmp_path)}
     first = python(CALLER.format(body="return stream_key(key, 1)"), **cache)
@@ -121,7 +121,7 @@ def double_and_triple(value):
     return double(value) + triple(value)
 
 
-def test_a_kernel_takes_over_nothing_from_whoever_calls_it():
+def test_a_kernel_inherits_no_option_of_its_callers():
     assert double_and_triple(4.0) == 25.0
     (compiled,) = multiply.overloads.values()
     code = str(compiled.library._get_module_for_linking())

@@ -1,4 +1,4 @@
-"""Hints for the processor ask for what a step will touch, and change nothing."""
+"""Prefetch hints request the memory that a step will touch, and change nothing."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from slipstream.sim.kernel import lanes
 
 
 @njit
-def ask(array, place):
-    prefetch.prefetch(array, place, 1)
+def request(array, index):
+    prefetch.prefetch(array, index, 1)
 
 
 def test_a_hint_reaches_the_processor_and_changes_nothing():
     array = np.arange(64.0).reshape(4, 16)
     before = array.copy()
-    ask(array, 2)
+    request(array, 2)
     assert np.array_equal(array, before)
-    assert any("llvm.prefetch" in code for code in ask.inspect_llvm().values())
+    assert any("llvm.prefetch" in code for code in request.inspect_llvm().values())
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """What plain Python asks for: the place in the array and the line."""
-    places = []
+def requested(monkeypatch):
+    """Requests of plain Python: array, index and line."""
+    requests = []
     for module in (prefetch, edge_prefetch):
-        monkeypatch.setattr(module, "prefetch", lambda array, place, line: places.append((array, int(place), line)))
+        monkeypatch.setattr(module, "prefetch", lambda array, index, line: requests.append((array, int(index), line)))
     monkeypatch.setattr(edge_prefetch, "prefetch_record", prefetch.prefetch_record.py_func)
-    return places
+    return requests
 
 
 @pytest.mark.parametrize(("size", "lines"), [(0, 0), (1, 1), (CACHE_LINE, 1), (CACHE_LINE + 1, 2), (10**6, 16)])
-def test_a_record_is_asked_for_line_by_line_as_far_as_that_is_of_use(asked, size, lines):
+def test_a_record_is_requested_line_by_line_up_to_a_limit(requested, size, lines):
     prefetch.prefetch_record.py_func(np.zeros(3), 2, size)
-    assert [(place, line) for _, place, line in asked] == [(2, line) for line in range(lines)]
+    assert [(index, line) for _, index, line in requested] == [(2, line) for line in range(lines)]
 
 
 def plain(arrays):
@@ -60,32 +60,32 @@ def machine():
     return plain(FAMILIES["edge"].spec_arrays(vector.scenario)), plain(vector._arrays), plain(vector._shown)
 
 
-def test_the_rows_asked_for_are_those_that_an_observation_writes(asked, machine):
+def test_the_rows_requested_are_those_that_an_observation_writes(requested, machine):
     spec, state, buffer = machine
     tasks, variants = spec.variants.shape
     for lane in range(9):
         for stale in range(tasks):
             state.tasks[lane, stale].stale = 1
-            asked.clear()
-            prefetch.prefetch_rows.py_func(spec, state, lane, buffer, lane)
+            requested.clear()
+            edge_prefetch.prefetch_rows.py_func(spec, state, lane, buffer, lane)
             state.tasks[lane, stale].stale = 0
-            rows = {place for array, place, _ in asked if array.ndim == 2 and array.shape == buffer.rows.shape[1:]}
+            rows = {index for array, index, _ in requested if array.ndim == 2 and array.shape == buffer.rows.shape[1:]}
             of_stale = {*range(stale * variants, (stale + 1) * variants), tasks * variants + stale}
             # All else that is written is what may be chosen, since nothing else is stale.
             assert rows == of_stale | set(np.flatnonzero(buffer.mask[lane]))
 
 
-def test_the_state_asked_for_is_that_of_the_lane(asked, machine):
+def test_the_state_requested_is_that_of_the_lane(requested, machine):
     spec, state, _ = machine
-    prefetch.prefetch_state.py_func(spec, state, 7)
-    assert {place for _, place, _ in asked} == {7}
-    assert {id(array) for array, _, _ in asked} == {
+    edge_prefetch.prefetch_state.py_func(spec, state, 7)
+    assert {index for _, index, _ in requested} == {7}
+    assert {id(array) for array, _, _ in requested} == {
         id(array) for array in (state.lanes, state.tasks, state.streams, state.heap, state.queue, state.terms)
     }
 
 
 def test_a_family_without_hints_steps_lane_by_lane():
-    assert lanes.lanes_at_once.implementations[EdgeStateType] is prefetch.lanes_at_once
+    assert lanes.lanes_at_once.implementations[EdgeStateType] is edge_prefetch.lanes_at_once
     others = [chosen for state, chosen in lanes.lanes_at_once.implementations.items() if state is not EdgeStateType]
     assert all(chosen is lanes.one_lane_at_once for chosen in others)
     assert lanes.one_lane_at_once.py_func(None, None) == 1

@@ -10,18 +10,18 @@ from slipstream.learn.algorithms.advantages import discounts, generalised_advant
 from slipstream.learn.algorithms.reinforce import (
     Reinforce,
     ReinforceSettings,
-    at_the_end,
     mean_at_same_time,
-    typical_size,
+    mean_magnitude,
+    terminal_rewards,
 )
 from slipstream.learn.compiled.collect import CUT_OFF, ENDED
 from tests.learn.toys import Corridor, make_learner, play
 
 
-def advantages(reward, value, after, ended, discount, trace, length=None):
-    arrays = [np.array([row], float) for row in (reward, value, after)]
+def advantages(reward, value, next_value, ended, discount, gae_lambda, length=None):
+    arrays = [np.array([row], float) for row in (reward, value, next_value)]
     length = np.array([len(reward) if length is None else length])
-    return generalised_advantages(*arrays, np.array([ended]), np.array([discount]), trace, length)[0]
+    return generalised_advantages(*arrays, np.array([ended]), np.array([discount]), gae_lambda, length)[0]
 
 
 def test_advantages_are_those_worked_out_by_hand():
@@ -65,7 +65,7 @@ def test_the_baseline_is_the_mean_of_what_the_lanes_had_to_come_at_the_same_time
 
 def test_a_terminal_reward_is_all_that_a_lane_got_at_its_last_choice():
     reward = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 100.0], [7.0, 7.0, 7.0]])
-    moved = at_the_end(reward, np.array([3, 2, 0]))
+    moved = terminal_rewards(reward, np.array([3, 2, 0]))
     assert moved.tolist() == [[0.0, 0.0, 7.0], [0.0, 8.0, 0.0], [0.0, 0.0, 0.0]]
 
 
@@ -100,5 +100,5 @@ def test_with_relative_advantages_sets_of_lanes_count_alike_however_much_they_ea
 
 def test_the_typical_size_is_what_lanes_earn_on_average_without_what_lies_beyond_their_length():
     reward = np.array([[-1.0, -2.0, 100.0], [-4.0, -1.0, -2.0]])
-    assert typical_size(reward, np.array([2, 3])) == 5.0
-    assert typical_size(np.zeros((2, 3)), np.array([3, 0])) == 1.0
+    assert mean_magnitude(reward, np.array([2, 3])) == 5.0
+    assert mean_magnitude(np.zeros((2, 3)), np.array([3, 0])) == 1.0

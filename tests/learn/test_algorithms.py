@@ -12,13 +12,13 @@ from slipstream.learn.algorithms.reinforce import Reinforce, ReinforceSettings
 from tests.learn.toys import Bandit, Corridor, greedy, make_learner, play
 
 ALGORITHMS = {
-    "ppo": lambda learner: PPO(learner, PPOSettings(learning_rate=0.01, minibatch=256, entropy_weight=0.01), 50.0),
+    "ppo": lambda learner: PPO(learner, PPOSettings(learning_rate=0.01, batch_size=256, ent_coef=0.01), 50.0),
     "reinforce": lambda learner: Reinforce(
-        learner, ReinforceSettings(learning_rate=0.02, same_arrivals=16, entropy_weight=0.01), 50.0
+        learner, ReinforceSettings(learning_rate=0.02, same_arrivals=16, ent_coef=0.01), 50.0
     ),
     "reinforce in several steps": lambda learner: Reinforce(
         learner,
-        ReinforceSettings(learning_rate=0.01, same_arrivals=16, entropy_weight=0.01, epochs=3, minibatch=128),
+        ReinforceSettings(learning_rate=0.01, same_arrivals=16, ent_coef=0.01, n_epochs=3, batch_size=128),
         50.0,
     ),
 }
@@ -49,7 +49,7 @@ def test_a_corridor_with_a_small_temptation_is_walked_to_its_end(name):
 def test_imitation_learns_what_the_expert_would_do():
     toy, rng = Corridor(), np.random.default_rng(0)
     learner = make_learner(toy)
-    imitation = Imitation(learner, ImitationSettings(minibatch=128), 50.0)
+    imitation = Imitation(learner, ImitationSettings(batch_size=128), 50.0)
     for update in range(60):
         rollout = play(toy, learner, 16, 16, rng)
         places = rollout.globals.argmax(axis=2)
@@ -61,7 +61,7 @@ def test_imitation_learns_what_the_expert_would_do():
 def test_where_the_expert_says_nothing_nothing_is_imitated():
     toy, rng = Bandit(), np.random.default_rng(0)
     learner = make_learner(toy)
-    imitation = Imitation(learner, ImitationSettings(value_weight=0.0), 50.0)
+    imitation = Imitation(learner, ImitationSettings(vf_coef=0.0), 50.0)
     rollout = play(toy, learner, 4, 4, rng)
     rollout.arrays["label"][:] = -1
     before = [parameter.clone() for parameter in learner.network.parameters()]
@@ -76,19 +76,19 @@ def test_an_update_stops_when_the_policy_has_moved_far_enough(algorithm, setting
     def updates(target):
         toy, rng = Bandit(), np.random.default_rng(0)
         learner = make_learner(toy)
-        chosen = settings(learning_rate=0.05, epochs=50, minibatch=256, target_kl=target, **more)
+        chosen = settings(learning_rate=0.05, n_epochs=50, batch_size=256, target_kl=target, **more)
         made = algorithm(learner, chosen, 50.0)
         made.update(play(toy, learner, 16, 16, rng), 0.0, rng)
         return made
 
     careful, bold = updates(0.01), updates(0.0)
-    steps = [int(one.descent.optimizer.state_dict()["state"][0]["step"]) for one in (careful, bold)]
+    steps = [int(one.optimizer.adam.state_dict()["state"][0]["step"]) for one in (careful, bold)]
     assert steps[0] < steps[1] == 50
 
 
-def test_loyalty_falls_from_the_expert_alone_to_the_network_alone():
+def test_the_expert_probability_falls_from_the_expert_alone_to_the_network_alone():
     settings = ImitationSettings(rollouts=12, expert_rollouts=3)
-    shares = [settings.loyalty(rollout) for rollout in range(12)]
+    shares = [settings.expert_probability(rollout) for rollout in range(12)]
     assert shares[:3] == [1.0, 1.0, 1.0]
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] == 0.0

@@ -15,7 +15,7 @@ from slipstream.learn.settings import TrainSettings
 from slipstream.learn.training import train
 from slipstream.policies.learned import load_tensors, save_tensors
 
-SHORT = TrainSettings(steps=64, lanes=4, rollout=8, groups=2, evaluate_every=1, evaluation_episodes=1)
+SHORT = TrainSettings(steps=64, n_envs=4, n_steps=8, groups=2, evaluate_every=1, evaluation_episodes=1)
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +54,11 @@ def edit(path, *keys, value):
     ("keys", "value", "expected"),
     [
         (["settings"], [1], "run.json: settings: expected an object, got a list"),
-        (["settings", "lanes"], "many", "run.json: settings.lanes: expected a whole number, got 'many'"),
-        (["settings", "lanes"], 10**12, "lanes is 1000000000000: expected at most 65,536"),
+        (["settings", "n_envs"], "many", "run.json: settings.n_envs: expected a whole number, got 'many'"),
+        (["settings", "n_envs"], 10**12, "n_envs is 1000000000000: expected at most 65,536"),
         (["settings", "ppo"], None, "run.json: settings.ppo: expected an object"),
-        (["settings", "ppo", "clip"], True, "run.json: settings.ppo.clip: expected a number, got true"),
+        (["settings", "ppo", "clip"], 0.2, "settings.ppo: unknown keys clip: expected learning_rate, n_epochs"),
+        (["settings", "ppo", "clip_range"], True, "run.json: settings.ppo.clip_range: expected a number, got true"),
         (["settings", "algo"], ["ppo"], "run.json: settings.algo: expected 'ppo' or 'reinforce', got a list"),
         (["settings", "network", "width"], 0, "network.width is 0: expected a number from 1 to 4096"),
         (["settings", "network", "width"], 10**9, "network.width is 1000000000: expected a number from 1 to 4096"),

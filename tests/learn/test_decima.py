@@ -62,9 +62,9 @@ def collect(scenario, lanes, steps, threads=1, groups=1, seed=0, **options):
 
 def graph_of(rollout, lane, step):
     """Return nodes, jobs, edges and the candidates' nodes of one choice."""
-    place = rollout.places[lane, step]
-    nodes = slice(place["node_begin"], place["node_begin"] + place["nodes"])
-    edges = slice(place["edge_begin"], place["edge_begin"] + place["edges"])
+    span = rollout.spans[lane, step]
+    nodes = slice(span["node_begin"], span["node_begin"] + span["nodes"])
+    edges = slice(span["edge_begin"], span["edge_begin"] + span["edges"])
     first = rollout.begin[lane, step]
     own = rollout.row_node[first : first + rollout.count[lane, step]]
     return rollout.nodes[nodes], rollout.node_job[nodes], rollout.edges[edges], own
@@ -118,10 +118,10 @@ def test_both_phases_of_a_choice_share_one_graph():
     rollout, _ = collect(slipstream.load("dag/small"), 4, 60)
     phase = family_of(slipstream.load("dag/small")).global_features.index("phase")
     second = rollout.globals[:, 1:, phase] == 1.0
-    same_place = rollout.places["node_begin"][:, 1:] == rollout.places["node_begin"][:, :-1]
+    same_span = rollout.spans["node_begin"][:, 1:] == rollout.spans["node_begin"][:, :-1]
     assert second.sum() > 10
-    assert same_place[second].all()
-    assert not same_place[~second].all()
+    assert same_span[second].all()
+    assert not same_span[~second].all()
 
 
 def test_chances_and_values_are_those_of_torch():
@@ -134,7 +134,7 @@ def test_chances_and_values_are_those_of_torch():
     np.testing.assert_allclose(rollout.value[rollout.made], values.numpy(), rtol=1e-3, atol=1e-3)
     for index, (first, count) in enumerate(zip(own.begin, own.count, strict=True)):
         taken = torch.log_softmax(logits[first : first + count], 0)[rollout.taken[rollout.made][index]]
-        assert rollout.log_chance[rollout.made][index] == pytest.approx(float(taken), abs=1e-3)
+        assert rollout.log_prob[rollout.made][index] == pytest.approx(float(taken), abs=1e-3)
 
 
 def test_stages_and_numbers_of_executors_have_a_head_each():
@@ -161,7 +161,7 @@ def test_stages_and_numbers_of_executors_have_a_head_each():
 def test_the_number_of_threads_changes_nothing():
     scenario = slipstream.load("dag/small")
     one, many = (collect(scenario, 6, 50, threads=threads, groups=3)[0] for threads in (1, 2))
-    for name in ("globals", "count", "taken", "log_chance", "value", "reward", "time"):
+    for name in ("globals", "count", "taken", "log_prob", "value", "reward", "time"):
         np.testing.assert_array_equal(one.arrays[name], many.arrays[name])
     for lane in range(6):
         for step in range(50):
@@ -171,7 +171,7 @@ def test_the_number_of_threads_changes_nothing():
 
 def test_an_expert_s_labels_are_its_choices_whatever_network_it_teaches():
     scenario, expert = slipstream.load("dag/small"), find("fair", "dag")
-    rollout, _ = collect(scenario, 2, 80, expert=expert, loyalty=1.0)
+    rollout, _ = collect(scenario, 2, 80, expert=expert, expert_probability=1.0)
     np.testing.assert_array_equal(rollout.taken, rollout.label)
     simulator = Simulator(scenario)
     simulator.reset(1, "train")
@@ -210,15 +210,17 @@ def test_single_choices_without_their_graph_are_refused():
     _, policy = policy_for(scenario)
     simulator = Simulator(scenario)
     simulator.reset(0)
-    with pytest.raises(PolicyError, match="looks at the graph of a choice: expected whole episodes"):
+    with pytest.raises(PolicyError, match="reads the graph of a choice: expected whole episodes"):
         policy.choose(*simulator.observe())
 
 
 SMALL = replace(trainings.SMALL, warm_start="srpt", network=NetworkSettings(16, node_width=8, kind="decima"))
 KINDS = {
     "ppo": SMALL,
-    "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64}),
-    "hindsight": SMALL.with_changes({"hindsight.rounds": 3, "hindsight.remembered": 2, "hindsight.minibatches": 2}),
+    "reinforce": SMALL.with_changes({"algo": "reinforce", "n_envs": 32, "episode_choices": 64}),
+    "hindsight": SMALL.with_changes(
+        {"hindsight.rounds": 3, "hindsight.buffer_rounds": 2, "hindsight.gradient_steps": 2}
+    ),
 }
 
 
@@ -237,9 +239,9 @@ def test_scales_are_measured_from_what_is_seen():
     # They are measured in the rollout that the expert plays before the first update.
     again = Trainer(slipstream.load("dag/small"), trainer.settings)
     played = again.pool.collect(again.learner.layout, again.learner.weights, 32, (0, 2**31), again.expert, 1.0)
-    places = played.choices().graphs.places
-    assert float(network.job_scale[0]) == pytest.approx(places["jobs"].sum() / places["nodes"].sum())
-    assert float(network.total_scale[0]) == pytest.approx(len(places) / places["jobs"].sum())
+    spans = played.choices().graphs.spans
+    assert float(network.job_scale[0]) == pytest.approx(spans["jobs"].sum() / spans["nodes"].sum())
+    assert float(network.total_scale[0]) == pytest.approx(len(spans) / spans["jobs"].sum())
 
 
 @pytest.fixture(scope="module")
@@ -301,14 +303,14 @@ def test_rows_networks_pack_no_graphs():
     trainer = Trainer(slipstream.load("dag/small"), SMALL.with_changes({"network.kind": "rows"}))
     assert pool.graph.nodes == trainer.pool.graph.nodes == 0
     rollout = trainer.collect()
-    assert rollout.nodes.size == rollout.places.size == 0
+    assert rollout.nodes.size == rollout.spans.size == 0
     assert isinstance(rollout.choices(), Choices)
-    assert not len(rollout.choices().graphs.places)
+    assert not len(rollout.choices().graphs.spans)
 
 
 @pytest.mark.slow
 def test_a_short_training_from_random_weights_beats_fair():
-    changes = {"ppo.discount_horizon": 10, "lanes": 64, "ppo.minibatch": 1024, "network.kind": "decima"}
+    changes = {"ppo.discount_horizon": 10, "n_envs": 64, "ppo.batch_size": 1024, "network.kind": "decima"}
     training = train("dag/small", TrainSettings(steps=600_000).with_changes(changes))
     found = slipstream.compare("dag/small", ["fair", training.policy], 30)
     assert found.of("learned").mean("avg_jct_s") < found.of("fair").mean("avg_jct_s")

@@ -38,7 +38,7 @@ def test_a_student_does_on_each_scenario_what_its_teacher_does_there(tmp_path):
         for number, (name, one) in enumerate(weights.items())
     ]
     settings = TrainSettings(
-        lanes=16, groups=2, rollout=64, imitation=ImitationSettings(rollouts=12, epochs=4, minibatch=64)
+        n_envs=16, groups=2, n_steps=64, imitation=ImitationSettings(rollouts=12, n_epochs=4, batch_size=64)
     )
     steps = []
     distil(

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from slipstream.errors import PolicyError
 from slipstream.jit.decorators import entry
-from slipstream.learn.compiled.objective import CLIPPED, EXPECTED, LESSON, LIKELIHOOD, Objective
+from slipstream.learn.compiled.objective import CLIPPED, EXPECTED, LIKELIHOOD, SAMPLE, Objective
 from slipstream.learn.networks.decima import Decima
-from slipstream.learn.networks.graphs import Climb, PackedGraphs, levels
+from slipstream.learn.networks.graphs import MessagePassing, PackedGraphs, levels
 from slipstream.learn.networks.networks import NetworkSettings
-from slipstream.learn.rollout.batch import PLACE, Choices, Graphs
-from slipstream.learn.rollout.learner import Learner, Lessons
+from slipstream.learn.rollout.batch import SPAN, Choices, Graphs
+from slipstream.learn.rollout.learner import Batch, Learner
 from slipstream.policies.compiled.graphs import load_packed_graph
 from slipstream.policies.compiled.inference import infer, load_candidates
 from slipstream.policies.compiled.networks import make_network
-from slipstream.policies.operations import GraphRoom, Operation, lay_out
-from tests.learn.test_networks import loss_of, random_lessons
+from slipstream.policies.operations import GraphCapacity, Operation, lay_out
+from tests.learn.test_networks import loss_of, random_batch
 
 COLUMNS, GLOBALS, NODES = 5, 3, 4
 
@@ -34,7 +34,7 @@ def random_graph(rng, nodes, share):
 
 def random_graphs(rng, count, share=0.3, most=9):
     """Return the graphs of choices, some of them empty, packed; some candidates have no node."""
-    places = np.zeros(len(count), PLACE)
+    places = np.zeros(len(count), SPAN)
     nodes, jobs, edges, row_node = [], [], [], []
     for place, rows in zip(places, count, strict=True):
         size = int(rng.integers(0, most + 1))
@@ -91,13 +91,13 @@ def load(network, choice, place, nodes, node_job, edges, row_node):
 def run_compiled(network, choices):
     """Return the logits and values that compiled code gives for all choices at once."""
     graphs = choices.graphs
-    room = GraphRoom(NODES, max(1, len(graphs.nodes)), max(1, len(graphs.edges)))
+    room = GraphCapacity(NODES, max(1, len(graphs.nodes)), max(1, len(graphs.edges)))
     shapes = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
     layout = lay_out(network.operations(), shapes, (COLUMNS, GLOBALS), len(choices.rows), len(choices), room)
     struct = make_network(layout, layout.flat(network.arrays()))
     for choice in range(len(choices)):
         part = slice(choices.begin[choice], choices.begin[choice] + choices.count[choice])
-        load(struct, choice, graphs.places[choice], graphs.nodes, graphs.node_job, graphs.edges, graphs.row_node[part])
+        load(struct, choice, graphs.spans[choice], graphs.nodes, graphs.node_job, graphs.edges, graphs.row_node[part])
         legal = np.arange(choices.count[choice], dtype=np.int32)
         load_candidates(struct, choice, choices.rows[part], legal, len(legal), choices.global_rows[choice])
     infer(struct, len(choices))
@@ -137,13 +137,13 @@ def test_compiled_logits_and_values_are_those_of_torch(seed, count, share, most)
 def test_compiled_gradients_are_those_of_torch(activation, term, share, seed, threads):
     rng = np.random.default_rng(seed)
     network = random_decima(seed, NetworkSettings(8, activation=activation, node_width=6, kind="decima"))
-    lessons = random_lessons(rng, random_choices(rng, 150, share=share))
+    batch = random_batch(rng, random_choices(rng, 150, share=share))
     picks = rng.permutation(150)[: int(rng.integers(1, 151))]
     objective = Objective(term, 0.5, 0.1, 0.2)
-    learner = Learner(network, 7, threads, GraphRoom(NODES, 9, 36))
-    loss, terms = loss_of(network, lessons, picks, objective, by_definition)
+    learner = Learner(network, 7, threads, GraphCapacity(NODES, 9, 36))
+    loss, terms = loss_of(network, batch, picks, objective, by_definition)
     loss.backward()
-    gradient, sums = learner.gradient(lessons, picks, objective, 1.0 / len(picks))
+    gradient, sums = learner.gradient(batch, picks, objective, 1.0 / len(picks))
     np.testing.assert_allclose(sums[: len(terms)] / len(picks), [one.item() for one in terms], rtol=1e-3, atol=1e-3)
     for name, place, shape in learner.layout.parameters:
         ours = gradient[place : place + int(np.prod(shape))].reshape(shape[::-1]).T
@@ -161,20 +161,20 @@ def test_levels_count_the_longest_way_to_a_leaf():
     assert levels(torch.zeros((2, 0), dtype=torch.long), 2).tolist() == [0, 0]
 
 
-def test_a_climb_is_what_its_formula_says_node_by_node():
+def test_message_passing_is_what_its_formula_says_node_by_node():
     torch.manual_seed(0)
-    climb, start = Climb(3), torch.randn(5, 3)
+    message_passing, start = MessagePassing(3), torch.randn(5, 3)
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]
 
     def vector(node):
         children = [child for parent, child in edges if parent == node]
         if not children:
             return start[node]
-        heard = sum(torch.relu(climb.message(vector(child))) for child in children)
-        return start[node] + climb.update(torch.relu(climb.merge(heard)))
+        heard = sum(torch.relu(message_passing.message(vector(child))) for child in children)
+        return start[node] + message_passing.update(torch.relu(message_passing.merge(heard)))
 
     with torch.no_grad():
-        found = climb(start, torch.tensor(edges).t())
+        found = message_passing(start, torch.tensor(edges).t())
         torch.testing.assert_close(found, torch.stack([vector(node) for node in range(5)]))
 
 
@@ -188,7 +188,7 @@ def test_the_numbering_of_nodes_and_jobs_does_not_matter():
     place = np.argsort(order).astype(np.int32)
     jobs = rng.permutation(graphs.node_job.max() + 1).astype(np.int32)
     row_node = np.where(graphs.row_node >= 0, place[graphs.row_node], -1).astype(np.int32)
-    other = Graphs(graphs.nodes[order], jobs[graphs.node_job[order]], place[graphs.edges], row_node, graphs.places)
+    other = Graphs(graphs.nodes[order], jobs[graphs.node_job[order]], place[graphs.edges], row_node, graphs.spans)
     seen = (choices.rows, choices.global_rows, choices.begin, choices.count)
     for ours, renamed in zip(
         run_compiled(network, Choices(*seen, graphs)), run_compiled(network, Choices(*seen, other)), strict=True
@@ -209,13 +209,13 @@ def test_choices_looked_at_together_are_seen_as_if_alone():
 
 def test_a_node_knows_its_descendants_and_not_its_ancestors():
     torch.manual_seed(0)
-    climb, nodes, chain = Climb(8), torch.rand(3, 8), torch.tensor([[0, 1], [1, 2]])
+    message_passing, nodes, chain = MessagePassing(8), torch.rand(3, 8), torch.tensor([[0, 1], [1, 2]])
     with torch.no_grad():
-        before = climb(nodes, chain)
+        before = message_passing(nodes, chain)
         for changed, reached in ((2, [True, True, True]), (0, [True, False, False])):
             other = nodes.clone()
             other[changed] += 1.0
-            assert (climb(other, chain) != before).any(dim=1).tolist() == reached
+            assert (message_passing(other, chain) != before).any(dim=1).tolist() == reached
 
 
 def test_choices_come_back_from_plain_arrays_and_from_parts():
@@ -231,18 +231,18 @@ def test_a_choice_too_large_for_what_is_left_of_a_block_waits_for_the_next():
     rng = np.random.default_rng(3)
     choices = random_choices(rng, 400, share=0.5)
     network = random_decima(3)
-    lessons = Lessons(choices, np.zeros(400, LESSON), np.zeros(0, np.float32))
+    batch = Batch(choices, np.zeros(400, SAMPLE), np.zeros(0, np.float32))
     objective = Objective(LIKELIHOOD, 1.0, 0.1)
-    lessons.lessons["gain"] = rng.normal(size=400)
-    gradient, _ = Learner(network, 7, 1, GraphRoom(NODES, 9, 36)).gradient(lessons, np.arange(400), objective, 1.0)
+    batch.samples["advantage"] = rng.normal(size=400)
+    gradient, _ = Learner(network, 7, 1, GraphCapacity(NODES, 9, 36)).gradient(batch, np.arange(400), objective, 1.0)
     parts = [
-        Learner(network, 7, 1, GraphRoom(NODES, 9, 36)).gradient(lessons, part, objective, 1.0)[0]
+        Learner(network, 7, 1, GraphCapacity(NODES, 9, 36)).gradient(batch, part, objective, 1.0)[0]
         for part in np.array_split(np.arange(400), 7)
     ]
     np.testing.assert_allclose(gradient, np.sum(parts, axis=0), rtol=2e-3, atol=2e-2)
 
 
-CLIMB = {
+MESSAGE_PASSING = {
     f"c.{layer}.{part}": (4, 4) if part == "weight" else (4,)
     for layer in ("message", "merge", "update")
     for part in ("weight", "bias")
@@ -252,9 +252,9 @@ CLIMB = {
 @pytest.mark.parametrize(
     ("operations", "message"),
     [
-        ([Operation("climb", "rows", "x", "c")], "'rows' is one vector per candidate: expected one per node"),
-        ([Operation("climb", "nodes", "x", "d")], "parameter 'd.message.weight' has shape None"),
-        ([Operation("climb", "nodes", "x", "c"), Operation("climb", "x", "y", "c")], "are used twice"),
+        ([Operation("message_passing", "rows", "x", "c")], "'rows' is one vector per candidate: expected one per node"),
+        ([Operation("message_passing", "nodes", "x", "d")], "parameter 'd.message.weight' has shape None"),
+        ([Operation("message_passing", *names, "c") for names in (("nodes", "x"), ("x", "y"))], "are used twice"),
         ([Operation("sum_jobs", "globals", "x")], "expected one per node"),
         ([Operation("sum", "nodes", "x")], "expected one per job"),
         ([Operation("take", "globals", "x")], "expected one per node or job"),
@@ -265,7 +265,7 @@ CLIMB = {
 )
 def test_what_cannot_be_done_with_graphs_is_refused_with_a_sentence(operations, message):
     with pytest.raises(PolicyError, match=message):
-        lay_out(operations, CLIMB, (4, 4), 10, graph=GraphRoom(4, 10, 10))
+        lay_out(operations, MESSAGE_PASSING, (4, 4), 10, graph=GraphCapacity(4, 10, 10))
 
 
 def test_a_network_without_graphs_cannot_read_nodes():

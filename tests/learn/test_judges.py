@@ -63,4 +63,4 @@ def test_who_follows_its_only_judge_regrets_nothing():
 
 def test_a_judge_that_is_no_heuristic_is_refused():
     with pytest.raises(InputError, match=r"judges has 'srpt\(2\)': expected names of heuristics without a number"):
-        Trainer(slipstream.load("dag/small"), TrainSettings().with_changes({"judges": "fair,srpt(2)", "lanes": 8}))
+        Trainer(slipstream.load("dag/small"), TrainSettings().with_changes({"judges": "fair,srpt(2)", "n_envs": 8}))

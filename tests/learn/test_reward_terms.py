@@ -13,7 +13,7 @@ import slipstream
 from slipstream.scenario import digest
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = ("groups=1", "lanes=4", "rollout=16", "threads=1", "evaluation_episodes=1", "ppo.minibatch=64")
+SMALL = ("groups=1", "n_envs=4", "n_steps=16", "threads=1", "evaluation_episodes=1", "ppo.batch_size=64")
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_the_number_of_threads_and_groups_changes_nothing():
     scenario = slipstream.load("edge/heavy")
     one, _ = collect(scenario, 6, 50, threads=1, groups=3)
     many, _ = collect(scenario, 6, 50, threads=2, groups=3)
-    for name in ("globals", "count", "taken", "log_chance", "value", "reward", "elapsed", "time"):
+    for name in ("globals", "count", "taken", "log_prob", "value", "reward", "elapsed", "time"):
         np.testing.assert_array_equal(one.arrays[name], many.arrays[name])
     for lane in range(6):
         for step in range(50):
@@ -99,9 +99,9 @@ def test_chances_and_values_are_those_of_the_network():
             seen = torch.from_numpy(rows_of(rollout, lane, step)), torch.from_numpy(rollout.globals[lane, step, None])
             with torch.no_grad():
                 logits, values = learner.network(*seen, torch.tensor([len(seen[0])]))
-            log_chance = torch.log_softmax(logits, 0)[rollout.taken[lane, step]]
+            log_prob = torch.log_softmax(logits, 0)[rollout.taken[lane, step]]
             assert rollout.value[lane, step] == pytest.approx(float(values[0]), rel=1e-4, abs=1e-4)
-            assert rollout.log_chance[lane, step] == pytest.approx(float(log_chance), abs=1e-4)
+            assert rollout.log_prob[lane, step] == pytest.approx(float(log_prob), abs=1e-4)
 
 
 def test_candidates_are_drawn_as_often_as_their_chances_say():
@@ -112,14 +112,14 @@ def test_candidates_are_drawn_as_often_as_their_chances_say():
     rollout = pool.collect(learner.layout, learner.weights, 1, (0, 0))
     drawn = np.bincount(rollout.taken[:, 0], minlength=rollout.count[0, 0]) / 20_000
     chances = np.zeros_like(drawn)
-    chances[rollout.taken[:, 0]] = np.exp(rollout.log_chance[:, 0])
+    chances[rollout.taken[:, 0]] = np.exp(rollout.log_prob[:, 0])
     np.testing.assert_allclose(drawn, chances, atol=0.015)
 
 
 def test_a_loyal_rollout_is_the_expert_s_and_its_labels_are_its_choices():
     scenario = slipstream.load("edge/heavy")
     expert = find("lookahead", "edge")
-    rollout, _ = collect(scenario, 3, 200, expert=expert, loyalty=1.0)
+    rollout, _ = collect(scenario, 3, 200, expert=expert, expert_probability=1.0)
     np.testing.assert_array_equal(rollout.taken, rollout.label)
     simulator = Simulator(scenario)
     simulator.reset(1, "train")
@@ -183,4 +183,4 @@ def test_an_episode_that_is_cut_off_before_anything_is_listed_is_expected_to_go_
     rollout, _ = collect(cut, 8, 64)
     over = (rollout.ended == CUT_OFF) & rollout.made
     assert over.any()
-    np.testing.assert_array_equal(rollout.after[over], rollout.value[over])
+    np.testing.assert_array_equal(rollout.next_value[over], rollout.value[over])

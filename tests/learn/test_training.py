@@ -26,9 +26,11 @@ ROOT = Path(__file__).parents[2]
 
 KINDS = {
     "ppo": SMALL,
-    "reinforce": SMALL.with_changes({"algo": "reinforce", "lanes": 32, "episode_choices": 64, "reinforce.epochs": 2}),
+    "reinforce": SMALL.with_changes(
+        {"algo": "reinforce", "n_envs": 32, "episode_choices": 64, "reinforce.n_epochs": 2}
+    ),
     "hindsight": SMALL.with_changes(
-        {"hindsight.rounds": 3, "hindsight.remembered": 2, "hindsight.minibatches": 2, "hindsight.own_rounds": 1}
+        {"hindsight.rounds": 3, "hindsight.buffer_rounds": 2, "hindsight.gradient_steps": 2, "hindsight.own_rounds": 1}
     ),
     "varied": SMALL.with_changes({"start_load": 0.5}).with_changes({"variation.profile_error": 0.2}),
 }
@@ -95,11 +97,11 @@ def test_a_training_killed_at_any_moment_leaves_policies_that_load_and_goes_on(t
 
 
 def test_training_reaches_the_known_optimum_of_the_tiny_scenario():
-    settings = TrainSettings(steps=150_000, lanes=64, rollout=32, evaluate_every=10, evaluation_episodes=4)
+    settings = TrainSettings(steps=150_000, n_envs=64, n_steps=32, evaluate_every=10, evaluation_episodes=4)
     result = train(
         "edge/tiny",
         settings.with_changes(
-            {"ppo.minibatch": 512, "ppo.entropy_weight": 0.05, "ppo.discount_horizon": 10, "ppo.trace": 0.95}
+            {"ppo.batch_size": 512, "ppo.ent_coef": 0.05, "ppo.discount_horizon": 10, "ppo.gae_lambda": 0.95}
         ),
     )
     assert slipstream.evaluate("edge/tiny", result.policy, 5).mean("reward") == pytest.approx(5.0)
@@ -108,7 +110,7 @@ def test_training_reaches_the_known_optimum_of_the_tiny_scenario():
 def test_imitation_alone_comes_close_to_its_expert():
     settings = TrainSettings(
         steps=14 * 64 * 128,
-        lanes=64,
+        n_envs=64,
         warm_start="edf",
         imitation=ImitationSettings(rollouts=14),
         evaluate_every=14,
@@ -131,20 +133,25 @@ def test_a_folder_that_holds_a_training_is_not_overwritten(tmp_path):
     ("changes", "message"),
     [
         ({"ppo.clap": 1}, "unknown setting 'ppo.clap'"),
-        ({"lanes": "many"}, "lanes is 'many': expected a number"),
-        ({"lanes": 0}, "lanes is 0"),
+        ({"n_envs": "many"}, "n_envs is 'many': expected a number"),
+        ({"n_envs": 0}, "n_envs is 0"),
         ({"algo": "dqn"}, "algo is 'dqn'"),
         ({"groups": 300}, "300 groups of 256 lanes"),
-        ({"algo": "reinforce", "lanes": 100}, "expected a multiple of 64"),
+        ({"algo": "reinforce", "n_envs": 100}, "expected a multiple of 64"),
         ({"variation.rate": 2}, "rate is 2"),
-        ({"ppo.epochs": 0}, "ppo.epochs is 0: expected at least 1"),
+        ({"ppo.n_epochs": 0}, "ppo.n_epochs is 0: expected at least 1"),
+        (
+            {"ppo.clip": 0.1},
+            "unknown setting 'ppo.clip': expected one of learning_rate, n_epochs, batch_size, clip_range",
+        ),
+        ({"lanes": 64}, "unknown setting 'lanes': expected one of algo, steps, seed, n_envs, n_steps"),
         ({"reinforce.learning_rate": 0}, "reinforce.learning_rate is 0.0: expected more than 0"),
-        ({"ppo.clip": "-1"}, "ppo.clip is -1.0: expected more than 0"),
-        ({"ppo.entropy_weight": "nan"}, "ppo.entropy_weight is nan: expected at least 0"),
-        ({"ppo.trace": 1.5}, "ppo.trace is 1.5: expected a number from 0 to 1"),
+        ({"ppo.clip_range": "-1"}, "ppo.clip_range is -1.0: expected more than 0"),
+        ({"ppo.ent_coef": "nan"}, "ppo.ent_coef is nan: expected at least 0"),
+        ({"ppo.gae_lambda": 1.5}, "ppo.gae_lambda is 1.5: expected a number from 0 to 1"),
         ({"network.layer_norm": "maybe"}, "expected true or false"),
         ({"variation": "x"}, "expected one of its settings"),
-        ({"algorithm.clip": 1}, "unknown setting 'algorithm'"),
+        ({"algorithm.clip_range": 1}, "unknown setting 'algorithm'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes, message):
@@ -153,7 +160,7 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
 
 
 def test_settings_come_back_from_a_file_as_they_were():
-    settings = KINDS["varied"].with_changes({"network.width": 8, "ppo.clip": 0.1})
+    settings = KINDS["varied"].with_changes({"network.width": 8, "ppo.clip_range": 0.1})
     assert TrainSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
     assert settings.variation == Variation(profile_error=0.2)
     with pytest.raises(InputError, match="unknown keys shoe_size"):
@@ -173,7 +180,7 @@ def test_a_curriculum_begins_with_short_episodes_and_ends_with_whole_ones():
     assert settings.varies
     lengths = [settings.length_at(progress) for progress in (0.0, 0.1, 0.33, 1 / 3, 1.0)]
     assert lengths == pytest.approx([2.0, 7.4, 19.82, 0.0, 0.0])
-    trainer = Trainer(slipstream.load("dag/small"), settings.with_changes({"lanes": 16, "steps": 4000}))
+    trainer = Trainer(slipstream.load("dag/small"), settings.with_changes({"n_envs": 16, "steps": 4000}))
     means = [group.scenario.horizon.mean_s for group in trainer.pool.groups]
     assert means == pytest.approx([2.0 * trainer.family.timescale(trainer.scenario) / 1e9] * len(means))
 

@@ -77,7 +77,7 @@ def play(toy, learner, lanes, steps, rng, most_steps=20):
             arrays["rows"][begin : begin + toy.actions] = eye
             arrays["begin"][lane, step], arrays["count"][lane, step] = begin, toy.actions
             arrays["taken"][lane, step] = action
-            arrays["log_chance"][lane, step] = np.log(chances[lane, action])
+            arrays["log_prob"][lane, step] = np.log(chances[lane, action])
             state[lane], arrays["reward"][lane, step], ended = toy.step(state[lane], action)
             arrays["elapsed"][lane, step] = 1
             age[lane] += 1
@@ -87,7 +87,7 @@ def play(toy, learner, lanes, steps, rng, most_steps=20):
             if ended == CUT_OFF or (not ended and step + 1 == steps):
                 after = np.zeros((1, places), np.float32)
                 after[0, state[lane]] = 1.0
-                arrays["after"][lane, step] = _score(learner, eye, after)[1][0]
+                arrays["next_value"][lane, step] = _score(learner, eye, after)[1][0]
             if ended:
                 state[lane], age[lane] = toy.start(), 0
     arrays["length"][:] = steps

@@ -13,8 +13,8 @@ from slipstream.learn.trainer import Trainer
 
 SMALL = TrainSettings(
     steps=8 * 16 * 32,
-    lanes=16,
-    rollout=32,
+    n_envs=16,
+    n_steps=32,
     groups=4,
     evaluate_every=2,
     evaluation_episodes=2,

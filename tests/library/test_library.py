@@ -339,7 +339,7 @@ def test_the_curve_falls_and_ends_where_everybody_is(library, make):
 
 def test_a_tampered_version_is_refused_wherever_it_is_asked_for(library, make):
     version = library.add("one", make("wise"), [MIXED])
-    card = library.store.place(version) / "policy.json"
+    card = library.store.verified_folder(version) / "policy.json"
     card.write_text(card.read_text().replace('"unnamed"', '"renamed"'))
     reopened = Library(library.store.folder)
     with pytest.raises(LibraryError, match="not those that were published"):

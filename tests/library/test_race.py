@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.library.choosing import HEATS, race
+from slipstream.library.choosing import ROUNDS, race
 
-FIRST, LAST = 8, 8 << (HEATS - 1)
+FIRST, LAST = 8, 8 << (ROUNDS - 1)
 
 
 class Payer:

@@ -6,13 +6,24 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from slipstream.errors import LibraryError
 from slipstream.library.storage.records import KnownScenario
-from slipstream.library.storage.store import DATABASE, INCOMING, VERSIONS, Entry, Run, Store
+from slipstream.library.storage.store import (
+    APPLICATION,
+    DATABASE,
+    FORMAT,
+    INCOMING,
+    SCHEMA,
+    VERSIONS,
+    Entry,
+    Run,
+    Store,
+)
 from slipstream.library.storage.verifying import DAMAGE, LEFTOVER, verify
 
 FILES = {"policy.json": b"{}", "weights.safetensors": b"1234"}
@@ -61,14 +72,14 @@ def test_versions_are_numbered_within_their_model_and_know_their_parents(store):
     assert [version.label for version in store.versions()] == ["one@v1", "two@v1", "one@v2"]
     assert store.version("one@v2").parents == ("one@v1", "two@v1")
     assert store.version("one@v2") == second
-    assert {path.name: path.read_bytes() for path in store.place(first).iterdir()} == FILES
+    assert {path.name: path.read_bytes() for path in store.verified_folder(first).iterdir()} == FILES
 
 
 def test_a_name_stands_for_a_version_only_once_it_is_told_to(store):
     first = publish(store, use=True)
     second = publish(store, files={"policy.json": b"3"})
     assert store.version("one") == first
-    store.note("rollback", "one", "by hand", {"because": 1}, use=second)
+    store.record_event("rollback", "one", "by hand", {"because": 1}, use=second)
     assert store.version("one").label == "one@v2"
     event = store.events("one")[-1]
     assert (event.before, event.after, event.reason, event.evidence) == ("one@v1", "one@v2", "by hand", {"because": 1})
@@ -77,16 +88,18 @@ def test_a_name_stands_for_a_version_only_once_it_is_told_to(store):
 def test_a_name_that_somebody_else_moved_meanwhile_is_left_alone(store):
     first = publish(store, use=True)
     second, third = (publish(store, files={"policy.json": text}) for text in (b"2", b"3"))
-    store.note("update accepted", "one", "a test", {}, second, first)
-    with pytest.raises(LibraryError, match="moved by somebody else meanwhile: expected it at one@v1; one@v3 is kept"):
-        store.note("update accepted", "one", "a test", {}, third, first)
+    store.record_event("update accepted", "one", "a test", {}, second, first)
+    with pytest.raises(
+        LibraryError, match="changed by another writer meanwhile: expected it at one@v1; one@v3 is kept"
+    ):
+        store.record_event("update accepted", "one", "a test", {}, third, first)
     assert store.version("one") == second
     assert len(store.events("one")) == 4
 
 
 def test_the_same_content_is_kept_once_and_may_belong_to_two_models(store):
     first, second = publish(store), publish(store, "two")
-    assert store.place(first) == store.place(second)
+    assert store.verified_folder(first) == store.verified_folder(second)
     assert len(list((store.folder / VERSIONS).iterdir())) == 1
     assert verify(store.folder) == []
 
@@ -125,6 +138,68 @@ def test_what_other_code_earned_does_not_count(store):
     assert store.best_rewards("a", "eval", "new") == {1: (7.0, 1)}
 
 
+# Libraries of format 1, whose split was called namespace and whose table of optimum bounds was called bracket
+
+
+@pytest.fixture
+def old(tmp_path):
+    folder = tmp_path / "old"
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / DATABASE)) as database:
+        for statement in SCHEMA:
+            database.execute(statement.replace("split", "namespace").replace("optimum_bounds", "bracket"))
+        database.execute("INSERT INTO model VALUES ('one', 'edge', 'then')")
+        database.execute("INSERT INTO version VALUES (1, 'one', 1, ?, 'add', 'then')", ("0" * 64,))
+        database.execute("INSERT INTO scenario VALUES ('a', 'edge', 'edge/a', '{}', '/', '{}')")
+        database.execute("INSERT INTO evaluation VALUES ('p', 'a', 'eval', 3, 0.5, 'code')")
+        database.execute("INSERT INTO bracket VALUES ('a', 'eval', 3, 0.5, 0.75, 0, 'code')")
+        database.execute("INSERT INTO run VALUES (1, 'then', 1, 'a', 'test', 4, 0.25)")
+        database.execute(f"PRAGMA application_id = {APPLICATION}")
+        database.execute("PRAGMA user_version = 1")
+        database.commit()
+    return folder
+
+
+def format_of(folder):
+    with closing(sqlite3.connect(folder / DATABASE)) as database:
+        return database.execute("PRAGMA user_version").fetchone()[0]
+
+
+def test_a_library_of_the_old_format_is_migrated_with_its_records(old):
+    for _ in range(2):  # the second opening finds the new format
+        with closing(Store(old)) as store:
+            assert store.rewards("p", "a", "eval", "code") == {3: 0.5}
+            assert store.optimum_bounds("a", "eval", "code") == {3: (0.5, 0.75, False)}
+            assert store.runs(store.version("one@v1"), "a", 5) == [Run(1, "a", "test", 4, 0.25)]
+            assert store.check_database() == []
+        assert format_of(old) == FORMAT
+    with closing(Store(old)) as store:  # and it is written as a new one is
+        store.keep_optimum_bounds("a", "eval", "code", {5: (1.0, 1.0, True)})
+        store.record([Run(1, "a", "eval", 6, 1.5)])
+        assert store.optimum_bounds("a", "eval", "code")[5] == (1.0, 1.0, True)
+
+
+def test_a_database_of_the_old_format_with_a_trigger_is_refused_unchanged(old):
+    with closing(sqlite3.connect(old / DATABASE)) as database:
+        database.execute("CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM model; END")
+        database.commit()
+    before = (old / DATABASE).read_bytes()
+    with pytest.raises(LibraryError, match=r"^[^\n]*its tables are not those of a library: expected a whole library$"):
+        Store(old)
+    assert (old / DATABASE).read_bytes() == before
+
+
+def test_a_library_of_the_old_format_that_cannot_be_written_is_named_in_one_line(old):
+    with closing(sqlite3.connect(old / DATABASE)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")  # another writer that does not end
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("slipstream.library.storage.store.BUSY_TIMEOUT_S", 0.0)
+            with pytest.raises(LibraryError, match=r"^[^\n]*database is locked: expected [^\n]*$"):
+                Store(old)
+        writer.execute("ROLLBACK")
+    assert format_of(old) == 1
+
+
 # Damage
 
 
@@ -134,9 +209,9 @@ def damages(folder):
 
 def test_a_tampered_file_is_refused_by_its_hash_and_named(store):
     version = publish(store)
-    (store.place(version) / "weights.safetensors").write_bytes(b"1235")
+    (store.verified_folder(version) / "weights.safetensors").write_bytes(b"1235")
     with pytest.raises(LibraryError, match=r"one@v1: .*not those that were published: expected sha256"):
-        store.place(version)
+        store.verified_folder(version)
     (found,) = damages(store.folder)
     assert found.startswith("one@v1: ")
     assert "not those that were published" in found
@@ -146,7 +221,7 @@ def test_a_tampered_file_is_refused_by_its_hash_and_named(store):
 def test_every_change_of_a_version_folder_is_found(store, change):
     version = publish(store)
     whole = publish(store, "two", {"policy.json": b"2"})
-    folder = store.place(version)
+    folder = store.verified_folder(version)
     if change == "truncate":
         (folder / "weights.safetensors").write_bytes(b"12")
     elif change == "add":
@@ -158,14 +233,14 @@ def test_every_change_of_a_version_folder_is_found(store, change):
             folder.rmdir()
     (found,) = damages(store.folder)
     assert found.startswith("one@v1: ")
-    store.place(whole)
+    store.verified_folder(whole)
 
 
 def test_publishing_the_same_content_again_heals_a_damaged_folder(store):
     version = publish(store)
-    (store.place(version) / "weights.safetensors").write_bytes(b"12")
+    (store.verified_folder(version) / "weights.safetensors").write_bytes(b"12")
     publish(store)
-    store.place(version)
+    store.verified_folder(version)
     assert damages(store.folder) == []
 
 

@@ -57,7 +57,7 @@ def write(folder, name, number, told, lines):
         version = library.publish(Entry(model, "edge", "add", files, "a test", use=use))
         os.write(told, f"{version.label} {version.sha256}\n".encode())
     earlier = library.version("shared@v1")
-    library.note("rollback", "shared", "a test", {}, use=earlier)
+    library.record_event("rollback", "shared", "a test", {}, use=earlier)
     os.write(told, b"done\n")
 
 

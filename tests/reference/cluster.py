@@ -81,7 +81,7 @@ class ReferenceMachine:
         self.running: list[Job] = []
         self.reserved: Job | None = None
         self.reserved_level = 0
-        self.narrow_shadow = 0
+        self.compat_shadow = 0
         self.slots: dict[int, tuple[int, int, int]] = {}
         self.rate = self.busy_hours = 0.0
         self.starts = 0
@@ -331,7 +331,7 @@ class ReferenceMachine:
         elif ends == time:
             self.finish(min((job for job in self.running if job.end == time), key=lambda job: job.turn))
 
-    # Courses
+    # Job life cycle
 
     def wait(self, job: Job) -> None:
         job.status, job.queued = "waiting", self.now
@@ -398,12 +398,12 @@ class ReferenceMachine:
             job, self.reserved = self.reserved, None
             self.start(job, self.reserved_level, place)
         elif self.compat and self.scenario.backfill == "easy":
-            self.backfill_narrowly()
+            self.backfill_compat()
 
-    def backfill_narrowly(self) -> None:
+    def backfill_compat(self) -> None:
         for job in list(self.waiting):
             place = self.fitting_place(job, 0)
-            if place is not None and self.now + job.expected_left < self.narrow_shadow:
+            if place is not None and self.now + job.expected_left < self.compat_shadow:
                 self.start(job, 0, place)
 
     def by_expected_end(self) -> list[Job]:
@@ -498,17 +498,17 @@ class ReferenceMachine:
             return
         self.reserved, self.reserved_level = job, level
         if self.compat:
-            self.find_narrow_shadow()
+            self.find_compat_shadow()
             if self.scenario.backfill == "easy":
-                self.backfill_narrowly()
+                self.backfill_compat()
 
-    def find_narrow_shadow(self) -> None:
+    def find_compat_shadow(self) -> None:
         assert self.reserved is not None
         free = self.free_gpus()
-        self.narrow_shadow = self.now
+        self.compat_shadow = self.now
         for job in self.by_expected_end():
             free += job.gpus
-            self.narrow_shadow = job.expected_end
+            self.compat_shadow = job.expected_end
             if free >= self.reserved.gpus:
                 return
 

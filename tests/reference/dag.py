@@ -302,7 +302,7 @@ class Machine:
         return math.ceil(time / executor.speed)
 
     def _level(self, executors: int, draw: float) -> int:
-        levels = self.library.levels
+        levels = self.library.parallelism
         if executors <= levels[0]:
             return levels[0]
         if executors >= levels[-1]:

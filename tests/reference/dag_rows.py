@@ -164,7 +164,7 @@ class ReferenceDag(Machine):
                     return round(sum(samples.tolist()) / len(samples))
             raise AssertionError("a stage without durations")
 
-        levels, executors = self.library.levels, min(executors, len(self.executors))
+        levels, executors = self.library.parallelism, min(executors, len(self.executors))
         inside = min(max(executors, levels[0]), levels[-1])
         low = max(level for level in levels if level <= inside)
         high = min(level for level in levels if level >= inside)

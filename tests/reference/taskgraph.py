@@ -324,7 +324,7 @@ class ReferenceMachine:
         left = [task.number for task in tile.job.tasks if task.status != "finished" and tile in task.tiles()]
         return (-(tile.job.number * self.largest + left[0]) if left else -FOREVER, touched)
 
-    def _make_room(self, device: Device, tile: Tile, k: int) -> bool:
+    def _free_memory(self, device: Device, tile: Tile, k: int) -> bool:
         while device.used + tile.size > device.capacity:
             victim = self._victim(device, k)
             if victim is None:
@@ -343,7 +343,7 @@ class ReferenceMachine:
                 if tile.where[device.node] != ABSENT:
                     continue
                 if not reads:
-                    if not self._make_room(device, tile, k):
+                    if not self._free_memory(device, tile, k):
                         return
                     tile.where[device.node] = VALID
                     device.used += tile.size
@@ -356,7 +356,7 @@ class ReferenceMachine:
                 else:
                     continue
                 if device.carries[which] is None:
-                    if not self._make_room(device, tile, k):
+                    if not self._free_memory(device, tile, k):
                         return
                     self._carry(device, which, tile)
 

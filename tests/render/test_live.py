@@ -19,7 +19,7 @@ from rich.console import Console
 
 from slipstream.render.live import FRAMES_PER_SECOND, LiveView, default_speed
 from slipstream.sim.eventlog import digest, read
-from tests.render.test_scene import MS, cast_of, log_of
+from tests.render.test_scene import MS, labels_of, log_of
 
 COMMAND = Path(sys.executable).with_name("slipstream")
 
@@ -146,7 +146,7 @@ class Clock:
 def watch(name, speed, clock, pieces=40):
     """Return the times at which a scene was drawn."""
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
-    view = LiveView(cast_of(name), "x", console, speed, clock, clock.sleep)
+    view = LiveView(labels_of(name), "x", console, speed, clock, clock.sleep)
     drawn = []
     draw = view._draw
 
@@ -178,7 +178,7 @@ def test_a_slow_terminal_skips_frames_instead_of_slowing_down():
 
 
 def test_the_usual_speed_shows_a_short_run_in_twenty_seconds_and_never_a_blur():
-    assert default_speed(cast_of("edge/tiny")) == 2 * MS
-    heavy = cast_of("edge/heavy")
+    assert default_speed(labels_of("edge/tiny")) == 2 * MS
+    heavy = labels_of("edge/heavy")
     mean = np.mean([length for ladder in heavy.expected for length in ladder])
     assert default_speed(heavy) == pytest.approx(20 * mean)

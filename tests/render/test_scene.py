@@ -18,7 +18,7 @@ READY, EVICT = 8, 9
 """Kinds that a scene does not know."""
 
 
-def cast_of(name):
+def labels_of(name):
     scenario = load(name)
     return family_of(scenario).run_labels(scenario)
 
@@ -49,8 +49,8 @@ def rows(*events):
 @pytest.mark.parametrize("policy", ["edf", "edf-fit", "random"])
 def test_totals_at_the_end_are_the_metrics(name, policy):
     scenario, events = load(name), log_of(name, policy)
-    scene = Scene(cast_of(name))
-    scene.see(events)
+    scene = Scene(labels_of(name))
+    scene.update(events)
     metrics = family_of(scenario).metrics(scenario, events)
     assert scene.over
     assert (sum(scene.released), scene.judged) == (metrics["released"], metrics["judged"])
@@ -63,9 +63,9 @@ def test_totals_at_the_end_are_the_metrics(name, policy):
 @pytest.mark.parametrize("moment_ms", [0.0, 3.7, 250.0, 1234.5, 9_999.0])
 def test_streams_and_queues_at_a_moment_are_those_of_the_log(moment_ms):
     events, now = log_of("edge/overload"), int(moment_ms * MS)
-    scene = Scene(cast_of("edge/overload"))
-    scene.see(events[events["time"] <= now])
-    scene.move_to(now)
+    scene = Scene(labels_of("edge/overload"))
+    scene.update(events[events["time"] <= now])
+    scene.advance_to(now)
     past = events[events["time"] <= now]
     kinds = past["kind"]
     for task in range(len(scene.labels.tasks)):
@@ -84,29 +84,29 @@ def test_streams_and_queues_at_a_moment_are_those_of_the_log(moment_ms):
 
 
 def test_rows_may_come_in_pieces():
-    events, whole, parts = log_of("edge/heavy"), Scene(cast_of("edge/heavy")), Scene(cast_of("edge/heavy"))
-    whole.see(events)
+    events, whole, parts = log_of("edge/heavy"), Scene(labels_of("edge/heavy")), Scene(labels_of("edge/heavy"))
+    whole.update(events)
     for begin in range(0, len(events), 37):
-        parts.see(events[begin : begin + 37])
+        parts.update(events[begin : begin + 37])
     for name in ("now", "waiting", "missed", "on_time", "finished", "accuracy", "running"):
         assert getattr(whole, name) == getattr(parts, name)
     assert [list(whole.slices(n)) for n in (0, 1)] == [list(parts.slices(n)) for n in (0, 1)]
-    assert list(whole.lost()) == list(parts.lost())
+    assert list(whole.dropped()) == list(parts.dropped())
 
 
 def test_a_long_run_is_forgotten_behind_the_window():
-    scene = Scene(cast_of("edge/overload"))
-    scene.see(log_of("edge/overload"))
+    scene = Scene(labels_of("edge/overload"))
+    scene.update(log_of("edge/overload"))
     oldest = scene.now - scene.window
     assert all(piece.end is None or piece.end >= oldest for n in (0, 1) for piece in scene.slices(n))
-    assert all(time >= oldest for time, _ in scene.lost())
+    assert all(time >= oldest for time, _ in scene.dropped())
     assert sum(scene.released) > 5_000
     assert len(list(scene.open_jobs())) < 200
 
 
 def test_an_interrupted_job_leaves_a_slice_and_waits_again():
-    scene = Scene(cast_of("edge/tiny"))
-    scene.see(
+    scene = Scene(labels_of("edge/tiny"))
+    scene.update(
         rows(
             (0, ARRIVAL, 0, 0, -1, -1),
             (0, START, 0, 0, 1, 1),
@@ -119,7 +119,7 @@ def test_an_interrupted_job_leaves_a_slice_and_waits_again():
     assert scene.waiting == [1, 0]
     (first,) = scene.slices(1)
     assert (first.start, first.end, first.job.fate) == (0, 3 * MS, OPEN)
-    scene.see(rows((5, START, 0, 0, 0, 1), (9, FINISH, 0, 0, 0, 1)))
+    scene.update(rows((5, START, 0, 0, 0, 1), (9, FINISH, 0, 0, 0, 1)))
     (second,) = scene.slices(0)
     assert second.job is first.job
     assert second.job.served == 7 * MS
@@ -128,31 +128,31 @@ def test_an_interrupted_job_leaves_a_slice_and_waits_again():
 
 
 def test_a_job_is_missed_as_soon_as_its_deadline_has_passed():
-    scene = Scene(cast_of("edge/tiny"))
-    scene.see(rows((0, ARRIVAL, 0, 0, -1, -1), (4, START, 0, 0, 0, 1)))
+    scene = Scene(labels_of("edge/tiny"))
+    scene.update(rows((0, ARRIVAL, 0, 0, -1, -1), (4, START, 0, 0, 0, 1)))
     job = scene.running[0].job
     assert not job.missed(10 * MS)
     assert job.missed(10 * MS + 1)
-    scene.see(rows((12, FINISH, 0, 0, 0, 1)))
+    scene.update(rows((12, FINISH, 0, 0, 0, 1)))
     assert job.fate == LATE
     assert scene.missed == [1, 0]
 
 
 def test_overdue_and_dropped_jobs_count_as_missed_at_the_end():
-    scene = Scene(cast_of("edge/tiny"))
-    scene.see(
+    scene = Scene(labels_of("edge/tiny"))
+    scene.update(
         rows((0, ARRIVAL, 1, 0, -1, -1), (1, ARRIVAL, 0, 0, -1, -1), (2, 5, 1, 0, -1, -1), (11, END, -1, -1, -1, -1))
     )
-    assert [job.fate for _, job in scene.lost()] == [DROPPED]
+    assert [job.fate for _, job in scene.dropped()] == [DROPPED]
     assert [job.fate for job in scene.open_jobs()] == [OVERDUE]
     assert scene.missed == [1, 1]
     assert scene.over
 
 
 def test_the_window_is_a_round_number_of_some_jobs():
-    assert default_window(cast_of("edge/tiny")) == 50 * MS
-    assert default_window(cast_of("edge/heavy")) == 50 * MS
-    assert default_window(cast_of("edge/drone")) == 200 * MS
+    assert default_window(labels_of("edge/tiny")) == 50 * MS
+    assert default_window(labels_of("edge/heavy")) == 50 * MS
+    assert default_window(labels_of("edge/drone")) == 200 * MS
 
 
 @pytest.mark.parametrize("name", builtin_names())

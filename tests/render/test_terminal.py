@@ -8,14 +8,14 @@ import pytest
 from slipstream.render.scene import Scene
 from slipstream.render.style import MISSED
 from slipstream.render.terminal import frame, letter
-from tests.render.test_scene import MS, cast_of, log_of, spans_of
+from tests.render.test_scene import MS, labels_of, log_of, spans_of
 
 
 def scene_at(name, moment_ms, policy="edf-fit", seed=7):
     events = log_of(name, policy, seed)
-    scene = Scene(cast_of(name))
-    scene.see(events[events["time"] <= moment_ms * MS])
-    scene.move_to(int(moment_ms * MS))
+    scene = Scene(labels_of(name))
+    scene.update(events[events["time"] <= moment_ms * MS])
+    scene.advance_to(int(moment_ms * MS))
     return scene
 
 
@@ -79,9 +79,9 @@ def test_slack_is_coloured_by_whether_it_suffices(colour_of):
     from tests.render.test_scene import rows
 
     moment, colour = colour_of
-    scene = Scene(cast_of("edge/tiny"))
-    scene.see(rows((0, ARRIVAL, 0, 0, -1, -1), (0 if moment < 1 else 4, START, 0, 0, 0, 1)))  # takes 8 ms, due at 10
-    scene.move_to(int(moment * MS))
+    scene = Scene(labels_of("edge/tiny"))
+    scene.update(rows((0, ARRIVAL, 0, 0, -1, -1), (0 if moment < 1 else 4, START, 0, 0, 0, 1)))  # takes 8 ms, due at 10
+    scene.advance_to(int(moment * MS))
     text = frame(scene, "x", 100)
     place = text.plain.index("late by" if moment > 10 else "due in")
     assert any(

@@ -32,14 +32,14 @@ def cluster():
 
 
 @pytest.fixture
-def farm(cluster):
-    """Return the farm on that cluster, with both nodes alive."""
-    from slipstream.scale.ray_executor import RayFarm
+def executor(cluster):
+    """Return the executor on that cluster, with both nodes alive."""
+    from slipstream.scale.ray_executor import RayExecutor
 
     while len(cluster.worker_nodes) < 1:
         cluster.add_node(num_cpus=2)
         cluster.wait_for_nodes()
-    found = RayFarm(cluster.address)
+    found = RayExecutor(cluster.address)
     yield found
     found.close()
 
@@ -52,7 +52,7 @@ class _Holder:
 
 
 @pytest.fixture
-def single_cpu(farm):
+def single_cpu(executor):
     """Leave one CPU of the cluster to others, so that whatever runs on it runs in order."""
     held = [ray.remote(num_cpus=cpus)(_Holder).remote() for cpus in (2, 1)]
     ray.get([one.ready.remote() for one in held])

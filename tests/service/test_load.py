@@ -65,11 +65,11 @@ def test_what_waits_to_be_taken_up_does_not_wait_for_the_next_event(tmp_path, mo
     both = threading.Event()
     both.set()
     with service(quick_scenario(16), watchdog=200_000, watcher=lambda *_: both.wait(60)) as (client, _, _):
-        intake = client.service._intake
+        requests = client.service._requests
         assert ask(client, "quick")[0] == 200
         both.clear()
         with connected(client.port, slow) as first, connected(client.port, sample("quick", close=True)) as second:
-            wait_until(lambda: len(intake._offered) == 2)
+            wait_until(lambda: len(requests._offered) == 2)
             both.set()
             assert [status for status, _ in answers(everything(second))] == [200]
             monkeypatch.setattr(runtime_module, "LONGEST_SLEEP_NS", 100_000_000)

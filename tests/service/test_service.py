@@ -22,7 +22,7 @@ import pytest
 
 from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.listening import ListeningRuntime
-from slipstream.device.request_queue import Intake
+from slipstream.device.request_queue import RequestQueue
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError
 from slipstream.families.shared import invariants
@@ -58,13 +58,13 @@ def service(scenario, policy="edf", **options):
 
     What the client asks is found as its attribute `service`.
     """
-    intake = Intake(scenario, workload_of(scenario, allow_code=True))
+    requests = RequestQueue(scenario, workload_of(scenario, allow_code=True))
     listening = socket.create_server(("127.0.0.1", 0))
     ended = []
-    with CpuStreams(intake.workload, scenario.device.streams) as streams:
-        runtime = ListeningRuntime(scenario, intake, streams, **options)
+    with CpuStreams(requests.workload, scenario.device.streams) as streams:
+        runtime = ListeningRuntime(scenario, requests, streams, **options)
         playing = threading.Thread(target=lambda: ended.append(runtime.play(find(policy, "edge"), 0)))
-        found = Service(scenario, intake)
+        found = Service(scenario, requests)
         with serving(found, listening):
             client = Client(listening.getsockname()[1])
             client.service = found
@@ -77,7 +77,7 @@ def service(scenario, policy="edf", **options):
             finally:
                 runtime.stop()
                 playing.join(60)
-    intake.hang_up()
+    requests.close_sockets()
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,7 @@ def test_without_listeners_external_tasks_are_simulated_as_a_poisson_process():
 def test_a_scenario_that_nobody_can_ask_is_refused():
     scenario = scenario_of([task()])
     with pytest.raises(DeviceError, match="no task of the scenario has arrival 'external'"):
-        Intake(scenario, workload_of(scenario))
+        RequestQueue(scenario, workload_of(scenario))
 
 
 # The command

@@ -9,19 +9,23 @@ from tests.mutation import Mutant
 
 BATCHING = "families/serving/kernel/batching.py"
 DEMAND = "families/serving/kernel/demand.py"
-HOSTING = "families/serving/kernel/deployment.py"
+DEPLOYMENT = "families/serving/kernel/deployment.py"
 KERNEL = "families/serving/kernel/events.py"
 OBSERVATION = "families/serving/kernel/observation.py"
-ORIGINALS = "families/serving/kernel/proteus_batching.py"
+PROTEUS = "families/serving/kernel/proteus_batching.py"
 QUEUES = "families/serving/kernel/queues.py"
 ROUTING = "families/serving/kernel/routing.py"
 
 MUTANTS = [
     # Requests
     Mutant("gaps are drawn twice as often", DEMAND, "uniform(own.gap_key, own.arrived)", "uniform(own.gap_key, 0)"),
-    Mutant("a rate is used before its segment", DEMAND, "if gap <= room and rate", "if gap < room and rate"),
+    Mutant("a rate is used before its segment", DEMAND, "if gap <= capacity and rate", "if gap < capacity and rate"),
     Mutant(
-        "segments forget what was left of a gap", DEMAND, "        gap -= room\n", "        gap -= 0.0\n", quick=True
+        "segments forget what was left of a gap",
+        DEMAND,
+        "        gap -= capacity\n",
+        "        gap -= 0.0\n",
+        quick=True,
     ),
     Mutant("the last segment does not end", DEMAND, ", source.end)", ", 2.0 * source.end)"),
     Mutant(
@@ -43,15 +47,20 @@ MUTANTS = [
     # Routing
     Mutant("what waits is forgotten", ROUTING, "own.variant, own.queued + 1]", "own.variant, 1]", quick=True),
     Mutant("full batches ahead are forgotten", ROUTING, "ready + full * whole", "ready + whole"),
-    Mutant("ties go to the last member", ROUTING, "if finish < least:", "if finish <= least:"),
+    Mutant("ties go to the last replica", ROUTING, "if finish < least:", "if finish <= least:"),
     Mutant("latest finish misses the deadline", ROUTING, "finish <= deadline and", "finish <= deadline + 5000000 and"),
     Mutant("infaas prefers the loaded", ROUTING, "load < best_load)", "load > best_load)"),
     Mutant("infaas ignores accuracy", ROUTING, "accuracy > best_accuracy or", "accuracy > 1000.0 or"),
     Mutant("round robin stays where it is", ROUTING, "    own.routed += 1\n", "    own.routed += 0\n"),
     Mutant("weights are all the same", ROUTING, "        if total > target:", "        if total >= 0.0:"),
     # Queues
-    Mutant("one more than fits", HOSTING, "own.running + own.queued >= spec", "own.running + own.queued > spec"),
-    Mutant("those that run take no room", HOSTING, "if own.running + own.queued", "if own.queued"),
+    Mutant("one more than fits", DEPLOYMENT, "own.running + own.queued >= spec", "own.running + own.queued > spec"),
+    Mutant(
+        "running requests do not count against the queue limit",
+        DEPLOYMENT,
+        "if own.running + own.queued",
+        "if own.queued",
+    ),
     Mutant(
         "what leaves is not counted",
         QUEUES,
@@ -59,7 +68,10 @@ MUTANTS = [
         "    state.lanes[lane].waiting -= 0\n",
     ),
     Mutant(
-        "luck does not depend on the request", QUEUES, "-math.log(uniform(key, number))", "-math.log(uniform(key, 0))"
+        "service factors do not depend on the request",
+        QUEUES,
+        "-math.log(uniform(key, number))",
+        "-math.log(uniform(key, 0))",
     ),
     Mutant(
         "expected ends are known beforehand",
@@ -75,13 +87,13 @@ MUTANTS = [
         "0 > head.deadline",
     ),
     Mutant(
-        "no head makes room for a whole batch",
+        "no head is dropped for a whole batch",
         BATCHING,
         "size = own.largest if own.queued > own.largest else 1",
         "size = 1",
     ),
     Mutant(
-        "a head makes room though all fit one batch",
+        "a head is dropped though all fit one batch",
         BATCHING,
         "if own.queued > own.largest else 1",
         "if own.queued >= own.largest else 1",
@@ -93,13 +105,13 @@ MUTANTS = [
         "own.variant, 1] >= head",
         quick=True,
     ),
-    Mutant("expired a moment early", BATCHING, "given_up = now > head.deadline", "given_up = now >= head.deadline"),
+    Mutant("expired a moment early", BATCHING, "dropped = now > head.deadline", "dropped = now >= head.deadline"),
     Mutant("twice the deadline is once", BATCHING, "head.arrival + 2 * (head", "head.arrival + 1 * (head"),
     Mutant(
         "batches as small as can be", BATCHING, "size * best_time >= best * time", "size * best_time > 2 * best * time"
     ),
     Mutant(
-        "deadlines of the others do not count", BATCHING, "        while looked < size:", "        while looked < 1:"
+        "deadlines of the others do not count", BATCHING, "        while checked < size:", "        while checked < 1:"
     ),
     Mutant(
         "nexus plans like accscale",
@@ -111,64 +123,64 @@ MUTANTS = [
     Mutant("the limit never falls", BATCHING, "            own.limit -= 1\n", "            own.limit -= 0\n"),
     Mutant("the limit rises after small batches", BATCHING, "elif own.running == spec.sizes[own.limit] and", "elif"),
     # The rules of Proteus
-    Mutant("alarms ring in any order", ORIGINALS, "place].time <= state.alarms", "place].time > state.alarms"),
-    Mutant("the older alarm rings first", ORIGINALS, "place].time <= state.alarms", "place].time < state.alarms"),
-    Mutant("stale alarms count", ORIGINALS, "head.number != number or head.alarm != time", "head.number != number"),
+    Mutant("alarms expire in any order", PROTEUS, "index].time <= state.alarms", "index].time > state.alarms"),
+    Mutant("the older alarm expires first", PROTEUS, "index].time <= state.alarms", "index].time < state.alarms"),
+    Mutant("stale alarms count", PROTEUS, "head.number != number or head.alarm != time", "head.number != number"),
     Mutant(
         "an alarm while busy is lost",
-        ORIGINALS,
-        "            own.noted = 1\n",
-        "            own.noted = 0\n",
+        PROTEUS,
+        "            own.alarm_pending = 1\n",
+        "            own.alarm_pending = 0\n",
         quick=True,
     ),
-    Mutant("the mark stays", ORIGINALS, "        own.marked = 0\n", "        own.marked += 0\n"),
-    Mutant("late requests stay", ORIGINALS, "request.arrival + 2 * (request", "request.arrival + 3 * (request"),
-    Mutant("a small batch is quick", ORIGINALS, "accelerator, requests, size)", "accelerator, requests, requests)"),
+    Mutant("the alarm flag stays", PROTEUS, "        own.alarm_set = 0\n", "        own.alarm_set += 0\n"),
+    Mutant("late requests stay", PROTEUS, "request.arrival + 2 * (request", "request.arrival + 3 * (request"),
+    Mutant("a small batch is quick", PROTEUS, "accelerator, requests, size)", "accelerator, requests, requests)"),
     Mutant(
         "the last one alone is quick",
-        ORIGINALS,
+        PROTEUS,
         "if requests > 0 else spec.sizes[spec.machine[0].sizes - 1]",
         "if requests > 0 else 1",
     ),
     Mutant(
-        "nobody is watched after a batch began",
-        ORIGINALS,
-        "    if spec.machine[0].batching == ACCSCALE:\n        watch",
-        "    if spec.machine[0].batching == 99:\n        watch",
+        "no head alarm is set after a batch began",
+        PROTEUS,
+        "    if spec.machine[0].batching == ACCSCALE:\n        set_head_alarm",
+        "    if spec.machine[0].batching == 99:\n        set_head_alarm",
     ),
-    # Hosting
-    Mutant("any free accelerator will do", HOSTING, "if own.holds == source.variant:", "if own.holds == -5:"),
-    Mutant("a load does not count", HOSTING, "    header.switched += 1\n", "    header.switched += 0\n"),
+    # Deployment
+    Mutant("any free accelerator will do", DEPLOYMENT, "if own.holds == source.variant:", "if own.holds == -5:"),
+    Mutant("a load does not count", DEPLOYMENT, "    header.switched += 1\n", "    header.switched += 0\n"),
     Mutant(
         "weights come at once",
-        HOSTING,
+        DEPLOYMENT,
         "    own.loading = 1\n    own.holds = -1\n    if own.busy",
         "    own.loading = 0\n    own.holds = -1\n    if own.busy",
         quick=True,
     ),
     Mutant(
         "the fullest is freed",
-        HOSTING,
+        DEPLOYMENT,
         "own.queued <= state.accelerators[lane, best].queued",
         "own.queued > state.accelerators[lane, best].queued",
     ),
-    Mutant("the first is freed", HOSTING, "or own.queued <= state", "or own.queued < state"),
+    Mutant("the first is freed", DEPLOYMENT, "or own.queued <= state", "or own.queued < state"),
     Mutant(
         "a load that was given up leaves weights",
-        HOSTING,
+        DEPLOYMENT,
         "        own.loading = 0\n        own.holds = -1\n        if own.busy",
         "        own.loading = 0\n        own.holds = own.variant\n        if own.busy",
     ),
     Mutant(
         "a load that was given up still ends",
-        HOSTING,
+        DEPLOYMENT,
         "            schedule(state.heap, lane, accelerator, NEVER)\n    requests",
         "            pass\n    requests",
     ),
-    Mutant("the limit is kept", HOSTING, "    own.limit = 0\n", "    own.limit += 0\n"),
+    Mutant("the limit is kept", DEPLOYMENT, "    own.limit = 0\n", "    own.limit += 0\n"),
     Mutant(
         "timers outlive their variant",
-        HOSTING,
+        DEPLOYMENT,
         "timer_slot(spec, accelerator), NEVER)",
         "timer_slot(spec, accelerator), 10**15)",
     ),
@@ -215,11 +227,11 @@ MUTANTS = [
         "loading is not shown", OBSERVATION, "own.column == column and own.loading", "own.column == column and own.busy"
     ),
     Mutant("capacity is that of one", OBSERVATION, "        total += spec.columns", "        total = spec.columns"),
-    Mutant("the coin is not tossed again", OBSERVATION, "core.toss_coin(header)", "0.5"),
+    Mutant("the coin is not tossed again", OBSERVATION, "toss_coin(header)", "0.5"),
     Mutant(
-        "rows stay where members were",
+        "rows of former replicas stay",
         OBSERVATION,
-        "        clear_rows(buffer, slot, members, buffer",
+        "        clear_rows(buffer, slot, replicas, buffer",
         "        clear_rows(buffer, slot, 99, buffer",
     ),
 ]

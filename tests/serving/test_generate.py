@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipstream.families.serving.build import built, candidate_rows
+from slipstream.families.serving.build import candidate_rows, compiled_scenario
 from slipstream.families.serving.metrics import requests_of
 from slipstream.families.serving.workload.generator import GENERATOR, Settings, generate
 from slipstream.policies.base import find
@@ -19,13 +19,13 @@ from slipstream.sim.simulator import Simulator
 def test_a_seed_gives_the_same_scenario(arrivals: Any) -> None:
     settings = Settings(arrivals=arrivals, models=3, duration_s=5.0)
     assert digest(generate(settings, 4)) == digest(generate(settings, 4)) != digest(generate(settings, 5))
-    assert built(generate(settings, 4)).spec["models"]["expected"].sum() > 0
+    assert compiled_scenario(generate(settings, 4)).spec["models"]["expected"].sum() > 0
 
 
 def test_shares_and_the_generator_of_the_original() -> None:
-    rates = built(generate(Settings(arrivals="poisson", models=3), 0)).spec["models"]["expected"]
+    rates = compiled_scenario(generate(Settings(arrivals="poisson", models=3), 0)).spec["models"]["expected"]
     assert rates[0] / rates[2] == pytest.approx(3.0, rel=0.01)
-    blis = built(generate(Settings(arrivals="blis", models=3), 0)).spec["models"]["expected"]
+    blis = compiled_scenario(generate(Settings(arrivals="blis", models=3), 0)).spec["models"]["expected"]
     assert blis.tolist() == pytest.approx([100.0, 50.0, 100.0 / 3.0])
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.serving.family import FAMILY
 from slipstream.families.serving.invariants import check
 from slipstream.families.serving.labels import run_labels
 from slipstream.families.serving.metrics import metrics, requests_of
-from slipstream.families.serving.oracle.optimum import bound, bracket
+from slipstream.families.serving.oracle.optimum import bound, optimum_bounds
 from slipstream.families.serving.timeline import timeline
 from slipstream.families.shared.timeline import DROPPED, ON_TIME
 from slipstream.policies.base import find
@@ -60,9 +60,9 @@ def test_the_scene_counts_every_request_of_a_batch() -> None:
     scenario, events = played("three take as long as four, and are answered faster than two")
     scene = scene_of(run_labels(scenario))
     assert isinstance(scene, BatchScene)
-    scene.see(events[:-4])
+    scene.update(events[:-4])
     assert scene.waiting == [0]
-    scene.see(events[-4:])
+    scene.update(events[-4:])
     assert (scene.finished, scene.on_time, scene.over) == ([4], [4], True)
     assert [(one.start, one.end) for one in scene.slices(0)] == [(0, 10_000_000), (10_000_000, 26_000_000)]
 
@@ -81,13 +81,13 @@ def test_the_scene_counts_every_request_of_a_batch() -> None:
 def test_logs_that_cannot_be_are_refused(change: Any, text: str) -> None:
     scenario, events = played("what waits goes together, in a batch of two")
     check(events, scenario)
-    with pytest.raises(LawError, match=text):
+    with pytest.raises(InvariantError, match=text):
         check(change(events), scenario)
 
 
 def test_the_bound_is_above_every_policy() -> None:
     scenario: Any = load("serving/tiny")
-    found = bracket(scenario, 3)
+    found = optimum_bounds(scenario, 3)
     assert found.best_known <= found.bound
     assert found.source
     # All requests answered at their best would be more than the fleet can do.
@@ -101,7 +101,7 @@ def test_the_bound_is_above_every_policy() -> None:
 def test_the_bound_is_reached_where_nothing_is_scarce() -> None:
     scenario, events = played("one request is answered at once")
     assert bound(scenario, events) == pytest.approx(0.9)
-    found = bracket(scenario, 0)
+    found = optimum_bounds(scenario, 0)
     assert found.exact
 
 

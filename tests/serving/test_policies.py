@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from slipstream.families.serving import features as f
-from slipstream.families.serving.metrics import metrics, stays_of
-from slipstream.families.serving.plans import Situation, next_move, situation
+from slipstream.families.serving.metrics import deployments_of, metrics
+from slipstream.families.serving.plans import PlanningState, next_move, planning_state
 from slipstream.families.serving.policies import infaas, load_proportional, milp, sommelier
-from slipstream.families.serving.solver import highs, largest_base, solve, undominated, whole
+from slipstream.families.serving.solver import highs, largest_base, solve, solve_integer, undominated
 from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.sim.eventlog import digest
@@ -25,9 +25,9 @@ PLANNERS = [
 ]
 
 
-def fleet(**changes: Any) -> Situation:
+def fleet(**changes: Any) -> PlanningState:
     """Return one model with a fast and an accurate variant on three accelerators of one kind."""
-    now = Situation(
+    now = PlanningState(
         model=np.array([0, 0]),
         variant=np.array([0, 1]),
         kind=np.array([0, 0]),
@@ -38,8 +38,8 @@ def fleet(**changes: Any) -> Situation:
         batch_latency=np.array([0.01, 0.025]),
         hosted=np.zeros(2, np.int64),
         demand=np.array([100.0]),
-        seen=np.array([100.0]),
-        recent=np.zeros(1),
+        observed=np.array([100.0]),
+        recent_peak=np.zeros(1),
         slo=np.array([0.2]),
         fleet=np.array([3]),
         interval=5.0,
@@ -132,8 +132,8 @@ def test_the_gap_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_infaas_replicates_then_speeds_up() -> None:
     # Two accurate ones keep up with 70; for 130, two are accurate and one is fast.
-    assert infaas(fleet(seen=np.array([70.0]))).tolist() == [0, 2]
-    assert infaas(fleet(seen=np.array([130.0]))).tolist() == [1, 2]
+    assert infaas(fleet(observed=np.array([70.0]))).tolist() == [0, 2]
+    assert infaas(fleet(observed=np.array([130.0]))).tolist() == [1, 2]
 
 
 def test_load_proportional_takes_the_most_accurate_that_keeps_up() -> None:
@@ -153,8 +153,8 @@ def test_sommelier_keeps_the_accelerators_of_each_model() -> None:
         batch_latency=np.array([0.01, 0.025, 0.02]),
         hosted=np.array([0, 2, 1]),
         demand=np.array([150.0, 10.0]),
-        seen=np.array([150.0, 10.0]),
-        recent=np.zeros(2),
+        observed=np.array([150.0, 10.0]),
+        recent_peak=np.zeros(2),
         slo=np.array([0.2, 0.2]),
         first=False,
     )
@@ -173,7 +173,7 @@ def test_moves_free_first_and_lead_to_the_target() -> None:
         if move == len(mask) - 1:
             break
         simulator.step(move)
-    now = situation(*simulator.observe()[:2])
+    now = planning_state(*simulator.observe()[:2])
     assert now.hosted.tolist() == target[: len(now.hosted)].tolist()
     assert now.fleet.tolist() == [1, 2]
 
@@ -195,7 +195,7 @@ def test_every_planner_serves_most_requests_and_plans_the_same_twice(name: str) 
     assert digest(first) == digest(second)
     assert metrics(scenario, first)["violation_ratio"] < (1.0 if name == "random" else 0.6)
     if name.startswith(("static", "clipper")):
-        assert stays_of(first).switches == 0
+        assert deployments_of(first).switches == 0
 
 
 def test_rules_of_mode_route_prefer_time_or_accuracy() -> None:
@@ -208,7 +208,7 @@ def test_rules_of_mode_route_prefer_time_or_accuracy() -> None:
     assert f.SEND != f.HOST
 
 
-def large() -> Situation:
+def large() -> PlanningState:
     """Return twenty models with four variants each on four kinds of accelerators: 320 columns."""
     rng = np.random.default_rng(5)
     model, rung, kind = (place.ravel() for place in np.indices((20, 4, 4)))
@@ -224,8 +224,8 @@ def large() -> Situation:
         batch_latency=1.0 / peak,
         hosted=rng.integers(0, 2, 320) * (rung == 1),
         demand=rng.uniform(100.0, 900.0, 20),
-        seen=np.zeros(20),
-        recent=np.zeros(20),
+        observed=np.zeros(20),
+        recent_peak=np.zeros(20),
         slo=np.full(20, 0.2),
         fleet=np.full(4, 30),
         shortage=0.4,
@@ -244,7 +244,7 @@ def test_of_many_columns_the_best_are_enough() -> None:
     found = solve(now, np.ones(320, bool), np.full(20, 1.5), solver=recording)
     assert len(programs[-1].value) == 320
     # All columns at once, and the gap that was proven without looking at them.
-    every = whole(programs[-1])
+    every = solve_integer(programs[-1])
     assert every is not None
     assert found.value <= every.value * 1.003
     assert every.value <= found.value * (1.0 + found.gap) + 1e-9

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from slipstream.errors import ScenarioError, TraceError
-from slipstream.families.serving.build import built
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
-from slipstream.families.serving.workload.arrivals import flow_of
+from slipstream.families.serving.workload.arrivals import arrival_process
 from slipstream.scenario import dump, load
 
 GOOD: dict[str, Any] = {
@@ -78,7 +78,7 @@ def test_a_bad_scenario_is_refused_in_one_line(path: str, value: Any, text: str)
 def test_what_cannot_be_served_is_refused_when_it_is_built(path: str, value: Any, text: str) -> None:
     scenario: Any = load(changed(path, value))
     with pytest.raises(ScenarioError, match=text):
-        built(scenario)
+        compiled_scenario(scenario)
 
 
 def with_trace(folder: Path, text: str, **more: Any) -> ServingScenario:
@@ -91,7 +91,7 @@ def with_trace(folder: Path, text: str, **more: Any) -> ServingScenario:
 
 
 def test_a_trace_says_when_by_when_and_how_accurate(tmp_path: Path) -> None:
-    listed = built(with_trace(tmp_path, "# arrivals\n4,74.97,5000\n6.5\n7,80\n")).spec["requests"]
+    listed = compiled_scenario(with_trace(tmp_path, "# arrivals\n4,74.97,5000\n6.5\n7,80\n")).spec["requests"]
     assert listed["time"].tolist() == [4_000_000, 6_500_000, 7_000_000]
     assert (listed["deadline"] - listed["time"]).tolist() == [5_000_000_000, 100_000_000, 100_000_000]
     assert listed["floor"].tolist() == [74.97, 0.0, 80.0]
@@ -108,7 +108,7 @@ def test_a_trace_says_when_by_when_and_how_accurate(tmp_path: Path) -> None:
 )
 def test_a_bad_row_of_a_trace_is_named(tmp_path: Path, text: str, wrong: str) -> None:
     with pytest.raises(TraceError) as caught:
-        built(with_trace(tmp_path, text))
+        compiled_scenario(with_trace(tmp_path, text))
     assert wrong in str(caught.value)
     assert "trace.txt" in str(caught.value)
 
@@ -117,7 +117,7 @@ def test_a_missing_trace_is_named(tmp_path: Path) -> None:
     scenario = with_trace(tmp_path, "1\n")
     (tmp_path / "trace.txt").unlink()
     with pytest.raises(TraceError, match=r"trace\.txt: no such file"):
-        built(scenario)
+        compiled_scenario(scenario)
 
 
 def test_azure_traces_and_rates_are_read(tmp_path: Path) -> None:
@@ -126,12 +126,12 @@ def test_azure_traces_and_rates_are_read(tmp_path: Path) -> None:
     data = changed("models.0.arrivals", {"kind": "trace", "path": "trace.csv", "format": "azure-llm", "stretch": 2.0})
     (tmp_path / "s.json").write_text(dump(load(data)))
     scenario: Any = load(tmp_path / "s.json")
-    assert built(scenario).spec["requests"]["time"].tolist() == [0, 500_000_000]
+    assert compiled_scenario(scenario).spec["requests"]["time"].tolist() == [0, 500_000_000]
     (tmp_path / "rates.txt").write_text("10\n30\n")
     data = changed("models.0.arrivals", {"kind": "rates", "path": "rates.txt", "step_s": 0.5})
     (tmp_path / "s.json").write_text(dump(load(data)))
     scenario = load(tmp_path / "s.json")
-    assert built(scenario).flows[0].mean_hz == 20.0
+    assert compiled_scenario(scenario).processes[0].mean_hz == 20.0
 
 
 def test_only_active_models_take_part() -> None:
@@ -139,9 +139,9 @@ def test_only_active_models_take_part() -> None:
     idle = {"name": "b", "slo_ms": 50.0, "variants": [{"name": "B", "accuracy": 1.0, "latency_ms": {"gpu": [1.0]}}]}
     data["models"] = [idle, *data["models"]]
     scenario: Any = load(data)
-    assert [model.name for model in built(scenario).models] == ["a"]
+    assert [model.name for model in compiled_scenario(scenario).models] == ["a"]
     hosted: Any = load({**data, "initial": [{"variant": "B", "accelerator": "gpu"}]})
-    assert [model.name for model in built(hosted).models] == ["b", "a"]
+    assert [model.name for model in compiled_scenario(hosted).models] == ["b", "a"]
 
 
 def test_requests_that_arrive_later_than_times_can_be_are_refused(tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ def test_requests_that_arrive_later_than_times_can_be_are_refused(tmp_path: Path
         data["models"][0]["arrivals"] = arrivals
         scenario: Any = load(data)
         with pytest.raises(TraceError, match="a request arrives after"):
-            flow_of(scenario, scenario.models[0])
+            arrival_process(scenario, scenario.models[0])

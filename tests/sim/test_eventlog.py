@@ -12,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream.errors import TraceError
-from slipstream.sim.eventlog import COLUMNS, EVENT, KINDS, LogWriter, digest, from_arrow, read, read_chunks, to_arrow
+from slipstream.sim.eventlog import (
+    COLUMNS,
+    EVENT,
+    KINDS,
+    LogWriter,
+    digest,
+    from_arrow,
+    read,
+    read_about,
+    read_chunks,
+    to_arrow,
+)
 
 ROWS = st.lists(
     st.tuples(
@@ -39,6 +50,23 @@ def written(path: Path, events: np.ndarray = SMALL) -> Path:
     writer.write(events)
     writer.close()
     return path
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        ({"seed": 3, "namespace": "eval"}, {"seed": 3, "split": "eval"}),
+        ({"seed": 3, "split": "train"}, {"seed": 3, "split": "train"}),
+    ],
+)
+def test_the_split_of_a_log_is_read_under_its_old_name_too(
+    tmp_path: Path, about: dict[str, object], expected: dict[str, object]
+) -> None:
+    writer = LogWriter(tmp_path / "log.parquet", about)
+    writer.write(SMALL)
+    writer.close()
+    assert read_about(tmp_path / "log.parquet") == expected
+    assert read(tmp_path / "log.parquet")[1] == expected
 
 
 @given(ROWS)

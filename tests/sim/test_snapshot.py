@@ -40,7 +40,7 @@ def subject(request: pytest.FixtureRequest) -> Subject:
     return subject_of(request.param)
 
 
-def go_on(env, info, steps=60, seed=0):
+def continue_episode(env, info, steps=60, seed=0):
     """Return what an agent sees during random legal steps."""
     rng = np.random.default_rng(seed)
     seen = []
@@ -57,13 +57,13 @@ def go_on(env, info, steps=60, seed=0):
 def stand_alike(env, ways=WAYS):
     """Assert that copies of an environment that is under way go on as it does, each untouched by the others."""
     _, info = env.reset(seed=3)
-    info = go_on(env, info, 25)[-1][4]
+    info = continue_episode(env, info, 25)[-1][4]
     copies = [way(env) for way in ways]
-    expected = go_on(env, info), env.reset()
+    expected = continue_episode(env, info), env.reset()
     for other in copies:
         # Other actions first, in a copy of the copy: what they do there must not show here.
-        go_on(copy.deepcopy(other), info, seed=1)
-        assert same((go_on(other, info), other.reset()), expected)
+        continue_episode(copy.deepcopy(other), info, seed=1)
+        assert same((continue_episode(other, info), other.reset()), expected)
 
 
 def test_a_copy_of_an_environment_goes_on_alike_and_alone(subject):
@@ -99,13 +99,13 @@ def test_an_environment_that_has_not_begun_is_copied(subject, way):
 def test_a_copy_draws_what_its_original_draws(subject, way, mode):
     env = SchedulingEnv(subject.name, subject.busy, render_mode=mode)
     _, info = env.reset(seed=1)
-    info = go_on(env, info, 10)[-1][4]
+    info = continue_episode(env, info, 10)[-1][4]
     other = way(env)
     assert np.array_equal(other.render(), env.render())
     before = env.render()
-    go_on(other, info, 20)
+    continue_episode(other, info, 20)
     assert np.array_equal(env.render(), before)
-    go_on(env, info, 20)
+    continue_episode(env, info, 20)
     assert np.array_equal(other.render(), env.render())
 
 
@@ -142,9 +142,9 @@ def test_a_copy_of_a_simulator_goes_on_alike_and_alone(subject, way):
     assert other.family is simulator.family
     pieces: list[np.ndarray] = []
     others: list[np.ndarray] = []
-    simulator.go_on(policy, pieces.append)
+    simulator.continue_episode(policy, pieces.append)
     assert same(unplayed.save(), other.save())
-    other.go_on(policy, others.append)
+    other.continue_episode(policy, others.append)
     assert same(simulator.save(), other.save())
     assert same([*pieces, simulator.log()], [*others, other.log()])
 

@@ -15,7 +15,7 @@ from slipstream.policies.learned import shipped
 from slipstream.scale.executor import InProcess
 from slipstream.suite import catalogue, load_suite, measure, players_of, results, verify
 from slipstream.suite.catalogue import Entry, Reference, Seeds, Suite
-from slipstream.suite.playing import scores_elsewhere
+from slipstream.suite.playing import scores_on
 from slipstream.suite.scoring import best_rule, ceiling, gain, normalised, score, stored_scores
 from slipstream.suite.submission import baselines, differences, fresh_scores, read_submission
 
@@ -143,17 +143,17 @@ def test_stored_scores_put_random_at_0_and_nobody_above_the_ceiling(suite):
 
 
 def test_what_was_played_is_kept_and_not_played_again(suite, tmp_path, monkeypatch):
-    part, kept = suite.only(["cluster"]), tmp_path / "out.json.unfinished"
+    part, checkpoint = suite.only(["cluster"]), tmp_path / "out.json.unfinished"
     part = Suite(part.version, part.entries[:2], Seeds("test", 20_000, 1), part.practice)
     players, _ = players_of(["sjf"], part)
-    first = measure(part, players, kept=kept)
-    kept.write_text(kept.read_text()[:-9])  # stopped while it wrote the second
+    first = measure(part, players, checkpoint=checkpoint)
+    checkpoint.write_text(checkpoint.read_text()[:-9])  # stopped while it wrote the second
     moves = []
-    again = measure(part, players, progress=lambda *at: moves.append(at), kept=kept)
+    again = measure(part, players, progress=lambda *at: moves.append(at), checkpoint=checkpoint)
     assert moves == [(0, 2), (1, 2), (2, 2)]
     assert [one.rewards.tolist() for one in again] == [one.rewards.tolist() for one in first]
     monkeypatch.setattr("slipstream.suite.playing.rewards_of", None)  # nothing is left to play
-    third = measure(part, players, kept=kept)
+    third = measure(part, players, checkpoint=checkpoint)
     assert [one.rewards.tolist() for one in third] == [one.rewards.tolist() for one in first]
 
 
@@ -165,17 +165,17 @@ def test_episodes_are_played_where_the_farm_is_and_come_out_the_same(suite):
             self.pieces += len(items)
             return super().map(work, items)
 
-    part, farm = piece(suite, "edge/small", 3), Counting()
+    part, executor = piece(suite, "edge/small", 3), Counting()
     players, _ = players_of(["edf"], part)
-    (elsewhere,), (here,) = measure(part, players, farm=farm), measure(part, players)
+    (elsewhere,), (here,) = measure(part, players, executor=executor), measure(part, players)
     assert elsewhere.rewards.tolist() == here.rewards.tolist()
-    assert farm.pieces == 3
+    assert executor.pieces == 3
 
 
 def test_what_another_policy_left_is_not_taken_for_this_one(suite, tmp_path):
-    part, kept = piece(suite, "cluster/small", 1), tmp_path / "kept"
-    measure(part, players_of(["sjf"], part)[0], kept=kept)
-    (other,) = measure(part, players_of(["fifo"], part)[0], kept=kept)
+    part, checkpoint = piece(suite, "cluster/small", 1), tmp_path / "kept"
+    measure(part, players_of(["sjf"], part)[0], checkpoint=checkpoint)
+    (other,) = measure(part, players_of(["fifo"], part)[0], checkpoint=checkpoint)
     assert other.policy == "fifo"
     assert other.rewards[0] == pytest.approx(part.entries[0].reference.rules["fifo"][0], rel=1e-9)
 
@@ -268,9 +268,9 @@ def test_code_that_was_handed_in_reaches_what_the_same_rule_reaches_in_compiled_
     with (tmp_path / "mine.py").open("a") as file:
         file.write("print('talk that is not for us')\npolicy = find('edf-degrade', 'edge')\n")
     part = piece(suite, "edge/small")
-    (caged,) = measure(part, players_of(["mine.py:policy"], part, tmp_path)[0])
+    (sandboxed,) = measure(part, players_of(["mine.py:policy"], part, tmp_path)[0])
     (compiled,) = measure(part, players_of(["edf-degrade"], part)[0])
-    assert caged.rewards.tolist() == compiled.rewards.tolist()
+    assert sandboxed.rewards.tolist() == compiled.rewards.tolist()
 
 
 @pytest.mark.parametrize(
@@ -366,11 +366,11 @@ def test_rewards_that_agree_with_their_scores_but_were_not_reached_are_found_by_
         (*HEAVY, "rewards", 3),
         handed_in[1]["families"]["cluster"]["scenarios"]["heavy"]["rewards"][3] + 1.0,
     )
-    from slipstream.suite.playing import Played
+    from slipstream.suite.playing import ScenarioResult
 
     part = suite.only(["cluster"])
     own = data["families"]["cluster"]["scenarios"]
-    played = [Played(entry, "sjf", np.array(own[entry.name]["rewards"])) for entry in part.entries]
+    played = [ScenarioResult(entry, "sjf", np.array(own[entry.name]["rewards"])) for entry in part.entries]
     path = tmp_path / "consistent.json"
     path.write_text(json.dumps(results(part, players_of(["sjf"], part)[0], played, "shortest first")))
     places = [finding.place for finding in verify(path)]
@@ -411,7 +411,7 @@ def test_practice_scores_agree_with_the_test_where_the_episodes_are_the_same(sui
     played = measure(part, players)
     entry = part.entries[0]
     expected = score([normalised(entry, entry.reference.rules["sjf"])])
-    assert scores_elsewhere(played, part.test)["cluster"].mean == pytest.approx(expected.mean)
+    assert scores_on(played, part.test)["cluster"].mean == pytest.approx(expected.mean)
 
 
 def test_differences_name_the_place():

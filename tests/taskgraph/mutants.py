@@ -12,7 +12,7 @@ GRAPH = "families/taskgraph/kernel/graph.py"
 KERNEL = "families/taskgraph/kernel/events.py"
 MEMORY = "families/taskgraph/kernel/memory.py"
 OBSERVATION = "families/taskgraph/kernel/observation.py"
-OUTLOOK = "families/taskgraph/kernel/lookahead.py"
+LOOKAHEAD = "families/taskgraph/kernel/lookahead.py"
 ROWS = "sim/kernel/window.py"
 TASKS = "families/taskgraph/kernel/tasks.py"
 WINDOW = "families/taskgraph/kernel/window.py"
@@ -28,8 +28,8 @@ MUTANTS = [
     Mutant(
         "the queue is staged before what is held",
         MEMORY,
-        "if place < held else state.queues[lane, processor, place - held]",
-        "if place < held else state.queues[lane, processor, place]",
+        "if index < held else state.queues[lane, processor, index - held]",
+        "if index < held else state.queues[lane, processor, index]",
     ),
     Mutant("touches are not counted", MEMORY, "    header.touches += 1\n", "    header.touches += 0\n"),
     Mutant(
@@ -45,7 +45,10 @@ MUTANTS = [
         "if other > 0 and other != node and state",
     ),
     Mutant(
-        "tiles of the last staged task may go", MEMORY, "for place in range(last + 1):", "for place in range(last):"
+        "tiles of the last staged task may go",
+        MEMORY,
+        "for index in range(last_index + 1):",
+        "for index in range(last_index):",
     ),
     Mutant(
         "belady lets go what is used next",
@@ -85,14 +88,14 @@ MUTANTS = [
     Mutant(
         "a task that runs is staged as well",
         MEMORY,
-        "for place in range(state.processors[lane, processor].runs, staged_count(spec, state, lane, processor)):\n"
-        "        task = staged_task(state, lane, processor, place)\n"
+        "for index in range(state.processors[lane, processor].runs, staged_count(spec, state, lane, processor)):\n"
+        "        task = staged_task(state, lane, processor, index)\n"
         "        source = spec.tasks[state.tasks[lane, task].source]\n"
         "        for access in range(source.first_access, source.first_access + source.accesses):\n"
         "            tile = tile_at(spec, state, lane, task, access)\n"
         "            if state.copies[lane, tile, node].state != ABSENT:",
-        "for place in range(1, staged_count(spec, state, lane, processor)):\n"
-        "        task = staged_task(state, lane, processor, place)\n"
+        "for index in range(1, staged_count(spec, state, lane, processor)):\n"
+        "        task = staged_task(state, lane, processor, index)\n"
         "        source = spec.tasks[state.tasks[lane, task].source]\n"
         "        for access in range(source.first_access, source.first_access + source.accesses):\n"
         "            tile = tile_at(spec, state, lane, task, access)\n"
@@ -100,17 +103,17 @@ MUTANTS = [
     ),
     Mutant("what is only written is loaded", MEMORY, "if spec.accesses[access].mode == WRITE:", "if False:", True),
     Mutant(
-        "without room the next tile is tried",
+        "without free memory the next tile is tried",
         MEMORY,
-        "                    return\n                carry(",
-        "                    continue\n                carry(",
+        "                    return\n                start_transfer(",
+        "                    continue\n                start_transfer(",
     ),
     Mutant("devices with peers ask the host", MEMORY, "if node != HOST and machine.peer:", "if False:"),
     Mutant(
         "what is only written is sent to the host",
         MEMORY,
-        "if spec.accesses[access].mode != WRITE:\n                    send_wanted",
-        "if True:\n                    send_wanted",
+        "if spec.accesses[access].mode != WRITE:\n                    send_if_needed",
+        "if True:\n                    send_if_needed",
     ),
     # Tasks
     Mutant("a revealed task is not counted", TASKS, "    state.lanes[lane].visible += 1\n", ""),
@@ -120,9 +123,9 @@ MUTANTS = [
         "tile_at(spec, state, lane, task, access)].uses += 1",
         "tile_at(spec, state, lane, task, access)].uses += 0",
     ),
-    Mutant("a task that becomes ready waits", TASKS, "    own.parked = -1\n", "    own.parked = header.events\n"),
+    Mutant("a task that becomes ready waits", TASKS, "    own.waited_at = -1\n", "    own.waited_at = header.events\n"),
     Mutant(
-        "the window has one place less",
+        "the submission window is one task smaller",
         TASKS,
         "owner.submitted - owner.finished < spec",
         "owner.submitted - owner.finished + 1 < spec",
@@ -139,14 +142,17 @@ MUTANTS = [
         "if False:",
     ),
     Mutant(
-        "the floor of the noise is ignored", TASKS, "max(machine.spread * luck, machine.floor)", "machine.spread * luck"
+        "the floor of the noise is ignored",
+        TASKS,
+        "max(machine.spread * deviate, machine.floor)",
+        "machine.spread * deviate",
     ),
     Mutant("luck is the same on every kind", TASKS, "number * KIND_STRIDE + kind)", "number * KIND_STRIDE)"),
     Mutant(
         "a lognormal mean is too large",
         TASKS,
-        "machine.spread * luck - machine.spread * machine.spread / 2.0",
-        "machine.spread * luck",
+        "machine.spread * deviate - machine.spread * machine.spread / 2.0",
+        "machine.spread * deviate",
     ),
     Mutant("durations are rounded down", TASKS, "np.int64(math.ceil(time))", "np.int64(math.floor(time))"),
     Mutant(
@@ -178,12 +184,14 @@ MUTANTS = [
     Mutant(
         "links come before processors",
         KERNEL,
-        "    if slot < spec.machine[0].processors:\n",
-        "    if slot <= spec.machine[0].processors:\n",
+        "    if event_slot < spec.machine[0].processors:\n",
+        "    if event_slot <= spec.machine[0].processors:\n",
     ),
     Mutant("a loaded tile is not touched", KERNEL, "    touch(state, lane, tile, node)\n    tiles", "    tiles"),
-    Mutant("processors start before they fetch what is written", KERNEL, "        send(spec, state, lane)\n", ""),
-    Mutant("who waits is asked again", KERNEL, " and worker.parked != state.lanes[lane].events", "", True),
+    Mutant(
+        "processors start before they fetch what is written", KERNEL, "        start_sends(spec, state, lane)\n", ""
+    ),
+    Mutant("who waits is asked again", KERNEL, " and worker.waited_at != state.lanes[lane].events", "", True),
     Mutant(
         "a processor takes one task more",
         KERNEL,
@@ -220,69 +228,69 @@ MUTANTS = [
     # What is shown
     Mutant(
         "ranks of hidden tasks count",
-        OUTLOOK,
-        "                if spec.children[place] < owner.submitted:\n",
+        LOOKAHEAD,
+        "                if spec.children[offset] < owner.submitted:\n",
         "                if True:\n",
     ),
     Mutant(
         "a late task has less than nothing left",
-        OUTLOOK,
-        "worker.ahead += max(0, worker.expected - header.now)",
-        "worker.ahead += worker.expected - header.now",
+        LOOKAHEAD,
+        "worker.work_ahead += max(0, worker.expected_end - header.now)",
+        "worker.work_ahead += worker.expected_end - header.now",
     ),
     Mutant(
         "a task is ahead of itself",
-        OUTLOOK,
+        LOOKAHEAD,
         "if header.phase == CHOOSE_QUEUED and processor == header.asked:",
         "if False:",
     ),
     Mutant(
         "what is on its way is missing",
-        OUTLOOK,
+        LOOKAHEAD,
         "if state.copies[lane, tile, node].state != ABSENT:",
         "if state.copies[lane, tile, node].state == 2:",
     ),
-    Mutant("peers are not used in estimates", OUTLOOK, "elif spec.machine[0].peer:", "elif False:"),
-    Mutant("the best end is the first", OUTLOOK, "if processor == 0 or end < best:", "if processor == 0:"),
-    Mutant("every child is opened", OUTLOOK, ".waits_for == 1:", ".waits_for >= 1:"),
+    Mutant("peers are not used in estimates", LOOKAHEAD, "elif spec.machine[0].peer:", "elif False:"),
+    Mutant("the best end is the first", LOOKAHEAD, "if processor == 0 or end < best:", "if processor == 0:"),
+    Mutant("every child is opened", LOOKAHEAD, ".waits_for == 1:", ".waits_for >= 1:"),
     Mutant(
         "freed work is added to what was",
-        OUTLOOK,
+        LOOKAHEAD,
         "                    state.tiles[lane, tile].freed = 0\n",
         "                    pass\n",
     ),
     Mutant(
         "paths behind hidden tasks count",
-        OUTLOOK,
+        LOOKAHEAD,
         "after = max(after, spec.tasks[child.source].least + child.path_after)",
         "after = max(after, spec.tasks[child.source].path_after + child.path_after)",
     ),
     Mutant("a path has its own task in it", BUILD, '    rows["path_after"] -= rows["least"]\n', ""),
     Mutant(
         "what a link still carries is no load ahead",
-        OUTLOOK,
+        LOOKAHEAD,
         "        if state.links[lane, link] >= 0:\n",
         "        if False:\n",
     ),
     Mutant(
         "what runs is loaded again",
-        OUTLOOK,
-        "for place in range(worker.runs, worker.held):",
-        "for place in range(worker.held - 1):",
+        LOOKAHEAD,
+        "for index in range(worker.runs, worker.held):",
+        "for index in range(worker.held - 1):",
     ),
     Mutant(
         "the task that runs has all before it",
-        OUTLOOK,
-        "left = max(0, worker.expected - header.now) if place < worker.runs else",
+        LOOKAHEAD,
+        "left = max(0, worker.expected_end - header.now) if index < worker.runs else",
         "left =",
     ),
     Mutant(
         "what is asked about is on no path",
-        OUTLOOK,
+        LOOKAHEAD,
         "            longest = max(longest, spec.tasks[own.source].least + own.path_after)\n    return",
         "            longest = max(longest, own.path_after)\n    return",
     ),
-    Mutant("a task reuses its own tiles", OUTLOOK, ".uses - 1\n", ".uses\n"),
+    Mutant("a task reuses its own tiles", LOOKAHEAD, ".uses - 1\n", ".uses\n"),
     Mutant(
         "what is there overflows",
         OBSERVATION,
@@ -298,16 +306,16 @@ MUTANTS = [
     Mutant(
         "the window takes one more by rank",
         WINDOW,
-        "choose_some(spec, state, lane, (room + 1) // 2, True)",
-        "choose_some(spec, state, lane, room // 2 + 1, True)",
+        "choose_some(spec, state, lane, (capacity + 1) // 2, True)",
+        "choose_some(spec, state, lane, capacity // 2 + 1, True)",
     ),
     Mutant("ties in the window go to the last", WINDOW, "        if value <= least:\n", "        if value < least:\n"),
-    Mutant("the window prefers what is far away", WINDOW, "    return -survey(", "    return survey("),
+    Mutant("the window prefers what is far away", WINDOW, "    return -missing_data(", "    return missing_data("),
     Mutant(
         "hidden tasks count as turns",
         OBSERVATION,
-        "turns += status in (WAITING, READY, QUEUED)",
-        "turns += 1",
+        "before_it += status in (WAITING, READY, QUEUED)",
+        "before_it += 1",
     ),
     Mutant(
         "a processor may not leave a task to one that was not asked yet",
@@ -318,14 +326,14 @@ MUTANTS = [
     Mutant(
         "a task may not let another be placed before it",
         KERNEL,
-        "state.tasks[lane, state.ready[lane, position]].parked != header.events",
+        "state.tasks[lane, state.ready[lane, index]].waited_at != header.events",
         "False",
     ),
     Mutant(
         "turns count from the plan alone",
         OBSERVATION,
-        "return max(0, plan.turn - state.taken[lane, own.job, processor])",
-        "return plan.turn",
+        "return max(0, plan.position - state.taken[lane, own.job, processor])",
+        "return plan.position",
     ),
     Mutant(
         "the memory of the host is shown",

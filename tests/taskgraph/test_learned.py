@@ -75,7 +75,7 @@ def test_it_waits_for_a_gpu_rather_than_starting_a_long_task_on_a_cpu() -> None:
 def test_a_training_goes_on_from_it_and_opens_columns_that_never_varied_before() -> None:
     scenario = slipstream.load("taskgraph/wait-for-reuse")
     folder = shipped("taskgraph")["learned-plain"]
-    common = {"start_from": str(folder), "lanes": 4, "groups": 1, "rollout": 8, "threads": 1}
+    common = {"start_from": str(folder), "n_envs": 4, "groups": 1, "n_steps": 8, "threads": 1}
     trainer = Trainer(scenario, TrainSettings().with_changes({**common, "open_columns": True}))
     before = {name: array.copy() for name, array in trainer.network.arrays().items()}
     played = slipstream.evaluate(scenario, trainer.policy(), 1, SEED).mean("makespan_ms")

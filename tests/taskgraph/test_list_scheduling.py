@@ -66,7 +66,7 @@ def as_graph(data: Json) -> list_scheduling.Graph:
 
 
 def starts_of(schedule: Schedule) -> dict[int, int]:
-    return {task: start for slots in schedule.slots for start, _, task in slots}
+    return {task: start for intervals in schedule.intervals for start, _, task in intervals}
 
 
 @pytest.mark.parametrize("name", ["heft", "peft"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.taskgraph.family import FAMILY
 from slipstream.families.taskgraph.invariants import check
 from slipstream.families.taskgraph.metrics import metrics
@@ -126,7 +126,7 @@ def test_a_log_that_breaks_a_law_is_told(text):
         link = np.flatnonzero((broken["kind"] == MOVE) & (broken["variant"] == 1))
         back = np.flatnonzero((broken["kind"] == READY) & (broken["variant"] == 1))
         broken = np.delete(broken, np.concatenate((link, back)))
-    with pytest.raises(LawError, match=text):
+    with pytest.raises(InvariantError, match=text):
         check(broken, scenario)
 
 
@@ -134,11 +134,11 @@ def test_more_than_fits_is_told():
     case = BY_NAME["a full memory lets the least recently used tile go"]
     scenario = load(case.scenario)
     events = Simulator(scenario).play(find("fifo", "taskgraph"), 0)
-    with pytest.raises(LawError, match="more than fit"):
+    with pytest.raises(InvariantError, match="more than fit"):
         check(np.delete(events, row_of(events, EVICT)), scenario)
 
 
 def test_an_empty_log_is_told():
     scenario, events = played("a chain runs one after the other")
-    with pytest.raises(LawError, match="the log is empty"):
+    with pytest.raises(InvariantError, match="the log is empty"):
         check(events[:0], scenario)

@@ -7,8 +7,8 @@ import pytest
 
 from slipstream.families.taskgraph.metrics import tasks_of
 from slipstream.families.taskgraph.oracle.bounds import area, bounds_of, least_makespan
-from slipstream.families.taskgraph.oracle.hindsight import work_of_episode
-from slipstream.families.taskgraph.oracle.optimum import bracket
+from slipstream.families.taskgraph.oracle.hindsight import jobs_of_episode
+from slipstream.families.taskgraph.oracle.optimum import optimum_bounds
 from slipstream.policies.base import find, names
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
@@ -23,14 +23,14 @@ def cholesky(n, gpus, cpus):
 
 @pytest.mark.parametrize(("n", "gpus", "cpus", "optimum"), [(4, 2, 2, 74), (4, 1, 3, 94), (8, 4, 0, 159)])
 def test_known_optima_are_found_and_proven(n, gpus, cpus, optimum):
-    found = bracket(cholesky(n, gpus, cpus), 0, seconds=60.0)
+    found = optimum_bounds(cholesky(n, gpus, cpus), 0, seconds=60.0)
     assert (found.best_known, found.bound, found.exact) == (-optimum, -optimum, True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "gpus", "cpus", "optimum"), [(6, 2, 2, 134)])
 def test_harder_optima_are_found_and_proven(n, gpus, cpus, optimum):
-    found = bracket(cholesky(n, gpus, cpus), 0, seconds=120.0)
+    found = optimum_bounds(cholesky(n, gpus, cpus), 0, seconds=120.0)
     assert (found.best_known, found.bound, found.exact) == (-optimum, -optimum, True)
 
 
@@ -42,7 +42,7 @@ def test_bounds_are_the_known_ones(n, gpus, cpus, bound):
 
 
 def test_waiting_for_reuse_is_solved_by_trying_everything():
-    found = bracket(load("taskgraph/wait-for-reuse"), 0)
+    found = optimum_bounds(load("taskgraph/wait-for-reuse"), 0)
     assert (found.best_known, found.bound, found.exact, found.method) == (-20.0, -20.0, True, "search")
 
 
@@ -58,7 +58,7 @@ def test_nobody_who_never_waits_does_as_well_where_waiting_pays():
 @pytest.mark.parametrize("name", ["noisy", "tight-memory", "unrolled", "spgemm", "push-8-2g2c"])
 def test_no_policy_is_better_than_the_bound(name):
     scenario = load(f"taskgraph/{name}")
-    found = bracket(scenario, 4, seconds=1.0)
+    found = optimum_bounds(scenario, 4, seconds=1.0)
     assert found.best_known <= found.bound
     for policy in ("mct", "peft", "dmdas"):
         end = int(Simulator(scenario).play(find(policy, "taskgraph"), 4)["time"][-1])
@@ -68,7 +68,7 @@ def test_no_policy_is_better_than_the_bound(name):
 def test_the_luck_of_an_episode_is_known_afterwards():
     scenario = load("taskgraph/noisy")
     events = Simulator(scenario).play(find("mct", "taskgraph"), 9)
-    work = work_of_episode(scenario, events[events["kind"] == 0], 9, "test")
+    work = jobs_of_episode(scenario, events[events["kind"] == 0], 9, "test")
     tasks = tasks_of(events)
     drawn = [work[0].durations[task][kind] for task, kind in zip(tasks.task, tasks.variant, strict=True)]
     assert drawn == (tasks.end - tasks.start).tolist()

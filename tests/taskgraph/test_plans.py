@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.metrics import end_of
 from slipstream.families.taskgraph.plans import SCHEDULERS, cpop, heft, peft, problems
 from slipstream.policies.base import find
@@ -63,8 +63,8 @@ def test_a_plan_keeps_parents_and_processors_apart(plan, peer):
     problem = problems(cholesky(5, 2, 2, links=links))[0]
     schedule = plan(problem)
     start = {}
-    for processor, slots in enumerate(schedule.slots):
-        for (begin, end, task), following in zip(slots, [*slots[1:], (2**62, 0, 0)], strict=False):
+    for processor, intervals in enumerate(schedule.intervals):
+        for (begin, end, task), following in zip(intervals, [*intervals[1:], (2**62, 0, 0)], strict=False):
             start[task] = begin
             assert end - begin == problem.durations[task, processor]
             assert end <= following[0]
@@ -109,8 +109,8 @@ def test_a_simulator_follows_a_plan_that_was_made_after_many_other_scenarios_wer
 
 def test_arrays_of_a_scenario_go_with_it():
     scenario = cholesky(4, 2, 2)
-    arrays = weakref.ref(built(scenario))
-    assert built(scenario) is arrays()
+    arrays = weakref.ref(compiled_scenario(scenario))
+    assert compiled_scenario(scenario) is arrays()
     del scenario
     gc.collect()
     assert arrays() is None

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from slipstream.families.shared.regret import Rest, choices_of, hindsight_of, regret_of
+from slipstream.families.shared.regret import ValueBounds, choices_of, hindsight_of, regret_of
 from slipstream.families.shared.search import search
 from slipstream.families.taskgraph.oracle.hindsight import Episode
-from slipstream.families.taskgraph.oracle.optimum import Oracle, bracket
+from slipstream.families.taskgraph.oracle.optimum import Oracle, optimum_bounds
 from slipstream.families.taskgraph.oracle.schedule import solve
 from slipstream.families.taskgraph.oracle.search import Search
-from slipstream.families.taskgraph.oracle.snapshot import Situation
+from slipstream.families.taskgraph.oracle.snapshot import Snapshot
 from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
@@ -81,9 +81,9 @@ def test_optima_bounds_and_schedules_agree_with_trying_everything(seed):
     found = looking.run(best + 1, 0, ENOUGH)
     assert (found.makespan, found.complete) == (best, True)
     assert looking.run(best, 0, ENOUGH).action == -1
-    planned = solve(episode, Situation.of(simulator), (0, best), 20.0, {})
+    planned = solve(episode, Snapshot.of(simulator), (0, best), 20.0, {})
     assert planned is None or planned.bound <= best
-    whole = Oracle(scenario, seed, "test", 20.0).look(simulator, 0.0, Rest(-math.inf, math.inf))
+    whole = Oracle(scenario, seed, "test", 20.0).value_bounds(simulator, 0.0, ValueBounds(-math.inf, math.inf))
     assert (nanoseconds(whole.best), whole.exact) == (best, True)
 
 
@@ -99,7 +99,7 @@ def test_bounds_hold_from_every_point_of_an_episode_on(seed):
         found = looking.run(2**60, 0, ENOUGH)
         assert found.complete
         assert looking.bound() <= found.makespan
-        planned = solve(episode, Situation.of(simulator), (0, found.makespan), 20.0, {})
+        planned = solve(episode, Snapshot.of(simulator), (0, found.makespan), 20.0, {})
         assert planned is None or planned.bound <= found.makespan
         for _ in range(4):
             if simulator.asking:
@@ -133,7 +133,7 @@ def test_episodes_with_links_and_memories_are_solved():
                 "graphs": [{"kind": "cholesky", "n": 4, "tile_bytes": 3_686_400}],
             }
         )
-        found = bracket(scenario, 0, seconds=120.0)
+        found = optimum_bounds(scenario, 0, seconds=120.0)
         assert found.exact
         ends[tiles] = -found.bound
     # Less memory never helps; without any limit there is the path on the fastest processors, and more.

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from slipstream.errors import ScenarioError
-from slipstream.families.taskgraph.build import built, transfer_time
+from slipstream.families.taskgraph.build import compiled_scenario, transfer_time
 from slipstream.families.taskgraph.scenario import Link
 from slipstream.scenario import digest, dump, load
 
@@ -44,15 +44,15 @@ def test_a_memory_too_small_for_a_task_is_refused():
     processors = [{"name": "gpu", "count": 1, "device": True, "memory_mb": 7.0}]
     small = {**BASE, "processors": processors, "links": {"to_device": LINK, "to_host": LINK}}
     with pytest.raises(ScenarioError, match=r"task 'TRSM 1 0' of graph 'cholesky-2' needs 7.3728 MB at once"):
-        built(load(small))
+        compiled_scenario(load(small))
     # Where nothing has to move, memory does not matter.
-    assert built(load({**small, "links": None})).sizes.devices == 1
+    assert compiled_scenario(load({**small, "links": None})).sizes.devices == 1
 
 
 def test_a_trace_names_graphs_of_the_scenario():
     arrivals = {"kind": "trace", "times_ms": [0.0], "names": ["cholesky-3"]}
     with pytest.raises(ScenarioError, match=r"no graph 'cholesky-3': expected one of cholesky-2"):
-        built(load({**BASE, "arrivals": arrivals}))
+        compiled_scenario(load({**BASE, "arrivals": arrivals}))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_transfers_are_rounded_up_exactly(latency, bandwidth, size, time):
 
 
 def test_no_window_is_larger_than_all_there_is():
-    sizes = built(load(BASE)).sizes
+    sizes = compiled_scenario(load(BASE)).sizes
     # Four tasks: no more than four candidates and nodes; wait is a row of its own.
     assert (sizes.tasks, sizes.rows, sizes.nodes, sizes.edges) == (4, 5, 4, 3)
 

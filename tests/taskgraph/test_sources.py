@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipstream.errors import ScenarioError, TraceError
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import Layered, SpGemm, Stg, Tiled, WfCommons
 from slipstream.families.taskgraph.workload.durations import kernel_table
 from slipstream.families.taskgraph.workload.sources import read_graph
@@ -20,7 +20,7 @@ BASE = {"family": "taskgraph", "processors": [{"name": "cpu", "count": 1}, {"nam
 
 
 def graph_of(**source):
-    return built(load({**BASE, "durations": {"kind": "table"}, "graphs": [source]})).library.templates[0]
+    return compiled_scenario(load({**BASE, "durations": {"kind": "table"}, "graphs": [source]})).library.templates[0]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_file_of_ones_own_and_the_scenario_say_the_same(tmp_path):
     }
     here = {**BASE, "durations": {"kind": "table"}, "graphs": [{"kind": "inline", **GRAPH}]}
     assert digest(load(there)) == digest(load(here))
-    library = built(load(there)).library
+    library = compiled_scenario(load(there)).library
     assert library.durations[0].tolist() == [[4_000_000, 4_000_000], [1_000_000, 2_000_000]]
     assert library.templates[0].tile_bytes == (7,)
 
@@ -229,7 +229,7 @@ def test_a_broken_file_of_ones_own_is_told(tmp_path, graph, message):
 def test_speed_divides_what_is_given_for_speed_one():
     processors = [{"name": "cpu", "count": 1}, {"name": "gpu", "count": 1, "speed": 4.0}]
     scenario = load({**BASE, "processors": processors, "graphs": [{"kind": "inline", **GRAPH}]})
-    library = built(scenario).library
+    library = compiled_scenario(scenario).library
     assert [kind.name for kind in library.kinds] == ["gpu", "cpu"]
     assert library.durations[0].tolist() == [[1_000_000, 4_000_000], [1_000_000, 2_000_000]]
 
@@ -239,7 +239,7 @@ def test_a_kernel_without_a_duration_is_told():
         graph_of(kind="cholesky", n=2)
     scenario = {**BASE, "durations": {"kind": "table", "kernels_ms": {"POTRF": {"cpu": 1.0}}}}
     with pytest.raises(ScenarioError, match="kernel 'POTRF' has none for processors of kind 'gpu'"):
-        built(load({**scenario, "graphs": [{"kind": "cholesky", "n": 1}]}))
+        compiled_scenario(load({**scenario, "graphs": [{"kind": "cholesky", "n": 1}]}))
 
 
 def test_measurements_of_starpu_are_read_from_a_file(tmp_path):
@@ -259,7 +259,7 @@ def test_measurements_of_starpu_are_read_from_a_file(tmp_path):
     found = load({**scenario, "durations": {**profile_of, "kernels": {"POTRF": "m"}}})
     assert kernel_table(found) == {"POTRF": {"cpu": 3.0, "gpu": 1.75}}
     with pytest.raises(TraceError, match="no measurement of model 'other' on cpu of machine 'x'"):
-        built(load({**scenario, "durations": {**profile_of, "kernels": {"POTRF": "other"}}}))
+        compiled_scenario(load({**scenario, "durations": {**profile_of, "kernels": {"POTRF": "other"}}}))
 
 
 def test_shared_measurements_of_starpu_are_those_of_the_facts(shared_data):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import slipstream
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 
 POLICIES = ("dm", "dmda", "dmdar", "dmdas")
 STARPU_MS = {
@@ -74,10 +74,10 @@ def tables(shared_data: Path) -> Path:
 def take_priorities(scenario: Any, n: int) -> None:
     """Let tasks be as urgent as StarPU's own Cholesky says: by the step, and by how far from the diagonal they are."""
     urgencies = []
-    for name in built(scenario).library.templates[0].task_names():
+    for name in compiled_scenario(scenario).library.templates[0].task_names():
         *others, step = map(int, name.split()[1:])
         urgencies.append(3 * n - 2 * step - sum(others))
-    built(scenario).spec["tasks"]["rank"] = urgencies
+    compiled_scenario(scenario).spec["tasks"]["rank"] = urgencies
 
 
 @pytest.mark.parametrize("case", STARPU_MS)

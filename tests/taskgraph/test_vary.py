@@ -10,7 +10,7 @@ from slipstream.errors import InputError
 from slipstream.evaluation import evaluate
 from slipstream.families.contract import family_of
 from slipstream.families.shared.variation import Variation
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import GraphStream, TaskgraphScenario
 from slipstream.families.taskgraph.workload.generator import Settings, generate, traced
 from slipstream.files.validation import check
@@ -30,7 +30,7 @@ def gap(scenario: TaskgraphScenario) -> float:
 
 
 def durations(scenario: TaskgraphScenario) -> list[list[int]]:
-    rows: list[list[int]] = built(scenario).library.durations[0].tolist()
+    rows: list[list[int]] = compiled_scenario(scenario).library.durations[0].tolist()
     return rows
 
 
@@ -82,7 +82,7 @@ def test_what_does_not_vary_is_refused() -> None:
 
 def test_a_generated_scenario_has_every_kind_in_every_size() -> None:
     scenario = generate(Settings(graphs="cholesky,spgemm,layered", sizes="3,5", visible=7, jobs=2), 4)
-    assert [template.name.rpartition("-")[0] for template in built(scenario).library.templates] == [
+    assert [template.name.rpartition("-")[0] for template in compiled_scenario(scenario).library.templates] == [
         *("cholesky", "cholesky", "spgemm-3", "spgemm-5", "layered-3x3", "layered-5x5")
     ]
     assert scenario.visibility.kind == "window"

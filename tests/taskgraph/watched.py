@@ -15,8 +15,8 @@ class Watched(ReferenceTaskgraph):
         self.seen: Counter[str] = Counter()
         super().__init__(scenario, seed)
 
-    def _make_room(self, device, tile, k):  # type: ignore[no-untyped-def]
-        fits = super()._make_room(device, tile, k)
+    def _free_memory(self, device, tile, k):  # type: ignore[no-untyped-def]
+        fits = super()._free_memory(device, tile, k)
         self.seen["a write-back is needed"] += device.write_back is not None
         self.seen["no room for now"] += not fits
         return fits

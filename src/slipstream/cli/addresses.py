@@ -1,4 +1,4 @@
-"""Where the commands that answer over the network listen."""
+"""Listening sockets, addresses and tokens of the commands that serve HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 TokenOption = Annotated[
     str | None,
-    typer.Option(envvar="SLIPSTREAM_TOKEN", help="Word that visitors must know; made up where one is needed."),
+    typer.Option(envvar="SLIPSTREAM_TOKEN", help="Token that clients must send; generated where one is needed."),
 ]
 
 
@@ -25,7 +25,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def token_for(host: str, token: str | None) -> str | None:
-    """Return the token that visitors need: none for those of this machine, unless one was given that is not blank."""
+    """Return the token that clients of `host` must send: `token` if not blank, none on loopback, else a random one."""
     from slipstream.dashboard.access import LOOPBACK, stated_token
 
     stated = stated_token(token)
@@ -33,7 +33,7 @@ def token_for(host: str, token: str | None) -> str | None:
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
-    """Return a socket that listens there, or end with one line."""
+    """Return a socket that listens on `host` and `port`; `option` is what an error calls the port."""
     from slipstream.errors import InputError
 
     try:
@@ -47,6 +47,6 @@ def listen(host: str, port: int, option: str = "--port") -> socket.socket:
 
 
 def url_of(host: str, listening: socket.socket) -> str:
-    """Return the address as a browser takes it."""
-    place = f"[{host}]" if ":" in host else host
-    return f"http://{place}:{listening.getsockname()[1]}/"
+    """Return the URL of the socket `listening` on `host`."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listening.getsockname()[1]}/"

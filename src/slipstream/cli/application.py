@@ -1,4 +1,4 @@
-"""The commands of `slipstream`, and how each ends."""
+"""The commands of `slipstream`, and the exit code of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from slipstream.cli import (
     validate,
 )
 from slipstream.cli.common import BAD_INPUT, errors
-from slipstream.cli.compiling import compiles_told
+from slipstream.cli.compiling import compiler_progress
 from slipstream.errors import InputError, unwritable
 
 app = typer.Typer(
@@ -47,9 +47,9 @@ app = typer.Typer(
 
 
 REFUSALS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")}
-"""What the system says where nothing can be written: no room, no leave, or no disk any more."""
+"""Errors of a write that the user can mend: a full or read-only disk, no permission, an I/O error."""
 Misuse: type[Exception] = typer.BadParameter.__bases__[0]
-"""What options and arguments are refused with before a command begins; of these errors typer exports one kind only."""
+"""Base class of the errors of option parsing; typer exports only one of its subclasses."""
 
 
 def _version(wanted: bool) -> None:
@@ -75,21 +75,21 @@ app.add_typer(importing.app, name="import")
 app.add_typer(library.app, name="library")
 
 
-def _tell_unwritable(error: OSError) -> None:
-    """Say where the system refused; what could not go to standard output is given up, at the end too."""
-    place = error.filename or "standard output"
+def _report_unwritable(error: OSError) -> None:
+    """Print which file could not be written; if it was standard output, discard the rest, also at exit."""
+    target = error.filename or "standard output"
     if not error.filename:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     errors.print(
-        f"error: {place}: cannot be written ({unwritable(error)}): expected a writable place",
+        f"error: {target}: cannot be written ({unwritable(error)}): expected a writable place",
         soft_wrap=True,
         markup=False,
     )
 
 
-def _tell_misuse(error: typer.BadParameter) -> None:
-    """Say which option or argument is wrong; a group of commands that was given none has shown its help already."""
+def _report_misuse(error: typer.BadParameter) -> None:
+    """Print which option or argument is wrong; a command group without a command has printed its help already."""
     text, command = " ".join(error.format_message().split()), error.ctx.command_path if error.ctx else "slipstream"
     if text:
         line = f"error: {command}: {text[0].lower()}{text[1:].rstrip('.')}: see `{command} --help`"
@@ -97,27 +97,27 @@ def _tell_misuse(error: typer.BadParameter) -> None:
 
 
 def run_command() -> int:
-    """Run the command that the process was started with; bad input ends with one line on standard error.
+    """Run the command of `sys.argv`; bad input is reported in one line on standard error.
 
     Returns:
         The exit code.
     """
     try:
-        with compiles_told(errors):
+        with compiler_progress(errors):
             return int(app(standalone_mode=False) or 0)
     except (Misuse, InputError, OSError) as error:
-        if interrupts.struck() is not None:
-            raise  # it is the signal that ended the command, whatever became of it
-        return _told(error)
+        if interrupts.received() is not None:
+            raise  # the signal ended the command; the error is its consequence
+        return _report(error)
 
 
-def _told(error: Exception) -> int:
-    """Say in one line on standard error what was wrong; return the exit code."""
+def _report(error: Exception) -> int:
+    """Print `error` in one line on standard error; return the exit code."""
     if isinstance(error, InputError):
         errors.print(f"error: {error}", soft_wrap=True, markup=False)
     elif isinstance(error, OSError):
         if isinstance(error, BrokenPipeError):
-            # The reader of our output has gone (`slipstream ... | head`): nothing is left to say.
+            # The reader of standard output has closed it (`slipstream ... | head`).
             sys.stderr.close()
             return 0
         if error.errno in (errno.EMFILE, errno.ENFILE):
@@ -125,7 +125,7 @@ def _told(error: Exception) -> int:
             return BAD_INPUT
         if error.errno not in REFUSALS:
             raise error
-        _tell_unwritable(error)
+        _report_unwritable(error)
     else:
-        _tell_misuse(cast(typer.BadParameter, error))
+        _report_misuse(cast(typer.BadParameter, error))
     return BAD_INPUT

@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +18,12 @@ from slipstream.cli.common import (
     all_writable,
     console,
     errors,
+    figure_path,
     print_json,
+    print_written,
     progress_bar,
-    tell_written,
     writable,
-    write_picture,
+    write_figure,
     write_text,
 )
 
@@ -47,7 +47,7 @@ FamilyOption = Annotated[list[str] | None, typer.Option("--family", help="Only t
 
 
 class _Bench(TyperGroup):
-    """A group whose command may be left out: `bench edge/heavy` is `bench speed edge/heavy`."""
+    """Command group with a default command: `bench edge/heavy` is `bench speed edge/heavy`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
@@ -98,11 +98,13 @@ def speed(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0,
 def suite(
     policy: PolicyOption,
     family: FamilyOption = None,
-    out: Annotated[Path | None, typer.Option(help="JSON file to hand in; an unfinished run goes on there.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file of the results, to submit; an interrupted run is resumed from it.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="PNG file for the picture.")] = None,
     title: Annotated[str, typer.Option(help="What a leaderboard calls it; the policies' names if left out.")] = "",
     practice: Annotated[
-        bool, typer.Option("--practice", help="Play practice episodes instead: anybody may choose a policy by them.")
+        bool, typer.Option("--practice", help="Play practice episodes instead: a policy may be chosen by them.")
     ] = False,
     ray: RayOption = None,
     as_json: JsonOption = False,
@@ -113,48 +115,47 @@ def suite(
     """
     from slipstream.errors import InputError
     from slipstream.report.terminal.suite import each_table, suite_table
-    from slipstream.scale.executor import farm_at
+    from slipstream.scale.executor import executor_at
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.players import players_of
     from slipstream.suite.playing import measure
     from slipstream.suite.submission import results
 
-    all_writable(out, picture)
-    if picture is not None and find_spec("PIL") is None:
-        raise InputError("the picture needs Pillow: run `pip install 'slipstream[render]'`")
+    all_writable(out)
+    figure_path(picture)
     if practice and (out is not None or picture is not None):
-        raise InputError("--practice with --out or --picture: expected one of them: practice is not handed in")
+        raise InputError("--practice with --out or --picture: expected one of them: practice results are not submitted")
     whole = load_suite()
     part = whole.only(family) if family else whole
-    players, nobody = players_of(policy, part)
+    players, not_played = players_of(policy, part)
     if practice:
-        with farm_at(ray) as farm:
-            _practice(part, players, as_json, farm)
+        with executor_at(ray) as executor:
+            _practice(part, players, as_json, executor)
         return
     kept = None if out is None else out.with_name(out.name + ".unfinished")
     if out is not None:
-        players = {name: one.seen_from(out.parent) for name, one in players.items()}
-    with progress_bar("playing scenarios") as move, farm_at(ray) as farm:
-        played = measure(part, players, progress=move, kept=kept, farm=farm)
+        players = {name: one.relative_to_folder(out.parent) for name, one in players.items()}
+    with progress_bar("playing scenarios") as move, executor_at(ray) as executor:
+        played = measure(part, players, progress=move, checkpoint=kept, executor=executor)
     found = results(part, players, played, title)
     if out is not None and kept is not None:
         write_text(out, json.dumps(found, indent=2, allow_nan=False) + "\n")
         kept.unlink(missing_ok=True)
     if picture is not None:
-        from slipstream.report.figures.suite import paint_suite
+        from slipstream.report.figures.suite import suite_figure
 
-        write_picture(picture, paint_suite(found, _baselines(list(found["families"]))))
+        write_figure(picture, suite_figure(found, _baselines(list(found["families"]))))
     if as_json:
         print_json(found)
     else:
         console.print(suite_table(found))
         for one in found["families"] if family else ():
             console.print(each_table(found, one))
-    for line in nobody:
+    for line in not_played:
         (errors if as_json else console).print(f"Not played: {line}.", markup=False)
     if as_json:
         return
-    tell_written({"Results": out, "Picture": picture})
+    print_written({"Results": out, "Picture": picture})
 
 
 def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -166,12 +167,12 @@ def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {family: {name: one.to_dict() for name, one in baselines(whole, family).items()} for family in families}
 
 
-def _practice(part: Any, players: Any, as_json: bool, farm: Any) -> None:
+def _practice(part: Any, players: Any, as_json: bool, executor: Any) -> None:
     from slipstream.report.terminal.suite import practice_table
-    from slipstream.suite.playing import measure, scores_elsewhere
+    from slipstream.suite.playing import measure, scores_on
 
     with progress_bar("playing practice episodes") as move:
-        found = scores_elsewhere(measure(part, players, part.practice, move, farm=farm), part.practice)
+        found = scores_on(measure(part, players, part.practice, move, executor=executor), part.practice)
     if as_json:
         print_json({"seeds": part.practice.to_dict(), "scores": {name: one.to_dict() for name, one in found.items()}})
         return
@@ -183,21 +184,21 @@ def verify(
     file: Annotated[Path, typer.Argument(help="A JSON file that `bench suite --out` wrote.", metavar="FILE")],
     policy: OtherPolicyOption = None,
     fresh: Annotated[
-        int | None, typer.Option(help="Also play episodes that nobody knew of before, from this seed on.", min=0)
+        int | None, typer.Option(help="Also play episodes of unpublished seeds, from this seed on.", min=0)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute results that were handed in, to the digit; policies are looked for beside the file.
+    """Recompute submitted results, to the digit; policies are looked for beside the file.
 
-    Code that was handed in is executed, in a process of its own: verify only what you would run.
+    Submitted code is executed, in a process of its own: verify only what you would run.
 
     Example: slipstream bench verify mine.json
     """
     from slipstream.suite.submission import fresh_scores
-    from slipstream.suite.submission import verify as look
+    from slipstream.suite.submission import verify as recompute
 
     with progress_bar("playing again") as move:
-        findings = look(file, policy or (), move)
+        findings = recompute(file, policy or (), move)
     elsewhere = {}
     if fresh is not None and not findings:
         with progress_bar("playing fresh episodes") as move:
@@ -218,10 +219,10 @@ def verify(
         if len(findings) > 20:
             console.print(f"... and {len(findings) - 20} places more.")
         for family, one in elsewhere.items():
-            told = "holds" if one["holds"] else "does not hold"
+            verdict = "holds" if one["holds"] else "does not hold"
             claimed, found = one["claimed"], one["fresh"]
             text = f"{claimed['mean']:.1f} was claimed, {found['mean']:.1f} [{found['low']:.1f}, {found['high']:.1f}]"
-            console.print(f"{family}: {text} on fresh episodes: it {told}.", markup=False)
+            console.print(f"{family}: {text} on fresh episodes: it {verdict}.", markup=False)
         console.print(f"{file}: {'accepted' if holds else 'rejected'}.", soft_wrap=True, markup=False)
     if not holds:
         raise typer.Exit(FAILED)
@@ -229,7 +230,7 @@ def verify(
 
 @app.command()
 def leaderboard(
-    folder: Annotated[Path, typer.Argument(help="Folder of files that were handed in.", metavar="FOLDER")],
+    folder: Annotated[Path, typer.Argument(help="Folder of submitted results.", metavar="FOLDER")],
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("leaderboard.html"),
     as_json: JsonOption = False,
 ) -> None:
@@ -265,4 +266,4 @@ def leaderboard(
     if as_json:
         print_json({"page": str(out), "ranking": ranking(handed_in, stored)})
         return
-    tell_written({"Leaderboard": out})
+    print_written({"Leaderboard": out})

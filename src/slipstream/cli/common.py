@@ -1,13 +1,13 @@
-"""What every command shares: options, JSON output, progress, and the way errors are told."""
+"""Options, JSON output, progress bars and file writing that the commands share."""
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,9 +42,9 @@ def print_json(data: Any) -> None:
 
 
 def print_json_text(text: str) -> None:
-    """Print JSON on standard output; what is not printable, which only its strings hold, as escapes of JSON."""
+    """Print the JSON `text` on standard output, with unprintable characters as JSON escapes."""
     sys.stdout.write("\n".join(map(_escaped_json, text.split("\n"))))
-    sys.stdout.flush()  # a command that goes on, such as a server, is read while it does
+    sys.stdout.flush()  # the output of a server is read while it runs
 
 
 def _escaped_json(line: str) -> str:
@@ -54,14 +54,14 @@ def _escaped_json(line: str) -> str:
 
 
 def _json_escape(character: str) -> str:
-    """Return the escape of a character: one of its units of UTF-16, or two."""
+    """Return the JSON escape of a character: one or two UTF-16 code units."""
     units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error; give the callback that moves it."""
+    """Show a progress bar called `label` on standard error; yield the callback `(done, total)` that updates it."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task(label, total=None)
@@ -73,7 +73,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str, Any]:
-    """Return what the log of a run says about itself; `source` is the scenario as the user named it."""
+    """Return the metadata of an event log; `source` is the scenario as the user named it."""
     from slipstream import __version__
     from slipstream.scenario import digest, dump
 
@@ -89,7 +89,7 @@ def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str
 
 
 def writable(path: Path) -> Path:
-    """Return the path if a file can be created or replaced there, else end with one line."""
+    """Return `path`, after a check that a file can be created or replaced there."""
     from slipstream.errors import InputError
     from slipstream.files.atomic import folder_of, regular_target
 
@@ -101,30 +101,40 @@ def writable(path: Path) -> Path:
 
 
 def all_writable(*paths: Path | None) -> None:
-    """End with one line unless a file can be created at each of these places, where one is wanted."""
+    """Check that a file can be created or replaced at each of `paths` that is not None."""
     for path in paths:
         if path is not None:
             writable(path)
 
 
-def tell_written(written: dict[str, Path | None]) -> None:
-    """Say where each file was written that was wanted."""
+def print_written(written: dict[str, Path | None]) -> None:
+    """Print label and path of each file that was written."""
     for label, path in written.items():
         if path is not None:
             console.print(f"{label}: {path}", soft_wrap=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all; where it cannot be written, end with one line."""
+    """Write a text file, whole or not at all."""
     from slipstream.files.atomic import write_files
 
     write_files({path: text.encode()}, overwrite=True)
 
 
-def write_picture(path: Path, picture: Any) -> None:
-    """Write a picture as a PNG file, whole or not at all; where it cannot be written, end with one line."""
-    from slipstream.files.atomic import write_files
+def figure_path(path: Path | None) -> None:
+    """Check that a still figure can be drawn and written to `path`, if not None."""
+    from slipstream.errors import InputError
 
-    content = io.BytesIO()
-    picture.save(content, "PNG", optimize=True)
-    write_files({path: content.getvalue()}, overwrite=True)
+    if path is None:
+        return
+    writable(path)
+    if find_spec("matplotlib") is None:
+        raise InputError("the picture needs matplotlib: run `pip install 'slipstream[figures]'`")
+
+
+def write_figure(path: Path, figure: Any) -> None:
+    """Write a matplotlib figure as a PNG file, whole or not at all."""
+    from slipstream.files.atomic import write_files
+    from slipstream.report.figures.plotting import png
+
+    write_files({path: png(figure)}, overwrite=True)

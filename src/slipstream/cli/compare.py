@@ -13,7 +13,7 @@ EpisodesOption = Annotated[int, typer.Option(help="Episodes per policy.", min=1)
 OracleOption = Annotated[
     float | None,
     typer.Option(
-        help="Bracket the best possible reward of every episode, solving each for about so many seconds.", min=0.0
+        help="Bracket the best possible reward of every episode, with about this many seconds of solving each.", min=0.0
     ),
 ]
 WhatIfOption = Annotated[
@@ -42,21 +42,23 @@ def compare(
     from slipstream.evaluation import compare as play
     from slipstream.evaluation import what_if as play_changes
     from slipstream.report.terminal.tables import comparison_table
-    from slipstream.scale.executor import farm_at
+    from slipstream.scale.executor import executor_at
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
     columns = _columns(scenario, metrics, seed)
-    with progress_bar("playing episodes") as progress, farm_at(ray) as farm:
+    with progress_bar("playing episodes") as progress, executor_at(ray) as executor:
         if what_if:
-            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, farm=farm)
+            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, executor=executor)
         else:
-            comparison = play(scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle, farm=farm)
+            comparison = play(
+                scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle, executor=executor
+            )
     if as_json:
         print_json(comparison.to_dict())
         return
     console.print(comparison_table(comparison, columns))
-    if comparison.brackets:
+    if comparison.optimum_bounds:
         found = comparison.to_dict()["oracle"]
         console.print(
             f"Best possible reward, all arrivals known: between {found['best_known']['mean']:,.1f} (reached) and "
@@ -65,7 +67,7 @@ def compare(
 
 
 def _columns(scenario: str, metrics: str | None, seed: int) -> tuple[str, ...]:
-    """Return the metrics to show; names are checked by one episode, so that a wrong one does not cost all of them."""
+    """Return the names of the metrics to show, checked against one episode before all are played."""
     from slipstream.errors import InputError
     from slipstream.evaluation import evaluate
     from slipstream.families.contract import family_of

@@ -1,13 +1,13 @@
-"""The first use of a family compiles it: here that is told, and how far it is, to whoever sits before the terminal.
+"""Progress messages while a family's kernels are compiled, and signals deferred until a function is compiled.
 
-And a Ctrl-C is heeded meanwhile, which the compiler would lose.
+The first use of a family compiles it, which takes long; the compiler would lose a Ctrl-C that strikes meanwhile.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -20,100 +20,100 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PATIENCE_S = 1.5
-"""Of compiling in all, before anything is said: a rule of one's own compiles in less, every time."""
+"""Total compile time before the first message: a user's own rule compiles in less, every time."""
 AGAIN_S = 10.0
+"""Time between two messages."""
 
 
-class CompileTeller:
-    """Listens to the compiler; says once what goes on, and now and then how much is done."""
+class CompileProgress:
+    """Prints that kernels are being compiled, and every `AGAIN_S` how many are done."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._deep = self._count = 0
-        self._began = self._spent = self._told = 0.0
+        self._depth = self._count = 0
+        self._began = self._spent = self._last_message = 0.0
 
     def on_start(self) -> None:
-        """Hear that a function is being compiled; those it calls are compiled meanwhile."""
-        if self._deep == 0:
+        """Note that compilation of a function begins; its callees are compiled within it."""
+        if self._depth == 0:
             self._began = perf_counter()
-        self._deep += 1
-        self._tell()
+        self._depth += 1
+        self._print()
 
     def on_end(self) -> None:
-        """Hear that it is done."""
-        self._deep -= 1
+        """Note that compilation of a function ended."""
+        self._depth -= 1
         self._count += 1
-        self._tell()
-        if self._deep == 0:
+        self._print()
+        if self._depth == 0:
             self._spent += perf_counter() - self._began
 
-    def _tell(self) -> None:
+    def _print(self) -> None:
         spent = self._spent + perf_counter() - self._began
-        if spent < PATIENCE_S or (self._told and spent < self._told + AGAIN_S):
+        if spent < PATIENCE_S or (self._last_message and spent < self._last_message + AGAIN_S):
             return
-        if not self._told:
+        if not self._last_message:
             self._console.print("Compiling the simulator: this happens once on a machine, and takes half a minute.")
         else:
-            self._console.print(f"Compiling: {self._count} functions in {spent:.0f} s so far.")
-        self._told = spent
+            self._console.print(f"Compiling: {self._count} functions in {spent:.0f} s.")
+        self._last_message = spent
 
 
-class InterruptKeeper:
-    """Holds a Ctrl-C, and other signals, until the function that is being compiled is done.
+class SignalDeferral:
+    """Defers Ctrl-C and other signals until the function that is being compiled is done.
 
-    Where one strikes in the midst, the compiler is called back from code that cannot pass it on.
+    During compilation Python is called back from C code, which cannot propagate the exception of a signal.
     """
 
     def on_start(self) -> None:
-        """Hear that a function is being compiled."""
+        """Defer signals."""
         if threading.current_thread() is threading.main_thread():
-            interrupts.hold()
+            interrupts.defer()
 
     def on_end(self) -> None:
-        """Hear that it is done."""
+        """Deliver the signals that were deferred."""
         if threading.current_thread() is threading.main_thread():
-            interrupts.release()
+            interrupts.stop_deferring()
 
 
-def listener_for(*hearers: CompileTeller | InterruptKeeper) -> Any:
-    """Return what the compiler tells of its work."""
-    from numba.core.event import Listener
+def listen(*callbacks: CompileProgress | SignalDeferral) -> Callable[[], None]:
+    """Notify `callbacks` of every compilation; return a function that ends this."""
+    from slipstream.jit import events
 
-    class Ear(Listener):  # type: ignore[misc] # the compiler has no types
-        def on_start(self, event: Any) -> None:
-            for hearer in hearers:
-                hearer.on_start()
+    def on_start() -> None:
+        for callback in callbacks:
+            callback.on_start()
 
-        def on_end(self, event: Any) -> None:
-            for hearer in hearers:
-                hearer.on_end()
+    def on_end() -> None:
+        for callback in callbacks:
+            callback.on_end()
 
-    return Ear()
+    return events.listen(on_start, on_end)
 
 
-class _WhenCompilerComes(MetaPathFinder):
-    """Begins to listen when compiled code is imported, and not before: the compiler takes time to import."""
+class _OnCompilerImport(MetaPathFinder):
+    """Registers the listener when compiled code is first imported; importing Numba before would delay every command."""
 
-    def __init__(self, *hearers: CompileTeller | InterruptKeeper) -> None:
-        self._hearers = hearers
+    def __init__(self, *callbacks: CompileProgress | SignalDeferral) -> None:
+        self._callbacks = callbacks
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Find nothing; only look what is imported."""
+        """Return None, so that the usual finders search; register the listener on the way."""
         if fullname == "slipstream.jit.decorators":
-            from numba.core import event
-
-            event.register("numba:compile", listener_for(*self._hearers))
+            listen(*self._callbacks)
         return None
 
 
 @contextmanager
-def compiles_told(console: Console) -> Iterator[None]:
-    """Tell of compiling that takes long, on a terminal; heed a Ctrl-C meanwhile, anywhere."""
+def compiler_progress(console: Console) -> Iterator[None]:
+    """Print progress of long compilations if `console` is a terminal; defer signals during compilation."""
     if "slipstream.jit.decorators" in sys.modules:
         yield
         return
-    keeper = InterruptKeeper()
-    finder = _WhenCompilerComes(CompileTeller(console), keeper) if console.is_terminal else _WhenCompilerComes(keeper)
+    deferral = SignalDeferral()
+    finder = (
+        _OnCompilerImport(CompileProgress(console), deferral) if console.is_terminal else _OnCompilerImport(deferral)
+    )
     sys.meta_path.insert(0, finder)
     try:
         yield

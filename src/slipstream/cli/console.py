@@ -1,6 +1,6 @@
-"""The consoles that all commands print to: whatever a name holds, the terminal gets printable text only.
+"""Consoles that all commands print to: the terminal gets printable text only, whatever a name contains.
 
-Names come from files, arguments and runs of others. A control code in one could move the cursor or change what was
+Names come from files, arguments and foreign runs. A control code in one could move the cursor or change what was
 printed before; a mark of writing direction could reorder a line; square brackets would be markup.
 """
 
@@ -18,9 +18,9 @@ from slipstream.errors import printable
 
 
 class PlainConsole(Console):
-    """A console that shows strings as they are, each as one line, with all that is not printable escaped.
+    """Console that prints strings literally, each on one line, with unprintable characters escaped.
 
-    Markup is read only where a call asks for it (`markup=True`); what it quotes is then to be escaped.
+    Markup is interpreted only with `markup=True`; the caller then escapes what it quotes.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -31,7 +31,7 @@ class PlainConsole(Console):
         super().print(*(printable(one) if isinstance(one, str) else one for one in objects), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of an object; those that are no codes of our own hold printable text and line ends."""
+        """Yield the segments of `renderable`; except for the control codes of rich, all text is printable."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -40,10 +40,10 @@ class PlainConsole(Console):
                 yield Segment(lines, segment.style)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
-        """Return a status line that shows a string as it is."""
+        """Return a status line that shows a string literally."""
         return super().status(line(status) if isinstance(status, str) else status, **options)
 
 
 def line(text: str) -> Text:
-    """Return a text as one line that is shown as it is, also where a string would be read as markup."""
+    """Return `text` as one literal line, also where a string would be interpreted as markup."""
     return Text(printable(text))

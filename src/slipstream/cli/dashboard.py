@@ -50,7 +50,7 @@ def dashboard(
     else:
         console.print(f"Dashboard: {url}", soft_wrap=True, highlight=False)
         console.print("Ctrl-C ends it.")
-    # What streams to a page never ends by itself.
+    # Event streams to open pages never end by themselves.
     settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-    with interrupts.ends_quietly():
+    with interrupts.as_normal_end():
         uvicorn.Server(settings).run(sockets=[listening])

@@ -21,18 +21,18 @@ from slipstream.cli.common import JsonOption, SeedOption, console, print_json
 SCENARIO, EPISODES = "edge/cpu-mini", 20
 HEURISTIC, BASELINE = "lookahead", "edf-fit"
 WHOLE_S = 115.0
-"""What the whole tour may take, with compiling."""
+"""Time limit of the whole tour, with compilation."""
 AFTERWARDS_S = 30.0
-"""Of that, what running for real and the report take."""
+"""Share of it for the run on the device and the report."""
 LEAST_TRAINING_S, MOST_TRAINING_S = 12.0, 60.0
 INTERRUPTED = 130
-"""What typer returns for a command that a signal ended."""
+"""Exit code that typer returns for a command ended by a signal."""
 
 OpenOption = Annotated[
     bool, typer.Option("--open/--no-open", help="Open the report in the browser, where there is a screen.")
 ]
 TrainingOption = Annotated[
-    float | None, typer.Option(help="Seconds of training; if absent, as many as the tour has time for.", min=1.0)
+    float | None, typer.Option(help="Seconds of training; if absent, what is left of the tour's time limit.", min=1.0)
 ]
 OutOption = Annotated[Path, typer.Option(help="New folder for what the tour writes; numbered if there is one already.")]
 
@@ -52,7 +52,7 @@ def demo(
     Example: slipstream demo
     """
     tour = Tour(_new_folder(out), seed, as_json)
-    tour.go(training_seconds)
+    tour.run(training_seconds)
     report = tour.folder / "report.html"
     if as_json:
         print_json({"scenario": SCENARIO, "steps": tour.steps, "report": str(report.resolve())})
@@ -66,12 +66,12 @@ def demo(
     )
     if open_it and sys.stdout.isatty() and _has_screen():
         webbrowser.open(report.resolve().as_uri())
-    told = f"The report, to look at: [bold]{escape(str(report.resolve()))}[/bold]"
-    console.print(told, soft_wrap=True, markup=True)
+    line = f"The report, to look at: [bold]{escape(str(report.resolve()))}[/bold]"
+    console.print(line, soft_wrap=True, markup=True)
 
 
 class Tour:
-    """The steps, in order; what one leaves out for want of an extra, the next ones do without."""
+    """Runs the steps in order; a step that lacks an extra is skipped, and the later ones do without its result."""
 
     def __init__(self, folder: Path, seed: int, quiet: bool) -> None:
         self.folder = folder
@@ -80,8 +80,8 @@ class Tour:
         self._quiet = quiet
         self._began = perf_counter()
 
-    def go(self, training_seconds: float | None) -> None:
-        """Take all steps."""
+    def run(self, training_seconds: float | None) -> None:
+        """Run all steps."""
         seed, folder = str(self.seed), self.folder
         logs = [folder / f"{BASELINE}.parquet", folder / f"{HEURISTIC}.parquet"]
         self._step(
@@ -97,7 +97,7 @@ class Tour:
         self._step(
             f"Simulate again, under the rule {HEURISTIC}, to see the two side by side:",
             ["run", SCENARIO, "--policy", HEURISTIC, "--seed", seed, "--log", str(logs[1])],
-            tell=False,
+            show=False,
         )
         chosen, training = HEURISTIC, folder / "trained"
         left = WHOLE_S - AFTERWARDS_S - (perf_counter() - self._began)
@@ -124,19 +124,19 @@ class Tour:
             ["report", *map(str, logs), "--out", str(folder / "report.html")],
         )
 
-    def _step(self, text: str, words: Sequence[str], optional: bool = False, tell: bool = True) -> bool:
-        """Run a command as a user would; return whether it ran. An optional one may lack an extra."""
+    def _step(self, text: str, words: Sequence[str], optional: bool = False, show: bool = True) -> bool:
+        """Run the command `words` as a user would; return whether it ran. An `optional` one may lack an extra."""
         from slipstream.cli.application import app
         from slipstream.errors import InputError
 
         command = shlex.join(["slipstream", *words])
-        self._say("")
-        self._say(f"[bold]{len(self.steps) + 1}. {text}[/bold]")
-        self._say(f"[cyan]$ {escape(command)}[/cyan]")
+        self._print("")
+        self._print(f"[bold]{len(self.steps) + 1}. {text}[/bold]")
+        self._print(f"[cyan]$ {escape(command)}[/cyan]")
         began, skipped, output = perf_counter(), "", io.StringIO()
         arguments, sys.argv = sys.argv, ["slipstream", *words]
         try:
-            if self._quiet or not tell:
+            if self._quiet or not show:
                 with redirect_stdout(output):
                     code = app(list(words), standalone_mode=False)
             else:
@@ -147,22 +147,22 @@ class Tour:
             if not (optional and "pip install" in str(error)):
                 raise
             skipped = str(error)
-            self._say(f"Left out: {escape(skipped)}. The tour goes on without it.")
+            self._print(f"Left out: {escape(skipped)}. The tour goes on without it.")
         finally:
             sys.argv = arguments
         seconds = perf_counter() - began
         self.steps.append({"command": command, "seconds": round(seconds, 1), "left_out": skipped or None})
         if not skipped:
-            self._say(f"[dim]({seconds:.1f} s)[/dim]")
+            self._print(f"[dim]({seconds:.1f} s)[/dim]")
         return not skipped
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if not self._quiet:
             console.print(text, soft_wrap=True, highlight=False, markup=True)
 
 
 def _new_folder(wanted: Path) -> Path:
-    """Make a folder of this name, or of the next that is free."""
+    """Create the folder `wanted`, or the first of `wanted-2`, `wanted-3`, ... that is free; return its path."""
     from slipstream.errors import InputError, unwritable
 
     for number in range(1, 1000):

@@ -1,4 +1,4 @@
-"""What the commands that run models for real share: options, the live table, and how a run is told."""
+"""Options, live table, live file and summary that the commands share that run models on a device."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FRAMES_PER_SECOND = 4
 
 
 def device_scenario(source: str, profile: Path | None) -> Any:
-    """Return the scenario of a device, with the latencies of a profile where one is given."""
+    """Return the device scenario `source`, with the latencies of `profile` if one is given."""
     from slipstream.device.workload import check_device
     from slipstream.families.edge.workload.measured import read_profile, with_profile
     from slipstream.scenario import load
@@ -51,7 +51,7 @@ def device_scenario(source: str, profile: Path | None) -> Any:
 
 
 def device_workload(scenario: Any, data: list[str] | None, allow_code: bool) -> Any:
-    """Return the models and samples of a scenario, as the options say."""
+    """Return the models and samples of `scenario`; `data` holds TASK=FOLDER options."""
     from slipstream.cli.importing import pairs
     from slipstream.device.workload import workload_of
 
@@ -61,7 +61,7 @@ def device_workload(scenario: Any, data: list[str] | None, allow_code: bool) -> 
 
 @contextmanager
 def device_streams(device: str, scenario: Any, workload: Any) -> Iterator[Any]:
-    """Open the streams of a device with all models loaded, and close them behind."""
+    """Open the streams of `device` with all models loaded; close them at the end."""
     from slipstream.device.backends.registry import open_streams
 
     with errors.status("loading models"):
@@ -71,13 +71,13 @@ def device_streams(device: str, scenario: Any, workload: Any) -> Iterator[Any]:
 
 
 def device_command(name: str, source: str, policy: str, device: str, seed: int, profile: Path | None) -> list[str]:
-    """Return the words of the command that runs the same again."""
+    """Return the arguments of the command that repeats the run."""
     words = ["slipstream", name, source, "--policy", policy, "--device", device, "--seed", str(seed)]
     return words if profile is None else [*words, "--profile", str(profile)]
 
 
 class LiveTable:
-    """A table of the tasks, drawn over itself on a terminal; text put together by hand, since a run cannot wait."""
+    """Table of the tasks, redrawn in place on a terminal; formatted by hand, since the run waits for it."""
 
     def __init__(self, scenario: Any) -> None:
         self._names = [printable(task.name) for task in scenario.tasks]
@@ -87,7 +87,7 @@ class LiveTable:
         self._lines = 0
 
     def __call__(self, time: int, lane: Any) -> None:
-        """Draw, if it is time to."""
+        """Redraw if the last frame is older than a frame period."""
         if time < self._next or not errors.is_terminal:
             return
         self._next = time + 10**9 // FRAMES_PER_SECOND
@@ -105,10 +105,10 @@ class LiveTable:
 
 
 class LiveFile:
-    """What a device does, as lines of JSON that the dashboard follows."""
+    """State of a device as lines of JSON, which the dashboard follows."""
 
     RECENT_ROWS = 512
-    """Rows of the event log that the mean latency is of: few, since a run cannot wait."""
+    """Latest rows of the event log that the mean latency is taken over: few, since the run waits for it."""
 
     def __init__(self, scenario: Any, path: Path) -> None:
         self._names = [task.name for task in scenario.tasks]
@@ -116,10 +116,10 @@ class LiveFile:
         self._next = 0
         self._file = open_growing(path)
         self.problem = ""
-        """Why nothing more was written: a run does not end for want of a spectator."""
+        """Why writing stopped, empty while it works: a run goes on without its live file."""
 
     def __call__(self, time: int, lane: Any) -> None:
-        """Write a line, if it is time to."""
+        """Write a line if the last one is older than a frame period."""
         if time < self._next or self.problem:
             return
         self._next = time + 10**9 // FRAMES_PER_SECOND
@@ -157,16 +157,16 @@ class LiveFile:
         return round(sum(found) / len(found) / 1e6, 3) if found else None
 
     def close(self) -> None:
-        """Write no more."""
-        with suppress(OSError):  # what could not be written is tried once more
+        """Close the file."""
+        with suppress(OSError):  # closing flushes what could not be written before
             self._file.close()
 
 
 _COUNTS = ("released", "running", "finished")
 
 
-def told(scenario: Any, execution: Any) -> dict[str, Any]:
-    """Return what only a run on a device can say, as JSON-ready data."""
+def device_summary(scenario: Any, execution: Any) -> dict[str, Any]:
+    """Return faults, restarts, dispatch latencies and measured accuracies of `execution`, as JSON-ready data."""
     import numpy as np
 
     def micros(values: list[int], percent: float) -> float | None:

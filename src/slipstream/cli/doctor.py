@@ -14,6 +14,7 @@ from slipstream.report.terminal.plain_table import PlainTable
 
 EXTRAS = {
     "render": "pictures and animations of runs",
+    "figures": "still figures of results: `bench suite --picture`, `library tradeoff --out`, `sweep`",
     "device": "models run for real: `profile`, `execute`, `validate`",
     "learn": "training: `train`, `sweep`",
     "dashboard": "pages over a folder of runs: `dashboard`",
@@ -21,6 +22,9 @@ EXTRAS = {
     "rllib": "training with RLlib, in an environment of its own",
 }
 """What each extra adds; which packages that takes, the package itself says."""
+
+NEEDED_FILES, NEEDED_MB = 1100, 40
+"""Compiled code of all families, as measured: to play episodes and to step environments of each."""
 
 
 def doctor(as_json: JsonOption = False) -> None:
@@ -36,7 +40,8 @@ def doctor(as_json: JsonOption = False) -> None:
     for name, text in {**found["versions"], **found["device"]}.items():
         table.add_row(name, str(text))
     cache = found["cache"]
-    table.add_row("compiled kernels", f"{cache['folder']} ({cache['megabytes']:.0f} MB)")
+    table.add_row("compiled kernels", cache["folder"])
+    table.add_row("", _cache_statement(cache))
     console.print(table, highlight=False)
     if not cache["files"]:
         console.print("No kernels are compiled yet: the first run of a family takes about a minute more, once.")
@@ -93,12 +98,26 @@ def _device() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    from slipstream.jit.cache_folder import cache_folder
+    from slipstream.jit.cache_folder import cache_folder, stored_sizes
 
-    folder = cache_folder()
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files) / 1e6
-    return {"folder": str(folder), "files": len(files), "megabytes": round(size, 1)}
+    sizes = stored_sizes()
+    files, size = sizes.get(cache_folder().name, (0, 0))
+    return {
+        "folder": str(cache_folder()),
+        "files": files,
+        "megabytes": round(size / 1e6, 1),
+        "versions": len(sizes),
+        "megabytes_of_all_versions": round(sum(size for _, size in sizes.values()) / 1e6, 1),
+        "files_needed_by_all_families": NEEDED_FILES,
+        "megabytes_needed_by_all_families": NEEDED_MB,
+    }
+
+
+def _cache_statement(cache: dict[str, Any]) -> str:
+    """Return how much compiled code is stored, and how much there will be when all families were used."""
+    needed = f"{cache['files_needed_by_all_families']} files, {cache['megabytes_needed_by_all_families']} MB"
+    stored = f"{cache['files']} files, {cache['megabytes']} MB (all families together need about {needed})"
+    return f"{stored}; {cache['megabytes_of_all_versions']} MB with those of other versions"
 
 
 def _extras() -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from slipstream.cli.common import (
     describe_run,
     errors,
     print_json,
-    tell_written,
+    print_written,
 )
 from slipstream.cli.device import (
     CodeOption,
@@ -33,8 +33,8 @@ from slipstream.cli.device import (
     device_command,
     device_scenario,
     device_streams,
+    device_summary,
     device_workload,
-    told,
 )
 from slipstream.cli.run import LogOption, PolicyOption
 
@@ -43,7 +43,9 @@ OutOption = Annotated[
 ]
 LiveOption = Annotated[
     Path | None,
-    typer.Option(help="Write what goes on to this file, NAME.live.jsonl, for `slipstream dashboard` to show."),
+    typer.Option(
+        help="Write the state of the device to this file, NAME.live.jsonl, for `slipstream dashboard` to show."
+    ),
 ]
 ListenOption = Annotated[
     str | None,
@@ -52,7 +54,8 @@ ListenOption = Annotated[
     ),
 ]
 SecondsOption = Annotated[
-    float | None, typer.Option(help="With --listen: end after so long; if absent, at Ctrl-C.", min=0.001, max=8.64e6)
+    float | None,
+    typer.Option(help="With --listen: end after this many seconds; if absent, at Ctrl-C.", min=0.001, max=8.64e6),
 ]
 
 
@@ -85,7 +88,7 @@ def execute(
     from slipstream.policies import find
     from slipstream.sim.eventlog import digest
 
-    loaded = _for_ever(device_scenario(scenario, profile), listen_at, seconds)
+    loaded = _with_horizon(device_scenario(scenario, profile), listen_at, seconds)
     player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
@@ -121,17 +124,19 @@ def execute(
     figures = family_of(loaded).metrics(loaded, execution.events)
     if as_json:
         head = {"scenario": scenario, "policy": player.name, "seed": seed, "device": name}
-        print_json({**head, "digest": digest(execution.events), "metrics": figures, **told(loaded, execution)})
+        print_json(
+            {**head, "digest": digest(execution.events), "metrics": figures, **device_summary(loaded, execution)}
+        )
     else:
-        _tell(scenario, loaded, player.name, seed, name, figures, execution)
+        _print_summary(scenario, loaded, player.name, seed, name, figures, execution)
     if failed:
         raise failed[0]
     if not as_json:
-        tell_written({"Report": target, "Event log": log})
+        print_written({"Report": target, "Event log": log})
 
 
-def _for_ever(scenario: Any, listen_at: str | None, seconds: float | None) -> Any:
-    """Return the scenario; with requests to be taken, one that lasts as long as it is to."""
+def _with_horizon(scenario: Any, listen_at: str | None, seconds: float | None) -> Any:
+    """Return `scenario`; with `listen_at`, its horizon becomes `seconds`, or the longest possible."""
     from slipstream.errors import InputError
     from slipstream.families.edge.scenario import LONGEST_MS
 
@@ -144,7 +149,7 @@ def _for_ever(scenario: Any, listen_at: str | None, seconds: float | None) -> An
 
 @contextmanager
 def _alone(device: str, scenario: Any, workload: Any, watchdog_ms: float | None, watch: Any) -> Iterator[Any]:
-    """Give the runtime of a scenario that needs nobody else, and the name of its device."""
+    """Yield the runtime of a scenario without external requests, and the name of its device."""
     from slipstream.device.runtime import Runtime
 
     with device_streams(device, scenario, workload) as streams:
@@ -162,12 +167,12 @@ def _listening(
     token: str | None,
     as_json: bool,
 ) -> Iterator[Any]:
-    """Give the runtime of a scenario that takes requests, and the name of its device; take them meanwhile."""
+    """Yield the runtime of a scenario that takes requests, and the name of its device; serve HTTP meanwhile."""
     from slipstream.errors import InputError
 
     try:
         from slipstream.device.listening import ListeningRuntime
-        from slipstream.device.request_queue import Intake
+        from slipstream.device.request_queue import RequestQueue
         from slipstream.device.runtime import interruptible
         from slipstream.service.app import Service, serving
         from slipstream.service.limits import raise_file_limit
@@ -177,24 +182,24 @@ def _listening(
     raise_file_limit()
     host, port = parse_address(address)
     token = token_for(host, token)
-    intake = Intake(scenario, workload)
+    requests = RequestQueue(scenario, workload)
     listening = listen(host, port, "port")
     url = url_of(host, listening)
-    with device_streams(device, scenario, intake.workload) as streams:
-        runtime = ListeningRuntime(scenario, intake, streams, watchdog_ms, watch)
+    with device_streams(device, scenario, requests.workload) as streams:
+        runtime = ListeningRuntime(scenario, requests, streams, watchdog_ms, watch)
         try:
-            # From here on, since whoever reads where it listens may want to end it at once.
-            with interruptible(runtime.stop), serving(Service(scenario, intake, token), listening):
+            # Interruptible before the URL is printed: its reader may end the run at once.
+            with interruptible(runtime.stop), serving(Service(scenario, requests, token), listening):
                 if as_json:
-                    print_json({"url": url, "tasks": list(intake.tasks), "token": token})
+                    print_json({"url": url, "tasks": list(requests.tasks), "token": token})
                 else:
-                    console.print(f"Listening: POST {url}v1/tasks/NAME for {', '.join(intake.tasks)}", soft_wrap=True)
+                    console.print(f"Listening: POST {url}v1/tasks/NAME for {', '.join(requests.tasks)}", soft_wrap=True)
                     if token is not None:
                         console.print(f"Token: {token}", soft_wrap=True, highlight=False)
                     console.print("Ctrl-C ends it.")
                 yield runtime, streams.device
         finally:
-            intake.hang_up()
+            requests.close_sockets()
 
 
 def _about(
@@ -204,20 +209,20 @@ def _about(
     return {**describe_run(source, scenario, policy, seed), "command": shlex.join(words), "device": name}
 
 
-def _tell(
+def _print_summary(
     source: str, scenario: Any, policy: str, seed: int, name: str, figures: dict[str, float], execution: Any
 ) -> None:
     from slipstream.report.terminal.tables import metrics_table
 
     console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", figures))
-    about = told(scenario, execution)
+    about = device_summary(scenario, execution)
     if execution.interrupted:
         console.print("Stopped before its time: what ran was let end, the rest is in the log as waiting.")
     if about["dispatch_p99_us"] is not None:
         p50, p99 = about["dispatch_p50_us"], about["dispatch_p99_us"]
         console.print(f"Decision and dispatch: {p50:.0f} µs, 99th percentile {p99:.0f} µs.")
-    for place, found in about["measured_accuracy"].items():
-        console.print(f"Accuracy of {place}, measured in {found['runs']} runs: {found['accuracy']:.3f}.")
+    for variant, found in about["measured_accuracy"].items():
+        console.print(f"Accuracy of {variant}, measured in {found['runs']} runs: {found['accuracy']:.3f}.")
     if not execution.accuracy:
         console.print("Accuracies are those of the profile: no labels were given to measure them.")
     for text, count in about["faults"].items():

@@ -27,7 +27,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
 
 class FamilyCommands(TyperGroup):
-    """Commands that are built when they are asked for, so that the other commands do not wait for them."""
+    """Command group that builds a family's command on demand, so that other commands do not import the families."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the families that have a generator."""
@@ -92,7 +92,7 @@ def _command(family: str) -> Callable[..., None]:
 
 
 def _help(field: Any) -> str:
-    """Return what a setting means, and its range; the model checks it, in one line as all bad input is told."""
+    """Return the description and range of a setting; the pydantic model checks the range, with a one-line error."""
     limits = {key: getattr(part, key) for part in field.metadata for key in ("ge", "le") if hasattr(part, key)}
     return f"{field.description} From {limits['ge']:g} to {limits['le']:g}." if len(limits) == 2 else field.description
 
@@ -130,7 +130,7 @@ def _generate(
                 return
             files[target] = dump(scenario).encode()
     write_files(files, overwrite=force)
-    _tell(family, settings, targets, as_json)
+    _print_written(family, settings, targets, as_json)
 
 
 def _targets(family: str, seed: int, count: int, out: Path | None, trace: Any) -> dict[int, Path | None]:
@@ -150,7 +150,7 @@ def _targets(family: str, seed: int, count: int, out: Path | None, trace: Any) -
     return {seed: writable(out)}
 
 
-def _tell(family: str, settings: Any, targets: dict[int, Path | None], as_json: bool) -> None:
+def _print_written(family: str, settings: Any, targets: dict[int, Path | None], as_json: bool) -> None:
     if as_json:
         from slipstream.scenario import digest, load
 

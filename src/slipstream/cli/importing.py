@@ -27,7 +27,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def _about() -> None:
-    """Turn what others wrote into scenarios: task lists, arrival traces, measured latencies, recorded runs.
+    """Turn files of other tools into scenarios: task lists, arrival traces, measured latencies, recorded runs.
 
     Example: slipstream import log run.parquet --out same-arrivals.json
     """
@@ -64,7 +64,7 @@ def tasklist(
         scenario = scenario_of(tasks, file.stem, gaps, seed, pairs("--profile", profile))
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    _deliver(scenario, {}, out, None, force, as_json)
+    _output(scenario, {}, out, None, force, as_json)
 
 
 @app.command()
@@ -105,7 +105,7 @@ def trace(
         releases |= found
     if horizon_ms is not None:
         base = with_horizon(base, horizon_ms)
-    _deliver(base, releases, out, trace, force, as_json)
+    _output(base, releases, out, trace, force, as_json)
 
 
 @app.command()
@@ -144,7 +144,7 @@ def profile(
     index = 0 if base is None or task is None else task_index(base, task)
     ladder = read_ladder(file, wanted, name_column, latency_column, accuracy_column, pareto)
     if base is not None:
-        _deliver(with_ladder(base, index, ladder), {}, out, None, force, as_json)
+        _output(with_ladder(base, index, ladder), {}, out, None, force, as_json)
         return
     text = json.dumps(rows_of(ladder), indent=2, ensure_ascii=False) + "\n"
     if out is None:
@@ -180,7 +180,7 @@ def log(
         if scenario.family != "edge":
             raise InputError(f"{run}: is a run of the family '{scenario.family}': expected one of 'edge'")
         releases = releases_of_log(run, scenario, events)
-    _deliver(scenario, releases, out, trace, force, as_json)
+    _output(scenario, releases, out, trace, force, as_json)
 
 
 def _edge(source: str) -> Any:
@@ -195,7 +195,7 @@ def _edge(source: str) -> Any:
 
 
 def pairs(option: str, words: list[str] | None) -> dict[str, str]:
-    """Return what an option of the form KEY=VALUE says, by key."""
+    """Return the KEY=VALUE words of `option` as a dict."""
     from slipstream.errors import InputError
 
     pairs = {}
@@ -207,8 +207,8 @@ def pairs(option: str, words: list[str] | None) -> dict[str, str]:
     return pairs
 
 
-def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: Any, force: bool, as_json: bool) -> None:
-    """Put releases into a scenario; print it or write it, with its traces."""
+def _output(scenario: Any, releases: dict[int, Any], out: Path | None, trace: Any, force: bool, as_json: bool) -> None:
+    """Put `releases` (times by task index) into `scenario`; print it, or write it and its traces to `out`."""
     from slipstream.errors import InputError
     from slipstream.families.edge.workload.replay import moved, replay, replay_from_files
     from slipstream.scenario import digest, dump, load
@@ -216,7 +216,7 @@ def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: A
     if out is None and trace is not None:
         raise InputError("--out is missing: a scenario with traces needs files")
     folder = Path.cwd() if out is None else writable(out).resolve().parent
-    # Traces that are replaced need not be moved, and those of a recorded run may be long gone.
+    # Traces that are replaced need not be copied; those of a recorded run may no longer exist.
     files: dict[str, bytes] = {}
     if trace is not None and out is not None:
         scenario, files = replay_from_files(scenario, releases, f"{out.stem}-arrivals", trace)
@@ -239,7 +239,7 @@ def _deliver(scenario: Any, releases: dict[int, Any], out: Path | None, trace: A
 
 
 def _note_late(scenario: Any, releases: dict[int, Any]) -> None:
-    """Say how many releases are lost to the horizon."""
+    """Print how many releases lie at or after the horizon."""
     from slipstream.families.shared.schema import nanoseconds
 
     late = sum(int((times >= nanoseconds(scenario.horizon_ms)).sum()) for times in releases.values())

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +16,13 @@ from slipstream.cli.common import (
     ScenarioArgument,
     console,
     errors,
+    figure_path,
     print_json,
     progress_bar,
-    writable,
-    write_picture,
+    write_figure,
 )
 from slipstream.cli.console import line
-from slipstream.cli.train import WarmStartOption, parse_settings, tell_limits
+from slipstream.cli.train import WarmStartOption, parse_settings, print_limits
 
 if TYPE_CHECKING:
     from slipstream.library import Library
@@ -39,8 +38,8 @@ EpisodesOption = Annotated[int, typer.Option(help="Episodes by which versions ar
 OracleOption = Annotated[
     float,
     typer.Option(
-        help="Measure regret against the optimum, solving each episode for about so many seconds; 0: against the best "
-        "that any policy reached.",
+        help="Measure regret against the optimum, with about this many seconds of solving an episode; 0: "
+        "against the best that any policy reached.",
         min=0.0,
     ),
 ]
@@ -50,7 +49,7 @@ VersionArgument = Annotated[
 ]
 ToleranceOption = Annotated[float, typer.Option(help="Regret that may be lost, as a share: 0.02 is 2%.", min=0.0)]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any setting of training, such as ppo.clip=0.1; repeatable.")
+    list[str] | None, typer.Option("--set", help="Any setting of training, such as ppo.clip_range=0.1; repeatable.")
 ]
 ScenariosOption = Annotated[
     list[str] | None, typer.Option("--scenario", help="A workload that the model owns; repeatable.")
@@ -72,31 +71,31 @@ def _about() -> None:
 def _open(
     folder: Path, create: bool = False, episodes: int = 20, oracle: float = 0.0, silent: bool = False
 ) -> Iterator[Library]:
-    """Open a library, and say on a terminal what is being played, unless something else is shown there."""
+    """Open the library in `folder`; unless `silent`, show on the terminal which policy is being played."""
     from slipstream.library import Library
 
     with ExitStack() as closing:
-        tell = None
+        progress = None
         if not silent:
             status = closing.enter_context(errors.status("reading the library"))
 
-            def tell(text: str) -> None:
+            def progress(text: str) -> None:
                 status.update(line(f"playing {text}"))
 
-        library = Library(folder, create, episodes, oracle, tell)
+        library = Library(folder, create, episodes, oracle, progress)
         closing.callback(library.store.close)
         yield library
 
 
-def _tell(outcome: Outcome, as_json: bool) -> None:
-    """Print what became of a version, and end with 1 where it was not taken into use."""
+def _print_outcome(outcome: Outcome, as_json: bool) -> None:
+    """Print whether a version was accepted; exit with 1 if it was not."""
     from slipstream.report.terminal.library import shifts_table
 
-    told = outcome.to_dict()
+    data = outcome.to_dict()
     if as_json:
-        print_json(told)
+        print_json(data)
     else:
-        console.print(shifts_table(told))
+        console.print(shifts_table(data))
         console.print(f"{outcome.version.label} {_verdict(outcome)}: {outcome.reason}.", soft_wrap=True, markup=False)
     if outcome.verdict != "accepted":
         raise typer.Exit(FAILED)
@@ -131,7 +130,7 @@ def add(
     from slipstream.library.storage.records import check_name
     from slipstream.policies.learned import load_policy
 
-    # What is wrong is found before a library is begun.
+    # Bad input is found before a library is created.
     check_name(model)
     fitting_scenarios(load_policy(policy_folder(policy)), (*(scenario or ()), *(held_out or ())))
     with _open(library, True, episodes, oracle) as opened:
@@ -194,7 +193,9 @@ def choose(
     nearest: Annotated[int, typer.Option(help="Models that are raced.", min=0)] = 5,
     race: Annotated[
         int,
-        typer.Option(help="Episodes that everybody plays; up to 8 times as many where they do not decide.", min=1),
+        typer.Option(
+            help="Episodes that every candidate plays; up to 8 times as many where they do not decide.", min=1
+        ),
     ] = 8,
     library: LibraryOption = HERE,
     episodes: EpisodesOption = 20,
@@ -208,11 +209,11 @@ def choose(
 
     with _open(library, episodes=episodes) as opened:
         choice = opened.choose(scenario, nearest, race)
-    told = choice.to_dict()
+    data = choice.to_dict()
     if as_json:
-        print_json(told)
+        print_json(data)
         return
-    console.print(race_table(told))
+    console.print(race_table(data))
     console.print(f"{choice.reason}. It took {choice.seconds:.1f} s to choose.", soft_wrap=True, markup=False)
     console.print(f"Use it: slipstream compare {scenario} --policies all,{choice.policy}", soft_wrap=True, markup=False)
 
@@ -223,7 +224,7 @@ def update(
     scenario: ScenarioArgument,
     steps: Annotated[int | None, typer.Option(help="Choices to learn from, to the end of a rollout.", min=1)] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Train for so long; 2 unless --steps is given.", min=0.01)
+        float | None, typer.Option(help="Minutes of training; 2 unless --steps is given.", min=0.01)
     ] = None,
     warm_start: WarmStartOption = "none",
     seed: Annotated[int, typer.Option(help="Decides arrivals and draws of the training.", min=0)] = 0,
@@ -249,8 +250,8 @@ def update(
         def report(now: Any) -> None:
             move(now.steps, now.planned_steps)
 
-        outcome = opened.update(model, scenario, changes, minutes, tolerance, command, report, tell_limits)
-    _tell(outcome, as_json)
+        outcome = opened.update(model, scenario, changes, minutes, tolerance, command, report, print_limits)
+    _print_outcome(outcome, as_json)
 
 
 @app.command()
@@ -277,7 +278,7 @@ def merge(
     changes = {"seed": seed, **parse_settings("--set", settings)}
     with progress_bar("distilling") as move, _open(library, False, episodes, oracle, silent=True) as opened:
         outcome = opened.merge(versions, into, average, changes, tolerance, command, move)
-    _tell(outcome, as_json)
+    _print_outcome(outcome, as_json)
 
 
 @app.command()
@@ -296,7 +297,7 @@ def split(
     """
     with _open(library, episodes=episodes) as opened:
         outcome = opened.split(version, name, scenario or (), tolerance)
-    _tell(outcome, as_json)
+    _print_outcome(outcome, as_json)
 
 
 @app.command()
@@ -326,12 +327,12 @@ def rollback(
         raise InputError("--auto with --to: expected one of them")
     with _open(library, episodes=episodes) as opened:
         found = opened.check(model, runs, drift, price) if auto else opened.rollback(model, to, reason)
-    told = found.to_dict()
+    data = found.to_dict()
     if as_json:
-        print_json(told)
+        print_json(data)
         return
     if found.drifts:
-        console.print(drifts_table(told))
+        console.print(drifts_table(data))
     now = f"rolled back from {found.before} to {found.after}" if found.after else f"{found.before} stays in use"
     console.print(f"{model}: {now}: {found.reason}.", soft_wrap=True, markup=False)
 
@@ -343,9 +344,9 @@ def verify(library: LibraryOption = HERE, as_json: JsonOption = False) -> None:
     Example: slipstream library verify
     """
     from slipstream.library.storage.verifying import DAMAGE
-    from slipstream.library.storage.verifying import verify as look
+    from slipstream.library.storage.verifying import verify as check_library
 
-    findings = look(library)
+    findings = check_library(library)
     damaged = any(finding.kind == DAMAGE for finding in findings)
     if as_json:
         print_json({"whole": not damaged, "findings": [finding.to_dict() for finding in findings]})
@@ -373,19 +374,16 @@ def tradeoff(
     from slipstream.errors import InputError
     from slipstream.report.terminal.tradeoff import tradeoff_table
 
-    if out is not None:
-        writable(out)
-        if find_spec("PIL") is None:
-            raise InputError("the picture needs Pillow: run `pip install 'slipstream[render]'`")
+    figure_path(out)
     with _open(library, episodes=episodes, oracle=oracle) as opened:
         families = sorted(set(opened.store.models().values()))
         if not families:
             raise InputError(f"{library}: holds no model yet: expected `slipstream library add`")
         curves = [opened.tradeoff(family, tolerance).to_dict() for family in families]
     if out is not None:
-        from slipstream.report.figures.tradeoff import paint_tradeoff
+        from slipstream.report.figures.tradeoff import tradeoff_figure
 
-        write_picture(out, paint_tradeoff(curves))
+        write_figure(out, tradeoff_figure(curves))
     if as_json:
         print_json(curves)
         return

@@ -1,4 +1,4 @@
-"""The command line: `slipstream <command>`. It imports little, so that a Ctrl-C is heeded from the start."""
+"""The command line: `slipstream <command>`. It imports little, so that a Ctrl-C is handled from the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGNALLED = 128
 def main() -> None:
     """Run the command line; bad input ends with exit code 2, a signal with one line and 128 + its number."""
     interrupts.ignore_at_exit()
-    with interrupts.heeded():
+    with interrupts.handled():
         code = 0
         try:
             from slipstream.cli.application import run_command
@@ -24,13 +24,13 @@ def main() -> None:
         except KeyboardInterrupt:
             code = SIGNALLED + signal.SIGINT
         except BaseException:
-            # Where a signal strikes, libraries may turn it into another error.
-            if interrupts.struck() is None:
+            # Libraries may turn the exception of a signal into another error.
+            if interrupts.received() is None:
                 raise
         interrupts.ignore_from_now_on()
-        number = interrupts.struck()
+        number = interrupts.received()
         code = code if number is None else SIGNALLED + number
         if code > SIGNALLED:
-            with suppress(OSError, ValueError):  # nobody may be left to read it
+            with suppress(OSError, ValueError):  # standard error may be closed
                 print("interrupted" if code == SIGNALLED + signal.SIGINT else "terminated", file=sys.stderr, flush=True)
     sys.exit(code)

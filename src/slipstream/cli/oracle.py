@@ -1,4 +1,4 @@
-"""`slipstream oracle`: how good anybody could have been, and what each decision of a run cost."""
+"""`slipstream oracle`: bounds of the optimal reward of an episode, and the regret of each decision of a run."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def oracle(
         raise InputError("oracle: expected a scenario, or --regret and the event log of a run")
     if policy is not None or out is not None:
         raise InputError(f"{'--policy' if policy is not None else '--out'} without --regret: expected both, or neither")
-    _bracket(scenario, seed, seconds, as_json)
+    _bounds(scenario, seed, seconds, as_json)
 
 
-def _bracket(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
-    """Print where the best reward of an episode lies."""
+def _bounds(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
+    """Print lower and upper bound of the optimal reward of an episode."""
     from slipstream.families.contract import family_of
     from slipstream.scenario import load
 
@@ -94,7 +94,7 @@ def _bracket(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
 
 
 def _regret(path: Path, policy: str | None, seconds: float, top: int, out: Path | None, as_json: bool) -> None:
-    """Print what the decisions of a recorded run cost, dearest first."""
+    """Print the regret of the decisions of a recorded run, largest first."""
     from slipstream.report.html.regret import page_of_regret, regret_of_run, regret_table
     from slipstream.report.runs import read_recording, run_of
 

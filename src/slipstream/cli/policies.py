@@ -1,4 +1,4 @@
-"""`slipstream policies`: who can decide."""
+"""`slipstream policies`: list the policies of every family."""
 
 from __future__ import annotations
 

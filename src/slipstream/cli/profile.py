@@ -1,4 +1,4 @@
-"""`slipstream profile`: what the variants of a scenario really take on a device, alone and side by side."""
+"""`slipstream profile`: measure latency and slowdown of a scenario's variants on a device."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def profile(
         print_json({"written": str(out), "device": found.device, "noise": found.noise.model_dump(mode="json")})
         return
     console.print(profile_table(found))
-    tell_noise(found.noise)
+    print_noise(found.noise)
     console.print(f"Written: {out}", soft_wrap=True)
 
 
 def profile_table(profile: Any) -> Any:
-    """Return a row per variant."""
+    """Return a table of `profile` with a row per variant."""
     from rich.box import SIMPLE_HEAD
 
     from slipstream.report.terminal.plain_table import PlainTable
@@ -86,8 +86,8 @@ def profile_table(profile: Any) -> Any:
     return table
 
 
-def tell_noise(noise: Any) -> None:
-    """Say how quiet the machine was."""
+def print_noise(noise: Any) -> None:
+    """Print whether other load disturbed the measurement."""
     from slipstream.device.measurement.noise import MOST_OTHERS, MOST_SPREAD
 
     figures = f"others took {noise.others:.1%} of it (worst moment {noise.others_worst:.1%}), latencies spread by "
@@ -98,5 +98,5 @@ def tell_noise(noise: Any) -> None:
         console.print(f"The machine was quiet: {figures}.")
     else:
         limits = f"quiet means at most {MOST_OTHERS:.0%} and {MOST_SPREAD:.0%}"
-        told = f"[bold]The machine was not quiet[/bold]: {figures}; {limits}. Measure again when it is."
-        console.print(told, markup=True)
+        line = f"[bold]The machine was not quiet[/bold]: {figures}; {limits}. Measure again when it is."
+        console.print(line, markup=True)

@@ -1,4 +1,4 @@
-"""The event log and the report of a run on a device, written however the run ends."""
+"""Event log and report of a run on a device, written also when the run fails."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from slipstream.sim.eventlog import LogWriter
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Where the files of a run go; None where one is not wanted."""
+    """Paths of the files of a run; None for a file that is not wanted."""
 
     scenario: Any
     about: dict[str, Any]
-    """What the run says about itself."""
+    """Metadata of the run."""
     log: Path | None
     report: Path | None
 
     def write(self, pieces: Sequence[np.ndarray]) -> list[InputError]:
-        """Write both from the pieces of an event log; return why one could not be, which does not stop the other."""
+        """Write both files from the `pieces` of an event log; return the errors, at most one per file."""
         failed = []
         for path, write in ((self.log, self._write_log), (self.report, self._write_report)):
             if path is not None:
@@ -38,13 +38,13 @@ class RunFiles:
         return failed
 
     def save(self, pieces: Sequence[np.ndarray]) -> None:
-        """Write what was recorded up to an error that is told elsewhere, and say so in one line."""
+        """Write what was recorded before an error that the caller reports; print one line about the files."""
         if not any(len(piece) for piece in pieces):
             return
         failed: list[Exception] = []
         try:
             failed += self.write(pieces)
-        except Exception as error:  # the one that ended the run is still to be told
+        except Exception as error:  # the error that ended the run is still to be reported
             failed.append(error)
         for problem in failed:
             errors.print(f"what was recorded: {problem}", soft_wrap=True, markup=False)

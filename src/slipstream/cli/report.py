@@ -22,7 +22,7 @@ TrainingOption = Annotated[
     list[Path] | None, typer.Option(help="Show the curve of a training, by its folder; may be repeated.")
 ]
 WhyOption = Annotated[
-    int, typer.Option(help="Show so many choices of each run: scores, mask and alternatives.", min=0, max=50)
+    int, typer.Option(help="Choices of each run to show, with scores, mask and alternatives.", min=0, max=50)
 ]
 
 

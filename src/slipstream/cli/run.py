@@ -39,7 +39,7 @@ GifOption = Annotated[
 ]
 
 LIVE_ROWS = 64
-"""Rows of the log that are simulated ahead of the picture."""
+"""Rows of the log that are simulated ahead of the drawing."""
 
 
 def run(

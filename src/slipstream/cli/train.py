@@ -34,7 +34,7 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the tra
 WarmStartOption = Annotated[str, typer.Option(help="Heuristic to imitate first, 'oracle', or 'none'.")]
 SeedOption = Annotated[int, typer.Option(help="Decides initial weights, arrivals and draws.", min=0)]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any other setting, such as ppo.clip=0.1 or variation.rate=0.2.")
+    list[str] | None, typer.Option("--set", help="Any other setting, such as ppo.clip_range=0.1 or variation.rate=0.2.")
 ]
 
 
@@ -56,7 +56,7 @@ def train(
     Example: slipstream train edge/heavy --warm-start lookahead --minutes 5 --out runs/heavy
     """
     from slipstream.errors import InputError
-    from slipstream.scale.executor import farm_at
+    from slipstream.scale.executor import executor_at
 
     try:
         from slipstream.learn.settings import TrainSettings
@@ -73,14 +73,14 @@ def train(
     if chosen.steps is None and minutes is None and not resume:
         minutes = DEFAULT_MINUTES
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, farm_at(ray) as farm:
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, executor_at(ray) as executor:
         bar = progress.add_task("compiling", total=None)
 
         def show(report: Report) -> None:
             progress.update(bar, description=_line(report), completed=report.steps, total=report.planned_steps)
 
         command = shlex.join(["slipstream", *sys.argv[1:]])
-        result = learn(scenario, chosen, out, minutes, resume, command, show, farm, tell_limits)
+        result = learn(scenario, chosen, out, minutes, resume, command, show, executor, print_limits)
     if as_json:
         print_json(
             {
@@ -102,27 +102,27 @@ def train(
 
 
 def parse_settings(option: str, texts: list[str] | None, steps: int | None = None) -> dict[str, str]:
-    """Return the settings that were given as NAME=VALUE, with the steps if an option of their own gave them."""
+    """Return the NAME=VALUE words `texts` of `option` as a dict, with `steps` if given."""
     from slipstream.errors import InputError
 
     given = {} if steps is None else {"steps": str(steps)}
     for text in texts or []:
         key, found, value = text.partition("=")
         if not found:
-            raise InputError(f"{option} {text}: expected a setting and its value, such as ppo.clip=0.1")
+            raise InputError(f"{option} {text}: expected a setting and its value, such as ppo.clip_range=0.1")
         if key in given:
             raise InputError(f"{option} {text}: {key} is given already, as {given[key]}: expected one value")
         given[key] = value
     return given
 
 
-def tell_limits(limits: str) -> None:
-    """Say on standard error when a training is going to end."""
+def print_limits(limits: str) -> None:
+    """Print on standard error the limits after which a training ends."""
     errors.print(f"training ends after {limits}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _line(report: Report) -> str:
-    """Return the line beside the bar."""
+    """Return the text beside the progress bar."""
     speed = report.steps / max(report.seconds, 1e-9)
     held_out = f", reward {report.reward:,.1f}" if report.reward is not None else ""
     return (

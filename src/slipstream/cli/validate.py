@@ -1,4 +1,4 @@
-"""`slipstream validate`: how well the simulation predicts the device."""
+"""`slipstream validate`: compare a run on a device with its simulation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from slipstream.cli.common import (
     describe_run,
     errors,
     print_json,
+    print_written,
     progress_bar,
-    tell_written,
     write_text,
 )
 from slipstream.cli.device import (
@@ -31,7 +31,7 @@ from slipstream.cli.device import (
     device_streams,
     device_workload,
 )
-from slipstream.cli.profile import tell_noise
+from slipstream.cli.profile import print_noise
 from slipstream.cli.run import PolicyOption
 
 ProfileOption = Annotated[
@@ -62,9 +62,9 @@ def validate(
     """
     from slipstream.device.measurement.fitting import fit as corrected
     from slipstream.device.measurement.profiler import Profiler
-    from slipstream.device.measurement.trial import hold_trial
+    from slipstream.device.measurement.trial import run_trial
     from slipstream.families.contract import family_of
-    from slipstream.families.edge.workload.measured import places, read_profile
+    from slipstream.families.edge.workload.measured import read_profile, variant_indices
     from slipstream.policies import find
     from slipstream.report.html.validation import cause_lines, validation_page, validation_table
 
@@ -73,14 +73,14 @@ def validate(
     workload = device_workload(loaded, data, allow_code)
     known = None if profile is None else read_profile(profile)
     if known is not None:
-        places(loaded, known)
+        variant_indices(loaded, known)
     all_writable(out, fit)
     with device_streams(device, loaded, workload) as streams:
         if known is None:
             with progress_bar("measuring") as progress:
                 known = Profiler(loaded, workload, streams, device).measure(None, progress)
         with errors.status("running on the device"):
-            trial = hold_trial(loaded, known, workload, streams, player, seed, runs, watchdog_ms)
+            trial = run_trial(loaded, known, workload, streams, player, seed, runs, watchdog_ms)
     words = device_command("validate", scenario, player.name, device, seed, profile)
     command = shlex.join([*words, "--out", str(out)])
     result = {"scenario": scenario, **trial.result}
@@ -94,8 +94,8 @@ def validate(
     console.print(validation_table(result))
     for line in cause_lines(result):
         console.print(f"- {line}", markup=False, soft_wrap=True)
-    tell_noise(known.noise)
-    tell_written({"Page": out, "Corrected profile": fit})
+    print_noise(known.noise)
+    print_written({"Page": out, "Corrected profile": fit})
 
 
 def _sides(source: str, trial: Any, policy: str, seed: int, command: str) -> list[Any]:

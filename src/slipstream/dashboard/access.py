@@ -1,4 +1,4 @@
-"""Which requests a server of this package answers, and the headers of its answers; no web framework is needed."""
+"""Access checks and response headers of the package's HTTP servers, independent of a web framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-"""What a browser may load: our own files, nothing inline, nothing from outside."""
+"""Content security policy: own files only, nothing inline, nothing from outside."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -34,13 +34,13 @@ class Access:
         self._largest_body = largest_body
 
     def refusal(self, method: str, headers: Mapping[str, str], offered: Iterable[str | None]) -> tuple[int, str] | None:
-        """Return status and sentence for a request that gets no other answer, None for one that does.
+        """Return status and message for a request that is refused, None for one that is allowed.
 
-        `headers` are found by their names in lower case; `offered` are the tokens that came with the request outside
-        of the Authorization header.
+        The names in `headers` are in lower case; `offered` are the tokens of the request outside the Authorization
+        header.
         """
         if self._token is None:
-            # A page of somebody else's may point a name of its own at this machine: then the host is not ours.
+            # DNS rebinding: a foreign page may resolve its own name to this machine; the Host header gives it away.
             if _hostname(headers.get("host", "")) not in LOOPBACK:
                 return 403, "this address is for this machine only"
         elif not self._known(headers, offered):
@@ -58,31 +58,31 @@ class Access:
         word, _, bearer = headers.get("authorization", "").partition(" ")
         tokens = [None if token is None else _bytes(token) for token in offered]
         if word == "Bearer":
-            # Headers were decoded so, whatever their bytes stood for.
+            # Servers decode headers as Latin-1; this restores the bytes.
             tokens.append(bearer.encode("latin-1", "replace"))
         expected = self._token or b""
         return any(token is not None and hmac.compare_digest(token, expected) for token in tokens)
 
 
 def stated_token(token: str | None) -> str | None:
-    """Return `token`, or None where it is empty or blank: everybody knows such a token."""
+    """Return `token`, or None if it is empty or blank, which would protect nothing."""
     return token if token and token.strip() else None
 
 
 def quoted_token(token: str) -> str:
-    """Return `token` with all that an address or a cookie cannot hold as %-codes of its bytes."""
+    """Return `token` percent-encoded, for a URL or a cookie."""
     return quote(_bytes(token), safe="")
 
 
 def _bytes(text: str) -> bytes:
-    """Return `text` as UTF-8; bytes that were not, such as those of a variable of the system, as they were."""
+    """Return `text` as UTF-8; undecodable bytes, as of an environment variable, are restored."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def _hostname(host: str) -> str | None:
     try:
         return urlsplit(f"//{host}").hostname
-    except ValueError:  # such as an address in brackets that is none
+    except ValueError:  # such as a malformed IPv6 address in brackets
         return None
 
 

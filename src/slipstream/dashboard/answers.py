@@ -1,4 +1,4 @@
-"""Answers in JSON, whatever the names in them hold."""
+"""JSON responses that are safe for any name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 
 class AsciiResponse(JSONResponse):
-    """Answers JSON in which all but ASCII is escaped: names may hold characters that steer, or that no text can."""
+    """JSON response in ASCII: names may contain control characters or lone surrogates, which are escaped."""
 
     def render(self, content: Any) -> bytes:
         """Return the body."""

@@ -1,4 +1,4 @@
-"""The dashboard: pages over a folder of runs, and the questions that they ask."""
+"""The dashboard: static pages over a folder of runs, and the HTTP API behind them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ Name = Annotated[str, Query(max_length=1000)]
 
 
 def create_app(root: Path, token: str | None = None, jobs: Jobs | None = None) -> FastAPI:
-    """Return the dashboard of a folder; with a token, only for those who know it."""
+    """Return the dashboard of the folder `root`; with `token`, only for requests that carry it."""
     folder = RunsFolder(root)
     board = Board(folder, jobs or Jobs(folder.root))
     for family in FAMILIES.values():
-        _ = family.scenario_type  # imported now, so that the first to ask need not wait for it
+        _ = family.scenario_type  # imported now rather than in the first request
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -62,8 +62,8 @@ def create_app(root: Path, token: str | None = None, jobs: Jobs | None = None) -
         default_response_class=AsciiResponse,
     )
     app.middleware("http")(Guard(token))
-    app.add_exception_handler(InputError, _told)
-    app.add_exception_handler(RequestValidationError, _misspelt)
+    app.add_exception_handler(InputError, _input_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
     _add_files(app, folder)
     _add_runs(app, board)
     _add_replay(app, board)
@@ -72,7 +72,7 @@ def create_app(root: Path, token: str | None = None, jobs: Jobs | None = None) -
 
 
 class Board:
-    """What all requests share."""
+    """State that all requests share."""
 
     def __init__(self, folder: RunsFolder, jobs: Jobs) -> None:
         self.folder, self.jobs, self.recordings = folder, jobs, Recordings()
@@ -85,7 +85,7 @@ class Board:
         return self.recordings.open(self.folder.path(name))
 
     def decision(self, recording: Recording, at: float, number: int | None) -> dict[str, Any]:
-        """Return a choice of a recorded run; those who ask at once take turns, since they share a simulator."""
+        """Return a choice of a recorded run; a lock serialises requests, since they share a simulator."""
         with self._lock:
             if self._decisions is None or self._decisions[0] is not recording:
                 self._check_policy(recording)
@@ -109,20 +109,20 @@ class Board:
             )
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _input_error(_: Request, error: Exception) -> Response:
     status = 404 if isinstance(error, UnknownRunError) else 429 if isinstance(error, TooManyJobsError) else 400
     return AsciiResponse({"error": str(error)}, status_code=status)
 
 
-async def _misspelt(_: Request, error: Exception) -> Response:
+async def _invalid_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"][1:])
-    return AsciiResponse({"error": one_line(f"{place}: {first['msg']}")}, status_code=422)
+    field = ".".join(str(part) for part in first["loc"][1:])
+    return AsciiResponse({"error": one_line(f"{field}: {first['msg']}")}, status_code=422)
 
 
 def _add_files(app: FastAPI, folder: RunsFolder) -> None:
-    """Answer with our own few files, read once, and with the pages that lie among the runs."""
+    """Serve the package's static files, read once, and the HTML pages among the runs."""
     own = resources.files("slipstream.dashboard").joinpath("static")
     shared = resources.files("slipstream.report").joinpath("assets")
     files = {entry.name: entry.read_bytes() for entry in own.iterdir() if Path(entry.name).suffix in TYPES}
@@ -203,7 +203,7 @@ def _add_trials(app: FastAPI, board: Board) -> None:
     @app.get("/api/scenarios")
     def scenarios() -> dict[str, Any]:
         policies = {family: known_policies(family) for family in FAMILIES}
-        # Something to compare at first: the usual one, and the last heuristic, which is the family's most elaborate.
+        # Preselected: the default policy, and the last heuristic, which is the family's most elaborate.
         defaults = {name: [family.default_policy, names(name)[-1]] for name, family in FAMILIES.items()}
         return {"scenarios": builtin_names(), "policies": policies, "defaults": defaults, "schema": schema()}
 

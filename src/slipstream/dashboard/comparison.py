@@ -1,4 +1,4 @@
-"""Chosen runs side by side: means with intervals, paired differences, how long jobs took, and how near the optimum."""
+"""Comparison of chosen runs: means with intervals, paired differences, response times, distance to the optimum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slipstream.report.terminal.tables import lower_is_better
 MOST_CHOSEN = 64
 
 Values = dict[str, dict[int, float]]
-"""Of each metric the value in each episode, by the episode's seed."""
+"""Value of each metric in each episode, by metric and seed."""
 
 
 def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str], baseline: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _estimate(values: list[float]) -> dict[str, Any]:
 
 
 def _responses(recording: Recording) -> dict[str, list[float]]:
-    """Return which share of the released jobs had finished so long after their release."""
+    """Return the distribution of response times: the share of released jobs finished within each time."""
     line = recording.timeline
     done = line.finish >= 0
     times = np.sort(line.finish[done] - line.release[done])

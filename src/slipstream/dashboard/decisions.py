@@ -1,8 +1,8 @@
-"""Why this one: the choices of a recorded run, made again by its policy in the simulator.
+"""Choices of a recorded run with their alternatives, reconstructed by replaying its policy in the simulator.
 
-A log says what was started, not what else could have been. The same scenario, seed and policy make the same choices,
-so they are made again up to the one that is asked for; copies of the state, kept on the way, make going back quick.
-What each candidate would do is found out in the same way: by choosing it in a copy.
+A log records what was started, not the alternatives. The same scenario, seed and policy make the same choices, so they
+are replayed up to the requested one; snapshots of the state, kept on the way, make going back quick. The effect of each
+candidate is found by choosing it in a copy.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from slipstream.sim.eventlog import DROP, KINDS, MOVE, PREEMPT, START, TAKE
 from slipstream.sim.simulator import Simulator, check_action
 
 STRIDE = 2048
-"""Choices between two copies of the state."""
+"""Choices between two snapshots of the state."""
 MOST_COPIES = 256
 MOST_CANDIDATES = 64
-"""Candidates of one choice that are shown."""
+"""Maximum number of candidates shown of one choice."""
 EFFECTS = (START, DROP, PREEMPT, TAKE, MOVE)
-"""Kinds of events that a choice brings about at once."""
+"""Kinds of events that a choice causes at once."""
 
 
 @runtime_checkable
 class Scoring(Protocol):
-    """A policy that can tell its scores although it is no rule."""
+    """Policy that reports scores although it is no rule."""
 
     def scores(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> dict[int, float]:
-        """Return the score of every row that it gives one."""
+        """Return the scores by row, for rows that have one."""
 
 
 class Decisions:
-    """The choices of one recording, by number."""
+    """Access to the choices of one recording, by number or time."""
 
     def __init__(self, recording: Recording) -> None:
         recording.vouch()
@@ -54,8 +54,8 @@ class Decisions:
         self._trial = Simulator(recording.scenario, log_rows=4 * margin + 64)
         self._simulator.reset(int(about["seed"]), str(about.get("split", "test")))
         if isinstance(self._policy, WholeEpisodes):
-            self._policy.run(self._simulator, 0)  # lets the policy prepare what its rows show
-        self._places = [0]
+            self._policy.run(self._simulator, 0)  # the policy may prepare columns of its rows
+        self._numbers = [0]
         self._times = [self._now]
         self._copies = [self._copy()]
 
@@ -65,13 +65,13 @@ class Decisions:
 
     @property
     def _made(self) -> int:
-        """How many choices were made: the number of the one that is due."""
+        """Number of choices made, which is the number of the next one."""
         return int(self._simulator.header["choices"]) - 1
 
     def at(self, time: float) -> dict[str, Any]:
-        """Return the last choice at or before a time in the family's unit; the first where there is none."""
+        """Return the last choice at or before `time`, in the family's unit; the first if there is none."""
         wanted = self._recording.nanoseconds(time)
-        self._go_to(self._places[max(bisect_right(self._times, wanted) - 1, 0)])
+        self._go_to(self._numbers[max(bisect_right(self._times, wanted) - 1, 0)])
         stride = STRIDE
         while stride and self._simulator.asking:
             before = self._copy()
@@ -81,18 +81,18 @@ class Decisions:
             else:
                 _put(before, self._simulator)
                 stride //= 2
-        return self._told()
+        return self._description()
 
     def number(self, number: int) -> dict[str, Any]:
-        """Return a choice by its number, from 0; the last where there are fewer."""
+        """Return the choice `number`, from 0; the last if there are fewer."""
         self._go_to(max(number, 0))
-        return self._told()
+        return self._description()
 
-    # Going to a choice ----------------------------------------------------------------------------------------------
+    # Replay to a choice ----------------------------------------------------------------------------------------------
 
     def _go_to(self, number: int) -> None:
-        nearest = bisect_right(self._places, number) - 1
-        if not self._places[nearest] <= self._made <= number:
+        nearest = bisect_right(self._numbers, number) - 1
+        if not self._numbers[nearest] <= self._made <= number:
             _put(self._copies[nearest], self._simulator)
         while self._made < number:
             before = self._copy()
@@ -100,7 +100,7 @@ class Decisions:
             if self._simulator.asking:
                 self._keep()
             else:
-                number = self._made  # the last choice there was
+                number = self._made  # the last choice of the episode
                 _put(before, self._simulator)
 
     def _play(self, choices: int) -> None:
@@ -115,14 +115,14 @@ class Decisions:
         return {name: array.copy() for name, array in self._simulator.arrays.items() if name != "log"}
 
     def _keep(self) -> None:
-        if self._made >= self._places[-1] + STRIDE and len(self._places) < MOST_COPIES:
-            self._places.append(self._made)
+        if self._made >= self._numbers[-1] + STRIDE and len(self._numbers) < MOST_COPIES:
+            self._numbers.append(self._made)
             self._times.append(self._now)
             self._copies.append(self._copy())
 
-    # Telling of a choice --------------------------------------------------------------------------------------------
+    # Description of a choice ----------------------------------------------------------------------------------------
 
-    def _told(self) -> dict[str, Any]:
+    def _description(self) -> dict[str, Any]:
         simulator, family = self._simulator, self._recording.family
         if not simulator.asking:
             return {"number": 0, "time": 0.0, "candidates": [], "note": "No choice was made in this run."}
@@ -141,11 +141,11 @@ class Decisions:
             effects = self._effects(before, row)
             if row == chosen and len(effects):
                 agrees = bool(np.isin(effects[:1], self._recorded(int(effects["time"][0]))).all())
-            told_by_row = family.row_name(self._recording.scenario, self._recording.timeline, rows[row])
-            name = told_by_row or self._name(effects) or ("wait" if row == wait else f"candidate {row}")
+            row_name = family.row_name(self._recording.scenario, self._recording.timeline, rows[row])
+            name = row_name or self._name(effects) or ("wait" if row == wait else f"candidate {row}")
             values = [_readable(family.candidate_features.features[n], rows[row, n])[0] for n in columns]
-            told = {"row": row, "name": name, "score": scores.get(row), "chosen": row == chosen, "values": values}
-            candidates.append(told)
+            shown_row = {"row": row, "name": name, "score": scores.get(row), "chosen": row == chosen, "values": values}
+            candidates.append(shown_row)
         candidates.sort(key=lambda one: (one["score"] is None, -(one["score"] or 0.0), not one["chosen"]))
         return {
             "number": self._made,
@@ -162,7 +162,7 @@ class Decisions:
         }
 
     def _scores(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> tuple[dict[int, float], int]:
-        """Return the score of every row that the policy gave one, and the row that it takes."""
+        """Return the scores by row, for rows that the policy scored, and the row that it chooses."""
         policy = self._policy
         if isinstance(policy, CompiledPolicy):
             return self._logits(policy)
@@ -178,12 +178,12 @@ class Decisions:
         return {row: score for row, score in scores.items() if np.isfinite(score)}, chosen
 
     def _logits(self, policy: CompiledPolicy) -> tuple[dict[int, float], int]:
-        """Let a network choose once, and read its scores off its registers; the state is as before."""
+        """Return the network's logits by row and the row it chooses; the simulator's state is restored."""
         simulator, before = self._simulator, self._copy()
         policy.run(simulator, 1)
         shape = simulator.family.graph(simulator.scenario) if policy.reads_graph else None
-        room = (shape.nodes, shape.edges) if shape is not None else ()
-        registers, ports, starts = _registers(policy.network(len(simulator.raw["mask"][0]), *room))
+        capacity = (shape.nodes, shape.edges) if shape is not None else ()
+        registers, ports, starts = _registers(policy.network(len(simulator.raw["mask"][0]), *capacity))
         legal = _legal(simulator.observed if shape is None else simulator.observed_graph)
         _put(before, simulator)
         logits = registers[ports[2] + starts[0] : ports[2] + starts[1]]
@@ -192,7 +192,7 @@ class Decisions:
         return dict(zip(found, map(float, logits), strict=True)), found[int(np.argmax(logits))]
 
     def _effects(self, before: dict[str, np.ndarray], row: int) -> np.ndarray:
-        """Return the events that taking a row would bring about."""
+        """Return the events that choosing `row` causes in the state `before`."""
         _put(before, self._trial)
         self._trial.header["log_rows"] = 0
         pieces: list[np.ndarray] = []
@@ -232,7 +232,7 @@ def _put(arrays: dict[str, np.ndarray], simulator: Simulator) -> None:
 
 
 def _readable(feature: Feature, raw: float) -> tuple[float, str]:
-    """Return a raw value in a unit that people read: 'x 100 ms' becomes ms, 'jobs / 10' jobs."""
+    """Return a raw feature value and its unit without scaling: '100 ms' becomes ms, 'jobs / 10' jobs."""
     value = float(raw) * feature.scale
     multiple = re.fullmatch(r"(\d+) (.+)", feature.unit)
     share = re.fullmatch(r"(.+) / (\d+)", feature.unit)
@@ -251,7 +251,7 @@ def _explained(feature: Feature) -> dict[str, Any]:
 
 @cache
 def _readers() -> tuple[Any, Any]:
-    """Return what reads the fields of compiled structs; compiled on first use, since only learned policies need it."""
+    """Return the compiled accessors of struct fields; compiled on first use, since only learned policies need them."""
     from numba import njit
 
     return (

@@ -1,4 +1,4 @@
-"""Runs that the page starts: the command line in processes of its own, bounded in time and memory, few at a time."""
+"""Runs started from the page: commands in subprocesses, limited in time, memory and number."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from slipstream.files.confined import resolve_inside
 MOST_RUNNING = 2
 MOST_REMEMBERED = 100
 SECONDS, MEGABYTES = 300, 4096
-"""What one run from the page may take: on the clock, and of memory for data."""
+"""Limits of one run: wall-clock seconds, and data memory."""
 HOME = "tried"
-"""The folder of such runs, inside the folder of all."""
-TOLD = 2000
-"""Characters of a failed command's last words that are passed on."""
+"""Folder of such runs, inside the folder of runs."""
+MESSAGE_CHARACTERS = 2000
+"""Of the error output of a failed command that are shown, from its end."""
 
 
 class TooManyJobsError(InputError):
-    """As many runs are under way as are allowed."""
+    """The maximum number of runs is under way."""
 
 
 @dataclass
 class Job:
-    """One run that the page started: commands, one after the other, in a folder of their own."""
+    """One run started from the page: commands executed in sequence in one folder."""
 
     name: str
     commands: list[list[str]]
@@ -50,7 +50,7 @@ class Job:
     process: subprocess.Popen[bytes] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return how the job stands as JSON-ready data."""
+        """Return the state of the job as JSON-ready data."""
         seconds = (self.ended or time()) - self.began
         shown = [shlex.join(["slipstream", *command]) for command in self.commands]
         return {
@@ -64,7 +64,7 @@ class Job:
 
 
 class Jobs:
-    """All runs that this server started."""
+    """Starts, lists and cancels runs."""
 
     def __init__(self, root: Path, seconds: int = SECONDS, megabytes: int = MEGABYTES) -> None:
         self._root, self._seconds, self._megabytes = root, seconds, megabytes
@@ -132,7 +132,7 @@ class Jobs:
         end = job.began + self._seconds
         for command in job.commands:
             words = [sys.executable, "-m", "slipstream.dashboard.limits", str(self._seconds), str(self._megabytes)]
-            # The answer of a comparison becomes a file like any other that the page shows.
+            # The output of a comparison becomes a file that the page lists like any other.
             output = job.folder / ("comparison.json" if command[0] == "compare" else "run.txt")
             with output.open("wb") as out, (job.folder / "errors.txt").open("wb") as err:
                 with self._lock:
@@ -151,10 +151,14 @@ class Jobs:
                     break
             if code:
                 words_left = (job.folder / "errors.txt").read_text(encoding="utf-8", errors="replace").strip()
-                self._end(job, "failed", words_left[-TOLD:] or f"ended with code {code}: too much time or memory")
+                self._end(
+                    job,
+                    "failed",
+                    words_left[-MESSAGE_CHARACTERS:] or f"ended with code {code}: too much time or memory",
+                )
                 output.unlink(missing_ok=True)
                 break
-        remove_unfinished_in(job.folder)  # a command that was killed had no time to
+        remove_unfinished_in(job.folder)  # a killed command leaves its temporary files
         self._end(job, "done")
         job.ended = time()
 
@@ -174,7 +178,7 @@ def _plain(policy: str) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes] | None) -> None:
-    """End a command and what it started, which share a group of their own."""
+    """Kill a command and its subprocesses, which form a process group."""
     if process is not None and process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Files that grow, told line by line as server-sent events: the curve of a training, what a device does."""
+"""Growing files as server-sent events, line by line: training curves, state of a device."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from slipstream.errors import InputError
 from slipstream.files.inputs import checked_json, open_regular
 
 PAUSE_S = 0.5
-"""Time between two looks at the file."""
+"""Polling period of the file."""
 SILENCE = 20
-"""Looks without news after which a sign of life is sent, so that nobody on the way hangs up."""
+"""Polls without new data after which a comment is sent, so that proxies keep the connection open."""
 MOST_BYTES = 1 << 20
 """Read at a time."""
 
 
 async def follow(path: Path, folder: Path, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
-    """Yield the lines of a file as events, first those that are there, then each new one, until the reader is gone.
+    """Yield the lines of a file as events, first the existing ones, then each new one, until the reader disconnects.
 
     The file lies in `folder`: where a link leads out of it, nothing is read.
 
-    A line counts when it is complete and JSON. A file that became shorter was begun again: the event `again` says so.
+    Only complete lines of JSON count. A file that became shorter was restarted, which the event `again` reports.
     """
-    place, rest, quiet = 0, b"", 0
+    offset, rest, quiet = 0, b"", 0
     while not await gone():
         size = _size(path)
-        if size < place:
-            place, rest = 0, b""
+        if size < offset:
+            offset, rest = 0, b""
             yield "event: again\ndata: {}\n\n"
-        if size > place:
+        if size > offset:
             try:
                 with open_regular(path, "a file that grows", folder=folder) as file:
-                    file.seek(place)
+                    file.seek(offset)
                     piece = file.read(MOST_BYTES)
             except InputError:
-                piece = b""  # it has just gone: the next look tells
+                piece = b""  # removed since: the next poll finds its size 0
             if not piece:
                 await asyncio.sleep(PAUSE_S)
                 continue
-            place += len(piece)
+            offset += len(piece)
             *lines, rest = (rest + piece).split(b"\n")
             rest = rest[-MOST_BYTES:]  # no line is as long
             quiet = 0
-            told = [text for line in lines if (text := _checked(line))]
-            if told:
-                yield f"data: [{','.join(told)}]\n\n"
+            events = [text for line in lines if (text := _checked(line))]
+            if events:
+                yield f"data: [{','.join(events)}]\n\n"
             continue
         quiet += 1
         if quiet % SILENCE == 0:

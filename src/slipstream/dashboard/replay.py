@@ -1,8 +1,8 @@
-"""Windows of a recorded run, thinned out so that a run of a million events zooms smoothly.
+"""Time windows of a recorded run, downsampled so that a run of a million events zooms smoothly.
 
-Where few jobs are in sight, a window holds each of them, in the columns that the report's charts draw. Where there are
-many, it holds the share of the time that each resource spent on jobs of each kind, in columns of a few pixels; sums
-over all slices before a moment, kept from the start, make that as quick for the whole run as for a second of it.
+A window with few jobs holds each of them, as columns for the report's charts. A window with many holds the share of
+time that each resource spent on jobs of each kind, in columns of a few pixels; cumulative sums over the slices make
+that as quick for the whole run as for a second of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.errors import LawError, TraceError, printable
+from slipstream.errors import InvariantError, TraceError, printable
 from slipstream.families.contract import Family, family_of
 from slipstream.families.shared.timeline import FATES, ON_TIME, OPEN, Timeline
 from slipstream.files.inputs import unreadable
@@ -26,16 +26,16 @@ from slipstream.report.figures.page_figures import FIRST_SLICES, idle_columns, n
 from slipstream.report.runs import LATEST_NS, episode_of, read_recording
 
 KINDS = 3
-"""Missed, on time, still open: the order from the bottom up in which the charts stack them."""
+"""Missed, on time, still open: stacked in this order by the charts, from the bottom."""
 MOST_SLICES = 12_000
-"""Slices that one window holds; more are drawn as shares."""
+"""Maximum number of slices in a window; more are drawn as shares of time."""
 MOST_COLUMNS = 4096
 KEPT = 3
 """Recordings kept in memory: about 150 bytes an event each."""
 
 
 class Lane:
-    """The slices of one resource, which follow one another, and the time spent on each kind before every slice."""
+    """Consecutive slices of one resource, with the cumulative time spent on each kind."""
 
     def __init__(self, index: np.ndarray, start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> None:
         self.index, self.start, self.end, self.kind = index, start, end, kind
@@ -45,7 +45,7 @@ class Lane:
         self._spent = spent
 
     def spent(self, times: np.ndarray) -> np.ndarray:
-        """Return the time spent on each kind before each of some moments: (kinds, moments)."""
+        """Return the time spent on each kind before each of `times`: an array (kinds, times)."""
         place = np.searchsorted(self.start, times, side="right")
         if not len(self.index):
             return np.zeros((KINDS, len(times)))
@@ -56,26 +56,26 @@ class Lane:
         return found
 
     def in_sight(self, begin: float, end: float) -> np.ndarray:
-        """Return the slices between two moments."""
+        """Return the indices of the slices that overlap the time from `begin` to `end`."""
         first = np.searchsorted(self.end, begin, side="right")
         return self.index[first : np.searchsorted(self.start, end, side="left")]
 
 
 class Recording:
-    """A recorded run, ready to be looked at from near and far; times in ns inside, in the family's unit outside."""
+    """Recorded run prepared for windows at any zoom; times in ns inside, in the family's unit outside."""
 
     def __init__(self, path: Path) -> None:
         self.events, self.about, self.scenario = read_recording(path)
         self._name, self._lock = path.name, threading.Lock()
         self._broken: str | None = None
-        """Which law the log breaks, none if empty; None while nobody has looked."""
+        """Invariant that the log violates, empty if none; None before the check."""
         self.family: Family = family_of(self.scenario)
         self.unit = self.family.nanoseconds_per_unit
-        with self._blaming_the_log():
+        with self._damage_as_trace_error():
             self._prepare()
 
     def _prepare(self) -> None:
-        """Work out what windows are cut from."""
+        """Compute the timeline, the lanes and the queue lengths that windows are cut from."""
         self.timeline: Timeline = self.family.timeline(self.scenario, self.events)
         line = self.timeline
         fate = line.fate[line.slice_job]
@@ -91,25 +91,25 @@ class Recording:
         self._waiting = line.waiting()
 
     def vouch(self) -> None:
-        """Make sure that the log obeys the laws, once: the first picture of a long run does not wait for that.
+        """Check the invariants of the log, once; the first window of a long run is shown without it.
 
         Raises:
-            TraceError: It does not.
+            TraceError: The log violates an invariant.
         """
         with self._lock:
             if self._broken is None:
                 try:
                     self.family.check(self.scenario, self.events)
                     self._broken = ""
-                except LawError as error:
+                except InvariantError as error:
                     self._broken = str(error)
         if self._broken:
-            told = f"{self._name}: damaged ({self._broken}): expected an event log written by slipstream"
-            raise TraceError(told)
+            message = f"{self._name}: damaged ({self._broken}): expected an event log written by slipstream"
+            raise TraceError(message)
 
     @contextmanager
-    def _blaming_the_log(self) -> Iterator[None]:
-        """Whatever goes wrong, blame the log if it is damaged: all that is worked out from it relies on the laws."""
+    def _damage_as_trace_error(self) -> Iterator[None]:
+        """Turn any exception into a TraceError if the log violates an invariant, on which all computations rely."""
         try:
             yield
         except Exception:
@@ -118,12 +118,12 @@ class Recording:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The figures of the run."""
+        """Metrics of the run by name."""
         self.vouch()
         return self.family.metrics(self.scenario, self.events, *episode_of(self.about))
 
     def about_page(self) -> dict[str, Any]:
-        """Return what the page needs before the first window."""
+        """Return names, units and sizes, which the page needs before the first window."""
         line = self.timeline
         first = np.sort(line.slice_end[:FIRST_SLICES])
         return {
@@ -145,17 +145,17 @@ class Recording:
         }
 
     def nanoseconds(self, time: float) -> int:
-        """Return a time in the family's unit as ns; one that no log has as the latest or earliest that one could."""
+        """Return `time`, in the family's unit, as ns, clipped to the range of times in a log."""
         return round(min(max(time * self.unit, -LATEST_NS), LATEST_NS))
 
     def window(self, begin: float, end: float, columns: int, detail: int) -> dict[str, Any]:
-        """Return what lies between two times, given in the family's unit.
+        """Return the content of the window from `begin` to `end`, in the family's unit.
 
-        `detail` is the most slices of one resource that are sent as they are.
+        `detail` is the maximum number of slices of one resource that are sent individually.
         """
         first = self.nanoseconds(begin)
         span = (first, max(self.nanoseconds(end), first + 1))
-        with self._blaming_the_log():
+        with self._damage_as_trace_error():
             return self._cut(*span, min(max(columns, 1), MOST_COLUMNS), detail)
 
     def _cut(self, begin: int, end: int, columns: int, detail: int) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class Recording:
         }
 
     def _shares_in(self, begin: int, end: int, columns: int) -> dict[str, Any]:
-        """Return shares of the time in 1/255, resource by resource, column by column, kind by kind."""
+        """Return shares of time in 1/255, by resource, column and kind."""
         edges = np.linspace(begin, end, columns + 1)
         width = (end - begin) / columns
         shares = np.stack([np.diff(lane.spent(edges)).T / width for lane in self.lanes])
@@ -185,7 +185,7 @@ class Recording:
         return {"shares": base64.b64encode(whole.tobytes()).decode(), "columns": columns, "lost": lost}
 
     def _waiting_in(self, begin: int, end: int, columns: int) -> dict[str, list[Any]]:
-        """Return the line of waiting jobs; of many changes in a column the first, the extremes and the last."""
+        """Return the queue length over time; of many changes in a column the first, the extremes and the last."""
         times, counts = self._waiting
         first = max(int(np.searchsorted(times, begin, side="right")) - 1, 0)
         chosen = np.arange(first, max(int(np.searchsorted(times, end, side="right")), first + 1))
@@ -198,20 +198,20 @@ class Recording:
         return {"times": (times[chosen] / self.unit).tolist(), "counts": counts[chosen].tolist()}
 
     def moment(self, time: float) -> dict[str, Any]:
-        """Return what every resource does at a time, and how many jobs of each task wait."""
+        """Return the job on every resource at `time`, and the number of waiting jobs of each task."""
         self.vouch()
         now, line = self.nanoseconds(time), self.timeline
         resources = []
         for name, lane in zip(line.resources, self.lanes, strict=True):
             place = int(np.searchsorted(lane.start, now, side="right")) - 1
             busy = place >= 0 and lane.end[place] > now
-            resources.append({"name": name, "job": self._told(int(lane.index[place])) if busy else None})
+            resources.append({"name": name, "job": self._slice(int(lane.index[place])) if busy else None})
         waits = line.wait_job[(line.wait_start <= now) & (line.wait_end > now)]
         counts = np.bincount(line.task[waits], minlength=len(line.tasks))
         queues = [{"task": line.tasks[task], "waiting": int(counts[task])} for task in np.flatnonzero(counts)]
         return {"time": now / self.unit, "resources": resources, "queues": queues, "waiting": len(waits)}
 
-    def _told(self, piece: int) -> dict[str, Any]:
+    def _slice(self, piece: int) -> dict[str, Any]:
         line = self.timeline
         job = int(line.slice_job[piece])
         task = int(line.task[job])
@@ -226,14 +226,14 @@ class Recording:
 
 
 class Recordings:
-    """The recordings looked at last, shared by all who look; each is read once."""
+    """Cache of the most recently used recordings, shared by all requests."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[Path, int], Recording] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, path: Path) -> Recording:
-        """Return a recording; a file that changed is read again."""
+        """Return the recording at `path`; a file that changed is read again."""
         try:
             key = (path, path.stat().st_mtime_ns)
         except OSError as error:

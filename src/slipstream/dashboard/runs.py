@@ -1,4 +1,4 @@
-"""The folder of runs: what is in it, and the only door through which the dashboard reads files."""
+"""The folder of runs: a listing of its entries, and checked paths, by which alone the dashboard reads files."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from slipstream.report.runs import scenario_of
 from slipstream.sim.eventlog import OtherTableError, read_about
 
 MOST_ENTRIES = 2000
-"""Runs that a page lists; what comes behind them is counted, not shown."""
+"""Maximum number of runs listed; further ones are only counted."""
 DEEPEST_FOLDER = 6
 LARGEST_FIGURE = 1e150
-"""Of a comparison: what is worked out from more would be infinite."""
+"""Largest value of a metric in a comparison: sums of larger ones would overflow."""
 LONGEST_TEXT = 500
-"""Characters of a name or a command in the list."""
+"""Maximum number of characters of a name or command in the list."""
 UNREADABLE = "unreadable"
 LIVE = ".live.jsonl"
-"""How the name of the file ends to which `slipstream execute --live` writes what it does."""
+"""Suffix of the files that `slipstream execute --live` writes."""
 ENDINGS = (".parquet", ".json", ".html", LIVE)
-"""How the names of files end that a page may show."""
+"""Suffixes of the files that a page may show."""
 
 
 class UnknownRunError(InputError):
-    """There is no such run in the folder."""
+    """The folder has no such run."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something in the folder that a page can show."""
+    """Entry of the folder that a page can show."""
 
     name: str
     """Its path inside the folder, with forward slashes."""
@@ -53,7 +53,7 @@ class Entry:
 
 
 class RunsFolder:
-    """A folder of runs; nothing outside of it is ever opened."""
+    """Folder of runs; no file outside of it is opened."""
 
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
@@ -62,7 +62,7 @@ class RunsFolder:
         self._seen: dict[str, tuple[list[tuple[int, int]], Entry | None]] = {}
 
     def path(self, name: str) -> Path:
-        """Return where a file or folder of a name is.
+        """Return the path of the file or folder `name`.
 
         Raises:
             UnknownRunError: There is none, or it lies outside the folder, also by way of a link.
@@ -72,14 +72,14 @@ class RunsFolder:
         if parts and plain and not any(part.startswith(".") for part in parts):
             try:
                 found = self.root.joinpath(*parts).resolve(strict=True)
-            except (OSError, RuntimeError):  # RuntimeError: a ring of links
+            except (OSError, RuntimeError):  # RuntimeError: a cycle of links
                 found = self.root
             if found != self.root and found.is_relative_to(self.root):
                 return found
         raise UnknownRunError(f"{name[:200]!r}: no such run in this folder")
 
     def entry(self, name: str, kind: str | None = None) -> Entry:
-        """Return what is known of a run, of the kind that is expected where one is.
+        """Return the entry `name`, which must be of `kind` if that is given.
 
         Raises:
             UnknownRunError: There is none, or it is of another kind.
@@ -92,13 +92,13 @@ class RunsFolder:
         return found
 
     def listing(self) -> tuple[list[Entry], int]:
-        """Return the runs of the folder, newest first, and how many more there are."""
+        """Return the runs of the folder, newest first, and the number of those left out."""
         found = []
         for path in self._files():
             name = path.relative_to(self.root).as_posix()
             try:
                 entry = self._entry(self.path(name), name) if name.isprintable() else _unprintable(path, name)
-            except UnknownRunError:  # a link that leads outside, or a file that has just gone
+            except UnknownRunError:  # a link that leads outside, or a file removed since
                 entry = _link_out(path, name)
             if entry is not None:
                 found.append(entry)
@@ -106,7 +106,7 @@ class RunsFolder:
         return found[:MOST_ENTRIES], max(0, len(found) - MOST_ENTRIES)
 
     def _files(self) -> Iterator[Path]:
-        """Yield the files and the folders of trainings; inside of these nothing is a run of its own."""
+        """Yield the files and the folders of trainings; files inside these are no runs of their own."""
         for place, folders, files in os.walk(self.root):
             here = Path(place)
             if RUN in files and here != self.root:
@@ -119,14 +119,14 @@ class RunsFolder:
             yield from (here / name for name in sorted(files) if not name.startswith("."))
 
     def _leads_out(self, path: Path) -> bool:
-        """Return whether `path` is a link to a place outside."""
+        """Return whether `path` is a link to a target outside the folder."""
         try:
             return path.is_symlink() and not path.resolve().is_relative_to(self.root)
         except (OSError, RuntimeError):
             return True
 
     def _entry(self, path: Path, name: str) -> Entry | None:
-        """Return what a file is, read again only where it changed."""
+        """Return the entry of a file, read again only if it changed."""
         inside = (path, path / RUN, path / HISTORY) if path.is_dir() else (path,)
         stamps = [stamp for one in inside if (stamp := _stamp(one)) is not None]
         if not stamps:
@@ -140,7 +140,7 @@ class RunsFolder:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return when a file was changed, in ns, and its size; nothing where it is not there."""
+    """Return modification time in ns and size of a file; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -149,7 +149,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _link_out(path: Path, name: str) -> Entry | None:
-    """Return the entry of a link that leads out of the folder, if it could be one that pages show."""
+    """Return the `unreadable` entry of a link that leads out of the folder, if its suffix is one that pages show."""
     try:
         modified = path.lstat().st_mtime
     except OSError:
@@ -161,7 +161,7 @@ def _link_out(path: Path, name: str) -> Entry | None:
 
 
 def _unprintable(path: Path, name: str) -> Entry | None:
-    """Return the entry of a file whose name no page can show as it is, if it is of a kind that pages show."""
+    """Return the `unreadable` entry of a file with an unprintable name, if its suffix is one that pages show."""
     stamp = _stamp(path)
     if stamp is None or not (path.is_dir() or path.name.endswith(ENDINGS)):
         return None
@@ -171,7 +171,7 @@ def _unprintable(path: Path, name: str) -> Entry | None:
 
 
 def _recognised(path: Path, name: str) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a file and what it says about itself; no kind where a page has no use for it.
+    """Return the kind of a file and its metadata; an empty kind if no page shows it.
 
     A file that should be a run but cannot be read is `unreadable`, with the reason: the others are listed all the same.
     """
@@ -188,7 +188,7 @@ def _recognised(path: Path, name: str) -> tuple[str, dict[str, Any]]:
         if path.suffix == ".parquet":
             return "run", _run(path)
         if path.suffix == ".json":
-            found = _read_comparison(path) if path.stat().st_size else None  # empty: it is being written
+            found = _read_comparison(path) if path.stat().st_size else None  # empty while it is being written
             return ("", {}) if found is None else ("comparison", _comparison(found))
         return ("live" if path.name.endswith(LIVE) else "page"), {}
     except OtherTableError:
@@ -254,7 +254,7 @@ def read_comparison(path: Path) -> dict[str, Any]:
 
 
 def _read_comparison(path: Path) -> dict[str, Any] | None:
-    """Return a comparison whose values have the types that they should have; None where the file is something else."""
+    """Return the checked comparison at `path`; None if the file is something else."""
     data = read_json(path, "what `slipstream compare --json` writes")
     if not isinstance(data, dict) or not {"title", "scenario_digest", "episodes", "seed", "policies"} <= data.keys():
         return None
@@ -275,7 +275,7 @@ def _read_comparison(path: Path) -> dict[str, Any] | None:
 
 
 def _check_policy(policy: Any, label: str) -> None:
-    """Refuse a policy of a comparison without a name, or with figures that are not numbers."""
+    """Raise InputError for a policy of a comparison without a name, or with metrics that are not numbers."""
     found = as_object(policy, label)
     if not isinstance(found.get("policy"), str):
         raise InputError(f"{label}.policy: expected a text, got {show(found.get('policy'))}")

@@ -1,4 +1,4 @@
-"""Who may ask the dashboard, and what a browser may do with the answers."""
+"""Middleware of the dashboard: access checks, token cookie and security headers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PAGE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; frame-ancestors 'none'"
 )
-"""Of pages found among the runs: they may run their own scripts, but as strangers who cannot ask us anything."""
+"""Content security policy of pages among the runs: own scripts may run, sandboxed, without access to the API."""
 COOKIE = "slipstream-token"
 
 Next = Callable[[Request], Awaitable[Response]]
 
 
 class Guard:
-    """Stands before every answer: checks the token, the host and the origin, and adds the headers."""
+    """Middleware that checks token, host and origin of every request, and adds the headers."""
 
     def __init__(self, token: str | None) -> None:
         self._token = stated_token(token)
@@ -31,13 +31,13 @@ class Guard:
         """Answer a request, or refuse it."""
         given = request.query_params.get("token")
         kept = request.cookies.get(COOKIE)
-        # Quoted, since a header carries few of the characters that a token may have.
+        # Percent-encoded: a header cannot carry all characters of a token.
         offered = (None if kept is None else unquote(kept, errors="surrogateescape"), given)
         refusal = self._access.refusal(request.method, request.headers, offered)
         if refusal is not None:
             response: Response = JSONResponse({"error": refusal[1]}, refusal[0])
         elif self._token is not None and given is not None:
-            # Out of the address, so that it is neither shown nor shared; from here on the cookie says it.
+            # Removed from the URL, so that it is neither shown nor shared; the cookie carries it from here on.
             response = RedirectResponse(request.url.path, status_code=303)
             response.set_cookie(COOKIE, quoted_token(self._token), httponly=True, samesite="strict")
         else:

@@ -41,9 +41,9 @@ class Trial(BaseModel):
 
 
 def problems_of(text: str) -> tuple[Any, list[tuple[str, str]]]:
-    """Return what a text says, and all that is wrong with it as a scenario: places and sentences.
+    """Return the data of the JSON `text`, and its problems as a scenario: pairs of key path and message.
 
-    Of a text that is not JSON, or with values that no answer can hold, such as NaN, nothing is returned.
+    The data are None if the text is not JSON, or has values that JSON cannot hold, such as NaN.
     """
     try:
         data = parse(text)
@@ -53,13 +53,13 @@ def problems_of(text: str) -> tuple[Any, list[tuple[str, str]]]:
         check_values(data, "scenario", ScenarioError)
     except ScenarioError:
         return None, problems(data) if isinstance(data, dict) else [("", "expected a JSON object")]
-    # Before the files are looked for: whether they exist is nobody's business here.
+    # Before files are opened: a page must not learn which files exist.
     named = [(place, "names a file, which a scenario of this page cannot") for place in _files(data, "")]
     return data, named or problems(data)
 
 
 def checked(trial: Trial) -> tuple[dict[str, Any], list[str], int, int, float]:
-    """Return the scenario and the rest of a trial that can be run.
+    """Return scenario, policies, episodes, seed and oracle seconds of a valid trial.
 
     Raises:
         InputError: One line: the first thing that is wrong.
@@ -71,7 +71,7 @@ def checked(trial: Trial) -> tuple[dict[str, Any], list[str], int, int, float]:
     family = str(data["family"])
     known = known_policies(family)
     for policy in trial.policies:
-        # By name only: a policy may also be a folder, and the page may not open just any.
+        # By name only: a policy may also be a folder, and a page must not open arbitrary folders.
         if policy.partition("(")[0] not in known:
             raise InputError(f"policies: unknown policy '{policy}': expected one of {', '.join(known)}")
         find(policy, family)
@@ -79,14 +79,14 @@ def checked(trial: Trial) -> tuple[dict[str, Any], list[str], int, int, float]:
 
 
 def known_policies(family: str) -> dict[str, str]:
-    """Return the policies that a page may choose from, and what each does."""
+    """Return the policies that a page may choose from, with descriptions."""
     if family not in FAMILIES:
         return {}
     return {**describe(family), **dict.fromkeys(shipped(family), "A trained policy that comes with Slipstream.")}
 
 
 def _files(data: Any, path: str) -> list[str]:
-    """Return the places at which a scenario names a file or folder."""
+    """Return the key paths at which a scenario names a file or folder."""
     if isinstance(data, list):
         return [place for n, value in enumerate(data) for place in _files(value, f"{path}[{n}]")]
     if not isinstance(data, dict):

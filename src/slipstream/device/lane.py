@@ -1,4 +1,4 @@
-"""The device as a lane: the simulator's state, choices, reward and log, with the world's own clock and ends of runs."""
+"""Device lane: state, decisions, reward and log of the simulator, with the clock and completions of a device."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from slipstream.sim.kernel.heap import BLOCK
 from slipstream.sim.simulator import Simulator, check_action, check_seed, split_code
 
 FIRST_TICK = 1
-"""What the clock shows at the start, in ns: a lane whose clock shows 0 simulates."""
+"""Time of the clock at the start, in ns: a lane whose clock is 0 simulates."""
 
 
 class DeviceLane(Simulator):
-    """A lane that follows a device.
+    """Lane that follows a device.
 
-    `end` and `follow` tell it what happened; while it is `asking`, `decide` lets a policy choose; `running` says what
-    the device is to do.
+    `end` and `follow` apply what happened; while it is `asking`, `decide` makes a policy's decision; `running` returns
+    what a stream of the device has to run.
     """
 
     def __init__(self, scenario: Any) -> None:
         super().__init__(scenario)
         self._policy: Policy | None = None
-        self._play: Callable[[int], int] | None = None
-        self._heard = 0
-        """When the last run ended that we were told of."""
-        self._kept: list[np.ndarray] = []
+        self._step: Callable[[int], int] | None = None
+        self._last_end = 0
+        """Latest reported end of a run."""
+        self._flushed: list[np.ndarray] = []
         self._horizon_slot = scenario.device.streams + 2 * len(scenario.tasks)
         """See families/edge/kernel/slots.py."""
-        # Views of what is looked at in every turn: a record or a reduction of numpy takes longer than all the rest.
+        # Views of what every iteration reads: a record or a reduction of NumPy takes longer than all the rest.
         lane, streams, self._heap = self.arrays["lanes"], self.arrays["streams"][0], self.arrays["heap"][0]
         self._status, self._now, self._clock = lane["status"], lane["now"], lane["clock"]
         self._ended, self._failed = streams["ended"], streams["failed"]
@@ -44,65 +44,66 @@ class DeviceLane(Simulator):
         raise DeviceError("a lane that follows a device cannot be copied, nor can the device: expected a Simulator")
 
     def begin(self, seed: int, split: str) -> None:
-        """Start an episode at the first tick of its clock."""
-        self._kept.clear()
-        self._heard = 0
+        """Start the episode of `seed` and `split` at the first tick of its clock."""
+        self._flushed.clear()
+        self._last_end = 0
         self.header["clock"] = FIRST_TICK
         lanes.start_lane(self.spec, self.state, 0, check_seed(seed), split_code(split))
-        self._settle()
+        self._flush_if_full()
 
     def end(self, stream: int, time: int, failed: bool = False) -> None:
-        """Note that the run of a stream has ended; `follow` applies it."""
+        """Report that the run of `stream` ended at `time`; `follow` applies it."""
         self._ended[stream], self._failed[stream] = time, failed
-        self._heard = max(self._heard, time)
+        self._last_end = max(self._last_end, time)
 
     def follow(self, clock: int, policy: Policy | None = None, last: bool = False) -> None:
-        """Apply all that has happened up to a time; with `last`, end the episode there.
+        """Apply all events up to `clock`; with `last`, end the episode there.
 
-        If a choice is due then and there is a policy that decides in compiled code, it makes one: going there and
-        back again would take longer than both.
+        If a decision is then due and `policy` decides in compiled code, it is made in the same call, since a second
+        call would take longer than both.
         """
-        clock = max(clock, self._heard, self._now.item())
+        clock = max(clock, self._last_end, self._now.item())
         self._clock[0] = clock
         if last:
-            self._plan(self._horizon_slot, clock)
-        play = None if policy is None else self._player(policy)
-        if play is not None:
-            self._status[0] = lanes.LOG_FULL  # it goes on as a lane does whose log was flushed
-            play(1)
+            self._schedule(self._horizon_slot, clock)
+        step = None if policy is None else self._compiled_step(policy)
+        if step is not None:
+            self._status[0] = lanes.LOG_FULL  # resumes like a lane whose log was flushed
+            step(1)
         else:
             lanes.resume_lane(self.spec, self.state, 0)
-        self._settle()
+        self._flush_if_full()
 
-    def _plan(self, slot: int, time: int) -> None:
-        """Set the time of an event, as `sim.kernel.heap.schedule` does in compiled code."""
+    def _schedule(self, slot: int, time: int) -> None:
+        """Set the time of the event `slot`, as `sim.kernel.heap.schedule` does in compiled code."""
         blocks, block = len(self._timers), slot // BLOCK
         self._heap[blocks + slot] = time
         self._timers[block] = self._heap[blocks + block * BLOCK : blocks + (block + 1) * BLOCK].min()
 
     def decide(self, policy: Policy) -> None:
-        """Let a policy make the choice that is due: the same object, and the same code, as in a simulation."""
-        play = self._player(policy)
-        if play is not None:
-            play(1)
+        """Make the decision that is due by `policy`, with the same object and code as in a simulation."""
+        step = self._compiled_step(policy)
+        if step is not None:
+            step(1)
         else:
             lanes.step_lane(self.spec, self.state, 0, check_action(policy.choose(*self.observe())))
-        self._settle()
+        self._flush_if_full()
 
-    def _player(self, policy: Policy) -> Callable[[int], int] | None:
-        """Return what lets the policy decide in compiled code, None if it does not; found once for each policy."""
+    def _compiled_step(self, policy: Policy) -> Callable[[int], int] | None:
+        """Return the compiled step function of `policy`, None if it has none; looked up once per policy."""
         if policy is not self._policy:
-            self._policy, self._play = policy, policy.player(self) if isinstance(policy, WholeEpisodes) else None
-        return self._play
+            self._policy, self._step = policy, policy.player(self) if isinstance(policy, WholeEpisodes) else None
+        return self._step
 
-    def _settle(self) -> None:
+    def _flush_if_full(self) -> None:
+        """Flush the log and resume while the log is full."""
         while self._status.item() == lanes.LOG_FULL:
-            self._flush(self._kept.append)
+            self._flush(self._flushed.append)
             lanes.resume_lane(self.spec, self.state, 0)
 
     @property
     def asking(self) -> bool:
-        """Whether a choice is due."""
+        """Whether a decision is due."""
         return bool(self._status.item() == lanes.ASKING)
 
     @property
@@ -112,17 +113,17 @@ class DeviceLane(Simulator):
 
     @property
     def next_timer(self) -> int:
-        """When the next arrival, expiry or the horizon is due."""
+        """Time of the next arrival, expiry or the horizon."""
         return int(min(self._timers.tolist()))
 
     def running(self, stream: int) -> tuple[int, int, int] | None:
-        """Return task, job and variant of what the stream is to run, None if it is idle."""
+        """Return task, job and variant of the stream's job, None if it is idle."""
         task = self._task.item(stream)
         return None if task < 0 else (task, self._job.item(stream), self._variant.item(stream))
 
     def pieces(self) -> list[np.ndarray]:
         """Return the event log in pieces, most of them without a copy."""
-        return [*self._kept, self.log()]
+        return [*self._flushed, self.log()]
 
     def events(self) -> np.ndarray:
         """Return the whole event log."""

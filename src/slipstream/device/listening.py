@@ -1,4 +1,4 @@
-"""A run on a device that takes work from outside as it comes, and says what became of it."""
+"""Run on a device that takes requests as they arrive, and replies with their outcomes."""
 
 from __future__ import annotations
 
@@ -9,143 +9,143 @@ import numpy as np
 
 from slipstream.device.backends.streams import Completion, Streams, now
 from slipstream.device.lane import DeviceLane
-from slipstream.device.request_queue import Answer, Intake, Outcome, Ticket
+from slipstream.device.request_queue import Answer, Outcome, PendingRequest, RequestQueue
 from slipstream.device.runtime import Execution, Runtime, Watcher
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.policies.base import Policy
 from slipstream.sim.eventlog import DROP, EXPIRE, FAIL, FINISH, REJECT
 from slipstream.sim.kernel.heap import NEVER
 
-FATES: dict[int, Outcome] = {
+OUTCOMES: dict[int, Outcome] = {
     FINISH: "done",
     FAIL: "failed",
     EXPIRE: "expired",
     DROP: "dropped",
     REJECT: "rejected",
 }
-"""What an event says of the job it is about; other events say nothing of that kind."""
+"""Outcome of a job, by the kind of event that ends it."""
 
 
-class OpenLane(DeviceLane):
-    """A lane some of whose tasks release a job when they are told to, and only then."""
+class RequestLane(DeviceLane):
+    """Device lane whose external tasks release a job only on request."""
 
     def __init__(self, scenario: Any) -> None:
         super().__init__(scenario)
-        self._first_slot = scenario.device.streams + len(scenario.tasks)
-        """Of the first task's release; see families/edge/kernel/slots.py."""
+        self._first_arrival_slot = scenario.device.streams + len(scenario.tasks)
+        """Event slot of the first task's release; see families/edge/kernel/slots.py."""
         self._read = (0, 0)
-        """Pieces of the log, and rows of the next one, that were told of as news."""
+        """Flushed pieces of the log, and rows of the next one, that `new_events` has returned."""
 
     def begin(self, seed: int, split: str) -> None:
-        """Start an episode."""
+        """Start the episode of `seed` and `split`."""
         super().begin(seed, split)
         self._read = (0, 0)
 
-    def silence(self, task: int) -> None:
-        """Cancel the release that a task has planned."""
-        self._plan(self._first_slot + task, NEVER)
+    def cancel_release(self, task: int) -> None:
+        """Cancel the scheduled release of `task`."""
+        self._schedule(self._first_arrival_slot + task, NEVER)
 
     def release(self, task: int, clock: int) -> int:
-        """Let a task release a job at this time, which may not be in the past; return the job."""
+        """Release a job of `task` at `clock`, which may not be in the past; return the number of the job."""
         job = int(self.arrays["tasks"][0, task]["released"])
-        self._plan(self._first_slot + task, clock)
+        self._schedule(self._first_arrival_slot + task, clock)
         self.follow(clock)
-        self.silence(task)
+        self.cancel_release(task)
         return job
 
-    def news(self) -> Iterator[tuple[int, ...]]:
-        """Yield the rows of the event log that were not told of before."""
+    def new_events(self) -> Iterator[tuple[int, ...]]:
+        """Yield the rows of the event log since the last call."""
         pieces, rows = self._read
         count = int(self.header["log_rows"])
-        for piece in (*self._kept[pieces:], self.arrays["log"][0, :count]):
+        for piece in (*self._flushed[pieces:], self.arrays["log"][0, :count]):
             yield from piece[rows:].tolist()
             rows = 0
-        self._read = (len(self._kept), count)
+        self._read = (len(self._flushed), count)
 
 
 class ListeningRuntime(Runtime):
-    """One run of a scenario whose `external` tasks are fed by an intake; the other tasks go by their timers."""
+    """Runtime of a scenario whose `external` tasks are released by requests; other tasks follow their timers."""
 
-    lane_type = OpenLane
+    lane_type = RequestLane
 
     def __init__(
         self,
         scenario: Any,
-        intake: Intake,
+        requests: RequestQueue,
         streams: Streams,
         watchdog: float | None = None,
         watcher: Watcher | None = None,
     ) -> None:
-        super().__init__(scenario, intake.workload, streams, watchdog, watcher)
-        self._intake = intake
+        super().__init__(scenario, requests.workload, streams, watchdog, watcher)
+        self._requests = requests
         self._deadlines = [nanoseconds(task.relative_deadline_ms) for task in scenario.tasks]
-        self._tickets: dict[tuple[int, int], Ticket] = {}
+        self._pending: dict[tuple[int, int], PendingRequest] = {}
         """By task and job."""
-        intake.connect(streams)
+        requests.connect(streams)
 
     def play(self, policy: Policy, seed: int, split: str = "test") -> Execution:
-        """Play one episode in real time, taking work as it comes."""
+        """Play one episode in real time, processing requests as they arrive."""
         try:
             return super().play(policy, seed, split)
         finally:
-            self._intake.close(list(self._tickets.values()))
-            self._tickets.clear()
+            self._requests.close(list(self._pending.values()))
+            self._pending.clear()
 
     def _begin(self, lane: DeviceLane, seed: int, split: str) -> None:
-        assert isinstance(lane, OpenLane)
+        assert isinstance(lane, RequestLane)
         super()._begin(lane, seed, split)
-        for task in self._intake.tasks.values():
-            lane.silence(task)
-        self._intake.begin()
+        for task in self._requests.tasks.values():
+            lane.cancel_release(task)
+        self._requests.begin()
 
     def _sample(self, task: int, job: int) -> int:
-        ticket = self._tickets.get((task, job))
-        return super()._sample(task, job) if ticket is None else ticket.place
+        request = self._pending.get((task, job))
+        return super()._sample(task, job) if request is None else request.buffer_index
 
-    def _dispatch(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
-        super()._dispatch(lane, policy, found)
-        self._answer(lane)
+    def _dispatch(self, lane: DeviceLane, policy: Policy, execution: Execution) -> None:
+        super()._dispatch(lane, policy, execution)
+        self._reply(lane)
 
-    def _catch_up(self, lane: DeviceLane, policy: Policy, found: Execution) -> None:
-        """Wait for what comes next; take up what was offered while no choice is due."""
-        assert isinstance(lane, OpenLane)
-        super()._catch_up(lane, policy, found)
-        self._intake.beat()
+    def _catch_up(self, lane: DeviceLane, policy: Policy, execution: Execution) -> None:
+        """Wait for the next event; release the jobs of new requests while no decision is due."""
+        assert isinstance(lane, RequestLane)
+        super()._catch_up(lane, policy, execution)
+        self._requests.heartbeat()
         while not (lane.asking or lane.over or self._stopping):
-            ticket = self._intake.take()
-            if ticket is None:
+            request = self._requests.take()
+            if request is None:
                 break
-            ticket.released = max(now() - self._zero, int(lane.header["now"]))
-            ticket.job = lane.release(ticket.task, ticket.released)
-            self._tickets[ticket.task, ticket.job] = ticket
-        self._answer(lane)
+            request.released = max(now() - self._zero, int(lane.header["now"]))
+            request.job = lane.release(request.task, request.released)
+            self._pending[request.task, request.job] = request
+        self._reply(lane)
 
-    def _latest(self, timer: int) -> int:
-        """Return until when to wait: not at all while there is something to take up, since nothing else wakes us."""
-        return 0 if self._intake.waiting and not self._stopping else timer
+    def _wait_deadline(self, timer: int) -> int:
+        """Return the time until which to wait: 0 while requests are queued, since nothing else wakes this thread."""
+        return 0 if self._requests.waiting and not self._stopping else timer
 
-    def _note(self, lane: DeviceLane, completion: Completion, found: Execution) -> None:
-        """Write down how a run ended, and keep what it gave before the stream's next run overwrites it."""
+    def _record_completion(self, lane: DeviceLane, completion: Completion, execution: Execution) -> None:
+        """Record the completion of a run, and copy its output before the stream's next run overwrites it."""
         task, job, variant = self._jobs[completion.stream]
-        ticket = self._tickets.get((task, job))
-        if ticket is not None:
-            ticket.variant, ticket.fault = variant, completion.error
+        request = self._pending.get((task, job))
+        if request is not None:
+            request.variant, request.error = variant, completion.error
             if not completion.error:
-                ticket.outputs = np.array(self._streams.output(completion.stream))
-        super()._note(lane, completion, found)
+                request.outputs = np.array(self._streams.output(completion.stream))
+        super()._record_completion(lane, completion, execution)
 
-    def _answer(self, lane: DeviceLane) -> None:
-        """Tell those whose jobs have come to an end."""
-        assert isinstance(lane, OpenLane)
-        for time, job, task, _, _, kind in lane.news():
-            if kind not in FATES:
+    def _reply(self, lane: DeviceLane) -> None:
+        """Reply to the requests whose jobs have ended."""
+        assert isinstance(lane, RequestLane)
+        for time, job, task, _, _, kind in lane.new_events():
+            if kind not in OUTCOMES:
                 continue
-            ticket = self._tickets.pop((task, job), None)
-            if ticket is None:
+            request = self._pending.pop((task, job), None)
+            if request is None:
                 continue
-            spent = time - ticket.released
-            on_time = kind == FINISH and spent <= self._deadlines[task]
-            outputs = ticket.outputs if ticket.outputs is not None else np.empty(0, np.float32)
-            self._intake.settle(
-                ticket, Answer(FATES[kind], job, ticket.variant, outputs, spent, on_time, text=ticket.fault)
+            latency = time - request.released
+            on_time = kind == FINISH and latency <= self._deadlines[task]
+            outputs = request.outputs if request.outputs is not None else np.empty(0, np.float32)
+            self._requests.complete(
+                request, Answer(OUTCOMES[kind], job, request.variant, outputs, latency, on_time, text=request.error)
             )

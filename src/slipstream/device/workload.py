@@ -1,4 +1,4 @@
-"""What a device is to run: the models of a scenario's tasks, and the samples that stand in for their inputs."""
+"""Workload of a device: the models of a scenario's tasks, and samples of their inputs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from slipstream.device.models.datasets import DatasetType, Samples, dataset_type
 from slipstream.errors import DeviceError, ModelError
 
 SAMPLE_SEED = 20_251
-"""Of the samples that are drawn: inputs do not change with the seed of a run, so that runs can be compared."""
+"""Seed of random samples: inputs do not depend on the seed of a run, so that runs can be compared."""
 
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """One variant of a model, and the type of its inputs."""
+    """A variant of a model, and the type of its inputs."""
 
     address: Address
     dataset: DatasetType
@@ -27,7 +27,7 @@ class DeviceModel:
 
 @dataclass(frozen=True)
 class Workload:
-    """The models and samples of a scenario; tasks that share them name the same ones."""
+    """Models and samples of a scenario, shared between tasks."""
 
     models: tuple[DeviceModel, ...]
     sets: tuple[Samples, ...]
@@ -37,11 +37,11 @@ class Workload:
     """By task: index into the sets of samples."""
 
     def samples(self, task: int) -> int:
-        """Return how many samples a task has; its jobs work on them in turn."""
+        """Return the number of samples of a task; its jobs use them in turn."""
         return len(self.sets[self.set_of[task]].inputs)
 
     def label(self, task: int, job: int) -> int | None:
-        """Return the right class of a job's sample, where somebody knows it."""
+        """Return the class of a job's sample, None without labels."""
         labels = self.sets[self.set_of[task]].labels
         return None if labels is None else int(labels[job % self.samples(task)])
 
@@ -49,9 +49,9 @@ class Workload:
 def workload_of(
     scenario: Any, data: Mapping[str, Path] | None = None, allow_code: bool = False, folder: Path | None = None
 ) -> Workload:
-    """Return what a device needs to run a scenario; `data` gives folders of samples by the names of tasks.
+    """Return the workload of a scenario; `data` gives folders of samples by task name.
 
-    Files are relative to the scenario's own folder, unless another is given.
+    Files are relative to `folder`, by default that of the scenario.
 
     Raises:
         ModelError: One line: the task, and what is wrong with its model or its inputs.
@@ -81,7 +81,7 @@ def workload_of(
 
 
 def _ladder(task: Any, home: Path, allow_code: bool) -> list[Address]:
-    """Return the addresses of a task's variants, which must differ."""
+    """Return the addresses of a task's variants; equal ones are an error."""
     addresses = [parse(task.model, rank, home, allow_code) for rank in range(task.num_variants)]
     if len(set(addresses)) < len(addresses):
         raise ModelError(
@@ -91,7 +91,7 @@ def _ladder(task: Any, home: Path, allow_code: bool) -> list[Address]:
 
 
 def check_device(scenario: Any) -> None:
-    """Refuse a scenario that asks for what only the simulator can do."""
+    """Raise a DeviceError if the scenario needs features that only the simulator has."""
     if scenario.family != "edge":
         raise DeviceError(f"a scenario of the family '{scenario.family}': expected one of 'edge', which devices run")
     if scenario.device.preemption.kind != "none":
@@ -103,5 +103,5 @@ def check_device(scenario: Any) -> None:
 
 
 def bytes_of(samples: Samples) -> np.ndarray:
-    """Return the inputs as flat bytes, for a memory that processes share."""
+    """Return the inputs as flat bytes, for shared memory."""
     return np.ascontiguousarray(samples.inputs).reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""Gymnasium spaces of any family: a flat dictionary of finite boxes, and a discrete choice among candidates."""
+"""Gymnasium spaces of any family: a dictionary of finite boxes, and a discrete action space of candidate rows."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def _box(features: FeatureTable, rows: int | None = None) -> spaces.Box:
     return spaces.Box(low, high, dtype=np.float32)
 
 
-_SHEET_NAMES = {"candidates": "rows", "action_mask": "mask"}
-"""How the buffer calls what an observation calls otherwise."""
+_BUFFER_NAMES = {"candidates": "rows", "action_mask": "mask"}
+"""Arrays of the buffer whose names differ from the keys of an observation."""
 
 
 def observed_keys(space: spaces.Dict) -> list[tuple[str, str]]:
-    """Return the keys of an observation, each with the array of the buffer that holds it."""
-    return [(key, _SHEET_NAMES.get(key, key)) for key in space.spaces]
+    """Return the keys of `space`, each with the name of the buffer array that holds its value."""
+    return [(key, _BUFFER_NAMES.get(key, key)) for key in space.spaces]
 
 
 def action_space(family: Family, scenario: Any) -> spaces.Discrete:
-    """Return the choice among all candidate rows, wait last."""
+    """Return the discrete space of all candidate rows; the last one waits."""
     return spaces.Discrete(family.candidate_rows(scenario))
 
 
 def observation_space(family: Family, scenario: Any, mask_in_observation: bool) -> spaces.Dict:
-    """Return the dictionary of `globals`, `candidates`, the graph where there is one and, if asked for, the mask."""
+    """Return the dictionary of `globals`, `candidates`, the graph if any and, with `mask_in_observation`, the mask."""
     rows = family.candidate_rows(scenario)
     boxes: dict[str, spaces.Space[Any]] = {
         "globals": _box(family.global_features.observed),

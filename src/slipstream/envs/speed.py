@@ -1,4 +1,4 @@
-"""How fast the simulator is on this machine: the same measurements for the command line and the benchmarks."""
+"""Throughput of the simulator on this machine, measured alike for the command line and the benchmarks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slipstream.policies.base import Policy
 from slipstream.sim.simulator import Simulator
 
 ROUND_S = 0.2
-"""Length of one round of a measurement."""
+"""Duration of one round of a measurement."""
 
 
 def best_rate(action: Callable[[], tuple[int, float]], seconds: float) -> float:
-    """Return the best round's units per second of an action that reports (units done, seconds taken).
+    """Return units per second in the best round of `action`, which returns (units done, seconds taken).
 
-    Other work on the machine can only slow a round down, so the best of many is the steadiest figure.
+    Other load on the machine only slows a round down, so the best of many rounds has the least variance.
     """
     action()
     best, ends = 0.0, perf_counter() + seconds
@@ -33,7 +33,7 @@ def best_rate(action: Callable[[], tuple[int, float]], seconds: float) -> float:
 
 
 def timed(action: Callable[[], int]) -> Callable[[], tuple[int, float]]:
-    """Return the action with the time it took."""
+    """Return `action` wrapped to return its units and the seconds it took."""
 
     def run() -> tuple[int, float]:
         began = perf_counter()
@@ -49,7 +49,7 @@ def events_per_second(scenario: Any, policy: Policy, seconds: float = 2.0) -> fl
 
 
 def counts_per_second(scenario: Any, policy: Policy, field: str, seconds: float = 2.0) -> float:
-    """Return how fast a field of the lane's record counts up in whole episodes under a compiled policy."""
+    """Return the increase per second of `field` of the lane record in whole episodes under a compiled policy."""
     simulator = Simulator(scenario, log_rows=0)
     seeds = itertools.count()
 
@@ -63,16 +63,16 @@ def counts_per_second(scenario: Any, policy: Policy, field: str, seconds: float 
 def vector_steps_per_second(
     env: Any, seconds: float = 2.0, policy: Policy | None = None, warm_up_steps: int = 0
 ) -> float:
-    """Return steps per second, summed over the lanes, of a vector environment; choosing the actions is not counted.
+    """Return steps per second, summed over the lanes, of a vector environment; the time to choose actions is excluded.
 
-    They are those of a policy, or the first legal ones. Some steps can be made before the clock starts, past the
-    beginning of episodes, where all lanes are alike and empty.
+    Actions are those of `policy`, or the first legal ones. `warm_up_steps` run untimed, past the beginning of the
+    episodes, where all lanes are alike and empty.
     """
     _, info = env.reset(seed=0)
 
     def step() -> tuple[int, float]:
         nonlocal info
-        actions = first_legal(info["action_mask"]) if policy is None else shown_actions(env, policy)
+        actions = first_legal(info["action_mask"]) if policy is None else window_actions(env, policy)
         began = perf_counter()
         info = env.step(actions)[4]
         return env.num_envs, perf_counter() - began
@@ -90,7 +90,7 @@ def native_steps_per_second(
     policy: Policy | None = None,
     warm_up_steps: int = 0,
 ) -> float:
-    """Return steps per second of the native vector env with full observations, in place."""
+    """Return steps per second of the native vector env with full observations and without copies."""
     from slipstream.envs.vector import SchedulingVectorEnv
 
     env = SchedulingVectorEnv(lanes, scenario.family, scenario, threads=threads, copy=False)
@@ -116,11 +116,11 @@ def single_steps_per_second(scenario: Any, seconds: float = 2.0) -> float:
     return best_rate(timed(steps), seconds)
 
 
-def shown_actions(env: Any, policy: Policy) -> np.ndarray:
-    """Return what a policy chooses in every lane; it waits where it would choose what the window does not show."""
+def window_actions(env: Any, policy: Policy) -> np.ndarray:
+    """Return the action of `policy` in every lane; wait where it takes a row outside the observation window."""
     return np.asarray(np.minimum(env.choose(policy), env.single_action_space.n - 1))
 
 
 def first_legal(masks: np.ndarray) -> np.ndarray:
-    """Return the first legal action of every lane: cheap, and it keeps the machine busy."""
+    """Return the first legal action of every lane: cheap to compute, and it dispatches whenever it can."""
     return np.asarray(np.argmax(masks, axis=1))

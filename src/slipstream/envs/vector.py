@@ -1,4 +1,4 @@
-"""The native vector environment: many lanes stepped in place by compiled code, optionally on several threads."""
+"""The native vector environment: many lanes stepped in place by compiled code, on one or several threads."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
 from slipstream.sim.simulator import check_seed, split_code
 
-ARRAYS = ("_arrays", "_shown", "_times")
-BOUND = ("_told", "_rewards", "_pool", "_workers")
-"""What an environment builds over its arrays; a copy builds its own."""
+ARRAYS = ("_arrays", "_buffer", "_times")
+DERIVED = ("_info_arrays", "_rewards", "_pool", "_workers")
+"""Attributes that are not pickled: a copy builds its own over its arrays."""
 
 
 class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     """`num_envs` lanes of one scenario; lane k of a vector seeded s is bit-identical to a single env seeded s + k.
 
-    With `copy=False` all arrays that are handed out are the environment's own, overwritten by the next step. Every
-    thread owns its structs over a slice of the lanes, so threads share nothing. `copy.deepcopy` and `pickle` give an
-    environment that goes on from the same point by itself.
+    With `copy=False` all returned arrays are the environment's own and are overwritten by the next step. Every thread
+    has its own structs over a slice of the lanes, so threads share no state. `copy.deepcopy` and `pickle` give an
+    independent environment in the same state.
     """
 
     _pool: ThreadPoolExecutor | None = None
-    """Set late: Gymnasium closes an environment even if its constructor refused its arguments."""
+    """A class attribute, because Gymnasium closes an environment even if its constructor raised an error."""
 
     def __init__(
         self,
@@ -70,45 +70,49 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         rows = self.family.candidate_rows(self.scenario)
         features = (self.family.global_features, self.family.candidate_features)
         graph = self.family.graph(self.scenario)
-        self._shown = on_cache_lines(buffer_arrays(num_envs, rows, *features, raw=False, graph=graph))
+        self._buffer = on_cache_lines(buffer_arrays(num_envs, rows, *features, raw=False, graph=graph))
         self._keys = observed_keys(self.single_observation_space)
         self._actions = np.zeros(num_envs, np.int64)
         self._times = {name: np.zeros(num_envs) for name in ("elapsed", "time")}
-        """What the buffer has in ns, in the family's unit."""
+        """Times of the buffer, converted from ns to the family's unit."""
         self._threads = threads
         self._seeded = False
         self._bind()
-        self._each(lanes.prepare_buffer)
+        self._run_workers(lanes.prepare_buffer)
 
     def _bind(self) -> None:
-        """Build the compiled structs, and what else refers to the arrays; start the threads."""
-        self._told = {"action_mask": self._shown["mask"], "illegal_action": self._shown["illegal"], **self._times}
+        """Build the compiled structs and views over the arrays; start the threads."""
+        self._info_arrays = {
+            "action_mask": self._buffer["mask"],
+            "illegal_action": self._buffer["illegal"],
+            **self._times,
+        }
         self._rewards = dict(zip(self.family.reward_terms, self._arrays["terms"].T, strict=True))
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
-        self._workers = self._chunks(min(self._threads, self.num_envs))
+        self._workers = self._make_workers(min(self._threads, self.num_envs))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in BOUND}
+        return {name: value for name, value in vars(self).items() if name not in DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({name: on_cache_lines(value) if name in ARRAYS else value for name, value in state.items()})
         self._actions = np.zeros(self.num_envs, np.int64)
         self._bind()
 
-    def _chunks(self, parts: int) -> list[tuple[slice, tuple[Any, Any, Any]]]:
-        """Give every worker its own structs over a slice of the lanes."""
-        borders = np.linspace(0, self.num_envs, parts + 1).astype(int)
+    def _make_workers(self, count: int) -> list[tuple[slice, tuple[Any, Any, Any]]]:
+        """Return `count` workers, each a slice of the lanes with its own structs."""
+        borders = np.linspace(0, self.num_envs, count + 1).astype(int)
         workers = []
         for begin, end in pairwise(borders):
             part = slice(int(begin), int(end))
-            shown = {n: a if n.endswith("_image") else a[part] for n, a in self._shown.items()}
+            buffer = {n: a if n.endswith("_image") else a[part] for n, a in self._buffer.items()}
             spec = self.family.make_spec(self.family.spec_arrays(self.scenario))
             state = self.family.make_state({name: array[part] for name, array in self._arrays.items()})
-            workers.append((part, (spec, state, make_buffer(shown))))
+            workers.append((part, (spec, state, make_buffer(buffer))))
         return workers
 
-    def _each(self, function: Callable[..., Any], *sliced: np.ndarray, rest: Sequence[Any] = ()) -> None:
-        """Call a compiled function on every worker's lanes."""
+    def _run_workers(self, function: Callable[..., Any], *sliced: np.ndarray, rest: Sequence[Any] = ()) -> None:
+        """Call the compiled `function` with every worker's structs, its part of the `sliced` arrays, and `rest`."""
         calls = [(*structs, *(array[part] for array in sliced), *rest) for part, structs in self._workers]
         if self._pool is None:
             for call in calls:
@@ -120,7 +124,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start episodes; lane k gets `seed + k`, or the k-th of a list. `options["reset_mask"]` limits it to some."""
+        """Start episodes; lane k gets `seed + k`, or the k-th of a list. `options["reset_mask"]` selects lanes."""
         options = options or {}
         chosen = np.asarray(options.get("reset_mask", np.ones(self.num_envs, np.bool_)), np.bool_)
         if chosen.shape != (self.num_envs,):
@@ -131,7 +135,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         if seed is None and not self._seeded:
             super().reset(seed=None)
             seed = int(self.np_random.integers(2**31))
-        self._each(lanes.reset_lanes, chosen, self._seeds(seed), rest=(split,))
+        self._run_workers(lanes.reset_lanes, chosen, self._seeds(seed), rest=(split,))
         self._seeded = True
         return self._observation(), self._info(self._copy)
 
@@ -145,14 +149,14 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         return np.array([-1 if one is None else check_seed(one) for one in seed], np.int64)
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Take one row in every lane and run each to its next choice."""
+        """Take one row in every lane and run each to its next decision."""
         if not self._seeded:
             raise ResetNeeded("step was called before reset: expected a reset first")
         self._actions[:] = self._checked(actions)
-        self._each(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
-        outcome = tuple(self._shown[name] for name in ("reward", "terminated", "truncated"))
+        self._run_workers(lanes.step_lanes, self._actions, rest=(self.autoreset_mode == AutoresetMode.NEXT_STEP,))
+        outcome = tuple(self._buffer[name] for name in ("reward", "terminated", "truncated"))
         resets = self.autoreset_mode == AutoresetMode.SAME_STEP and bool((outcome[1] | outcome[2]).any())
-        copy = self._copy or resets  # a reset writes where the step did
+        copy = self._copy or resets  # a reset overwrites the outcome of the step
         reward, terminated, truncated = (array.copy() for array in outcome) if copy else outcome
         info = self._info(copy)
         if resets:
@@ -160,31 +164,31 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         return self._observation(), reward, terminated, truncated, info
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """Return the actions as an array of integers, one for every lane; refuse anything else."""
+        """Return `actions` as an array of integers, one per lane; raise an InputError for anything else."""
         try:
             rows = np.asarray(actions)
         except ValueError:
             rows = np.empty(0)  # lists of different lengths
         if rows.shape != (self.num_envs,) or rows.dtype.kind not in "iu":
-            told = f"{rows.dtype} of shape {rows.shape}" if rows.size else shorten(repr(actions), 80)
-            raise InputError(f"actions {told}: expected {self.num_envs} integers, the index of a row for every lane")
+            found = f"{rows.dtype} of shape {rows.shape}" if rows.size else shorten(repr(actions), 80)
+            raise InputError(f"actions {found}: expected {self.num_envs} integers, the index of a row for every lane")
         return rows
 
     def _reset_at_once(self, ended: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
-        """Start the next episode of ended lanes; keep what they showed last as `final_obs` and `final_info`."""
+        """Start the next episode of the `ended` lanes; return their last observation and info as `final_*`."""
         last = {name: np.zeros_like(array) for name, array in self._buffers().items()}
         for name, array in self._buffers().items():
             last[name][ended] = array[ended]
-        self._each(lanes.reset_lanes, ended, self._seeds(None), rest=(self._split,))
+        self._run_workers(lanes.reset_lanes, ended, self._seeds(None), rest=(self._split,))
         final = {"final_obs": last, "_final_obs": ended, "final_info": info, "_final_info": ended}
         return {**self._info(self._copy), **final}
 
     def action_masks(self) -> np.ndarray:
-        """Return the masks of the present choices as booleans, one row per lane."""
-        return self._shown["mask"].astype(np.bool_)
+        """Return the masks of the present decisions as booleans, one row per lane."""
+        return self._buffer["mask"].astype(np.bool_)
 
     def choose(self, policy: Any) -> np.ndarray:
-        """Return the action of a compiled heuristic in every lane."""
+        """Return the action of the compiled heuristic `policy` in every lane."""
         rows = self.family.all_rows(self.scenario)
         actions = np.full(self.num_envs, rows - 1, np.int64)
         features = (self.family.global_features, self.family.candidate_features)
@@ -203,15 +207,15 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
             self._pool.shutdown()
 
     def _buffers(self) -> Observation:
-        return {key: self._shown[name] for key, name in self._keys}
+        return {key: self._buffer[name] for key, name in self._keys}
 
     def _observation(self) -> Observation:
         return {name: array.copy() if self._copy else array for name, array in self._buffers().items()}
 
     def _info(self, copy: bool) -> dict[str, Any]:
         for name, array in self._times.items():
-            np.divide(self._shown[name], self.family.nanoseconds_per_unit, out=array)
+            np.divide(self._buffer[name], self.family.nanoseconds_per_unit, out=array)
         if not copy:
-            return {**self._told, "rewards": self._rewards.copy()}
-        told: dict[str, Any] = {name: array.copy() for name, array in self._told.items()}
-        return {**told, "rewards": {name: array.copy() for name, array in self._rewards.items()}}
+            return {**self._info_arrays, "rewards": self._rewards.copy()}
+        info: dict[str, Any] = {name: array.copy() for name, array in self._info_arrays.items()}
+        return {**info, "rewards": {name: array.copy() for name, array in self._rewards.items()}}

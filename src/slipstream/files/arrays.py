@@ -1,4 +1,4 @@
-"""Arrays in NumPy's files, read only if they are as large as they say: a header alone can ask for any memory."""
+"""NumPy files, read only if they are as large as their headers declare: a header alone can claim any memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from slipstream.errors import InputError
-from slipstream.files.inputs import most_unpacked, open_regular, read_bytes
+from slipstream.files.inputs import open_regular, read_bytes, unpacked_limit
 
 
 def read_array(path: Path, expected: str, error: type[InputError]) -> np.ndarray:
@@ -24,14 +24,14 @@ def read_array(path: Path, expected: str, error: type[InputError]) -> np.ndarray
     content = read_bytes(path, expected, error)
     try:
         return _array(io.BytesIO(content), len(content))
-    except Exception as problem:  # whatever a damaged header makes of its readers
+    except Exception as problem:  # damaged headers raise errors of many types
         raise error(f"{path}: cannot be read ({_reason(problem)}): expected {expected}") from None
 
 
 def read_arrays(path: Path, names: Sequence[str], expected: str, error: type[InputError]) -> dict[str, np.ndarray]:
-    """Return some arrays of an .npz file by name; see `read_array`."""
+    """Return the arrays `names` of an .npz file; see `read_array`."""
     with open_regular(path, expected, error) as raw:
-        limit = most_unpacked(raw.seek(0, 2))
+        limit = unpacked_limit(raw.seek(0, 2))
         try:
             with zipfile.ZipFile(raw) as archive:
                 entries = {name: archive.NameToInfo.get(f"{name}.npy") for name in names}
@@ -44,7 +44,7 @@ def read_arrays(path: Path, names: Sequence[str], expected: str, error: type[Inp
                 return {name: _member(archive, entry) for name, entry in found.items()}
         except InputError:
             raise
-        except Exception as problem:  # whatever a damaged archive makes of its readers
+        except Exception as problem:  # damaged archives raise errors of many types
             raise error(f"{path}: cannot be read ({_reason(problem)}): expected {expected}") from None
 
 
@@ -54,7 +54,7 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
 
 
 def _array(file: IO[bytes], size: int) -> np.ndarray:
-    """Return an array from a stream of `size` bytes, once its header is known to ask for no more than these."""
+    """Return the array in a stream of `size` bytes; raise a ValueError if its header declares more."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version[0]}.{version[1]} of the format")

@@ -1,8 +1,8 @@
-"""Writing files: each appears whole under its name or not at all, and only regular files are ever replaced.
+"""Atomic writes: a file appears complete under its name or not at all, and only regular files are replaced.
 
-A file is written under a name of its own in the folder of its destination, and then put in place in one step. So
-writers of the same file do not disturb each other: the last one counts. Through a link the file that it leads to is
-replaced, and the link stays. What a process has not finished is removed when it ends, however an exception ended it.
+A file is written under a temporary name in the folder of its destination and then renamed. So concurrent writers of the
+same file do not disturb each other: the last one wins. A symbolic link stays, and its target is replaced. Unfinished
+files of a process are removed at its exit, also after an exception.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from slipstream import interrupts
 from slipstream.errors import InputError, unwritable
 
 PREFIX, SUFFIX = ".slipstream-", ".partial"
-"""How the names of unfinished files begin and end: hidden, and never those of a result."""
+"""Prefix and suffix of temporary files: hidden, and distinct from any result."""
 NO_LINKS = {getattr(errno, name, None) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK")}
-"""What file systems without hard links answer."""
+"""Error codes of file systems without hard links."""
 
 _unfinished: dict[Path, int] = {}
-"""Files and folders that are being written, by the process that does: a forked one must leave those of its parent."""
+"""Unfinished files and folders with the id of the writing process: a forked child must not remove its parent's."""
 
 
 def regular_target(path: Path) -> Path:
-    """Return the file that writing to `path` creates or replaces: the one that a link leads to, there or not yet.
+    """Return the file that writing to `path` creates or replaces, with links resolved.
 
     Raises:
-        InputError: There is something else than a regular file, such as a folder, a device or a pipe.
+        InputError: `path` exists and is not a regular file, but a folder, a device or a pipe.
     """
     try:
         mode = path.stat().st_mode
@@ -49,7 +49,7 @@ def regular_target(path: Path) -> Path:
 
 
 def folder_of(path: Path) -> Path:
-    """Return the folder in which writing to `path` puts a file; what the file names by relative paths belongs there."""
+    """Return the folder of the file that writing to `path` creates; its relative paths start there."""
     return regular_target(path).parent if path.is_symlink() else path.parent
 
 
@@ -59,25 +59,25 @@ def _kind(mode: int) -> str:
 
 
 def cannot_write(path: Path, error: OSError) -> InputError:
-    """Return the error that says in one line why nothing can be written at `path`."""
+    """Return the error, one line, that `path` cannot be written because of `error`."""
     return InputError(f"{path}: cannot be written ({unwritable(error)}): expected a writable place")
 
 
 class AtomicFile:
-    """A file that is being written aside: `partial` is where, until `commit` puts it in place or `discard` ends it."""
+    """A file that is written to `partial` until `commit` renames it or `discard` removes it."""
 
     def __init__(self, path: Path) -> None:
-        """Begin a file that is to appear at `path`.
+        """Create the temporary file for `path`.
 
         Raises:
-            InputError: There is something else than a regular file.
-            OSError: The system refuses.
+            InputError: `path` exists and is not a regular file.
+            OSError: It cannot be created.
         """
         self.path = path
         self._target = regular_target(path)
         self.partial = self._target.with_name(_new_name())
-        _unfinished[self.partial] = os.getpid()  # before it is there: between the two an interrupt may strike
-        with _blamed_on(path):
+        _unfinished[self.partial] = os.getpid()  # before it exists: a signal may arrive between the two
+        with _errors_name(path):
             try:
                 self.partial.open("xb").close()
             except OSError:
@@ -85,21 +85,21 @@ class AtomicFile:
                 raise
 
     def write(self, content: bytes, durable: bool = False) -> None:
-        """Write the whole content; if `durable`, so that it outlasts a machine that stops."""
-        with _blamed_on(self.path), self.partial.open("wb") as file:
+        """Write `content`; if `durable`, flush it to the disk."""
+        with _errors_name(self.path), self.partial.open("wb") as file:
             file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
 
     def commit(self, new: bool = False) -> None:
-        """Put the file in place; if `new`, only where there is none.
+        """Rename the file to its destination; if `new`, only if that does not exist.
 
         Raises:
-            FileExistsError: There is one, and the file is to be new.
-            OSError: The system refuses.
+            FileExistsError: The destination exists, and `new` is true.
+            OSError: It cannot be renamed.
         """
-        with _blamed_on(self.path):
+        with _errors_name(self.path):
             with suppress(FileNotFoundError):
                 shutil.copymode(self._target, self.partial)
             if new and self._link():
@@ -109,7 +109,7 @@ class AtomicFile:
             _unfinished.pop(self.partial, None)
 
     def _link(self) -> bool:
-        """Give the file its name, which must be new; return whether the file system can do that."""
+        """Link the file to its destination, which must not exist; return whether the file system supports links."""
         try:
             os.link(self.partial, self._target)
         except OSError as error:
@@ -119,7 +119,7 @@ class AtomicFile:
         return True
 
     def discard(self) -> None:
-        """Remove what was written aside."""
+        """Remove the temporary file."""
         _remove_own(self.partial)
 
     def __enter__(self) -> AtomicFile:
@@ -128,19 +128,19 @@ class AtomicFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove what was not put in place."""
+        """Remove the temporary file unless it was committed."""
         self.discard()
 
 
 def replace_file(path: Path, content: bytes, new: bool = False, inside: Path | None = None) -> None:
-    """Write a file whole or not at all, also if the machine stops in the middle; if `new`, only where there is none.
+    """Write `content` to `path` atomically and durably; if `new`, only if there is no such file.
 
-    `inside` is a folder that the file must not leave by way of a link.
+    `inside` is a folder that a link at `path` must not lead out of.
 
     Raises:
-        InputError: There is something else than a regular file, or a link that leads out of the folder.
-        FileExistsError: There is one, and the file is to be new.
-        OSError: The system refuses; its file name is `path`.
+        InputError: `path` exists and is not a regular file, or is a link that leads out of the folder.
+        FileExistsError: The file exists, and `new` is true.
+        OSError: It cannot be written; the error's file name is `path`.
     """
     if inside is not None and not regular_target(path).is_relative_to(inside.resolve()):
         raise InputError(f"{path}: leads out of the folder: expected a file in {inside}, not a link")
@@ -150,7 +150,7 @@ def replace_file(path: Path, content: bytes, new: bool = False, inside: Path | N
 
 
 def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
-    """Raise an InputError where a file cannot be written because something is there already."""
+    """Raise an InputError if one of `paths` exists and is not a regular file, or may not be overwritten."""
     for path in paths:
         regular_target(path)
         if path.exists() and not overwrite:
@@ -158,9 +158,9 @@ def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
-    """Write files, with the folders they need; where one cannot be written, none is.
+    """Write `files` and their folders; if one cannot be written, none is.
 
-    They appear in the order of the mapping: a file that names others belongs behind them.
+    They appear in the order of the mapping: a file that refers to others must follow them.
 
     Raises:
         InputError: One line: which file cannot be written, and why.
@@ -174,7 +174,7 @@ def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
             _make_folders(path.parent, made)
             begun.append(AtomicFile(path))
             begun[-1].write(content)
-        with interrupts.held():
+        with interrupts.deferred():
             for file in begun:
                 path = file.path
                 file.commit()
@@ -188,34 +188,34 @@ def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
 
 
 def _make_folders(folder: Path, made: list[Path]) -> None:
-    """Make a folder and those above it that are missing; note them in `made`, before they are there."""
+    """Make `folder` and its missing parents; append each to `made` before it is created."""
     for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         made.append(one)
         one.mkdir(exist_ok=True)
 
 
 def _remove_folders(made: Sequence[Path]) -> None:
-    """Remove folders that were made; what is not empty is no longer ours alone."""
+    """Remove the folders `made`; one that is not empty has files of others and stays."""
     for folder in reversed(made):
         with suppress(OSError):
             folder.rmdir()
 
 
 def open_growing(path: Path, append: bool = False) -> BinaryIO:
-    """Open a file to which lines are added while others read it; if not `append`, it begins empty.
+    """Open a file for writing in place, so that readers see it grow; unless `append`, it is truncated.
 
     Raises:
-        InputError: There is something else than a regular file.
-        OSError: The system refuses; its file name is `path`.
+        InputError: `path` exists and is not a regular file.
+        OSError: It cannot be opened; the error's file name is `path`.
     """
     target = regular_target(path)
-    with _blamed_on(path):
+    with _errors_name(path):
         return target.open("ab" if append else "wb")
 
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """Give a new folder in `parent` to fill; what is still there in the end is removed."""
+    """Yield a new temporary folder in `parent`; remove it at the end if it is still there."""
     folder = parent / _new_name()
     _unfinished[folder] = os.getpid()
     try:
@@ -226,7 +226,7 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 
 
 def remove_unfinished_in(folder: Path) -> None:
-    """Remove what writers that were killed left in a folder and below; nobody may be writing there."""
+    """Remove the unfinished files of killed writers below `folder`; there must be no active writer."""
     for path in folder.rglob(f"{PREFIX}*{SUFFIX}"):
         _remove(path)
 
@@ -236,8 +236,8 @@ def _new_name() -> str:
 
 
 @contextmanager
-def _blamed_on(path: Path) -> Iterator[None]:
-    """Let errors of the system name the file that was asked for: a disk that fills up does not say for whom."""
+def _errors_name(path: Path) -> Iterator[None]:
+    """Set the file name of an OSError to `path`, because errors such as a full disk do not name a file."""
     try:
         yield
     except OSError as error:
@@ -255,7 +255,7 @@ def _remove(path: Path) -> None:
 
 
 def _remove_own(path: Path) -> None:
-    """Remove what is unfinished, if it is this process that began it."""
+    """Remove the unfinished `path` if this process created it."""
     if _unfinished.get(path) == os.getpid():
         _remove(path)
         _unfinished.pop(path, None)
@@ -263,6 +263,6 @@ def _remove_own(path: Path) -> None:
 
 @atexit.register
 def _remove_all_unfinished() -> None:
-    """Remove all that this process began to write and did not finish."""
+    """Remove all unfinished files and folders of this process."""
     for path in list(_unfinished):
         _remove_own(path)

@@ -1,7 +1,7 @@
-"""Reading files of a folder that somebody else may have filled: no link leads out of it, and no read hangs.
+"""Reading files of an untrusted folder: no link leads out of it, and no read blocks.
 
-Folders of runs, trainings, policies and libraries are passed on from machine to machine. A link in one of them could
-show any file of the reader's machine, and a pipe would stop the reader for good.
+Folders of runs, trainings, policies and libraries are copied between machines. A link in one of them could expose any
+file of the reader's machine, and a pipe would block the reader.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import BinaryIO
 from slipstream.errors import InputError
 
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-"""Of links nothing is left to follow once a path is resolved; `O_NONBLOCK` keeps a pipe without a writer from waiting.
-Systems that lack a flag lack what it guards against."""
+"""Resolved paths have no links to follow; `O_NONBLOCK` keeps a pipe without a writer from blocking. Systems that lack a
+flag lack what it guards against."""
 
 
 class ConfinementError(InputError):
-    """A file of a folder is not read: it lies elsewhere, is not a regular file, or is too large."""
+    """A file is refused: it lies outside the folder, is not a regular file, or is too large."""
 
 
 def resolve_inside(folder: Path, name: str | Path) -> Path:
-    """Return where the entry `name` of `folder` is, with all links resolved.
+    """Return the path of the entry `name` of `folder` with all links resolved.
 
     Raises:
-        ConfinementError: It lies outside the folder, by way of a link, of `..` or of an absolute name.
-        OSError: There is no such entry, or the system refuses to look.
+        ConfinementError: It lies outside the folder, by a link, by `..` or by an absolute name.
+        OSError: There is no such entry, or it cannot be accessed.
     """
     root = folder.resolve()
     try:
         found = (root / name).resolve(strict=True)
-    except (ValueError, RuntimeError) as error:  # a null character in the name; links that lead to each other
+    except (ValueError, RuntimeError) as error:  # a null character in the name; a cycle of links
         raise ConfinementError(f"{folder / name}: {error}: expected a file in {folder}") from None
     if not found.is_relative_to(root):
         raise ConfinementError(f"{folder / name}: leads out of the folder: expected a file in {folder}, not a link")
@@ -41,7 +41,7 @@ def resolve_inside(folder: Path, name: str | Path) -> Path:
 
 
 def refuse_links_out(folder: Path, names: Iterable[str]) -> None:
-    """Raise a ConfinementError where an entry of `folder` of one of these names is a link that leads out of it."""
+    """Raise a ConfinementError if one of the entries `names` of `folder` is a link that leads out of it."""
     for name in names:
         if (folder / name).is_symlink():
             try:
@@ -57,11 +57,11 @@ def open_inside(folder: Path, name: str | Path, largest: int | None = None) -> B
     """Open the entry `name` of `folder` for reading, if it is a regular file of at most `largest` bytes inside of it.
 
     Raises:
-        ConfinementError: It lies outside, is something else than a regular file, or is larger.
-        OSError: There is no such entry, or the system refuses to open it.
+        ConfinementError: It lies outside, is not a regular file, or is larger.
+        OSError: There is no such entry, or it cannot be opened.
     """
     found = resolve_inside(folder, name)
-    if not stat.S_ISREG(found.stat().st_mode):  # before it is opened: opening a device may already do something
+    if not stat.S_ISREG(found.stat().st_mode):  # before it is opened: opening a device can have side effects
         raise ConfinementError(f"{folder / name}: is not a regular file: expected one")
     file = os.fdopen(os.open(found, _FLAGS), "rb")
     try:
@@ -80,8 +80,8 @@ def read_inside(folder: Path, name: str | Path, largest: int) -> bytes:
     """Return the content of the entry `name` of `folder`, if it is a regular file of at most `largest` bytes inside.
 
     Raises:
-        ConfinementError: It lies outside, is something else than a regular file, or is larger.
-        OSError: There is no such entry, or the system refuses to read it.
+        ConfinementError: It lies outside, is not a regular file, or is larger.
+        OSError: There is no such entry, or it cannot be read.
     """
     with open_inside(folder, name, largest) as file:
         content = file.read(largest + 1)

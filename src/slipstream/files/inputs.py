@@ -1,7 +1,7 @@
-"""Files that people give us, read with bounds: regular files of a limited size, and JSON without surprises.
+"""Bounded reading of input files: regular files of a limited size, and validated JSON.
 
-A pipe is never waited for, a device never drained. JSON is refused where it is nested too deeply, names a key twice, or
-holds numbers and texts that nothing else can hold: NaN, infinities, lone surrogates.
+Reading never blocks on a pipe and never reads a device. JSON is refused if it is nested too deeply, repeats a key, or
+holds values that other readers refuse: NaN, infinities, lone surrogates.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from slipstream.files.confined import ConfinementError, open_inside, resolve_ins
 
 LARGEST_JSON_BYTES = 64 * 2**20
 LARGEST_FILE_BYTES = 2**31
-"""Of traces and weights, which are read whole."""
+"""Limit of traces and weights, which are read into memory."""
 DEEPEST_NESTING = 64
-"""Levels of lists and objects inside each other; real files need about six."""
+"""Greatest nesting of lists and objects; real files need about six levels."""
 LONGEST_LINE = 600
-"""Characters of an error about a place in a file."""
+"""Characters of an error message about a file."""
 
 UNPACKED_BYTES = 256 * 2**20
-"""To which any packed file may unpack."""
+"""Size to which any compressed file may decompress."""
 UNPACKED_RATIO = 64
-"""Or to how many times its own size: event logs and traces reach about ten."""
+"""Greatest compression ratio of larger files: event logs and traces reach about ten."""
 
 
-def most_unpacked(packed: int) -> int:
-    """Return to how many bytes a file of `packed` bytes may unpack: what exceeds them was made to fill the memory."""
+def unpacked_limit(packed: int) -> int:
+    """Return the decompressed size in bytes that a file of `packed` bytes may have, a guard against zip bombs."""
     return max(UNPACKED_BYTES, UNPACKED_RATIO * packed)
 
 
@@ -67,7 +67,7 @@ def open_regular(
     label: str | None = None,
     folder: Path | None = None,
 ) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; see `read_bytes`. A pipe is not waited for, a device not opened."""
+    """Open a regular file for reading; see `read_bytes`. Pipes and devices are not opened."""
     label = str(path) if label is None else label
     try:
         found = path.resolve(strict=True) if folder is None else resolve_inside(folder, path.relative_to(folder))
@@ -80,7 +80,7 @@ def open_regular(
             yield file
     except ConfinementError as problem:
         raise error(str(problem)) from None
-    except (OSError, ValueError, RuntimeError) as problem:  # a null character in the path; links in a ring
+    except (OSError, ValueError, RuntimeError) as problem:  # a null character in the path; a cycle of links
         raise error(f"{label}: {unreadable(problem)}: expected {expected}") from None
 
 
@@ -90,7 +90,7 @@ def read_text(path: Path, expected: str, error: type[InputError] = InputError, l
 
 
 def decoded(raw: bytes, label: str, expected: str, error: type[InputError] = InputError) -> str:
-    """Return UTF-8 text without a byte order mark; where it is none, raise an error that begins with the label."""
+    """Return `raw` decoded from UTF-8 without a byte order mark; an error message begins with `label`."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -98,7 +98,7 @@ def decoded(raw: bytes, label: str, expected: str, error: type[InputError] = Inp
 
 
 def unreadable(problem: Exception) -> str:
-    """Return why a file cannot be read, in a few words."""
+    """Return the reason of `problem` in a few words."""
     if isinstance(problem, FileNotFoundError):
         return "no such file"
     reason = problem.strerror if isinstance(problem, OSError) else str(problem)
@@ -111,10 +111,10 @@ def unreadable(problem: Exception) -> str:
 def read_json(
     path: Path, expected: str = "a JSON file", error: type[InputError] = InputError, folder: Path | None = None
 ) -> Any:
-    """Return what a JSON file holds; with `folder`, of a file inside of that folder.
+    """Return the content of a JSON file; with `folder`, of a file inside of that folder.
 
     Raises:
-        InputError: Of the type `error`, one line: the file, the place in it, what is wrong and what was expected.
+        InputError: Of the type `error`, one line: the file, the path of the value, what is wrong and what was expected.
     """
     return checked_json(read_bytes(path, expected, error, LARGEST_JSON_BYTES, folder=folder), str(path), error)
 
@@ -122,41 +122,41 @@ def read_json(
 def read_object(
     path: Path, expected: str = "a JSON file", error: type[InputError] = InputError, folder: Path | None = None
 ) -> dict[str, Any]:
-    """Return the object that a JSON file holds; see `read_json`."""
+    """Return the JSON object in a file; see `read_json`."""
     return as_object(read_json(path, expected, error, folder), str(path), error)
 
 
 def read_lines(
     path: Path, expected: str, error: type[InputError] = InputError, folder: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Return the objects of a file with one in each line; a last line that is not complete does not count."""
+    """Return the objects of a JSON Lines file; an incomplete last line is ignored."""
     *lines, _ = read_bytes(path, expected, error, LARGEST_JSON_BYTES, folder=folder).split(b"\n")
     labels = (f"{path}: line {number}" for number in range(1, len(lines) + 1))
     return [json_object(line, label, error) for line, label in zip(lines, labels, strict=True)]
 
 
 def json_object(raw: bytes | str, label: str, error: type[InputError] = InputError) -> dict[str, Any]:
-    """Return the object that a JSON text holds; errors begin with the label."""
+    """Return the JSON object in `raw`; error messages begin with `label`."""
     content = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
     return as_object(checked_json(content, label, error), label, error)
 
 
 def as_object(data: Any, label: str, error: type[InputError] = InputError) -> dict[str, Any]:
-    """Return data that is an object; where it is not, raise an error that begins with the label."""
+    """Return `data` if it is a JSON object; else raise an error that begins with `label`."""
     if not isinstance(data, dict):
         raise error(f"{label}: expected a JSON object, got {show(data)}")
     return data
 
 
 def checked_json(raw: bytes, label: str, error: type[InputError] = InputError) -> Any:
-    """Return what a JSON text holds, once its values are known to be ones that other readers take."""
+    """Return the parsed JSON of `raw`, with its values checked by `check_values`."""
     data = parse_json(raw, label, error)
     check_values(data, label, error)
     return data
 
 
 def parse_json(raw: bytes, label: str, error: type[InputError] = InputError) -> Any:
-    """Return what a JSON text says; its values are for `check_values`, which names their places."""
+    """Return the parsed JSON of `raw`; `check_values` checks its values."""
     text = decoded(raw, label, "a JSON file", error)
     if not text.strip():
         raise error(f"{label}: is empty: expected a JSON object")
@@ -170,7 +170,7 @@ def parse_json(raw: bytes, label: str, error: type[InputError] = InputError) -> 
 
 
 class _RepeatedKey(dict[str, Any]):
-    """An object that named a key twice; found again, with its path, when the whole file is known."""
+    """A JSON object with a repeated key; `check_values` reports it with its path."""
 
     key: str
 
@@ -190,20 +190,20 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole_number(text: str) -> int | float:
-    # Beyond the range of float64, where Python also refuses to convert very long texts.
+    # Longer ones exceed float64, and Python refuses to convert very long digit strings.
     return int(text) if len(text) <= 300 else float(text)
 
 
 def check_values(data: Any, label: str, error: type[InputError] = InputError, path: str = "", depth: int = 1) -> None:
-    """Refuse values of JSON data that no reader takes; the error names their `path` behind the label."""
+    """Raise an error for values that other JSON readers refuse; it names their `path` after `label`."""
     if depth > DEEPEST_NESTING:
-        raise place_error(error, label, "", f"is nested too deeply: expected at most {DEEPEST_NESTING} levels")
+        raise error_at(error, label, "", f"is nested too deeply: expected at most {DEEPEST_NESTING} levels")
     if isinstance(data, _RepeatedKey):
-        raise place_error(error, label, path, f"the key '{data.key}' appears twice: expected it once")
+        raise error_at(error, label, path, f"the key '{data.key}' appears twice: expected it once")
     if isinstance(data, dict):
         for key, value in data.items():
             if not isinstance(key, str):
-                raise place_error(error, label, path, f"expected keys that are strings, got {show(key)}")
+                raise error_at(error, label, path, f"expected keys that are strings, got {show(key)}")
             check_values(key, label, error, path, depth)
             check_values(value, label, error, join(path, key), depth + 1)
     elif isinstance(data, list):
@@ -211,25 +211,25 @@ def check_values(data: Any, label: str, error: type[InputError] = InputError, pa
             check_values(value, label, error, f"{path}[{index}]", depth + 1)
     elif isinstance(data, str):
         if any("\ud800" <= character <= "\udfff" for character in data):
-            raise place_error(error, label, path, f"expected valid Unicode, got {show(data)}")
+            raise error_at(error, label, path, f"expected valid Unicode, got {show(data)}")
     elif isinstance(data, float | int) and not _is_finite(data):
-        raise place_error(error, label, path, f"expected a finite number (below 1.8e308 in size), got {show(data)}")
+        raise error_at(error, label, path, f"expected a finite number (below 1.8e308 in size), got {show(data)}")
 
 
 def _is_finite(number: float) -> bool:
     try:
         return math.isfinite(number)
-    except OverflowError:  # a whole number beyond float64
+    except OverflowError:  # an integer beyond float64
         return False
 
 
 def join(path: str, key: str) -> str:
-    """Return the path of a key inside the object at a path."""
+    """Return the path of `key` in the object at `path`."""
     return f"{path}.{key}" if path else key
 
 
 def show(value: Any) -> str:
-    """Return a value of JSON data as its file would spell it, shortened."""
+    """Return `value` as JSON spells it, shortened."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
@@ -247,6 +247,6 @@ def show(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
-def place_error(error: type[InputError], label: str, path: str, text: str, more: str = "") -> InputError:
-    """Return an error about a place in a file; a long one is cut, but for what is said of `more` errors."""
+def error_at(error: type[InputError], label: str, path: str, text: str, more: str = "") -> InputError:
+    """Return an error about the value at `path` of the file `label`; a long text is cut, but not `more`."""
     return error(one_line(f"{label}: {path}: {text}" if path else f"{label}: {text}", LONGEST_LINE) + more)

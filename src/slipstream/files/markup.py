@@ -1,4 +1,4 @@
-"""Text in HTML pages: shown as it is, whatever it holds."""
+"""Escaping of text for HTML pages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Parquet files, opened only if reading them cannot fill the memory.
+"""Parquet files, opened only if reading them cannot exhaust the memory.
 
-A column of one value repeated takes a few bytes for a hundred million rows, and a compressed page can unpack to two
-gigabytes. So before anything is unpacked, the rows and the sizes that the file declares are added up: those of its
-footer, and those in front of its pages, which the reader of the pages goes by and which the footer may contradict.
+A constant column takes a few bytes for a hundred million rows, and a compressed page can decompress to two gigabytes.
+So before anything is decompressed, the declared rows and sizes are added up: those of the footer, and those of the page
+headers, which the reader of the pages uses and which the footer may contradict.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slipstream.errors import InputError
-from slipstream.files.inputs import most_unpacked, open_regular
+from slipstream.files.inputs import open_regular, unpacked_limit
 from slipstream.files.thrift import Compact
 
 HEADER_BYTES = 1 << 16
-"""Most bytes of a page's header; statistics of long texts take about ten thousand."""
+"""Greatest size of a page header; statistics of long strings take about ten thousand bytes."""
 FOOTER_BYTES = 1 << 26
 MAGIC = b"PAR1"
 
 
 def open_parquet(path: Path, expected: str, error: type[InputError]) -> pq.ParquetFile:
-    """Open a regular file whose footer is that of Parquet.
+    """Open the regular file `path` as Parquet.
 
     Raises:
         InputError: Of the type `error`, one line: the file, what is wrong, and what was `expected`.
     """
     with open_regular(path, expected, error):
-        pass  # a pipe would never be opened
+        pass  # opening a pipe would block
     try:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException, ValueError, MemoryError):
@@ -41,15 +41,15 @@ def open_parquet(path: Path, expected: str, error: type[InputError]) -> pq.Parqu
 
 
 def check_unpacked(path: Path, columns: Sequence[str], row_bytes: int, expected: str, error: type[InputError]) -> None:
-    """Refuse a file whose `columns` would take too much memory; a row of them takes `row_bytes` once it is read.
+    """Raise an error if `columns` would take too much memory, with `row_bytes` per row in memory.
 
-    The footer is read here too, by our own reader: Arrow's ends the process where some of it is damaged.
+    The footer is parsed by our own reader first, because Arrow's can crash the process on a damaged one.
 
     Raises:
         InputError: Of the type `error`, one line: the file, how much it declares, and what was `expected`.
     """
     with open_regular(path, expected, error) as raw:
-        limit = most_unpacked(raw.seek(0, 2))
+        limit = unpacked_limit(raw.seek(0, 2))
         try:
             footer = _footer(raw)
             rows = footer.rows
@@ -65,28 +65,28 @@ def check_unpacked(path: Path, columns: Sequence[str], row_bytes: int, expected:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A column of a group of rows: where its pages begin, and how many bytes they take."""
+    """A column of a row group: file offset and compressed size of its pages."""
 
-    place: int
+    offset: int
     packed: int
 
 
 @dataclass(frozen=True)
 class _Footer:
-    """The numbers of a footer, by the numbers of their fields."""
+    """The fields of a footer by their Thrift ids."""
 
     fields: dict[int, Any]
 
     @property
     def rows(self) -> int:
-        """All rows; those of the groups must add up to them."""
+        """Number of rows; a ValueError if those of the row groups do not add up to it."""
         rows = int(self.fields[FileField.ROWS])
         if sum(group[GroupField.ROWS] for group in self.fields[FileField.GROUPS]) != rows:
             raise ValueError("the rows of all groups")
         return rows
 
     def chunks(self, columns: set[str]) -> Iterator[_Chunk]:
-        """Yield the chunks of some flat columns that have values; one with another number of values is a ValueError."""
+        """Yield the non-empty chunks of the flat `columns`; a chunk without one value per row is a ValueError."""
         names = {name.encode() for name in columns}
         for group in self.fields[FileField.GROUPS]:
             for column in group[GroupField.COLUMNS]:
@@ -96,43 +96,43 @@ class _Footer:
                 if about[ColumnField.VALUES] != group[GroupField.ROWS]:
                     raise ValueError("a cell for each row")
                 if not about[ColumnField.VALUES]:
-                    continue  # where none are, pages may be missing
-                place, first = about[ColumnField.DATA], about.get(ColumnField.DICTIONARY, 0)
-                yield _Chunk(first if 0 < first < place else place, about[ColumnField.PACKED])
+                    continue  # an empty chunk may have no pages
+                data, dictionary = about[ColumnField.DATA], about.get(ColumnField.DICTIONARY, 0)
+                yield _Chunk(dictionary if 0 < dictionary < data else data, about[ColumnField.PACKED])
 
 
 class FileField(IntEnum):
-    """Numbers of fields of a footer, as Parquet's format gives them."""
+    """Thrift field ids of a footer in the Parquet format."""
 
     ROWS, GROUPS = 3, 4
 
 
 class GroupField(IntEnum):
-    """Those of a group of rows."""
+    """Field ids of a row group."""
 
     COLUMNS, ROWS = 1, 3
 
 
 class ChunkField(IntEnum):
-    """Those of a column of a group."""
+    """Field ids of a column chunk."""
 
     ABOUT = 3
 
 
 class ColumnField(IntEnum):
-    """Those of what is said about it."""
+    """Field ids of the metadata of a column chunk."""
 
     PATH, VALUES, PACKED, DATA, DICTIONARY = 3, 5, 7, 9, 11
 
 
 class PageField(IntEnum):
-    """Those of a page."""
+    """Field ids of a page header."""
 
     UNPACKED, PACKED = 2, 3
 
 
 def _footer(raw: BinaryIO) -> _Footer:
-    """Return the footer of a file, which stands before its last eight bytes: its length, and Parquet's mark."""
+    """Return the footer of a file; its last eight bytes are the footer's length and Parquet's magic number."""
     end = raw.seek(-8, 2)
     tail = raw.read(8)
     length = int.from_bytes(tail[:4], "little")
@@ -143,16 +143,16 @@ def _footer(raw: BinaryIO) -> _Footer:
 
 
 def _chunk_size(raw: BinaryIO, chunk: _Chunk) -> int:
-    """Return the bytes that the pages of a column unpack to, as their headers say."""
-    place, end = chunk.place, chunk.place + chunk.packed
+    """Return the decompressed size of the pages of a column chunk, as declared by their headers."""
+    offset, end = chunk.offset, chunk.offset + chunk.packed
     size = 0
-    while place < end:
-        raw.seek(place)
+    while offset < end:
+        raw.seek(offset)
         header = Compact(raw.read(HEADER_BYTES))
         fields = header.struct()
         unpacked, packed = fields[PageField.UNPACKED], fields[PageField.PACKED]
         if unpacked < 0 or packed < 0:
             raise ValueError("sizes")
         size += unpacked
-        place += header.place + packed
+        offset += header.offset + packed
     return size

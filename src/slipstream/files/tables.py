@@ -1,4 +1,4 @@
-"""Columns of CSV and Parquet files, read with the number of every row, so that an error can name it."""
+"""Columns of CSV and Parquet files with their row numbers, so that errors can name the row."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from slipstream.files.inputs import LONGEST_LINE, read_bytes
 
 @dataclass(frozen=True)
 class Table:
-    """Some columns of a file."""
+    """Columns of a file."""
 
     path: Path
     rows: np.ndarray
-    """The number of each row: the line of a CSV file, whose line 1 is the header; counted from 1 in Parquet."""
+    """Row numbers: lines of a CSV file, whose line 1 is the header; counted from 1 in Parquet."""
     columns: dict[str, Any]
-    """Cells by column: text from CSV; numbers or text, as the file has them, from Parquet."""
+    """Cells by column: text from CSV; numbers or text, by the column type, from Parquet."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def chosen(self, keep: np.ndarray) -> Table:
-        """Return the rows that a boolean array chooses."""
+        """Return the rows where the boolean array `keep` is true."""
         columns = {name: np.asarray(cells, object)[keep].tolist() for name, cells in self.columns.items()}
         return Table(self.path, self.rows[keep], columns)
 
     def error(self, index: int, text: str) -> TraceError:
-        """Return an error that names the row with this index."""
+        """Return an error about the row at `index`."""
         return table_error(self.path, f"row {self.rows[index]}: {text}")
 
     def numbers(self, column: str) -> np.ndarray:
-        """Return a column of numbers."""
+        """Return `column` as float64."""
         cells = self.columns[column]
         try:
             return np.asarray([float(cell) for cell in cells] if isinstance(cells, list) else cells, np.float64)
@@ -48,7 +48,7 @@ class Table:
             raise self.error(index, f"{column}: expected a number, got {shown}") from None
 
     def texts(self, column: str) -> list[str]:
-        """Return a column of text; no cell may be empty."""
+        """Return `column` as strings; raise an error if a cell is empty."""
         cells = ["" if cell is None else str(cell) for cell in self.columns[column]]
         if "" in cells:
             raise self.error(cells.index(""), f"{column}: expected text, got nothing")
@@ -56,7 +56,7 @@ class Table:
 
 
 def table_error(path: Path, text: str) -> TraceError:
-    """Return an error about a file."""
+    """Return an error about the file `path`."""
     return TraceError(f"{path}: {one_line(text, LONGEST_LINE)}")
 
 
@@ -82,7 +82,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def table_bytes(columns: dict[str, list[Any]], kind: str) -> bytes:
-    """Return columns as the content of a file of kind 'csv' or 'parquet'."""
+    """Return `columns` as the content of a file; `kind` is 'csv' or 'parquet'."""
     if kind == "csv":
         rows = zip(*columns.values(), strict=True)
         lines = [",".join(cell if isinstance(cell, str) else repr(cell) for cell in row) for row in rows]
@@ -104,21 +104,21 @@ def _read_csv(path: Path, columns: Sequence[str]) -> Table:
     kept: list[list[str]] = []
     try:
         header = next(reader, [])
-        places = [_place(path, header, column) for column in columns]
+        indices = [_column_index(path, header, column) for column in columns]
         width = len(header)
         for row in reader:
             if len(row) == width:
                 kept.append(row)
             elif len(row) > width:
                 raise table_error(path, f"row {reader.line_num}: expected {width} cells as in row 1, got {len(row)}")
-            elif row:  # the cells that a short row leaves out are empty
+            elif row:  # missing cells of a short row are empty
                 kept.append(row + [""] * (width - len(row)))
             else:
                 continue
             lines.append(reader.line_num)
     except csv.Error as error:
         raise table_error(path, f"row {reader.line_num}: not CSV: {error}") from error
-    cells = {column: [row[place] for row in kept] for column, place in zip(columns, places, strict=True)}
+    cells = {column: [row[index] for row in kept] for column, index in zip(columns, indices, strict=True)}
     return Table(path, np.array(lines, np.int64), cells)
 
 
@@ -131,7 +131,7 @@ def _text(path: Path) -> str:
         raise table_error(path, f"row {row}: not UTF-8 at byte {error.start}: expected a text file") from error
 
 
-def _place(path: Path, header: list[str], column: str) -> int:
+def _column_index(path: Path, header: list[str], column: str) -> int:
     if column not in header:
         raise table_error(path, f"row 1: column '{column}' is missing (found {', '.join(header) or 'none'})")
     if header.count(column) > 1:
@@ -144,7 +144,7 @@ def _place(path: Path, header: list[str], column: str) -> int:
 
 EXPECTED = "a whole Parquet file"
 CELL_BYTES = 32
-"""Memory that a cell takes at most, once it is a number of Python's; equal texts are kept once."""
+"""Greatest memory of a cell as a Python number; equal strings are stored once."""
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> Table:
@@ -191,7 +191,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _cells(path: Path, column: str, file: Any) -> Any:
-    """Return a column as numbers, or as a list of texts; a text that many rows share is unpacked once."""
+    """Return `column` as numbers or as a list of strings; equal strings are decoded once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

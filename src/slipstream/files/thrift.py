@@ -1,24 +1,24 @@
-"""Thrift's compact protocol, as far as Parquet's footers and pages use it."""
+"""Reader of Thrift's compact protocol, as used by Parquet's footers and page headers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 DEEPEST = 16
-"""Structs and lists inside each other; those of Parquet need six."""
+"""Greatest nesting of structs and lists; Parquet needs six levels."""
 
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(13)
-"""Types of values."""
+"""Type codes of the compact protocol."""
 
 
 class Compact:
-    """Reads values from bytes; what is no value is a ValueError or an IndexError."""
+    """Reads values from bytes; invalid input raises a ValueError or an IndexError."""
 
     def __init__(self, content: bytes) -> None:
-        self.content, self.place = content, 0
+        self.content, self.offset = content, 0
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the values of a struct by the numbers of their fields."""
+        """Return the values of a struct by field id."""
         if depth > DEEPEST:
             raise ValueError("nested too deeply")
         fields: dict[int, Any] = {}
@@ -30,11 +30,11 @@ class Compact:
         return fields
 
     def _byte(self) -> int:
-        self.place += 1
-        return self.content[self.place - 1]
+        self.offset += 1
+        return self.content[self.offset - 1]
 
     def _number(self) -> int:
-        """Return an unsigned number in groups of seven bits, the lowest first."""
+        """Return an unsigned LEB128 integer."""
         value = shift = 0
         while True:
             byte = self._byte()
@@ -46,10 +46,10 @@ class Compact:
                 raise ValueError("a number of over 64 bits")
 
     def _take(self, length: int) -> bytes:
-        self.place += length
-        if self.place > len(self.content):
+        self.offset += length
+        if self.offset > len(self.content):
             raise IndexError("the end")
-        return self.content[self.place - length : self.place]
+        return self.content[self.offset - length : self.offset]
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in (I16, I32, I64):
@@ -71,12 +71,12 @@ class Compact:
         raise ValueError("an unknown type")
 
     def _item(self, kind: int, depth: int) -> Any:
-        """Return an item of a list or map, where truth values take a byte."""
+        """Return an item of a list or map, where a boolean takes a byte."""
         return self._byte() == TRUE if kind in (TRUE, FALSE) else self._value(kind, depth + 1)
 
     def _possible(self, count: int) -> int:
-        """Return a number of items if so many can follow: each takes a byte at least."""
-        if count > len(self.content) - self.place:
+        """Return `count` if that many items can follow, each of at least a byte; else raise a ValueError."""
+        if count > len(self.content) - self.offset:
             raise ValueError("more items than bytes")
         return count
 

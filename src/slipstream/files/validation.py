@@ -1,4 +1,4 @@
-"""Pydantic models from JSON: the first error becomes one line that names the file, the place and what was expected."""
+"""Pydantic models from JSON; the first error becomes one line with the file, the path and what was expected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from slipstream.errors import ScenarioError
-from slipstream.files.inputs import check_values, join, place_error, read_object, show
+from slipstream.files.inputs import check_values, error_at, join, read_object, show
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -19,29 +19,29 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_model(path: Path, model: type[Model]) -> Model:
-    """Return a JSON file as a model.
+    """Return the JSON file `path` as a `model`.
 
     Raises:
-        ScenarioError: One line: the file, the place in it, what is wrong and what was expected.
+        ScenarioError: One line: the file, the path of the value, what is wrong and what was expected.
     """
     return validated(read_object(path, error=ScenarioError), model, str(path))
 
 
 def check(data: dict[str, Any], model: type[Model], label: str) -> Model:
-    """Return `data` as a model, its values checked first (no NaN, no lone surrogates); errors begin with `label`."""
+    """Return `data` as a `model` after `check_values`; error messages begin with `label`."""
     check_values(data, label, ScenarioError)
     return validated(data, model, label)
 
 
 def validated(data: dict[str, Any], model: type[Model], label: str) -> Model:
-    """Return `data` as a model; the first of pydantic's errors becomes a ScenarioError that begins with `label`."""
+    """Return `data` as a `model`; the first of pydantic's errors becomes a ScenarioError that begins with `label`."""
     try:
         return model.model_validate(data)
     except ValidationError as problem:
         errors = problem.errors(include_url=False)
         path, text = describe_error(errors[0], data)
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise place_error(ScenarioError, label, path, text, more) from None
+        raise error_at(ScenarioError, label, path, text, more) from None
 
 
 SENTENCES = {
@@ -66,11 +66,11 @@ SENTENCES = {
     "too_long": "must have at most {max_length} items, got {actual_length}",
     "union_tag_not_found": "this key is required",
 }
-"""Our words for the kinds of error pydantic reports; any other keeps pydantic's sentence."""
+"""Messages by type of pydantic error; any other type keeps pydantic's message."""
 
 
 def describe_error(error: ErrorDetails, data: Any) -> tuple[str, str]:
-    """Return the path of a pydantic error in `data`, and a sentence about it."""
+    """Return the path of a pydantic error in `data`, and its message."""
     kind, context = error["type"], error.get("ctx", {})
     path = _path(error["loc"], data, kind == "missing")
     if kind.startswith("union_tag"):
@@ -91,7 +91,7 @@ def describe_error(error: ErrorDetails, data: Any) -> tuple[str, str]:
 
 
 def _path(loc: Iterable[str | int], data: Any, missing: bool) -> str:
-    """Turn pydantic's location into a path of the file: its tags of union members name nothing there."""
+    """Return pydantic's location `loc` as a path of the file, without the tags of union members."""
     steps = list(loc)
     path = ""
     for position, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""The native vector environment as Stable-Baselines3 and sb3-contrib drive one."""
+"""The native vector environment as a VecEnv of Stable-Baselines3 and sb3-contrib."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ except ImportError as error:
     ) from error
 
 SHARED = ("action_space", "family", "observation_space", "render_mode", "scenario")
-"""What all lanes have in common and `get_attr` gives, one entry per lane."""
+"""Attributes common to all lanes that `get_attr` returns, one entry per lane."""
 
 
 class SlipstreamVecEnv(VecEnv):
     """`num_envs` lanes of a scenario, stepped by compiled code; lane k seeded s + k is the single env of that seed.
 
     Observations are flat rows, for `MlpPolicy`; with `flat=False` dictionaries, for `MultiInputPolicy`. A lane that
-    ended shows its next episode at once; its last observation is in `info["terminal_observation"]`, and
+    ended starts its next episode at once; its last observation is in `info["terminal_observation"]`, and
     `info["TimeLimit.truncated"]` says whether it was cut off at the horizon. sb3-contrib finds the masks.
     """
 
@@ -60,8 +60,8 @@ class SlipstreamVecEnv(VecEnv):
         self._flat = flat
         self._actions = np.zeros(num_envs, np.int64)
         self._inner = observation_space(self.envs.family, loaded, mask_in_observation)
-        shown = flat_space(self._inner) if flat else self._inner
-        super().__init__(num_envs, shown, self.envs.single_action_space)
+        space = flat_space(self._inner) if flat else self._inner
+        super().__init__(num_envs, space, self.envs.single_action_space)
 
     def reset(self) -> VecEnvObs:
         """Start an episode in every lane, with the seeds and options set since the last reset."""
@@ -72,7 +72,7 @@ class SlipstreamVecEnv(VecEnv):
         self.reset_infos = list(self._infos(info))
         self._reset_seeds()
         self._reset_options()
-        return self._shown(observation)
+        return self._formatted(observation)
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
@@ -83,20 +83,20 @@ class SlipstreamVecEnv(VecEnv):
         infos = list(self._infos(info))
         ended = terminated | truncated
         if ended.any():
-            last, last_infos = self._shown(info["final_obs"]), list(self._infos(info["final_info"]))
+            last, last_infos = self._formatted(info["final_obs"]), list(self._infos(info["final_info"]))
             for lane in np.flatnonzero(ended).tolist():
                 self.reset_infos[lane] = infos[lane]
                 infos[lane] = last_infos[lane]
                 infos[lane]["terminal_observation"] = _lane_of(last, lane)
         for lane, cut in enumerate((truncated & ~terminated).tolist()):
             infos[lane]["TimeLimit.truncated"] = cut
-        return self._shown(observation), reward.astype(np.float32), ended, infos
+        return self._formatted(observation), reward.astype(np.float32), ended, infos
 
     def close(self) -> None:
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute of some lanes, or of all."""
+        """Return the attribute `attr_name` of the lanes `indices`, by default of all."""
         lanes = self._get_indices(indices)
         if attr_name == "action_masks":
             return [self._mask_getter(lane) for lane in lanes]
@@ -111,7 +111,7 @@ class SlipstreamVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of some lanes, or of all; `action_masks` is the one they have."""
+        """Call a method of the lanes `indices`, by default of all; the only one is `action_masks`."""
         if method_name != "action_masks":
             raise AttributeError(f"no method '{method_name}': expected action_masks")
         masks = self.envs.action_masks()
@@ -125,11 +125,11 @@ class SlipstreamVecEnv(VecEnv):
     def _mask_getter(self, lane: int) -> Callable[[], np.ndarray]:
         return lambda: self.envs.action_masks()[lane]
 
-    def _shown(self, batch: Observation) -> np.ndarray | Observation:
+    def _formatted(self, batch: Observation) -> np.ndarray | Observation:
         return flat_rows(self._inner, batch, self.num_envs) if self._flat else batch
 
     def _infos(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield what the single environment would say, lane by lane."""
+        """Yield the info of each lane in the form of the single environment."""
         terms = batch["rewards"]
         columns = (batch[name].tolist() for name in ("illegal_action", "elapsed", "time"))
         rewards = zip(*(column.tolist() for column in terms.values()), strict=True)
@@ -143,6 +143,6 @@ class SlipstreamVecEnv(VecEnv):
             }
 
 
-def _lane_of(shown: Any, lane: int) -> Any:
-    """Return one lane's observation of a batch, flat or a dictionary."""
-    return {name: array[lane] for name, array in shown.items()} if isinstance(shown, dict) else shown[lane]
+def _lane_of(batch: Any, lane: int) -> Any:
+    """Return the observation of `lane` from a batch, flat or a dictionary."""
+    return {name: array[lane] for name, array in batch.items()} if isinstance(batch, dict) else batch[lane]

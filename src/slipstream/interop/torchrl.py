@@ -1,4 +1,4 @@
-"""The native vector environment as TorchRL drives one."""
+"""The native vector environment as an environment of TorchRL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ except ImportError as error:
 
 
 def make_env(scenario: Any, num_envs: int = 1, threads: int = 1, split: str = "train") -> TransformedEnv:
-    """Return `num_envs` lanes that show `observation`, a flat row, and `action_mask`, booleans.
+    """Return an environment of `num_envs` lanes that observe `observation`, a flat row, and `action_mask`, booleans.
 
     Lane k of an environment reset with seed s is the single environment of seed s + k. Actions are indices of rows.
     """
@@ -28,7 +28,7 @@ def make_env(scenario: Any, num_envs: int = 1, threads: int = 1, split: str = "t
         family_of(loaded).name,
         loaded,
         threads=threads,
-        autoreset_mode=AutoresetMode.DISABLED,  # TorchRL resets the lanes that ended, and keeps what they showed last
+        autoreset_mode=AutoresetMode.DISABLED,  # TorchRL resets ended lanes and keeps their last observation
         mask_in_observation=True,
         split=split,
     )

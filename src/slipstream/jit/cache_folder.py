@@ -1,7 +1,7 @@
-"""Where compiled code is kept: a folder that nobody else can write to, named by the content of the whole package.
+"""The folder of compiled code: named by the content of the whole package, writable by no other user.
 
-What is read from there is unpickled, and so can run anything. So a folder, and every file in it, is used only if it
-belongs to the user or to the superuser, and if no other user can write to it.
+Its files are unpickled, which can execute anything. So the folder, and every file in it, is used only if it belongs to
+the user or to the superuser, and if no other user can write to it.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ PACKAGE = Path(__file__).parents[1]
 KERNELS = "kernels"
 KEY_DIGITS = 24
 KEPT_KEYS = 8
-"""Folders of compiled code that are kept, the last ones used: every edit of the package makes a new one."""
+"""Folders of compiled code that are kept, the last used: every edit of the package makes a new one."""
 FLAGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 """Settings of the compiler, read from the environment, that change the code it makes."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
-def tell_once(subject: str, text: str) -> None:
-    """Log a warning, one line on standard error unless configured otherwise; of a subject only the first is told."""
-    if subject not in _told:
-        _told.add(subject)
+def warn_once(subject: str, text: str) -> None:
+    """Log `text` as a warning (one line on standard error by default) unless there was one about `subject`."""
+    if subject not in _warned:
+        _warned.add(subject)
         LOG.warning("%s", text)
 
 
-def has_told(subject: str) -> bool:
-    """Return whether something was told of a subject."""
-    return subject in _told
+def has_warned(subject: str) -> bool:
+    """Return whether there was a warning about `subject`."""
+    return subject in _warned
 
 
 def package_sources() -> list[Path]:
-    """Return every module of the package: compiled code takes in constants from modules that compile nothing."""
+    """Return the files of all modules: compiled code contains constants of modules that compile nothing."""
     found = (Path(folder) / name for folder, _, names in os.walk(PACKAGE) for name in names if name.endswith(".py"))
-    return sorted(path for path in found if path.is_file())  # the lock of an editor is a link to nowhere
+    return sorted(path for path in found if path.is_file())  # an editor's lock is a dangling link
 
 
 @functools.cache
@@ -74,7 +74,7 @@ def cache_folder() -> Path:
     """Return the folder of compiled code; it need not exist yet."""
     folder = _root() / KERNELS / cache_key()
     with suppress(OSError):
-        os.utime(folder)  # so that the folders used last are known
+        os.utime(folder)  # so that the least recently used folder is known
     return folder
 
 
@@ -85,13 +85,13 @@ def _root() -> Path:
     else:
         folder = _home_cache()
         if folder is not None and not _writable(folder):
-            folder = None  # a read-only home (containers, CI) is usual, and nothing to speak of
+            folder = None  # a read-only home is usual in containers: no warning
     problem = None if folder is None else _distrust(folder)
     if folder is not None and problem is None:
         return folder
     other = _temporary_root()
     if problem is not None:
-        tell_once("folder", f"{problem}: compiled code is kept in {other}")
+        warn_once("folder", f"{problem}: compiled code is kept in {other}")
     return other
 
 
@@ -117,14 +117,14 @@ def trusted_owner(found: os.stat_result) -> bool:
 
 
 def _distrust(root: Path) -> str | None:
-    """Return why compiled code must not be read from a place, None if it may."""
+    """Return why compiled code must not be read from below `root`, None if it may."""
     if not hasattr(os, "geteuid"):
         return None
     for folder in (root, root / KERNELS, root / KERNELS / cache_key()):
         try:
             found = folder.stat() if folder == root else folder.lstat()
         except OSError:
-            return None  # nothing is there that could be read
+            return None  # nothing exists that could be read
         problem = _distrust_folder(folder, found, is_root=folder == root)
         if problem is not None:
             return f"{folder}: {problem}"
@@ -137,7 +137,7 @@ def _distrust_folder(folder: Path, found: os.stat_result, is_root: bool) -> str 
     if not trusted_owner(found):
         return "belongs to another user"
     if is_root:
-        # Somebody's own choice: a group may share it, since what is in it is looked at one by one.
+        # The user's choice: a group may share it, since each folder and file below is checked.
         open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
         return "can be written by every user" if open_to_all else None
     if found.st_mode & OTHERS_WRITE:
@@ -149,18 +149,18 @@ def _distrust_folder(folder: Path, found: os.stat_result, is_root: bool) -> str 
 
 
 def _temporary_root() -> Path:
-    """Return a folder of the user among temporary files, verified; if another user was there first, a fresh one."""
+    """Return the user's folder among temporary files, a new one if another user may have made the usual one."""
     user = os.geteuid() if hasattr(os, "geteuid") else "cache"
     try:
         folder = Path(tempfile.gettempdir()) / f"slipstream-{user}"
     except FileNotFoundError:
-        raise InputError("no place for compiled code or temporary files: expected SLIPSTREAM_CACHE_DIR") from None
+        raise InputError("no folder for compiled code or temporary files: expected SLIPSTREAM_CACHE_DIR") from None
     with suppress(OSError):
         folder.mkdir(mode=0o700)
     try:
         found = folder.lstat()
     except OSError:
-        return folder  # it cannot be made: whoever writes there is told
+        return folder  # it cannot be made: the first write fails with a warning
     if not hasattr(os, "geteuid"):
         return folder
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & OTHERS_WRITE:
@@ -168,7 +168,7 @@ def _temporary_root() -> Path:
         return folder
     private = Path(tempfile.mkdtemp(prefix="slipstream-"))
     atexit.register(_remove, private, os.getpid())
-    tell_once("temporary", f"{folder}: is not a folder that only this user can write to: {private} is used, this once")
+    warn_once("temporary", f"{folder}: is not a folder that only this user can write to: {private} is used, this once")
     return private
 
 
@@ -178,7 +178,7 @@ def _remove(folder: Path, process: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder inside the root of the cache, with those above it; other users can write to none of them."""
+    """Make a folder inside the root of the cache, and its parents; other users can write to none of them."""
     if folder.is_dir():
         return
     if folder.name == KERNELS:
@@ -188,17 +188,32 @@ def make_folder(folder: Path) -> None:
     with suppress(FileExistsError):
         folder.mkdir(mode=0o755)
     if folder.parent.name == KERNELS:
-        _forget_oldest(folder)
+        _remove_oldest(folder)
 
 
-def _forget_oldest(newest: Path) -> None:
-    """Remove the folders of compiled code that were used longest ago, beside the one that was just made."""
+def stored_sizes() -> dict[str, tuple[int, int]]:
+    """Return number and bytes of the files in each folder of compiled code, by the folder's name."""
+    sizes = {}
+    for folder in _key_folders(cache_folder().parent):
+        files = [path.lstat().st_size for path in folder.rglob("*") if path.is_file()]
+        sizes[folder.name] = (len(files), sum(files))
+    return sizes
+
+
+def _key_folders(kernels: Path) -> list[Path]:
+    """Return the folders of compiled code in `kernels` that are the user's own, last used first."""
+    found: list[tuple[float, Path]] = []
     with suppress(OSError):
-        others = [
-            (found.st_mtime, other)
-            for other in newest.parent.iterdir()
-            if other != newest and re.fullmatch(f"[0-9a-f]{{{KEY_DIGITS}}}", other.name)
-            if stat.S_ISDIR((found := other.lstat()).st_mode) and trusted_owner(found)
-        ]
-        for _, other in sorted(others, reverse=True)[KEPT_KEYS - 1 :]:
-            shutil.rmtree(other, ignore_errors=True)
+        for folder in kernels.iterdir():
+            status = folder.lstat()
+            is_key = re.fullmatch(f"[0-9a-f]{{{KEY_DIGITS}}}", folder.name) is not None
+            if is_key and stat.S_ISDIR(status.st_mode) and trusted_owner(status):
+                found.append((status.st_mtime, folder))
+    return [folder for _, folder in sorted(found, reverse=True)]
+
+
+def _remove_oldest(newest: Path) -> None:
+    """Remove the least recently used folders of compiled code, all but KEPT_KEYS with `newest`."""
+    others = [folder for folder in _key_folders(newest.parent) if folder != newest]
+    for other in others[KEPT_KEYS - 1 :]:
+        shutil.rmtree(other, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Calling a policy's machine code by its address, so that one compiled loop serves every policy.
+"""Calls of a policy's machine code by its address, so that one compiled loop serves every policy.
 
 A rule maps one candidate row to a score; a choice maps (globals, rows, mask) to the index of a row. Both are compiled
-for one fixed signature; compiled loops get the address as a number and call through it.
+for one fixed signature; compiled loops get the address as a number and call the function there.
 """
 
 from __future__ import annotations
@@ -9,74 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from slipstream.jit.mode import COMPILED, PRIVATE
 
-from slipstream.jit.decorators import COMPILED, callback_at, entry_at
-
-RULE = types.float64(types.CPointer(types.float64))
-CHOICE_ARGUMENTS = (types.float64[::1], types.float64[:, ::1], types.int8[::1])
-CHOICE = types.int64(*CHOICE_ARGUMENTS)
-
-_PLAIN: list[Callable[..., Any]] = []
-"""Where nothing is compiled, an 'address' is an index into this list."""
-
-
-def _plain_address(function: Callable[..., Any]) -> int:
-    _PLAIN.append(function)
-    return len(_PLAIN) - 1
-
-
-def rule_address(function: Callable[..., Any]) -> tuple[int, Any]:
-    """Compile `row -> float`; return its address and the object that keeps it alive."""
-    if not COMPILED:
-        return _plain_address(function), function
-    compiled = callback_at(RULE, function)
-    return compiled.address, compiled
-
-
-def choice_address(function: Callable[..., Any]) -> tuple[int, Any]:
-    """Compile `(globals, rows, mask) -> index`; return its address and the object that keeps it alive."""
-    if not COMPILED:
-        return _plain_address(function), function
-    compiled = entry_at(CHOICE, function)
-    result = compiled.overloads[CHOICE_ARGUMENTS]
-    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name), compiled
-
-
-if COMPILED:
-
-    @intrinsic
-    def call_rule(_typing, address, row):
-        """Return the score of a contiguous float64 row by the rule at `address`."""
-
-        def generate(context, builder, signature, arguments):
-            data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
-            function_type = ir.FunctionType(ir.DoubleType(), [data.type])
-            return builder.call(builder.inttoptr(arguments[0], function_type.as_pointer()), [data])
-
-        return types.float64(types.int64, row), generate
-
-    @intrinsic
-    def call_choice(_typing, address, global_row, rows, mask):
-        """Return the row chosen by the function at `address`, -1 if it failed."""
-
-        def generate(context, builder, signature, arguments):
-            convention = context.call_conv
-            function_type = convention.get_function_type(types.int64, CHOICE_ARGUMENTS)
-            pointer = builder.inttoptr(arguments[0], function_type.as_pointer())
-            status, chosen = convention.call_function(builder, pointer, types.int64, CHOICE_ARGUMENTS, arguments[1:])
-            return builder.select(status.is_ok, chosen, ir.Constant(ir.IntType(64), -1))
-
-        return types.int64(types.int64, *CHOICE_ARGUMENTS), generate
-
+if PRIVATE:
+    from slipstream.jit.private.funcptr import call_choice, call_rule, choice_address, rule_address
+elif COMPILED:
+    from slipstream.jit.plain.funcptr import call_choice, call_rule, choice_address, rule_address
 else:
+    _FUNCTIONS: list[Callable[..., Any]] = []
+    """Where nothing is compiled, an 'address' is an index into this list."""
+
+    def rule_address(function: Callable[..., Any]) -> tuple[int, Any]:
+        """Return the index of a rule, and the rule."""
+        _FUNCTIONS.append(function)
+        return len(_FUNCTIONS) - 1, function
+
+    choice_address = rule_address
 
     def call_rule(address, row):
         """Return the score of a row by the rule at `address`."""
-        return _PLAIN[address](row)
+        return _FUNCTIONS[address](row)
 
     def call_choice(address, global_row, rows, mask):
-        """Return the row chosen by the function at `address`."""
-        return _PLAIN[address](global_row, rows, mask)
+        """Return the index of the row chosen by the function at `address`."""
+        return _FUNCTIONS[address](global_row, rows, mask)
+
+
+__all__ = ["call_choice", "call_rule", "choice_address", "rule_address"]

@@ -1,4 +1,4 @@
-"""What the folder of a training says about itself, read without torch: what was asked for, and its evaluations."""
+"""Files of a training, read without torch: its description `run.json` and its evaluations `history.jsonl`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ EVALUATION = ("update", "steps", "reward", "heuristic_reward")
 
 
 def read_about(folder: Path, texts: tuple[str, ...], objects: tuple[str, ...]) -> dict[str, Any]:
-    """Return what was asked for; all of `texts` and `objects` are there, and are texts and objects.
+    """Return the description of a training; all of `texts` and `objects` are present, and are texts and objects.
 
     Raises:
-        InputError: One line: the file, the place in it, what is wrong and what was expected.
+        InputError: One line: the file, the key, what is wrong and what was expected.
     """
     path = folder / RUN
     about = read_object(path, EXPECTED, folder=folder)
@@ -31,7 +31,7 @@ def read_about(folder: Path, texts: tuple[str, ...], objects: tuple[str, ...]) -
 
 
 def read_history(folder: Path, keys: tuple[str, ...] = EVALUATION) -> list[dict[str, Any]]:
-    """Return all evaluations of a training, each with numbers for `keys`; a last line that was cut off does not count.
+    """Return all evaluations of a training, each with numbers for `keys`; an incomplete last line is ignored.
 
     Raises:
         InputError: One line: the file, the line, what is wrong with it and what was expected.

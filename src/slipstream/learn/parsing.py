@@ -1,4 +1,4 @@
-"""Settings from files: dataclasses out of JSON data, with a sentence for the first value that is of another type."""
+"""Settings from files: dataclasses from JSON data, with a one-line error for the first wrong value."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from slipstream.errors import InputError
 from slipstream.files.inputs import show
 
 
-def parse_settings(kind: Any, data: Any, place: str) -> Any:
-    """Return a settings object from JSON-ready data, or say where it is wrong."""
+def parse_settings(kind: Any, data: Any, label: str) -> Any:
+    """Return an object of the dataclass `kind` from JSON-ready data; errors begin with `label`."""
     if not is_dataclass(kind):
-        return _value(kind, data, place)
+        return _value(kind, data, label)
     if not isinstance(data, Mapping):
-        raise InputError(f"{place}: expected an object")
+        raise InputError(f"{label}: expected an object")
     hints = typing.get_type_hints(kind)
     unknown = sorted(set(data) - set(hints))
     if unknown:
-        raise InputError(f"{place}: unknown keys {', '.join(unknown)}: expected {', '.join(hints)}")
+        raise InputError(f"{label}: unknown keys {', '.join(unknown)}: expected {', '.join(hints)}")
     parsed = {}
     for key, value in data.items():
         absent = value is None and type(None) in typing.get_args(hints[key])
-        parsed[key] = None if absent else parse_settings(bare_type(hints[key]), value, f"{place}.{key}")
+        parsed[key] = None if absent else parse_settings(bare_type(hints[key]), value, f"{label}.{key}")
     assert isinstance(kind, type)
     try:
         return kind(**parsed)
     except InputError as error:
-        raise InputError(f"{place}: {error}") from None
+        raise InputError(f"{label}: {error}") from None
 
 
-def _value(kind: Any, data: Any, place: str) -> Any:
-    """Return a value of JSON as the type of a setting."""
+def _value(kind: Any, data: Any, label: str) -> Any:
+    """Return a JSON value as the type `kind` of a setting."""
     if typing.get_origin(kind) is tuple:
         if isinstance(data, list) and all(isinstance(one, str) for one in data):
             return tuple(data)
-        raise InputError(f"{place}: expected a list of texts, got {show(data)}")
+        raise InputError(f"{label}: expected a list of texts, got {show(data)}")
     if typing.get_origin(kind) is Literal:
         choices = typing.get_args(kind)
         if not isinstance(data, str) or data not in choices:
-            raise InputError(f"{place}: expected {' or '.join(map(repr, choices))}, got {show(data)}")
+            raise InputError(f"{label}: expected {' or '.join(map(repr, choices))}, got {show(data)}")
         return data
-    kinds, expected = _WORDED[kind]
+    kinds, expected = _EXPECTED_TYPES[kind]
     if type(data) not in kinds:
-        raise InputError(f"{place}: expected {expected}, got {show(data)}")
+        raise InputError(f"{label}: expected {expected}, got {show(data)}")
     return data
 
 
-_WORDED: dict[Any, tuple[tuple[type, ...], str]] = {
+_EXPECTED_TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     int: ((int,), "a whole number"),
     float: ((int, float), "a number"),

@@ -1,9 +1,9 @@
-"""The folder of a training: what was asked for, how it went, the best and the last policy, and the state to go on from.
+"""Folder of a training: description, history, best and last policy, and the state to resume from.
 
 run.json            settings, scenario, version, command
 history.jsonl       one line per evaluation
 best/, last/        policies (`policies.learned`)
-state/              what `--resume` goes on from
+state/              what `--resume` starts from
 tensorboard/        scalars
 """
 
@@ -26,20 +26,20 @@ ENTRIES = (RUN, HISTORY, "best", "last", "state", "tensorboard")
 
 
 class RunFolder:
-    """Files of one training; each appears whole or not at all."""
+    """Files of one training; each is written atomically."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @property
     def exists(self) -> bool:
-        """Whether a training was begun here."""
+        """Whether the folder holds a training."""
         return (self.folder / RUN).exists()
 
     def create(self, about: dict[str, Any]) -> None:
-        """Begin a training here."""
+        """Write the description of a new training."""
         if self.exists:
-            raise self._taken()
+            raise self._exists_error()
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder}: is a file: expected the name of a folder")
         try:
@@ -47,22 +47,22 @@ class RunFolder:
             refuse_links_out(self.folder, ENTRIES)
             self._write_about(about, new=True)
         except FileExistsError:
-            raise self._taken() from None
+            raise self._exists_error() from None
         except OSError as error:
             raise cannot_write(self.folder, error) from None
 
-    def _taken(self) -> InputError:
+    def _exists_error(self) -> InputError:
         return InputError(f"{self.folder}: holds a training already: expected a new folder, or --resume")
 
     def rewrite(self, about: dict[str, Any]) -> None:
-        """Replace what was asked for."""
+        """Replace the description of the training."""
         self._write_about(about)
 
     def _write_about(self, about: dict[str, Any], new: bool = False) -> None:
         replace_file(self.folder / RUN, (json.dumps(about, indent=2) + "\n").encode(), new, inside=self.folder)
 
     def about(self) -> dict[str, Any]:
-        """Return what was asked for."""
+        """Return the description of the training."""
         if not self.exists:
             raise InputError(f"{self.folder}: holds no training: expected a folder made by `slipstream train --out`")
         return read_about(
@@ -70,25 +70,25 @@ class RunFolder:
         )
 
     def save_policy(self, which: str, trainer: Trainer, about: dict[str, Any]) -> None:
-        """Write the network as it is now, as `best` or `last`."""
+        """Write the current network as policy `which`: `best` or `last`."""
         network = {"network": trainer.network.settings.to_card()}
         operations, tensors = trainer.network.operations(), trainer.network.arrays()
         save_policy(self.folder / which, trainer.family.name, operations, tensors, {**about, **network})
 
     def save_state(self, trainer: Trainer, notes: dict[str, Any]) -> None:
-        """Write all that going on from here needs."""
+        """Write the state that `--resume` starts from."""
         folder = self.folder / "state"
         arrays, numbers = trainer.state()
         entry = save_tensors(folder, "state", arrays)
         write_card(folder, STATE, "state", {"numbers": numbers, "notes": notes, "arrays": entry}, "arrays")
 
     def restore(self, trainer: Trainer) -> dict[str, Any]:
-        """Let a trainer go on from the last state, if there is one; return the notes made with it."""
+        """Restore a trainer from the last state, if there is one; return the notes saved with it."""
         refuse_links_out(self.folder, ENTRIES)
         remove_unfinished_in(self.folder)
         folder = self.folder / "state"
         if not (folder / STATE).exists():
-            self._forget_after(0)
+            self._truncate_history(0)
             return {}
         card = read_object(folder / STATE, EXPECTED, folder=self.folder)
         notes = _checked_notes(card.get("notes"), f"{folder / STATE}: notes")
@@ -96,32 +96,32 @@ class RunFolder:
         try:
             trainer.restore(arrays, as_object(card.get("numbers"), f"{folder / STATE}: numbers"))
         except (LookupError, ValueError, TypeError, OverflowError, RuntimeError, AttributeError) as error:
-            # What torch says of tensors that do not fit takes many lines.
+            # Torch describes tensors of the wrong shape in many lines.
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise InputError(f"{folder / STATE}: does not fit this training ({reason}): expected {EXPECTED}") from error
-        self._forget_after(trainer.update_number)
+        self._truncate_history(trainer.update_number)
         return notes
 
     def append(self, line: dict[str, Any]) -> None:
-        """Add an evaluation to the history."""
+        """Append an evaluation to the history."""
         with open_growing(self.folder / HISTORY, append=True) as file:
             file.write((json.dumps(line) + "\n").encode())
 
     def history(self) -> list[dict[str, Any]]:
-        """Return all evaluations; a last line that was cut off does not count."""
+        """Return all evaluations; an incomplete last line is ignored."""
         return read_history(self.folder) if (self.folder / HISTORY).exists() else []
 
-    def _forget_after(self, update: int) -> None:
-        """Drop evaluations that the state to go on from does not know of."""
+    def _truncate_history(self, update: int) -> None:
+        """Remove evaluations after update `update`, the last one of the saved state."""
         lines = [json.dumps(line) + "\n" for line in self.history() if line["update"] <= update]
         replace_file(self.folder / HISTORY, "".join(lines).encode(), inside=self.folder)
 
 
 def _checked_notes(notes: Any, label: str) -> dict[str, Any]:
-    """Return the notes made with a state: the best reward, none before the first evaluation; seconds; whether planned.
+    """Return the notes saved with a state: best reward (null before the first evaluation), seconds, whether planned.
 
     Raises:
-        InputError: One line: the first that is something else.
+        InputError: One line: the first value of another type.
     """
     found = as_object(notes, label)
     for key, kinds in {"best": (int, float, type(None)), "seconds": (int, float), "planned": (bool,)}.items():

@@ -1,4 +1,4 @@
-"""Everything that decides how a training goes, in one place that a file can hold."""
+"""Settings of a training, as dataclasses that a JSON file can hold."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ from slipstream.learn.networks.networks import NetworkSettings
 from slipstream.learn.parsing import bare_type, parse_settings
 
 ORACLE = "oracle"
-"""The warm start that imitates the hindsight optimum."""
-MOST = {"lanes": 65_536, "rollout": 65_536, "episode_choices": 1 << 20, "threads": 1024, "seed": 2**62 - 1}
-"""What a machine can hold, and what generators take."""
+"""Warm start that imitates the hindsight optimum."""
+MOST = {"n_envs": 65_536, "n_steps": 65_536, "episode_choices": 1 << 20, "threads": 1024, "seed": 2**62 - 1}
+"""Upper limits: memory of a machine, and range of the random generators."""
 ORACLE_ROUNDS = 20
-"""Rounds of it unless `hindsight.rounds` says otherwise."""
+"""Rounds of that warm start where `hindsight.rounds` is 0."""
 DEFAULT_STEPS = 6_000_000
-"""Choices to learn from where neither steps nor minutes are given."""
+"""Choices of a training with neither `steps` nor minutes."""
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How a policy is trained."""
+    """Settings of a training; those of algorithms are named as in Stable-Baselines3."""
 
     algo: Literal["ppo", "reinforce"] = "ppo"
-    """How to learn: `ppo` or `reinforce`."""
+    """Algorithm: `ppo` or `reinforce`."""
     steps: int | None = None
-    """Choices to learn from, warm start included; schedules run over these, and the last rollout is played to its end.
+    """Choices of the training, warm start included; schedules run over these, and the last rollout is completed.
     None: as many as fit into the minutes of the training, 6,000,000 where it has none."""
     seed: int = 0
-    """Decides initial weights, arrivals and draws."""
-    lanes: int = 256
-    """Simulated machines side by side."""
-    rollout: int = 128
-    """Choices of every lane between two updates (PPO); REINFORCE plays whole episodes."""
+    """Seed of initial weights, arrivals and sampling."""
+    n_envs: int = 256
+    """Lanes: environments simulated in parallel."""
+    n_steps: int = 128
+    """Choices of every lane per rollout (PPO); REINFORCE plays whole episodes."""
     episode_choices: int = 4096
-    """Most choices of an episode that REINFORCE learns from."""
+    """Most choices of an episode in REINFORCE."""
     groups: int = 8
-    """Groups of lanes; with a variation, every group plays a scenario of its own."""
+    """Groups of lanes; with a variation, every group has a scenario of its own."""
     threads: int = 2
-    """Threads that play and learn."""
+    """Threads of rollouts and gradients."""
     warm_start: str | None = None
     """Heuristic to imitate first, by name, or `oracle` where it solves the episodes; none: from random weights."""
     judges: str = ""
-    """Heuristics by which steps are judged, as `peft,mct`: the reward of a step is then minus its regret, estimated by
-    the best that one of them would make of the rest of the episode. None: the scenario's own reward."""
+    """Heuristics that estimate regret, as `peft,mct`: the reward of a step is then minus its regret, estimated by the
+    highest return of one of them over the rest of the episode. None: the scenario's own reward."""
     start_from: str | None = None
-    """Folder of a trained policy of the same family whose weights are those to begin with; none: random ones."""
+    """Folder of a trained policy of the same family whose weights are the initial ones; none: random weights."""
     open_columns: bool = False
-    """With `start_from`: whether columns that never varied where that policy was trained are measured and used from now
-    on; they begin with weights of zero."""
+    """With `start_from`: whether columns that never varied where that policy was trained are scaled and used, with
+    initial weights of zero."""
     variation: Variation = field(default_factory=Variation)
-    """How far the scenarios of training are varied from the one given (domain randomisation)."""
+    """Domain randomisation: how far training scenarios vary from the one given."""
     start_load: float = 1.0
-    """Multiple of the arrival rates at which a curriculum begins; by a third of the steps it reaches 1."""
+    """Factor of the arrival rates at the start of a curriculum; after a third of the steps it is 1."""
     start_length: float = 0.0
-    """Mean length of an episode, in the family's timescale, at which a curriculum begins: episodes are cut off at
-    random, ever later; by a third of the steps they are ten times as long, and then whole. 0: whole from the start."""
+    """Mean length of an episode at the start of a curriculum, in the family's timescale: episodes are truncated at
+    random times. It grows tenfold over a third of the steps, then episodes are complete. 0: complete from the start."""
     redraw: int = 10
     """Updates after which groups get new scenarios, if they vary."""
     evaluate_every: int = 20
@@ -80,7 +80,7 @@ class TrainSettings:
         "model_code",
         "dataset_code",
     )
-    """Columns that the network does not get: they tell where in an episode it is, or which one, not what is best."""
+    """Columns hidden from the network: they identify the episode or the time in it, not the best candidate."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
     ppo: PPOSettings = field(default_factory=PPOSettings)
     reinforce: ReinforceSettings = field(default_factory=ReinforceSettings)
@@ -88,7 +88,7 @@ class TrainSettings:
     hindsight: HindsightSettings = field(default_factory=HindsightSettings)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "lanes", "rollout", "groups", "threads", "redraw", "evaluate_every"):
+        for name in ("steps", "n_envs", "n_steps", "groups", "threads", "redraw", "evaluate_every"):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise InputError(f"training: {name} is {number}: expected at least 1")
@@ -99,82 +99,87 @@ class TrainSettings:
         for name, value in (
             (f"{part}.{key}", value) for part, own in parts.items() for key, value in vars(own).items()
         ):
-            least = 0 if name == "reinforce.minibatch" else 1
-            if name.endswith((".epochs", ".minibatch", ".same_arrivals", ".rollouts")) and value < least:
+            least = 0 if name == "reinforce.batch_size" else 1
+            if name.endswith((".n_epochs", ".batch_size", ".same_arrivals", ".rollouts")) and value < least:
                 raise InputError(f"training: {name} is {value}: expected at least {least}")
-            if name.endswith((".learning_rate", ".discount_horizon", ".gradient_norm", ".clip")) and not value > 0.0:
+            if (
+                name.endswith((".learning_rate", ".discount_horizon", ".max_grad_norm", ".clip_range"))
+                and not value > 0.0
+            ):
                 raise InputError(f"training: {name} is {value}: expected more than 0")
-            if name.endswith(("_weight", ".target_kl")) and not value >= 0.0:
+            if name.endswith(("_coef", ".target_kl")) and not value >= 0.0:
                 raise InputError(f"training: {name} is {value}: expected at least 0")
-        if not 0.0 <= self.ppo.trace <= 1.0:
-            raise InputError(f"training: ppo.trace is {self.ppo.trace}: expected a number from 0 to 1")
+        if not 0.0 <= self.ppo.gae_lambda <= 1.0:
+            raise InputError(f"training: ppo.gae_lambda is {self.ppo.gae_lambda}: expected a number from 0 to 1")
         if self.algo not in ("ppo", "reinforce"):
             raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
         if self.hindsight.rounds and self.warm_start is None:
             raise InputError("training: hindsight goes on from a warm start: expected one, or hindsight.rounds=0")
         if self.open_columns and (self.start_from is None or self.network.kind != "rows"):
             raise InputError("training: open_columns is true: expected start_from, and a network of kind 'rows'")
-        if self.groups > self.lanes:
-            raise InputError(f"training: {self.groups} groups of {self.lanes} lanes: expected at least a lane in each")
-        if self.algo == "reinforce" and self.lanes % (self.groups * self.reinforce.same_arrivals):
+        if self.groups > self.n_envs:
+            raise InputError(f"training: {self.groups} groups of {self.n_envs} lanes: expected at least a lane in each")
+        if self.algo == "reinforce" and self.n_envs % (self.groups * self.reinforce.same_arrivals):
             each = self.groups * self.reinforce.same_arrivals
-            raise InputError(f"training: {self.lanes} lanes with reinforce: expected a multiple of {each}")
+            raise InputError(f"training: {self.n_envs} lanes with reinforce: expected a multiple of {each}")
 
     @property
     def planned_steps(self) -> int:
-        """The number of choices that schedules run over."""
+        """Number of choices that schedules run over."""
         return DEFAULT_STEPS if self.steps is None else self.steps
 
     def choices_per_lane(self, most: int) -> int:
-        """Return how many choices each lane makes in a rollout: `most`, or fewer where `steps` is less than that."""
-        return min(most, -(-self.planned_steps // self.lanes))
+        """Return the choices of each lane in a rollout: `most`, or fewer where `steps` is less than that."""
+        return min(most, -(-self.planned_steps // self.n_envs))
 
     def limits(self, minutes: float | None) -> str:
-        """Return when a training ends that has these settings and so many minutes, in words."""
-        told = []
+        """Return in words when a training with these settings and `minutes` ends."""
+        limits = []
         if self.steps is not None:
-            told.append(f"{self.steps:,} steps{self._surplus(self.steps)}")
+            limits.append(f"{self.steps:,} steps{self._surplus(self.steps)}")
         if minutes is not None:
-            told.append(f"{minutes:g} minutes")
-        return ", or ".join(told or [f"{DEFAULT_STEPS:,} steps"]) + (", whichever is over first" if told[1:] else "")
+            limits.append(f"{minutes:g} minutes")
+        return ", or ".join(limits or [f"{DEFAULT_STEPS:,} steps"]) + (
+            ", whichever is over first" if limits[1:] else ""
+        )
 
     def _surplus(self, steps: int) -> str:
-        """Return how many steps are made where whole rollouts do not add up to the number that is asked for."""
+        """Return in words the number of steps that whole rollouts make of `steps`, where it is another."""
         if self.algo == "reinforce":
-            return f" (the last {self.lanes:,} episodes are played to their end)"
-        size = self.lanes * self.choices_per_lane(self.rollout)
+            return f" (the last {self.n_envs:,} episodes are played to their end)"
+        size = self.n_envs * self.choices_per_lane(self.n_steps)
         if self.hindsight_rounds:
-            longest = max(size, self.lanes * self.choices_per_lane(self.hindsight.apart))
+            longest = max(size, self.n_envs * self.choices_per_lane(self.hindsight.steps_between))
             return f" (to the end of a rollout of up to {longest:,})"
         made = -(-steps // size) * size
         return f" ({made:,} in whole rollouts of {size:,})" if made != steps else ""
 
     @property
     def imitation_rollouts(self) -> int:
-        """Updates that imitate a heuristic."""
+        """Number of updates that imitate a heuristic."""
         return 0 if self.warm_start in (None, ORACLE) else self.imitation.rollouts
 
     @property
     def hindsight_rounds(self) -> int:
-        """Updates that learn from hindsight; that is also how the oracle is imitated."""
+        """Number of updates that learn from hindsight, which is also how the oracle is imitated."""
         return self.hindsight.rounds or (ORACLE_ROUNDS if self.warm_start == ORACLE else 0)
 
     @property
     def algorithm(self) -> PPOSettings | ReinforceSettings:
-        """The settings of the chosen algorithm."""
+        """Settings of the chosen algorithm."""
         return self.ppo if self.algo == "ppo" else self.reinforce
 
     @property
     def varies(self) -> bool:
-        """Whether groups play scenarios other than the one given."""
-        return not self.variation.nothing or self.start_load != 1.0 or self.start_length != 0.0
+        """Whether groups have scenarios other than the one given."""
+        return not self.variation.is_identity or self.start_load != 1.0 or self.start_length != 0.0
 
     def load_at(self, progress: float) -> float:
-        """Return the multiple of the arrival rates at a point of the training."""
+        """Return the factor of the arrival rates at `progress` of the training."""
         return min(1.0, self.start_load + (1.0 - self.start_load) * 3.0 * progress)
 
     def length_at(self, progress: float) -> float:
-        """Return the mean length of an episode at a point of the training; 0 if they are whole."""
+        """Return the mean length of an episode at `progress` of the training; 0 if episodes are complete."""
         growing = self.start_length > 0.0 and progress < 1.0 / 3.0
         return self.start_length * (1.0 + 27.0 * progress) if growing else self.variation.length
 
@@ -183,13 +188,13 @@ class TrainSettings:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], place: str = "settings") -> TrainSettings:
-        """Return the settings of a file; errors begin with the place."""
-        settings: TrainSettings = parse_settings(cls, data, place)
+    def from_dict(cls, data: Mapping[str, Any], label: str = "settings") -> TrainSettings:
+        """Return the settings of JSON-ready data; errors begin with `label`."""
+        settings: TrainSettings = parse_settings(cls, data, label)
         return settings
 
     def with_changes(self, changes: Mapping[str, Any]) -> TrainSettings:
-        """Return the settings with some changed; 'ppo.clip' names a setting within a part."""
+        """Return the settings with some changed; 'ppo.clip_range' names a setting within a part."""
         own: dict[str, Any] = {}
         for key, value in changes.items():
             part, _, name = key.partition(".")
@@ -202,7 +207,7 @@ class TrainSettings:
 
 
 def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
-    """Return settings with some changed at once; texts become the kind of value that was there."""
+    """Return `settings` with `changes` applied; texts are converted to the type of the setting."""
     known = [one.name for one in fields(settings)]
     hints = typing.get_type_hints(type(settings))
     values = {}

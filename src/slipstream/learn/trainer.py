@@ -1,7 +1,7 @@
-"""One training: lanes, network and algorithm, advanced update by update, with a state that can be written down.
+"""One training: lanes, network and algorithm, advanced update by update, with a state that can be saved.
 
-Everything random is drawn from the seed and the number of the update, so a training that goes on from its written
-state does exactly what it would have done without the interruption.
+All random numbers are derived from the seed and the number of the update, so a training that resumes from a saved state
+does exactly what it would have done without the interruption.
 """
 
 from __future__ import annotations
@@ -20,64 +20,64 @@ from slipstream.learn.algorithms.imitation import Imitation
 from slipstream.learn.algorithms.oracle_imitation import Oracle
 from slipstream.learn.algorithms.ppo import PPO
 from slipstream.learn.algorithms.reinforce import Reinforce
-from slipstream.learn.algorithms.states import Branching, Lookout, Situations
+from slipstream.learn.algorithms.states import Branching, StateEvaluator, States
 from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings, Scorer
 from slipstream.learn.networks.scales import MEASURED_CHOICES, scale_inputs
 from slipstream.learn.rollout.learner import Learner
-from slipstream.learn.rollout.remote_rollouts import FarmedPool
+from slipstream.learn.rollout.remote_rollouts import RemotePool
 from slipstream.learn.rollout.rollout import LanePool, Rollout
 from slipstream.learn.settings import ORACLE, TrainSettings
 from slipstream.policies.base import Heuristic, find
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
-from slipstream.scale.executor import Farm, InProcess
+from slipstream.scale.executor import Executor, InProcess
 
 PHASE = "phase"
-"""The global of families that ask for choices of two kinds in turn; says which."""
-SEEN_BY = {"row": ("row",), "global": ("row_globals", "context_globals")}
-"""The layers of a network of kind `rows` that read its inputs."""
+"""Global column of families with two alternating kinds of choices; it tells them apart."""
+INPUT_LAYERS = {"row": ("row",), "global": ("row_globals", "context_globals")}
+"""Layers of a network of kind `rows` that read its inputs."""
 
 
 class Trainer:
-    """A network in training on one scenario and its variations."""
+    """Network in training on one scenario and its variations."""
 
-    def __init__(self, scenario: Any, settings: TrainSettings, farm: Farm | None = None) -> None:
-        """Lanes play in this process, or on a farm."""
-        self.scenario, self.settings, self.farm = scenario, settings, farm or InProcess()
+    def __init__(self, scenario: Any, settings: TrainSettings, executor: Executor | None = None) -> None:
+        """Lanes play in this process, or on `executor`."""
+        self.scenario, self.settings, self.executor = scenario, settings, executor or InProcess()
         self.family = family_of(scenario)
         self.expert = self._find_expert()
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
         torch.manual_seed(settings.seed)
         self.network = build_network(self.family, settings.network)
         if settings.start_from is not None:
-            take_weights(self.network, load_policy(settings.start_from, settings.start_from), "start_from")
+            load_weights(self.network, load_policy(settings.start_from, settings.start_from), "start_from")
         horizon = settings.algorithm.discount_horizon * self.family.timescale(scenario)
         self.horizon = horizon
         self.update_number = 0
         self.steps = 0
         self.drawn_at = (0, 0)
-        """Update and steps at which the present scenarios were drawn."""
+        """Update and steps at which the current scenarios were drawn."""
         self.pool = self._draw_pool()
         self.learner = Learner(self.network, self.pool.candidates, settings.threads, self.pool.graph)
         self.imitation = Imitation(self.learner, settings.imitation, horizon)
         self.hindsight = Hindsight(self.learner, settings.hindsight)
-        self.lookout = self._find_lookout()
+        self.state_evaluator = self._make_state_evaluator()
         self.algorithm: PPO | Reinforce = (
             PPO(self.learner, settings.ppo, horizon)
             if settings.algo == "ppo"
             else Reinforce(self.learner, settings.reinforce, horizon)
         )
 
-    def _find_lookout(self) -> Lookout | None:
+    def _make_state_evaluator(self) -> StateEvaluator | None:
         settings = self.settings
         if settings.warm_start == ORACLE:
             own = settings.hindsight
-            return Oracle(self.scenario, self.learner, own.episodes, settings.seed, own.look_seconds)
+            return Oracle(self.scenario, self.learner, own.episodes, settings.seed, own.oracle_seconds)
         if self.expert is None:
             return None
-        window = settings.hindsight.window * self.family.timescale(self.scenario)
+        horizon = settings.hindsight.horizon * self.family.timescale(self.scenario)
         based = settings.hindsight_rounds - settings.hindsight.own_rounds
-        return Branching(self.learner, self.expert, window, settings.hindsight.candidates, based)
+        return Branching(self.learner, self.expert, horizon, settings.hindsight.candidates, based)
 
     def _find_expert(self) -> Heuristic | None:
         if self.settings.warm_start is None or self.settings.warm_start == ORACLE:
@@ -95,7 +95,7 @@ class Trainer:
 
     @property
     def phase(self) -> str:
-        """What the next update does: `imitation` of the expert, `hindsight` beyond it, then `ppo` or `reinforce`."""
+        """Phase of the next update: `imitation` of the expert, `hindsight` beyond it, then `ppo` or `reinforce`."""
         if self.update_number < self.settings.imitation_rollouts:
             return "imitation"
         after = self.update_number - self.settings.imitation_rollouts
@@ -103,11 +103,11 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """How much of the planned steps is behind, from 0 to 1."""
+        """Share of the planned steps that is done, from 0 to 1."""
         return min(1.0, self.steps / self.settings.planned_steps)
 
     def _draw_pool(self) -> LanePool:
-        """Return lanes for the present round: every group with its scenario, every lane at the start of an episode."""
+        """Return lanes for the current round: a scenario per group, every lane at the start of an episode."""
         settings = self.settings
         self.drawn_at = (self.update_number, self.steps)
         round_number = self.update_number // settings.redraw if settings.varies else 0
@@ -119,10 +119,10 @@ class Trainer:
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
         reads, judges = self.network.reads_graph, self.judges
         pool: LanePool
-        if isinstance(self.farm, InProcess):
-            pool = LanePool(scenarios, settings.lanes, settings.threads, reads, judges)
+        if isinstance(self.executor, InProcess):
+            pool = LanePool(scenarios, settings.n_envs, settings.threads, reads, judges)
         else:
-            pool = FarmedPool(self.farm, scenarios, settings.lanes, reads, judges)
+            pool = RemotePool(self.executor, scenarios, settings.n_envs, reads, judges)
         pool.start(self._seeds(round_number))
         return pool
 
@@ -130,23 +130,25 @@ class Trainer:
         return self.settings.variation.load * self.settings.load_at(self.progress)
 
     def _seeds(self, round_number: int) -> np.ndarray:
-        """Return the lanes' seeds; where REINFORCE learns, neighbours share theirs, and so their arrivals."""
+        """Return the seeds of the lanes; for REINFORCE, neighbours share theirs, and so their arrivals."""
         settings = self.settings
         same = settings.reinforce.same_arrivals if self.phase == "reinforce" else 1
-        seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(2**61, size=settings.lanes // same)
+        seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(2**61, size=settings.n_envs // same)
         return np.repeat(seeds, same)
 
     def collect(self) -> Rollout:
-        """Play the rollout of the next update."""
+        """Collect the rollout of the next update."""
         settings = self.settings
         key = (settings.seed, self.update_number)
-        choices = settings.choices_per_lane(settings.rollout)
+        choices = settings.choices_per_lane(settings.n_steps)
         if self.phase == "imitation":
-            loyalty = settings.imitation.loyalty(self.update_number)
-            return self.pool.collect(self.learner.layout, self.learner.weights, choices, key, self.expert, loyalty)
+            expert_probability = settings.imitation.expert_probability(self.update_number)
+            return self.pool.collect(
+                self.learner.layout, self.learner.weights, choices, key, self.expert, expert_probability
+            )
         if self.phase == "hindsight":
-            apart = settings.choices_per_lane(settings.hindsight.apart)
-            return self.pool.collect(self.learner.layout, self.learner.weights, apart, key)
+            n_steps = settings.choices_per_lane(settings.hindsight.steps_between)
+            return self.pool.collect(self.learner.layout, self.learner.weights, n_steps, key)
         if settings.algo == "reinforce":
             self.pool.start(self._seeds(self.update_number))
             most = settings.episode_choices
@@ -154,7 +156,7 @@ class Trainer:
         return self.pool.collect(self.learner.layout, self.learner.weights, choices, key)
 
     def update(self) -> dict[str, float]:
-        """Play one rollout and learn from it; return figures about it."""
+        """Collect one rollout and learn from it; return statistics."""
         settings = self.settings
         if settings.varies and self.update_number and self.update_number % settings.redraw == 0:
             self.pool = self._draw_pool()
@@ -167,12 +169,12 @@ class Trainer:
         done = self.update_number - settings.imitation_rollouts
         if self.phase == "imitation":
             figures = self.imitation.update(rollout, 1.0 + done / settings.imitation_rollouts, rng)
-        elif self.lookout is not None and self.phase == "hindsight":
-            situations = self.lookout.look_around(self.pool, done)
-            # Where all lanes stand alike, as at the start of a graph, it may be that none of them has a choice.
+        elif self.state_evaluator is not None and self.phase == "hindsight":
+            states = self.state_evaluator.evaluate_states(self.pool, done)
+            # Where all lanes are in the same state, as at the start of a graph, none of them may have a choice.
             figures = {}
-            if situations is not None:
-                figures = self.hindsight.update(situations, done / settings.hindsight_rounds, rng)
+            if states is not None:
+                figures = self.hindsight.update(states, done / settings.hindsight_rounds, rng)
         else:
             figures = self.algorithm.update(rollout, self.progress, rng)
         made = int(rollout.length.sum())
@@ -187,11 +189,16 @@ class Trainer:
         }
 
     def _measure_scales(self) -> None:
-        """Let the expert, or the network as it is, play; scale inputs and value by what it met."""
+        """Collect a rollout by the expert, or the initial network, and set the scales of inputs and value from it."""
         settings, network = self.settings, self.network
-        loyalty = 0.0 if self.expert is None else 1.0
+        expert_probability = 0.0 if self.expert is None else 1.0
         rollout = self.pool.collect(
-            self.learner.layout, self.learner.weights, settings.rollout, (settings.seed, 2**31), self.expert, loyalty
+            self.learner.layout,
+            self.learner.weights,
+            settings.n_steps,
+            (settings.seed, 2**31),
+            self.expert,
+            expert_probability,
         )
         seen = rollout.choices()
         seen = seen.picked(np.arange(min(len(seen), MEASURED_CHOICES)))
@@ -205,15 +212,15 @@ class Trainer:
         network.value_shift[:] = float(rate * self.horizon)
 
     def _open_columns(self) -> None:
-        """Scale by what is met now the inputs that were hidden before; their weights are zero, so nothing else changes.
+        """Measure the scales of inputs that were hidden before; their weights are zero, so no output changes.
 
-        What was open keeps its scale: the weights were learned for that.
+        Inputs that were visible keep their scale, for which the weights were learned.
         """
         network = self.network
         before = {name: buffer.clone() for name, buffer in network.named_buffers()}
         self._measure_scales()
         with torch.no_grad():
-            for name, layers in SEEN_BY.items():
+            for name, layers in INPUT_LAYERS.items():
                 known = before[f"{name}_scale"] != 0.0
                 for part in ("scale", "shift"):
                     buffer = network.get_buffer(f"{name}_{part}")
@@ -223,27 +230,27 @@ class Trainer:
         network.value_scale[:], network.value_shift[:] = before["value_scale"], before["value_shift"]
 
     def policy(self, name: str = "learned") -> CompiledPolicy:
-        """Return the network as it is now, as a policy."""
+        """Return the current network as a policy."""
         return CompiledPolicy(name, self.family.name, self.network.operations(), self.network.arrays())
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return all that a training which goes on from here needs: arrays, and numbers."""
+        """Return the state to resume from: arrays, and numbers."""
         arrays = {f"network/{name}": array for name, array in self.network.arrays().items()}
         for name, optimizer in self._optimizers().items():
             for index, values in optimizer.state_dict()["state"].items():
                 for key, value in values.items():
                     arrays[f"{name}/{index}/{key}"] = torch.as_tensor(value).numpy().copy()
         if self.phase == "hindsight":
-            for number, one in enumerate(self.hindsight.memory):
+            for number, one in enumerate(self.hindsight.buffer):
                 for name, array in one.arrays().items():
-                    arrays[f"memory/{number}/{name}"] = array
+                    arrays[f"buffer/{number}/{name}"] = array
         for number, group in enumerate(self.pool.groups):
             for name, array in group.arrays.items():
                 arrays[f"lanes/{number}/{name}"] = np.frombuffer(array.tobytes(), np.uint8)
         return arrays, {"update": self.update_number, "steps": self.steps, "drawn_at": list(self.drawn_at)}
 
     def restore(self, arrays: dict[str, np.ndarray], numbers: dict[str, Any]) -> None:
-        """Go on from a state; one that does not fit this training is a ValueError, LookupError or RuntimeError."""
+        """Resume from a state; one that does not fit this training raises ValueError, LookupError or RuntimeError."""
         settings = self.settings
         drawn_at = numbers["drawn_at"]
         counts = [numbers["update"], numbers["steps"], *drawn_at]
@@ -261,9 +268,9 @@ class Trainer:
                     state["state"].setdefault(int(index), {})[field] = torch.from_numpy(array.copy())
             _check_fits(optimizer, state["state"], name)
             optimizer.load_state_dict(state)
-        rounds = sum(key.startswith("memory/") and key.endswith("/earned") for key in arrays)
-        self.hindsight.memory = [
-            Situations.from_arrays(_below(arrays, f"memory/{number}/")) for number in range(rounds)
+        rounds = sum(key.startswith("buffer/") and key.endswith("/advantages") for key in arrays)
+        self.hindsight.buffer = [
+            States.from_arrays(_with_prefix(arrays, f"buffer/{number}/")) for number in range(rounds)
         ]
         if settings.varies:
             now = self.update_number, self.steps
@@ -279,14 +286,14 @@ class Trainer:
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {
-            "imitation": self.imitation.descent.optimizer,
-            "hindsight": self.hindsight.descent.optimizer,
-            "algorithm": self.algorithm.descent.optimizer,
+            "imitation": self.imitation.optimizer.adam,
+            "hindsight": self.hindsight.optimizer.adam,
+            "algorithm": self.algorithm.optimizer.adam,
         }
 
 
 def _check_fits(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, torch.Tensor]], name: str) -> None:
-    """Refuse the state of an optimiser whose moments are not those of its parameters: torch does not look."""
+    """Refuse optimizer moments whose shapes are not those of the parameters, which torch does not check."""
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     for index, values in state.items():
         for field, value in values.items():
@@ -310,17 +317,17 @@ def build_network(family: Family, settings: NetworkSettings) -> Scorer:
     return Decima(columns, global_columns, node_columns, settings, flag)
 
 
-def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+def _with_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with `prefix`, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def take_weights(network: Scorer, policy: LearnedPolicy, place: str) -> None:
-    """Begin with the weights of a trained policy, and with what it measured to scale its inputs."""
+def load_weights(network: Scorer, policy: LearnedPolicy, label: str) -> None:
+    """Copy weights and measured scales of a trained policy into `network`; errors begin with `label`."""
     known = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
     found = {name: tensor.shape for name, tensor in policy.tensors.items()}
     if found != known:
         raise InputError(
-            f"{place}: '{policy.name}' is another network: expected one with the settings of this training"
+            f"{label}: '{policy.name}' is another network: expected one with the settings of this training"
         )
     network.load_state_dict({name: torch.from_numpy(tensor.copy()) for name, tensor in policy.tensors.items()})

@@ -1,4 +1,4 @@
-"""`slipstream.train`: train a policy on a scenario, measured on held-out seeds next to the best heuristic."""
+"""`slipstream.train`: train a policy on a scenario, evaluated on held-out seeds next to the best heuristic."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.compiled.network_policy import CompiledPolicy
-from slipstream.scale.executor import Farm
+from slipstream.scale.executor import Executor
 from slipstream.scenario import digest, dump, load
 
 HELD_OUT_SEED = 0
-"""Seed of the first evaluation episode, in the split of evaluation, which no training episode shares."""
+"""Seed of the first evaluation episode, in the evaluation split, which is disjoint from training."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a training stands after an update."""
+    """Progress of a training after an update."""
 
     steps: int
     planned_steps: int
@@ -44,10 +44,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Training:
-    """What came of a training."""
+    """Result of a training."""
 
     policy: CompiledPolicy
-    """The best network by its evaluation."""
+    """Network with the best evaluation."""
     reward: float
     """Its mean reward on held-out seeds."""
     heuristic: str
@@ -56,13 +56,13 @@ class Training:
     steps: int
     seconds: float
     history: list[dict[str, Any]]
-    """Every evaluation: steps, seconds, reward and the figures of the last update."""
+    """Every evaluation: steps, seconds, reward and the statistics of the last update."""
     folder: Path | None
 
 
-def best_heuristic(scenario: Any, episodes: int, farm: Farm | None = None) -> tuple[str, float]:
+def best_heuristic(scenario: Any, episodes: int, executor: Executor | None = None) -> tuple[str, float]:
     """Return the family's heuristic with the highest mean reward on the held-out seeds, and that reward."""
-    played = compare(scenario, "all", episodes, HELD_OUT_SEED, "eval", farm=farm).evaluations
+    played = compare(scenario, "all", episodes, HELD_OUT_SEED, "eval", executor=executor).evaluations
     best = max(played, key=lambda evaluation: evaluation.mean("reward"))
     return best.policy, best.mean("reward")
 
@@ -75,32 +75,31 @@ def train(
     resume: bool = False,
     command: str = "",
     report: Callable[[Report], None] | None = None,
-    farm: Farm | None = None,
+    executor: Executor | None = None,
     tell_limits: Callable[[str], None] | None = None,
 ) -> Training:
     """Train a policy.
 
     Args:
-        scenario: What to train on; with `resume`, what the folder says counts.
-        settings: How; the defaults are those of `TrainSettings`. With `resume` only its steps count, if it has any.
+        scenario: Scenario to train on; with `resume`, that of the folder is used.
+        settings: Settings, by default those of `TrainSettings()`. With `resume` only its steps are used, if it has any.
         out: Folder for checkpoints and history; without it nothing is written.
-        minutes: Plan as many steps as fit into this time, measured at the first updates, and stop when it is over; at
-            most those of the settings. With `resume`, the time before counts too.
-        resume: Go on where the training in `out` was when it last wrote its state, with its limits unless others are
-            given.
-        command: What to note as the command that made the policy.
+        minutes: Time limit; as many steps are planned as fit into it, measured at the first updates, and at most those
+            of the settings. With `resume`, the time before is included.
+        resume: Continue the training in `out` from its last saved state, with its limits unless others are given.
+        command: Command that made the policy, for its card.
         report: Called after every update.
-        farm: Where lanes play; by default in this process. The policy is the same.
-        tell_limits: Called before the first update with the steps and minutes that the training ends at, in words.
+        executor: Where lanes play; by default in this process. The policy is the same.
+        tell_limits: Called before the first update with the limits of the training, in words.
     """
-    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, farm)
+    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, executor)
     if tell_limits is not None:
         tell_limits(run.trainer.settings.limits(run.minutes))
     return run.go(report)
 
 
 class _Run:
-    """A training under way, with its folder, its clock and its best evaluation."""
+    """Training in progress, with its folder, its clock and its best evaluation."""
 
     def __init__(
         self,
@@ -110,12 +109,12 @@ class _Run:
         minutes: float | None,
         resume: bool,
         command: str,
-        farm: Farm | None,
+        executor: Executor | None,
     ) -> None:
         if resume and out is None:
             raise InputError("resume without a folder: expected the one of the training to go on with")
         self.folder = RunFolder(Path(out)) if out is not None else None
-        self.minutes, self.farm = minutes, farm
+        self.minutes, self.executor = minutes, executor
         self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
         new_limits: dict[str, Any] | None = None
         if resume and self.folder is not None:
@@ -131,15 +130,15 @@ class _Run:
                 self.about["limits"] = new_limits
             settings = TrainSettings.from_dict(self.about["settings"], f"{self.folder.folder / RUN}: settings")
         self.scenario: Any = load(scenario)
-        torch.set_num_threads(1)  # The work is shared out above torch.
-        self.trainer = Trainer(self.scenario, settings, farm)
+        torch.set_num_threads(1)  # Threads share the work above torch.
+        self.trainer = Trainer(self.scenario, settings, executor)
         if resume and self.folder is not None:
             self.notes = {**self.notes, **self.folder.restore(self.trainer)}
             if new_limits is not None:
                 self.notes["planned"] = minutes is None
                 self.folder.rewrite(self.about)
             elif not self.notes["planned"]:
-                # It ended before it knew how many steps fit into its time: that is still to be planned.
+                # The training ended before its steps were planned from its speed.
                 self.minutes = limits["minutes"]
                 self.notes["planned"] = self.minutes is None
         else:
@@ -166,7 +165,7 @@ class _Run:
     def go(self, report: Callable[[Report], None] | None) -> Training:
         trainer = self.trainer
         episodes = trainer.settings.evaluation_episodes
-        heuristic, heuristic_reward = best_heuristic(self.scenario, episodes, self.farm)
+        heuristic, heuristic_reward = best_heuristic(self.scenario, episodes, self.executor)
         writer = _scalars(self.folder.folder / "tensorboard") if self.folder is not None else None
         speed_from: tuple[float, int] | None = None
         while trainer.progress < 1.0 and not self._out_of_time():
@@ -183,16 +182,8 @@ class _Run:
                 self._evaluate(figures, heuristic_reward, phase, writer)
             if report is not None:
                 best = self.notes["best"]
-                told = (
-                    trainer.steps,
-                    trainer.settings.planned_steps,
-                    self.seconds,
-                    phase,
-                    figures,
-                    self.last_reward,
-                    best,
-                )
-                report(Report(*told, heuristic, heuristic_reward))
+                progress = (trainer.steps, trainer.settings.planned_steps, self.seconds, phase, figures)
+                report(Report(*progress, self.last_reward, best, heuristic, heuristic_reward))
         if writer is not None:
             writer.close()
         policy = self._best()
@@ -211,11 +202,11 @@ class _Run:
         return self.minutes is not None and self.seconds > 60.0 * self.minutes
 
     def _plan(self, speed_from: tuple[float, int]) -> None:
-        """Fix the number of steps that fit into the time that is left; from here on, schedules count steps."""
+        """Set the number of steps that fit into the remaining time; from then on, schedules count steps."""
         trainer = self.trainer
         speed = (trainer.steps - speed_from[1]) / (perf_counter() - speed_from[0])
         left = 60.0 * (self.minutes or 0.0) - self.seconds
-        # A little less than fits: evaluations take time too.
+        # A margin for evaluations.
         planned = max(trainer.steps + 1, trainer.steps + int(0.93 * max(0.0, left) * speed))
         given = trainer.settings.steps
         trainer.settings = replace(trainer.settings, steps=planned if given is None else min(planned, given))
@@ -225,11 +216,11 @@ class _Run:
             self.folder.rewrite(self.about)
 
     def _evaluate(self, figures: dict[str, float], heuristic_reward: float, phase: str, writer: Any) -> None:
-        """Play the held-out seeds, and write the checkpoints."""
+        """Play the held-out seeds, and write history and checkpoints."""
         trainer = self.trainer
         policy = trainer.policy()
         episodes = trainer.settings.evaluation_episodes
-        found = evaluate(self.scenario, policy, episodes, HELD_OUT_SEED, "eval", farm=self.farm)
+        found = evaluate(self.scenario, policy, episodes, HELD_OUT_SEED, "eval", executor=self.executor)
         reward = self.last_reward = found.mean("reward")
         line = {
             "update": trainer.update_number,
@@ -257,7 +248,7 @@ class _Run:
             if improved:
                 self.folder.save_policy("best", trainer, card)
             self.folder.save_policy("last", trainer, card)
-            # Last of all: what a training goes on from never knows of a policy that was not written.
+            # Written last, so that a saved state never refers to a policy that is missing.
             self.folder.save_state(trainer, self.notes)
         if writer is not None:
             for name, value in line.items():

@@ -1,6 +1,6 @@
-"""Many trained models side by side: which to use for a workload, and how to improve one without spoiling others.
+"""A library of trained models: selection for a workload, and updates without regressions on other workloads.
 
-The parts that only keep files and records need neither numba nor torch; `Library` is imported when it is first used.
+Its storage needs neither numba nor torch; `Library` is imported on first use.
 """
 
 from __future__ import annotations

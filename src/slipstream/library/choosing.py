@@ -1,9 +1,9 @@
-"""Which policy to use for a workload.
+"""Selection of a policy for a workload.
 
-For one that a model of the library was made for, that model's version in use. For any other, the models made for the
-workloads nearest to it and every heuristic are raced in the simulator, on the workload itself. Who may still be the
-best after a heat runs in the next, of twice as many episodes. A model is chosen only where it earns more than the best
-heuristic.
+For a workload that a model owns, that model's version in use is compared with the heuristics. For any other, the models
+of the nearest workloads and every heuristic race in the simulator on the workload itself: policies that may still be
+the best after a round run in the next, of twice as many episodes. A model is chosen only if its reward exceeds that of
+the best heuristic.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from slipstream.library.traits import distances
 from slipstream.policies.base import names
 
 NEAREST = 5
-"""Models that are raced."""
+"""Number of models in a race."""
 RACE_EPISODES = 8
-"""Episodes of the first heat, which everybody runs in."""
-HEATS = 4
-"""Heats at most: each has twice the episodes of the one before, those included."""
+"""Episodes of the first round, in which all policies run."""
+ROUNDS = 4
+"""Greatest number of rounds: each has twice the episodes of the previous one, those included."""
 NEGLIGIBLE = 0.001
-"""Share of the leader's reward that is not worth another heat."""
+"""Relative difference to the leader's reward that is not worth another round."""
 
 
 @dataclass(frozen=True)
 class Racer:
-    """A policy in a race, with what it earned."""
+    """A policy in a race and its results."""
 
     policy: str
     is_model: bool
     reward: float
     regret: float
     distance: float | None
-    """From the workload to the nearest of the model's own; None for heuristics."""
+    """Distance from the workload to the nearest one of the model; None for heuristics."""
     episodes: int
-    """How many it played: as many as were needed to tell it from the best. Reward and regret are means over them."""
+    """Number of episodes that it ran; reward and regret are means over them."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Choice:
 
     scenario: str
     policy: str
-    """Name of a heuristic, or folder of a version: what `--policies` takes."""
+    """Name of a heuristic, or folder of a version: an argument of `--policies`."""
     version: str | None
-    """The chosen version; None where a heuristic is used."""
+    """The chosen version; None for a heuristic."""
     known: bool
-    """Whether a model of the library was made for this very workload."""
+    """Whether a model of the library owns this workload."""
     reason: str
     racers: tuple[Racer, ...]
-    """Best first; who dropped out of the race earlier comes after those who stayed longer."""
+    """Ranked by rounds survived, then by reward, best first."""
     reference: str
     seconds: float
 
@@ -69,16 +69,16 @@ class Choice:
 
 
 def models_in_use(judge: Judge, family: str) -> dict[str, Version]:
-    """Return the version in use of every model of a family."""
+    """Return the version in use of every model of `family`."""
     used, families = judge.store.aliases(), judge.store.models()
     by_id = {version.id: version for version in judge.store.versions()}
-    # What a name stands for that is no version of its model is damage, which `verify` names: nobody can use it.
+    # An alias to a version of another model is damage, which `verify` reports: it is left out.
     whole = {name: by_id[one] for name, one in used.items() if one in by_id and by_id[one].model == name}
     return {name: version for name, version in whole.items() if families.get(name) == family}
 
 
 def nearest_models(judge: Judge, signature: str, count: int) -> list[tuple[Version, float]]:
-    """Return the versions in use whose own workloads lie nearest to one, and how far that is."""
+    """Return the `count` versions in use with the workloads nearest to `signature`, each with its distance."""
     known, owned = judge.store.scenarios(), judge.store.owned()
     models = models_in_use(judge, judge.store.scenario(signature).family)
     pairs = [(name, one) for name in models for one in owned.get(name, ()) if one in known]
@@ -91,29 +91,29 @@ def nearest_models(judge: Judge, signature: str, count: int) -> list[tuple[Versi
 
 
 def race(judge: Judge, players: Sequence[Player], signature: str, episodes: int) -> list[np.ndarray]:
-    """Return what every player earned in the episodes that it played, all from the same one on.
+    """Return the rewards of every player in its episodes, which all begin with the same seed.
 
-    After every heat, those drop out whose paired difference to the leader is surely not worth having. Among equals the
-    first of the list leads.
+    After every round, players drop out whose paired difference to the leader is negligible with 95% confidence. Among
+    equals the first of the list leads.
     """
     earned = [judge.rewards(who, signature, Episodes(RACE_SEED, episodes)) for who in players]
     running = list(range(len(players)))
-    for heat in range(1, HEATS):
-        leader = max(running, key=lambda place: float(earned[place].mean()))
+    for round_number in range(1, ROUNDS):
+        leader = max(running, key=lambda index: float(earned[index].mean()))
         least = NEGLIGIBLE * abs(float(earned[leader].mean()))
-        chances = {place: bootstrap_interval(earned[place] - earned[leader])[1] for place in running}
-        running = [place for place in running if place == leader or chances[place] > least]
+        upper = {index: bootstrap_interval(earned[index] - earned[leader])[1] for index in running}
+        running = [index for index in running if index == leader or upper[index] > least]
         if len(running) == 1:
             break
-        for place in running:
-            earned[place] = judge.rewards(players[place], signature, Episodes(RACE_SEED, episodes << heat))
+        for index in running:
+            earned[index] = judge.rewards(players[index], signature, Episodes(RACE_SEED, episodes << round_number))
     return earned
 
 
 def choose(
     judge: Judge, scenario: str | Path | dict[str, Any] | Any, nearest: int = NEAREST, episodes: int = RACE_EPISODES
 ) -> Choice:
-    """Return the policy to use for a scenario."""
+    """Return the policy to use for `scenario`; race `nearest` models from `episodes` episodes on."""
     began = perf_counter()
     signature = judge.remember(scenario)
     family = judge.scenario(signature).family
@@ -121,10 +121,10 @@ def choose(
     used = models_in_use(judge, family)
     made_for = [(used[name], 0.0) for name in owners if name in used]
     models = made_for or nearest_models(judge, signature, nearest)
-    # Heuristics come first, and so among equals: they need no files and are as good elsewhere.
+    # Heuristics first, so that they win ties: they need no files.
     players: list[Player] = [*names(family), *(version for version, _ in models)]
     apart: list[float | None] = [*([None] * len(names(family))), *(distance for _, distance in models)]
-    if made_for:  # it was judged on the episodes of the gates already: nothing need be played again
+    if made_for:  # its rewards in the episodes of the gates are stored already
         played = Episodes(count=judge.gate_episodes)
         earned = [judge.rewards(who, signature, played) for who in players]
     else:
@@ -133,17 +133,17 @@ def choose(
     words = judge.reference(signature, played)[1]
     best = judge.best_of(signature, Episodes(played.first, max(map(len, earned))))
     racers = [_racer(who, far, own, best) for who, far, own in zip(players, apart, earned, strict=True)]
-    order = sorted(range(len(racers)), key=lambda place: (-racers[place].episodes, -racers[place].reward))
-    ranked = tuple(racers[place] for place in order)
+    order = sorted(range(len(racers)), key=lambda index: (-racers[index].episodes, -racers[index].reward))
+    ranked = tuple(racers[index] for index in order)
     winner = players[order[0]]
     policy = str(judge.store.folder_of(winner)) if isinstance(winner, Version) else winner
     version = winner.label if isinstance(winner, Version) else None
-    reason = _reason([(racers[place], earned[place]) for place in order], bool(made_for))
+    reason = _reason([(racers[index], earned[index]) for index in order], bool(made_for))
     return Choice(judge.name(signature), policy, version, bool(made_for), reason, ranked, words, perf_counter() - began)
 
 
 def _racer(who: Player, distance: float | None, earned: np.ndarray, best: np.ndarray) -> Racer:
-    """Return how a player did in the episodes that it played, against the best of whoever played them."""
+    """Return the result of a player from its rewards and the `best` known rewards of the same episodes."""
     lost = float(shares_lost(best[: len(earned)], earned).mean())
     label, is_model = (who.label, True) if isinstance(who, Version) else (who, False)
     return Racer(label, is_model, float(earned.mean()), lost, distance, len(earned))

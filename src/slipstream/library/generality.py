@@ -1,4 +1,4 @@
-"""How far a model can be used beyond its own workloads, as one number."""
+"""Generality of a model: its regret on workloads of other models."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from slipstream.library.storage.records import Version
 
 @dataclass(frozen=True)
 class Generality:
-    """How much more regret a model has on others' workloads than their owners have: 0 is as good as every owner."""
+    """Excess regret of a model over the owners of other workloads: 0 is as good as every owner."""
 
     gap: float | None
-    """Mean over the workloads that it does not own; None where others own none."""
+    """Mean over the workloads of other models; None if there are none."""
     worst: float | None
     gaps: dict[str, float]
     """By workload."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-ready data."""
+        """Return the generality as JSON-ready data."""
         return {"gap": self.gap, "worst": self.worst, "gaps": self.gaps}
 
 
 def generality(judge: Judge, version: Version, episodes: Episodes) -> Generality:
-    """Return how far a version lies behind the owners of what its model does not own."""
+    """Return the excess regret of `version` over the owners of the workloads that its model does not own."""
     owned = judge.store.owned()
     used = models_in_use(judge, judge.store.models()[version.model])
     own = set(owned.get(version.model, ()))

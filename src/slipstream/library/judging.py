@@ -1,8 +1,8 @@
-"""How good a policy is on a workload: its regret, on the same episodes as everybody else's.
+"""Regret of policies on workloads, over common episodes.
 
-Regret is what an episode brought less than the best that is known of it, as a share of that best. For a cost such as a
-makespan it is `makespan / best - 1`. The best is the oracle's, where its time was granted, or that of every heuristic
-and every version that played the episode; a better one found later raises the regret of all alike.
+Regret is the difference of the best known reward of an episode and the reward reached, relative to the best. For a cost
+such as a makespan it is `makespan / best - 1`. The best is over the oracle, if it was run, all heuristics and every
+version that ran the episode; a better reward found later raises the regret of all policies.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from slipstream.policies.learned import LearnedPolicy, load_policy
 from slipstream.scenario import digest, dump, load
 
 GATE_SEED, RACE_SEED, RECENT_SEED = 1_000_000, 2_000_000, 3_000_000
-"""Where the episodes of gates, of races and of recent runs begin, in the split of evaluation.
+"""First seeds of the episodes of gates, of races and of recent runs, in the evaluation split.
 
-Training picks its best policy by the first ones of that split, so these are new to it.
+Training selects its best policy on the first seeds of that split, so these are unseen.
 """
-NAMESPACE = "eval"
+EVAL_SPLIT = "eval"
 GATE_EPISODES = 20
-"""Episodes by which an update, a merge or a split is judged."""
+"""Episodes on which an update, a merge or a split is judged."""
 
 Player = Version | str
-"""Who plays: a version of the library, or the name of a heuristic."""
+"""A version of the library, or the name of a heuristic."""
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """Some episodes in a row."""
+    """A range of consecutive seeds of a split."""
 
     first: int = GATE_SEED
     count: int = GATE_EPISODES
-    split: str = NAMESPACE
+    split: str = EVAL_SPLIT
 
     @property
     def seeds(self) -> range:
@@ -52,9 +52,9 @@ class Episodes:
 
 
 def shares_lost(best: np.ndarray, earned: np.ndarray) -> np.ndarray:
-    """Return the regret of every episode.
+    """Return the regret of every episode, relative to the mean of `best`.
 
-    All have one scale: an episode in which nothing could be earned would otherwise make any loss infinite.
+    A common scale avoids a division by zero in episodes whose best reward is 0.
     """
     lost: np.ndarray = (best - earned) / (float(np.abs(best).mean()) or 1.0)
     return lost
@@ -62,7 +62,7 @@ def shares_lost(best: np.ndarray, earned: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Shift:
-    """How regret on a scenario changes from one policy to another, on the same episodes."""
+    """Change of regret on a scenario from one policy to another, over the same episodes."""
 
     scenario: str
     role: str
@@ -73,7 +73,7 @@ class Shift:
     high: float
     """The bootstrap 95% interval of the mean paired difference."""
     reference: str
-    """What regret is measured against."""
+    """Description of the best known reward."""
 
     @property
     def mean(self) -> float:
@@ -86,7 +86,7 @@ class Shift:
 
 
 class Judge:
-    """Plays policies where nobody has yet, and remembers what came of it."""
+    """Evaluates policies on workloads and caches their rewards in the store."""
 
     def __init__(
         self,
@@ -95,19 +95,19 @@ class Judge:
         oracle_seconds: float = 0.0,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        """With `oracle_seconds`, the best reward of every episode is bracketed, solving each for about so long."""
+        """With `oracle_seconds`, the oracle bounds the best reward of every episode with about that time limit."""
         from slipstream import __version__
         from slipstream.jit.cache_folder import cache_key
 
         self.store, self.gate_episodes = store, gate_episodes
         self.oracle_seconds, self.progress = oracle_seconds, progress
-        # What was earned in another simulator says nothing about this one.
+        # Rewards of another version of the simulator are not comparable.
         self.code = f"{__version__}+{cache_key()[:12]}"
         self._loaded: dict[str, Any] = {}
         self._policies: dict[str, LearnedPolicy] = {}
 
     def remember(self, source: str | Path | dict[str, Any] | Any) -> str:
-        """Make a scenario known to the library; return its digest, which is its signature."""
+        """Store the scenario of `source` in the library; return its digest, called its signature."""
         scenario = load(source)
         signature = digest(scenario)
         if signature not in self._loaded and signature not in self.store.scenarios():
@@ -118,7 +118,7 @@ class Judge:
         return signature
 
     def scenario(self, signature: str) -> Any:
-        """Return a scenario that the library knows."""
+        """Return the stored scenario with the digest `signature`."""
         if signature not in self._loaded:
             known = self.store.scenario(signature)
             data = json_object(known.text, f"{self.store.path}: scenario {signature[:12]}", LibraryError)
@@ -129,21 +129,21 @@ class Judge:
         return self._loaded[signature]
 
     def name(self, signature: str) -> str:
-        """Return what people call a scenario."""
+        """Return family and name of a scenario."""
         scenario = self.scenario(signature)
         return f"{scenario.family}/{scenario.name}"
 
     def policy(self, version: Version) -> LearnedPolicy:
-        """Return the policy of a version, once its files are known to be those that were published."""
+        """Return the policy of `version` after a check of its files against the published hash."""
         if version.sha256 not in self._policies:
-            self._policies[version.sha256] = load_policy(self.store.place(version), version.label)
+            self._policies[version.sha256] = load_policy(self.store.verified_folder(version), version.label)
         return self._policies[version.sha256]
 
     def rewards(self, who: Player, signature: str, episodes: Episodes) -> np.ndarray:
-        """Return what a policy earns in some episodes, one number each."""
+        """Return the rewards of `who` in `episodes`; only missing ones are computed."""
         key = who.sha256 if isinstance(who, Version) else f"heuristic {who}"
-        place = (key, signature, episodes.split, self.code)
-        known = self.store.rewards(*place)
+        query = (key, signature, episodes.split, self.code)
+        known = self.store.rewards(*query)
         missing = [seed for seed in episodes.seeds if seed not in known]
         if missing:
             scenario = self.scenario(signature)
@@ -154,12 +154,12 @@ class Judge:
             first, count = missing[0], missing[-1] - missing[0] + 1
             earned = evaluate(scenario, policy, count, first, episodes.split).of("reward")
             found = dict(zip(range(first, first + count), earned.tolist(), strict=True))
-            self.store.keep_rewards(*place, found)
+            self.store.keep_rewards(*query, found)
             known |= found
         return np.array([known[seed] for seed in episodes.seeds])
 
     def reference(self, signature: str, episodes: Episodes) -> tuple[np.ndarray, str]:
-        """Return the best known reward of every episode, and in words what it is; every heuristic has played them."""
+        """Return the best known reward of every episode and its description, after running every heuristic."""
         for name in names(self.scenario(signature).family):
             self.rewards(name, signature, episodes)
         solved = self._solved(signature, episodes)
@@ -172,15 +172,15 @@ class Judge:
         return self.best_of(signature, episodes), words
 
     def best_of(self, signature: str, episodes: Episodes) -> np.ndarray:
-        """Return the best known reward of every episode, whoever has played it; at least one has."""
-        place = (signature, episodes.split, self.code)
-        best, solved = self.store.best_rewards(*place), self.store.brackets(*place)
+        """Return the best known reward of every episode; at least one policy must have run each."""
+        query = (signature, episodes.split, self.code)
+        best, solved = self.store.best_rewards(*query), self.store.optimum_bounds(*query)
         return np.array([max(best[seed][0], solved.get(seed, (-np.inf,))[0]) for seed in episodes.seeds])
 
     def _solved(self, signature: str, episodes: Episodes) -> dict[int, tuple[float, float, bool]]:
-        """Return what the oracle found, by seed; it is asked for what is missing if it was granted time."""
-        place = (signature, episodes.split, self.code)
-        known = self.store.brackets(*place)
+        """Return the oracle's results by seed; compute missing ones if it has a time limit."""
+        query = (signature, episodes.split, self.code)
+        known = self.store.optimum_bounds(*query)
         missing = [seed for seed in episodes.seeds if seed not in known] if self.oracle_seconds > 0.0 else []
         scenario = self.scenario(signature)
         for seed in missing:
@@ -189,21 +189,21 @@ class Judge:
             found = family_of(scenario).oracle(scenario, seed, episodes.split, self.oracle_seconds)
             known[seed] = (found.best_known, found.bound, found.exact)
         if missing:
-            self.store.keep_brackets(*place, {seed: known[seed] for seed in missing})
+            self.store.keep_optimum_bounds(*query, {seed: known[seed] for seed in missing})
         return known
 
     def regrets(self, players: Sequence[Player], signature: str, episodes: Episodes) -> tuple[list[np.ndarray], str]:
-        """Return the regret of every player in every episode, and in words what it is measured against."""
+        """Return the regret of every player in every episode, and the description of the best known reward."""
         earned = [self.rewards(who, signature, episodes) for who in players]
         best, words = self.reference(signature, episodes)
         return [shares_lost(best, rewards) for rewards in earned], words
 
     def regret(self, who: Player, signature: str, episodes: Episodes) -> float:
-        """Return a policy's mean regret."""
+        """Return the mean regret of `who` over `episodes`."""
         return float(self.regrets([who], signature, episodes)[0][0].mean())
 
     def shift(self, before: Player, after: Player, signature: str, role: str, episodes: Episodes) -> Shift:
-        """Return how regret changes from one policy to another."""
+        """Return the paired change of regret from `before` to `after`."""
         (old, new), words = self.regrets([before, after], signature, episodes)
         low, high = bootstrap_interval(new - old)
         return Shift(self.name(signature), role, float(old.mean()), float(new.mean()), low, high, words)

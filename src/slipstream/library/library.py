@@ -1,4 +1,4 @@
-"""The model library from Python: the same steps as `slipstream library`."""
+"""Python interface of the model library, with the operations of `slipstream library`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slipstream.errors import InputError, LibraryError
 from slipstream.families.contract import FAMILIES
 from slipstream.library import choosing, merging, rolling_back, splitting, tradeoff, updating
 from slipstream.library.generality import Generality, generality
-from slipstream.library.judging import GATE_EPISODES, NAMESPACE, Episodes, Judge, Player
+from slipstream.library.judging import EVAL_SPLIT, GATE_EPISODES, Episodes, Judge, Player
 from slipstream.library.storage import verifying
 from slipstream.library.storage.folders import read_files
 from slipstream.library.storage.records import Event, Version, check_name, parse_reference
@@ -24,7 +24,7 @@ Source = str | Path | dict[str, Any] | Any
 
 
 class Library:
-    """A folder of models and the workloads that they are for."""
+    """A folder of models and the workloads that they own."""
 
     def __init__(
         self,
@@ -34,22 +34,22 @@ class Library:
         oracle_seconds: float = 0.0,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        """Open a library; with `create`, begin one where there is none.
+        """Open a library; with `create`, make a new one if there is none.
 
         Args:
-            folder: Where it is.
-            create: Whether to begin one.
-            episodes: By how many a version is judged.
-            oracle_seconds: If more than 0, the best reward of every episode is bracketed, solving each for so long;
-                otherwise regret is measured against the best that any policy is known to have reached.
-            progress: Called with what is being played.
+            folder: The folder of the library.
+            create: Whether to make a new one.
+            episodes: Number of episodes on which a version is judged.
+            oracle_seconds: Time limit of the oracle per episode; if 0, regret is measured against the best reward that
+                any policy is known to have reached.
+            progress: Called with a description of each evaluation.
         """
         self.store = Store(folder, create)
         self.judge = Judge(self.store, episodes, oracle_seconds, progress)
 
     @property
     def gate(self) -> Episodes:
-        """The episodes by which versions are judged."""
+        """The episodes on which versions are judged."""
         return Episodes(count=self.judge.gate_episodes)
 
     def add(
@@ -63,8 +63,8 @@ class Library:
     ) -> Version:
         """Add a trained policy as a new model, or as a further version of one.
 
-        A new model is in use at once. A further version is not, unless `use` says so, which passes by every gate.
-        Without scenarios the model owns what the policy says it was trained on, if that is a built-in.
+        A new model is in use at once. A further version is not unless `use` is true, which bypasses every gate. Without
+        `scenarios` the model owns the built-in scenario that the policy was trained on.
         """
         check_name(name)
         folder = policy_folder(policy)
@@ -74,8 +74,8 @@ class Library:
         owned = [self.judge.remember(one) for one in scenarios or _trained_on(found, name in self.store.models())]
         apart = [self.judge.remember(one) for one in held_out]
         new = name not in self.store.models()
-        told = reason or f"added from {policy}"
-        entry = Entry(name, family, "add", read_files(folder), told, (), owned, apart, None, new or use)
+        why = reason or f"added from {policy}"
+        entry = Entry(name, family, "add", read_files(folder), why, (), owned, apart, None, new or use)
         version = self.store.publish(entry)
         for signature in (*owned, *apart):
             self.judge.regret(version, signature, self.gate)
@@ -90,16 +90,16 @@ class Library:
         return self.judge.policy(self.store.version(reference))
 
     def models(self) -> list[dict[str, Any]]:
-        """Return what is known of every model: version in use, workloads, regret on them, generality.
+        """Return a row per model: version in use, workloads, regret on them, generality.
 
-        Of what is damaged, `error` says why; the others are as ever.
+        The row of a damaged model has an `error`; the others are not affected.
         """
         with self.store.skipping_damage() as skipped:
             rows = [self._model(name, family) for name, family in self.store.models().items()]
         return rows + [{**_nothing_known("", ""), "error": wrong} for wrong in skipped]
 
     def _model(self, name: str, family: str) -> dict[str, Any]:
-        """Return what is known of a model."""
+        """Return the row of a model."""
         row = _nothing_known(name, family)
         try:
             versions = self.store.versions(name)
@@ -107,29 +107,29 @@ class Library:
             used = self.store.aliases().get(name)
             version = next((one for one in versions if one.id == used), None)
             if used is not None and version is None:
-                self.store.version(name)  # says what is wrong
+                self.store.version(name)  # raises an error that names the problem
             row["in_use"] = None if version is None else version.label
             own = self.store.owned().get(name, ())
             row["scenarios"] = [self.judge.name(one) for one in own]
             row["held_out"] = [self.judge.name(one) for one in self.store.owned(held_out=True).get(name, ())]
             if version is not None:
-                self.store.place(version)
+                self.store.verified_folder(version)
                 regrets = [self.judge.regret(version, one, self.gate) for one in own]
                 row["regret"] = sum(regrets) / len(regrets) if regrets else None
         except InputError as error:
             return {**row, "error": str(error)}
         if version is not None:
-            with suppress(InputError):  # where another model is damaged, this one cannot be compared with it
+            with suppress(InputError):  # a damaged model has no regret to compare with
                 row["generality"] = self.generality(version.label).gap
         return row
 
     def show(self, reference: str) -> dict[str, Any]:
-        """Return all about a model, or one of its versions: where it is from, how it does, what happened to it."""
+        """Return versions, regret and events of a model, or of one of its versions."""
         chosen = self.store.version(reference) if "@" in reference else None
         model = parse_reference(reference)[0]
         versions = [one for one in self.store.versions(model) if chosen is None or one.id == chosen.id]
         if not versions:
-            self.store.version(reference)  # says which models there are
+            self.store.version(reference)  # raises an error that lists the models
         events = [one for one in self.store.events(model) if chosen is None or chosen.label in _labels(one)]
         return {
             "model": model,
@@ -162,7 +162,7 @@ class Library:
     def choose(
         self, scenario: Source, nearest: int = choosing.NEAREST, episodes: int = choosing.RACE_EPISODES
     ) -> choosing.Choice:
-        """Return the policy to use for a workload: a version, or the best heuristic where no model beats it."""
+        """Return the policy to use for a workload: a version, or the best heuristic if no model beats it."""
         return choosing.choose(self.judge, scenario, nearest, episodes)
 
     def update(
@@ -176,10 +176,10 @@ class Library:
         report: Callable[[Any], None] | None = None,
         tell_limits: Callable[[str], None] | None = None,
     ) -> updating.Outcome:
-        """Fine-tune a model's version in use on a workload; it is used if it gains there and no anchor loses.
+        """Fine-tune a model's version in use on a workload; use the result if it improves there and no anchor worsens.
 
-        `changes` are settings of training, as `TrainSettings.with_changes` takes them; `report` and `tell_limits` are
-        called as `slipstream.train` calls them.
+        `changes` are settings of training in the form of `TrainSettings.with_changes`; `report` and `tell_limits` are
+        passed to `slipstream.train`.
         """
         return updating.update(
             self.judge, model, scenario, changes or {}, minutes, tolerance, self.gate, command, report, tell_limits
@@ -195,7 +195,7 @@ class Library:
         command: str = "",
         report: Callable[[int, int], None] | None = None,
     ) -> updating.Outcome:
-        """Make one model of several, by distillation or by averaging; it is used if it stays near every one of them."""
+        """Merge several models by distillation or averaging; use the result if it is within `tolerance` of each."""
         return merging.merge(self.judge, references, name, average, changes, tolerance, self.gate, command, report)
 
     def split(
@@ -205,11 +205,11 @@ class Library:
         scenarios: Sequence[Source] = (),
         tolerance: float = updating.TOLERANCE,
     ) -> updating.Outcome:
-        """Make a version a model of its own, which takes over the workloads that it gains on."""
+        """Make a version a separate model, which takes over the workloads on which it improves."""
         return splitting.split(self.judge, reference, name, scenarios, tolerance, self.gate)
 
     def rollback(self, model: str, to: str | None = None, reason: str = "") -> rolling_back.Check:
-        """Let a model's name stand for an earlier version."""
+        """Set a model's version in use to an earlier one."""
         return rolling_back.roll_back(self.judge, model, to, reason)
 
     def check(
@@ -220,29 +220,29 @@ class Library:
         price: float = rolling_back.PRICE,
         play: bool = True,
     ) -> rolling_back.Check:
-        """Roll a model back if its recent regret drifted, or a gain in generality cost too much accuracy."""
+        """Roll a model back if its recent regret drifted, or if generality was gained at too high a cost."""
         return rolling_back.check(self.judge, model, runs, drift, price, play)
 
-    def record(self, model: str, scenario: Source, rewards: Mapping[int, float], split: str = NAMESPACE) -> None:
-        """Keep what a model's version in use earned elsewhere, by seed, for `check` to judge by."""
+    def record(self, model: str, scenario: Source, rewards: Mapping[int, float], split: str = EVAL_SPLIT) -> None:
+        """Store external rewards of a model's version in use by seed, as input of `check`."""
         version, signature = self.store.version(model), self.judge.remember(scenario)
         self.store.record(Run(version.id, signature, split, seed, reward) for seed, reward in rewards.items())
 
     def generality(self, reference: str) -> Generality:
-        """Return how far a version lies behind the owners of the workloads that its model does not own."""
+        """Return the excess regret of a version over the owners of the workloads that its model does not own."""
         return generality(self.judge, self.store.version(reference), self.gate)
 
     def tradeoff(self, family: str, tolerance: float = tradeoff.TOLERANCE) -> tradeoff.Curve:
-        """Return the regret over the number of models, of all that are in use in a family."""
+        """Return the regret over the number of models, for all models in use of `family`."""
         return tradeoff.tradeoff(self.judge, family, self.gate, tolerance)
 
     def verify(self) -> list[verifying.Finding]:
-        """Return everything that is wrong with the library's files; `verifying.verify` needs no open library."""
+        """Return all defects of the library's files; `verifying.verify` needs no open library."""
         return verifying.verify(self.store.folder)
 
 
 def policy_folder(policy: str | Path) -> Path:
-    """Return the folder of a policy, which may be one that comes with the package."""
+    """Return the folder of a policy, given by its path or by the name of one of the package."""
     for family in FAMILIES:
         if str(policy) in shipped(family):
             return shipped(family)[str(policy)]
@@ -250,7 +250,7 @@ def policy_folder(policy: str | Path) -> Path:
 
 
 def fitting_scenarios(policy: LearnedPolicy, scenarios: Sequence[str | Path | dict[str, Any] | Any]) -> None:
-    """Refuse scenarios of another family than a policy's, before anything of that family is compiled."""
+    """Raise a LibraryError if a scenario is of another family than `policy`, before that family is compiled."""
     family = str(policy.card["family"])
     for scenario in map(load, scenarios):
         if scenario.family != family:
@@ -271,7 +271,7 @@ def _nothing_known(name: str, family: str) -> dict[str, Any]:
 
 
 def _trained_on(policy: LearnedPolicy, known: bool) -> list[str]:
-    """Return the built-in that a policy was trained on."""
+    """Return the built-in scenario that `policy` was trained on; none for a `known` model without one."""
     name = str(policy.card.get("scenario", ""))
     if name in builtin_names():
         return [name]

@@ -1,8 +1,7 @@
-"""One model in place of several: by distillation, or, among children of one parent, by averaging their weights.
+"""Merging of several models into one: by distillation, or by averaging the weights of children of one parent.
 
-Weights of models that were trained apart do not fit together, so averaging them is refused. Either way the result is
-judged on every workload of every model it is made of, and on those held out, against the model that has it; those
-models stay as they are.
+Averaging the weights of independently trained models is refused. The result is judged on every owned and held-out
+workload of every merged model, against the model that owns it; those models are not changed.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from slipstream.library.updating import ACCEPTED, REJECTED, Outcome, train_setti
 from slipstream.policies.learned import load_policy, save_policy
 
 TOLERANCE = 0.05
-"""Regret that a merged model may have beyond each specialist's."""
+"""Greatest excess regret of a merged model over each specialist."""
 
-Place = tuple[str, str, Version]
-"""A workload, its role, and the specialist that has it."""
+Duty = tuple[str, str, Version]
+"""A workload, its role, and the specialist that owns it."""
 
 
-def places_of(judge: Judge, versions: Sequence[Version]) -> list[Place]:
-    """Return what every specialist answers for."""
+def duties_of(judge: Judge, versions: Sequence[Version]) -> list[Duty]:
+    """Return the owned and held-out workloads of all `versions`."""
     found = []
     for held_out, role in ((False, "owned"), (True, "held-out")):
         owned = judge.store.owned(held_out)
@@ -54,7 +53,7 @@ def merge(
     command: str = "",
     report: Callable[[int, int], None] | None = None,
 ) -> Outcome:
-    """Make one model of several versions, and use it if it is nearly as good as each on what that one has."""
+    """Merge several versions into the model `name`; use it if it is within `tolerance` of each on its workloads."""
     store, episodes = judge.store, episodes or Episodes(count=judge.gate_episodes)
     versions = [store.version(one) for one in references]
     if len({version.id for version in versions}) < 2:
@@ -65,16 +64,16 @@ def merge(
     family = families.pop()
     if check_name(name) in store.models() and store.models()[name] != family:
         raise LibraryError(f"model '{name}' is for '{store.models()[name]}': expected another name")
-    places = places_of(judge, versions)
+    duties = duties_of(judge, versions)
     if average:
-        files, kept = _averaged(judge, versions, places, family, episodes)
+        files, kept = _averaged(judge, versions, duties, family, episodes)
         how = f"weights averaged of {', '.join(version.label for version in kept)}"
     else:
-        files = _distilled(judge, versions, places, changes or {}, command, report)
+        files = _distilled(judge, versions, duties, changes or {}, command, report)
         how = f"distilled from {', '.join(version.label for version in versions)}"
     operation = "average" if average else "merge"
     child = store.publish(Entry(name, family, operation, files, how, versions))
-    shifts = tuple(judge.shift(owner, child, one, role, episodes) for one, role, owner in places)
+    shifts = tuple(judge.shift(owner, child, one, role, episodes) for one, role, owner in duties)
     verdict, reason = judge_merge(shifts, tolerance)
     evidence = {
         "version": child.label,
@@ -83,43 +82,43 @@ def merge(
         "shifts": [shift.to_dict() for shift in shifts],
     }
     accepted = verdict == ACCEPTED
-    owned = [one for one, role, _ in places if role == "owned"] if accepted else []
-    store.note(
+    owned = [one for one, role, _ in duties if role == "owned"] if accepted else []
+    store.record_event(
         f"{operation} {verdict}", name, f"{how}: {reason}", evidence, use=child if accepted else None, owned=owned
     )
     return Outcome(verdict, child, shifts, reason)
 
 
 def judge_merge(shifts: Sequence[Shift], tolerance: float) -> tuple[str, str]:
-    """Return whether a merged model is accepted, and why."""
+    """Return verdict and reason for a merged model."""
     worst = max(shifts, key=lambda shift: shift.high)
-    told = f"{worst.mean:+.2%} [{worst.low:+.2%}, {worst.high:+.2%}] on {worst.scenario} ({worst.role})"
+    loss = f"{worst.mean:+.2%} [{worst.low:+.2%}, {worst.high:+.2%}] on {worst.scenario} ({worst.role})"
     if worst.high > tolerance:
-        return REJECTED, f"it loses up to {told}, more than {tolerance:.1%} against the specialist"
-    return ACCEPTED, f"on {len(shifts)} workloads it loses at most {told}, within {tolerance:.1%} of each specialist"
+        return REJECTED, f"it loses up to {loss}, more than {tolerance:.1%} against the specialist"
+    return ACCEPTED, f"on {len(shifts)} workloads it loses at most {loss}, within {tolerance:.1%} of each specialist"
 
 
 def _distilled(
     judge: Judge,
     versions: Sequence[Version],
-    places: Sequence[Place],
+    duties: Sequence[Duty],
     changes: Mapping[str, Any],
     command: str,
     report: Callable[[int, int], None] | None,
 ) -> dict[str, bytes]:
-    """Return the files of a network that learned from every specialist what it does on its own workloads."""
+    """Return the files of a network distilled from every specialist on its own workloads."""
     from slipstream.learn.algorithms.distillation import Teacher, distil
 
-    teachers = [Teacher(judge.scenario(one), judge.policy(owner)) for one, role, owner in places if role == "owned"]
+    teachers = [Teacher(judge.scenario(one), judge.policy(owner)) for one, role, owner in duties if role == "owned"]
     settings = train_settings(judge.policy(versions[0]), changes)
-    with TemporaryDirectory() as place:
-        about = {"scenario": ", ".join(judge.name(one) for one, role, _ in places if role == "owned")}
-        distil(teachers, settings, Path(place) / "policy", {**about, "command": command}, report)
-        return read_files(Path(place) / "policy")
+    with TemporaryDirectory() as folder:
+        about = {"scenario": ", ".join(judge.name(one) for one, role, _ in duties if role == "owned")}
+        distil(teachers, settings, Path(folder) / "policy", {**about, "command": command}, report)
+        return read_files(Path(folder) / "policy")
 
 
 def share_a_parent(versions: Sequence[Version]) -> bool:
-    """Return whether versions come from one parent, or are that parent itself."""
+    """Return whether all `versions` are updates of one parent, or that parent itself."""
     shared = {version.parents for version in versions if version.operation == "update"}
     if len(shared) != 1:
         return False
@@ -128,28 +127,28 @@ def share_a_parent(versions: Sequence[Version]) -> bool:
 
 
 def _averaged(
-    judge: Judge, versions: Sequence[Version], places: Sequence[Place], family: str, episodes: Episodes
+    judge: Judge, versions: Sequence[Version], duties: Sequence[Duty], family: str, episodes: Episodes
 ) -> tuple[dict[str, bytes], list[Version]]:
-    """Return the files of a greedy soup (Wortsman et al. 2022): a version goes in only if regret does not rise."""
+    """Return the files of a greedy soup (Wortsman et al. 2022): a version is added only if regret does not rise."""
     if not share_a_parent(versions):
         raise LibraryError(
             "merge: these versions have no parent in common, and the average of weights that were trained apart is "
             "worth nothing: expected updates of one version, or a merge by distillation"
         )
-    signatures = list(dict.fromkeys(one for one, _, _ in places))
+    signatures = list(dict.fromkeys(one for one, _, _ in duties))
     ranked = sorted(versions, key=lambda one: np.mean([judge.regret(one, s, episodes) for s in signatures]))
     kept = [ranked[0]]
-    least = _tried(judge, read_files(judge.store.place(ranked[0])), signatures, episodes)
+    least = _mean_regret(judge, read_files(judge.store.verified_folder(ranked[0])), signatures, episodes)
     for version in ranked[1:]:
         files = _soup(judge, [*kept, version], family)
-        found = _tried(judge, files, signatures, episodes)
+        found = _mean_regret(judge, files, signatures, episodes)
         if found <= least:
             kept, least = [*kept, version], found
     return _soup(judge, kept, family), kept
 
 
 def _soup(judge: Judge, versions: Sequence[Version], family: str) -> dict[str, bytes]:
-    """Return the files of a policy whose weights are the mean of others'."""
+    """Return the files of a policy with the mean weights of `versions`."""
     policies = [judge.policy(version) for version in versions]
     if len({json.dumps([one.to_dict() for one in policy.operations]) for policy in policies}) > 1:
         raise LibraryError("merge: these versions are different networks: expected the same operations in all")
@@ -160,17 +159,17 @@ def _soup(judge: Judge, versions: Sequence[Version], family: str) -> dict[str, b
     own = ("scenario", "settings", "algorithm", "network", "version")
     about = {key: policies[0].card[key] for key in own if key in policies[0].card}
     about["averaged"] = [version.label for version in versions]
-    with TemporaryDirectory() as place:
-        save_policy(Path(place), family, policies[0].operations, tensors, about)
-        return read_files(Path(place))
+    with TemporaryDirectory() as folder:
+        save_policy(Path(folder), family, policies[0].operations, tensors, about)
+        return read_files(Path(folder))
 
 
-def _tried(judge: Judge, files: Mapping[str, bytes], signatures: Sequence[str], episodes: Episodes) -> float:
-    """Return the mean regret of a policy that is not in the library."""
-    with TemporaryDirectory() as place:
+def _mean_regret(judge: Judge, files: Mapping[str, bytes], signatures: Sequence[str], episodes: Episodes) -> float:
+    """Return the mean regret of the policy in `files`, which is not in the library."""
+    with TemporaryDirectory() as folder:
         for name, content in files.items():
-            (Path(place) / name).write_bytes(content)
-        policy = load_policy(place, "soup")
+            (Path(folder) / name).write_bytes(content)
+        policy = load_policy(folder, "soup")
         lost = []
         for signature in signatures:
             best, _ = judge.reference(signature, episodes)

@@ -1,6 +1,6 @@
-"""Going back to an earlier version: by hand, or because the one in use does worse than was accepted.
+"""Rollback to an earlier version: by hand, or because the regret of the version in use exceeds the accepted one.
 
-Nothing is undone: the model's name stands for the earlier version again, and an event says why.
+Nothing is deleted: the alias of the model is set to the earlier version, and an event records the reason.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import numpy as np
 
 from slipstream.errors import LibraryError
 from slipstream.library.generality import generality
-from slipstream.library.judging import NAMESPACE, RECENT_SEED, Episodes, Judge, shares_lost
+from slipstream.library.judging import EVAL_SPLIT, RECENT_SEED, Episodes, Judge, shares_lost
 from slipstream.library.storage.records import Version
 from slipstream.library.storage.store import Run
 
 DRIFT = 0.05
-"""Regret beyond the accepted one at which a version in use is given up."""
+"""Excess over the accepted regret at which a version in use is rolled back."""
 PRICE = 0.02
-"""Accuracy, as regret on its own workloads, that a gain in generality may cost."""
+"""Greatest increase of regret on its own workloads that a gain in generality may cost."""
 RECENT_RUNS = 10
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The recent regret of a version in use beside what was accepted, on one workload."""
+    """Recent and accepted regret of a version in use on one workload."""
 
     scenario: str
     accepted: float
-    """The least regret with which a version of the model was taken into use."""
+    """Least regret over all versions of the model that were in use."""
     recent: float
     runs: int
     reference: str
@@ -37,12 +37,12 @@ class Drift:
 
 @dataclass(frozen=True)
 class Check:
-    """Whether a model was rolled back, and the evidence."""
+    """Result of a check: whether a model was rolled back, and the evidence."""
 
     model: str
     before: str
     after: str | None
-    """The version in use now, if that is another one."""
+    """The new version in use; None if it did not change."""
     reason: str
     drifts: tuple[Drift, ...] = ()
 
@@ -51,8 +51,8 @@ class Check:
         return {**vars(self), "drifts": [vars(drift) for drift in self.drifts]}
 
 
-def held_before(judge: Judge, model: str) -> list[Version]:
-    """Return the versions that a model's name stood for, the newest first, without the present one."""
+def earlier_versions(judge: Judge, model: str) -> list[Version]:
+    """Return the versions of `model` that were in use before the present one, newest first."""
     store = judge.store
     present = store.version(model)
     known = {version.label: version for version in store.versions(model)}
@@ -62,7 +62,7 @@ def held_before(judge: Judge, model: str) -> list[Version]:
 
 
 def roll_back(judge: Judge, model: str, to: str | None = None, reason: str = "") -> Check:
-    """Let a model's name stand for an earlier version, by default the one before."""
+    """Set the version in use of `model` to an earlier one, by default the previous one."""
     store = judge.store
     present = store.version(model)
     if to is not None:
@@ -70,20 +70,20 @@ def roll_back(judge: Judge, model: str, to: str | None = None, reason: str = "")
         if goal.model != model:
             raise LibraryError(f"version '{to}' belongs to '{goal.model}': expected one of '{model}'")
     else:
-        earlier = [version for version in held_before(judge, model) if version.id < present.id]
+        earlier = [version for version in earlier_versions(judge, model) if version.id < present.id]
         if not earlier:
             raise LibraryError(f"model '{model}' was never at an earlier version than {present.label}: expected --to")
         goal = earlier[0]
     if goal.id == present.id:
         raise LibraryError(f"{present.label} is in use already: expected another version")
-    store.place(goal)
-    told = reason or "by hand"
-    store.note("rollback", model, told, {"by": "hand"}, goal, present)
-    return Check(model, present.label, goal.label, told)
+    store.verified_folder(goal)
+    why = reason or "by hand"
+    store.record_event("rollback", model, why, {"by": "hand"}, goal, present)
+    return Check(model, present.label, goal.label, why)
 
 
 def play_recent(judge: Judge, model: str, runs: int) -> None:
-    """Let a model's version in use play fresh episodes of its own workloads, and record them as runs."""
+    """Run a model's version in use for `runs` fresh episodes of its own workloads, and record them."""
     present = judge.store.version(model)
     for signature in judge.store.owned().get(model, ()):
         last = judge.store.runs(present, signature, 1)
@@ -91,14 +91,14 @@ def play_recent(judge: Judge, model: str, runs: int) -> None:
         episodes = Episodes(first, runs)
         earned = judge.rewards(present, signature, episodes)
         pairs = zip(episodes.seeds, earned.tolist(), strict=True)
-        judge.store.record(Run(present.id, signature, NAMESPACE, seed, reward) for seed, reward in pairs)
+        judge.store.record(Run(present.id, signature, EVAL_SPLIT, seed, reward) for seed, reward in pairs)
 
 
 def drifts_of(judge: Judge, model: str, newest: int = RECENT_RUNS) -> tuple[Drift, ...]:
-    """Return how the recent runs of a model's version in use compare with what was accepted."""
+    """Return recent and accepted regret of a model's version in use, over its `newest` runs per workload."""
     store = judge.store
     present = store.version(model)
-    taken = [present, *held_before(judge, model)]
+    taken = [present, *earlier_versions(judge, model)]
     gate = Episodes(count=judge.gate_episodes)
     found = []
     for signature in store.owned().get(model, ()):
@@ -112,7 +112,7 @@ def drifts_of(judge: Judge, model: str, newest: int = RECENT_RUNS) -> tuple[Drif
 
 
 def _regret_of_runs(judge: Judge, signature: str, runs: list[Run]) -> tuple[float, str]:
-    """Return the mean regret of runs, against the best that is known of the same episodes."""
+    """Return the mean regret of `runs` against the best known rewards, and the description of these."""
     best, words = [], ""
     for run in runs:
         value, words = judge.reference(signature, Episodes(run.seed, 1, run.split))
@@ -124,35 +124,35 @@ def _regret_of_runs(judge: Judge, signature: str, runs: list[Run]) -> tuple[floa
 def check(
     judge: Judge, model: str, runs: int = RECENT_RUNS, drift: float = DRIFT, price: float = PRICE, play: bool = True
 ) -> Check:
-    """Roll a model back if its version in use drifted, or bought generality with too much accuracy.
+    """Roll a model back if its version in use drifted, or if generality was gained at too high a cost in accuracy.
 
-    With `play`, that version plays so many fresh episodes first; without, what `Library.record` brought counts.
+    With `play`, that version runs `runs` fresh episodes first; without, only runs of `Library.record` count.
     """
     if play:
         play_recent(judge, model, runs)
-    present, earlier = judge.store.version(model), held_before(judge, model)
+    present, earlier = judge.store.version(model), earlier_versions(judge, model)
     drifts = drifts_of(judge, model, runs)
     worst = max(drifts, key=lambda one: one.recent - one.accepted, default=None)
     if worst is not None and worst.recent > worst.accepted + drift:
-        told = (
+        why = (
             f"recent regret on {worst.scenario} is {worst.recent:.2%} over {worst.runs} runs, accepted was "
             f"{worst.accepted:.2%}: more than {drift:.1%} beyond"
         )
-        return _give_up(judge, present, earlier, told, drifts)
+        return _leave(judge, present, earlier, why, drifts)
     if earlier:
-        bought = _bought(judge, earlier[0], present, price)
-        if bought is not None:
-            return _give_up(judge, present, earlier[:1], bought, drifts)
+        cost = _generality_cost(judge, earlier[0], present, price)
+        if cost is not None:
+            return _leave(judge, present, earlier[:1], cost, drifts)
     if worst is None:
         return Check(model, present.label, None, "no runs to judge by", drifts)
-    told = (
+    why = (
         f"recent regret stays within {drift:.1%} of what was accepted; the most is {worst.recent - worst.accepted:+.2%}"
     )
-    return Check(model, present.label, None, told, drifts)
+    return Check(model, present.label, None, why, drifts)
 
 
-def _give_up(judge: Judge, present: Version, earlier: list[Version], why: str, drifts: tuple[Drift, ...]) -> Check:
-    """Go back to the earlier version that does best on the model's workloads, if that is better than the present."""
+def _leave(judge: Judge, present: Version, earlier: list[Version], why: str, drifts: tuple[Drift, ...]) -> Check:
+    """Roll back to the earlier version with the least regret on the model's workloads, if that is an improvement."""
     gate = Episodes(RECENT_SEED, judge.gate_episodes)
     own = judge.store.owned().get(present.model, ())
 
@@ -161,20 +161,20 @@ def _give_up(judge: Judge, present: Version, earlier: list[Version], why: str, d
 
     best = min(earlier, key=mean_regret, default=None)
     if best is None or mean_regret(best) >= mean_regret(present):
-        told = f"{why}; but no earlier version does better: update it, or choose anew"
-        judge.store.note("drift", present.model, told, {"drifts": [vars(one) for one in drifts]})
-        return Check(present.model, present.label, None, told, drifts)
+        reason = f"{why}; but no earlier version does better: update it, or choose anew"
+        judge.store.record_event("drift", present.model, reason, {"drifts": [vars(one) for one in drifts]})
+        return Check(present.model, present.label, None, reason, drifts)
     evidence = {
         "by": "check",
         "drifts": [vars(one) for one in drifts],
         "regret": {version.label: mean_regret(version) for version in (present, best)},
     }
-    judge.store.note("rollback", present.model, why, evidence, best, present)
+    judge.store.record_event("rollback", present.model, why, evidence, best, present)
     return Check(present.model, present.label, best.label, why, drifts)
 
 
-def _bought(judge: Judge, before: Version, present: Version, price: float) -> str | None:
-    """Return in words that a gain in generality cost too much accuracy; None if it did not."""
+def _generality_cost(judge: Judge, before: Version, present: Version, price: float) -> str | None:
+    """Return a message if generality was gained at a cost in regret above `price`; else None."""
     gate = Episodes(count=judge.gate_episodes)
     own = judge.store.owned().get(present.model, ())
     old, new = (generality(judge, version, gate).gap for version in (before, present))

@@ -1,4 +1,4 @@
-"""Giving a version a model of its own, where it is better on some workloads and spoils others."""
+"""Splitting a version off as a separate model, if it improves on some workloads and regresses on others."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def split(
     tolerance: float = TOLERANCE,
     episodes: Episodes | None = None,
 ) -> Outcome:
-    """Make a version a model of its own, which takes over the scenarios on which it gains.
+    """Make a version the separate model `name`, which takes over `scenarios`, by default the target of its update.
 
-    Without scenarios, these are what the version was made for. It is refused where the version does not gain on each of
-    them, or breaks nothing of the model it comes from: then that model may as well use it.
+    It is refused if the version does not improve on each of them, or if it causes no regression on the other workloads
+    of its model: then that model may use it.
     """
     store, episodes = judge.store, episodes or Episodes(count=judge.gate_episodes)
     version, parent = store.version(reference), store.version(reference.partition("@")[0])
@@ -42,7 +42,7 @@ def split(
     without = next((reason for verdict, reason in verdicts if verdict == REJECTED), None)
     if without is not None or all(verdict == ACCEPTED for verdict, _ in verdicts):
         reason = without or f"{version.label} breaks nothing of '{parent.model}', which may as well use it"
-        store.note("split refused", parent.model, reason, {"shifts": [shift.to_dict() for shift in shifts]})
+        store.record_event("split refused", parent.model, reason, {"shifts": [shift.to_dict() for shift in shifts]})
         return Outcome(REJECTED, version, shifts, reason)
     reason = f"split off from {parent.model}: {verdicts[0][1]}"
     evidence = {"shifts": [shift.to_dict() for shift in shifts], "from": version.label}
@@ -52,7 +52,7 @@ def split(
             name,
             family,
             "split",
-            read_files(store.place(version)),
+            read_files(store.verified_folder(version)),
             reason,
             (version,),
             owned=targets,
@@ -65,7 +65,7 @@ def split(
 
 
 def _made_for(judge: Judge, label: str, model: str) -> list[str]:
-    """Return what a version was fine-tuned on."""
+    """Return the workloads that the version `label` was fine-tuned on."""
     for event in judge.store.events(model):
         if event.evidence.get("version") == label and "target" in event.evidence:
             return [str(event.evidence["target"])]

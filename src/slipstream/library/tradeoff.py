@@ -1,4 +1,4 @@
-"""How many models a library needs: the fewer, the more general each must be, and the more regret it has."""
+"""Trade-off between the number of models and regret: fewer models must be more general and have more regret."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from slipstream.library.judging import Episodes, Judge
 from slipstream.policies.base import names
 
 MOST_SUBSETS = 20_000
-"""Subsets of models that are all tried; where there are more, models join one at a time."""
+"""Greatest number of subsets that are enumerated; beyond it, models are added greedily."""
 TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Point:
-    """The best that so many models do together, each workload by the best of them."""
+    """The best subset of `count` models, each workload served by the best of them."""
 
     count: int
     models: tuple[str, ...]
     mean: float
     worst: float
     held_out_mean: float | None
-    """On workloads that no model was trained on."""
+    """Mean over held-out workloads."""
     held_out_worst: float | None
 
 
@@ -40,9 +40,9 @@ class Curve:
     family: str
     points: tuple[Point, ...]
     enough: int
-    """The smallest number whose mean regret lies within the tolerance of all models together."""
+    """The smallest number of models whose mean regret is within the tolerance of that of all models."""
     heuristic: str
-    """The single rule with the least mean regret."""
+    """The rule with the least mean regret."""
     heuristic_mean: float
     scenarios: tuple[str, ...]
     held_out: tuple[str, ...]
@@ -53,7 +53,7 @@ class Curve:
 
 
 def tradeoff(judge: Judge, family: str, episodes: Episodes, tolerance: float = TOLERANCE) -> Curve:
-    """Return the curve of all models of a family that are in use."""
+    """Return the curve of all models in use of `family`."""
     used = models_in_use(judge, family)
     owned, held_out = (
         list(dict.fromkeys(one for name in used for one in judge.store.owned(kind).get(name, ())))
@@ -73,12 +73,12 @@ def tradeoff(judge: Judge, family: str, episodes: Episodes, tolerance: float = T
     points = tuple(_point(models, subset, list(used), len(owned)) for subset in best_subsets(models[: len(owned)]))
     enough = next(point.count for point in points if point.mean <= points[-1].mean + tolerance)
     best = int(alone.argmin())
-    told = (tuple(judge.name(one) for one in kind) for kind in (owned, held_out))
-    return Curve(family, points, enough, rules[best], float(alone[best]), *told)
+    labels = (tuple(judge.name(one) for one in kind) for kind in (owned, held_out))
+    return Curve(family, points, enough, rules[best], float(alone[best]), *labels)
 
 
 def best_subsets(regrets: np.ndarray) -> list[tuple[int, ...]]:
-    """Return for every number of models those with the least mean regret; rows are workloads, columns models."""
+    """Return for every number of models the subset with the least mean regret; rows are workloads, columns models."""
     count = regrets.shape[1]
     found: list[tuple[int, ...]] = []
     for size in range(1, count + 1):

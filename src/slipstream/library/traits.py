@@ -1,9 +1,9 @@
-"""What a workload is like, in numbers that do not depend on its size.
+"""Traits of a workload: dimensionless features that do not depend on its size.
 
-Two workloads are alike for a policy when it sees alike rows in them. So a few choices of one episode are looked at,
-under the family's default policy, and every observed column is summed up by three numbers without a unit: its share of
-all columns in the same unit (as transfers beside durations), how much it differs among the candidates of a choice, and
-how often it is not 0. That needs nothing from a family but its observations.
+Two workloads are similar for a policy if their observations are. So decisions of one episode are sampled under the
+family's default policy, and every observed column is summarised by three dimensionless numbers: its share of all
+columns in the same unit (as transfers among durations), its spread among the candidates of a decision, and how often it
+is not 0. This needs only the family's observations.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from slipstream.policies.base import Policy, WholeEpisodes, find
 from slipstream.sim.kernel.lanes import LOG_FULL
 from slipstream.sim.simulator import Simulator
 
-SIGHTS = 96
-"""Choices that are looked at."""
-APART = 5
-"""Choices from one of them to the next."""
+PROBED_DECISIONS = 96
+"""Number of sampled decisions."""
+PROBE_STRIDE = 5
+"""Decisions between two samples."""
 PROBE_SEED = 0
 LEAST_SPREAD = 0.05
-"""Traits lie between 0 and 1; differences much smaller than this are chance."""
-PLACES = ("time", "remaining", "finished", "arrived_jobs", "asked", "place", "job_rank", "stream")
-"""Columns that say how far an episode is, or number things: they tell nothing about the work."""
+"""Traits lie between 0 and 1; smaller differences are mostly noise."""
+POSITION_COLUMNS = ("time", "remaining", "finished", "arrived_jobs", "asked", "place", "job_rank", "stream")
+"""Columns that give the progress of an episode or an index: they do not describe the workload."""
 
 
 def traits_of(scenario: Any) -> dict[str, float]:
     """Return the traits of a scenario by name, such as 'row.transfer.share'."""
     family = family_of(scenario)
-    choices, summaries = _look_around(scenario)
+    choices, summaries = _probe(scenario)
     rows = _traits("row", family.candidate_features.observed, choices)
     return {**rows, **_traits("global", family.global_features.observed, [summaries])}
 
 
 def _traits(kind: str, table: FeatureTable, groups: Sequence[np.ndarray]) -> dict[str, float]:
-    """Return the traits of a table's columns; rows of one group are compared with each other."""
+    """Return the traits of the columns of `table`; the spread is taken within each of `groups` of rows."""
     seen = np.abs(np.concatenate(groups))
     size, present = seen.mean(axis=0), (seen > 0.0).mean(axis=0)
     means = np.array([np.abs(group).mean(axis=0) for group in groups])
     spreads = np.array([group.std(axis=0) for group in groups])
-    # From 0, all the same, towards 1, as different as can be.
+    # Between 0, all equal, and 1.
     spread = (spreads / np.maximum(spreads + means, 1e-12)).mean(axis=0)
     units = [feature.unit for feature in table.features]
     found: dict[str, float] = {}
     for column, feature in enumerate(table.features):
-        if feature.name in PLACES:
+        if feature.name in POSITION_COLUMNS:
             continue
         alike = sum(
             size[other]
             for other, one in enumerate(table.features)
-            if units[other] == feature.unit and one.name not in PLACES
+            if units[other] == feature.unit and one.name not in POSITION_COLUMNS
         )
         name = f"{kind}.{feature.name}"
         found[f"{name}.share"] = float(size[column] / alike) if alike > 0.0 else 0.0
@@ -63,47 +63,47 @@ def _traits(kind: str, table: FeatureTable, groups: Sequence[np.ndarray]) -> dic
     return found
 
 
-def _look_around(scenario: Any) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the legal rows of some choices, and the globals of all of them, as an agent sees them."""
+def _probe(scenario: Any) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the observed legal rows of the sampled decisions, and their globals."""
     family = family_of(scenario)
     policy = find(family.default_policy, family.name)
     simulator = Simulator(scenario)
     simulator.reset(PROBE_SEED, "eval", lambda _: None)
     rows: list[np.ndarray] = []
     summaries: list[np.ndarray] = []
-    while simulator.asking and len(rows) < SIGHTS:
+    while simulator.asking and len(rows) < PROBED_DECISIONS:
         summary, buffer, mask = simulator.observe()
-        rows.append(_shown(family.candidate_features.observed, buffer[np.flatnonzero(mask)]))
-        summaries.append(_shown(family.global_features.observed, summary[None, :]))
-        _go_on(simulator, policy)
-    if not rows:  # an episode without any choice
+        rows.append(_observed(family.candidate_features.observed, buffer[np.flatnonzero(mask)]))
+        summaries.append(_observed(family.global_features.observed, summary[None, :]))
+        _advance(simulator, policy)
+    if not rows:  # an episode without decisions
         widths = [len(table.observed) for table in (family.candidate_features, family.global_features)]
         return [np.zeros((1, widths[0]))], np.zeros((1, widths[1]))
     return rows, np.concatenate(summaries)
 
 
-def _go_on(simulator: Simulator, policy: Policy) -> None:
-    """Play to the next choice that is looked at."""
+def _advance(simulator: Simulator, policy: Policy) -> None:
+    """Run to the next sampled decision."""
     if isinstance(policy, WholeEpisodes):
-        if policy.run(simulator, APART) == LOG_FULL:
+        if policy.run(simulator, PROBE_STRIDE) == LOG_FULL:
             simulator.header["log_rows"] = 0
         return
-    for _ in range(APART):
+    for _ in range(PROBE_STRIDE):
         if simulator.asking:
             simulator.step(policy.choose(*simulator.observe()), lambda _: None)
 
 
-def _shown(table: FeatureTable, raw: np.ndarray) -> np.ndarray:
+def _observed(table: FeatureTable, raw: np.ndarray) -> np.ndarray:
     scale, low, high = table.image()
-    shown: np.ndarray = np.clip(raw[:, : len(table)] * scale, low, high)
-    return shown
+    observed: np.ndarray = np.clip(raw[:, : len(table)] * scale, low, high)
+    return observed
 
 
 def distances(target: Mapping[str, float], others: Sequence[Mapping[str, float]]) -> np.ndarray:
-    """Return how far each of some workloads lies from another; 1 is as far as two of them lie apart on average.
+    """Return the distance of `target` from each of `others`; 1 is the average distance of two workloads.
 
-    Every trait counts in units of its spread among all of them, or of `LEAST_SPREAD` where that is more: what differs
-    by chance from episode to episode is not blown up. Traits that none of them differ in do not count.
+    Every trait is divided by its standard deviation, or by `LEAST_SPREAD` if that is more, so that noise between
+    episodes is not amplified. Constant traits are left out.
     """
     if not others:
         return np.zeros(0)

@@ -1,4 +1,4 @@
-"""Fine-tuning a version to a workload, behind a gate: it must gain there, and lose nothing where it is already used."""
+"""Fine-tuning of a version on a workload, with a gate: it must improve there and not regress on other workloads."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from slipstream.library.storage.store import Entry
 from slipstream.policies.learned import LearnedPolicy
 
 TOLERANCE = 0.02
-"""Regret that an update may cost on a workload that the model has already."""
+"""Greatest increase of regret on the other workloads of the model."""
 
 ACCEPTED, REJECTED, SPLIT = "accepted", "rejected", "split"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A version that was made, what it changes on every workload that counts, and what became of it."""
+    """A new version, its change of regret on every relevant workload, and the verdict."""
 
     verdict: str
-    """`accepted`: the model's name stands for it. `rejected`: kept, but not used. `split`: it gains on its target and
-    breaks something else, so it is worth a model of its own."""
+    """`accepted`: it is in use. `rejected`: stored, but not in use. `split`: it improves on its target and regresses on
+    another workload, so that it is a candidate for a separate model."""
     version: Version
     shifts: tuple[Shift, ...]
     reason: str
@@ -39,35 +39,35 @@ class Outcome:
 
 
 def judge_update(shifts: Sequence[Shift], tolerance: float) -> tuple[str, str]:
-    """Return whether an update is accepted, and why; the first shift is that of the target."""
+    """Return verdict and reason for an update; the first of `shifts` is that of the target."""
     target, anchors = shifts[0], shifts[1:]
     if not target.high < 0.0:
         return REJECTED, (
-            f"regret on {target.scenario} does not fall for sure: it changes by {_told(target)}, "
+            f"regret on {target.scenario} does not fall for sure: it changes by {_change(target)}, "
             "and the interval should lie below 0"
         )
-    gain = f"regret on {target.scenario} falls, by {_told(target)}"
+    gain = f"regret on {target.scenario} falls, by {_change(target)}"
     broken = [anchor for anchor in anchors if anchor.high > tolerance]
     if broken:
         worst = max(broken, key=lambda anchor: anchor.high)
-        return SPLIT, f"{gain}, but that on {worst.scenario} changes by {_told(worst)}, more than {tolerance:.1%}"
+        return SPLIT, f"{gain}, but that on {worst.scenario} changes by {_change(worst)}, more than {tolerance:.1%}"
     kept = f", and none of {len(anchors)} anchors loses more than {tolerance:.1%}" if anchors else ""
     return ACCEPTED, gain + kept
 
 
-def _told(shift: Shift) -> str:
+def _change(shift: Shift) -> str:
     return f"{shift.mean:+.2%} [{shift.low:+.2%}, {shift.high:+.2%}]"
 
 
 def anchors_of(judge: Judge, model: str, target: str) -> list[tuple[str, str]]:
-    """Return the other workloads that a model answers for, each with its role."""
+    """Return the owned and held-out workloads of `model` other than `target`, each with its role."""
     own = [(one, "anchor") for one in judge.store.owned().get(model, ())]
     held_out = [(one, "held-out") for one in judge.store.owned(held_out=True).get(model, ())]
     return [(one, role) for one, role in (*own, *held_out) if one != target]
 
 
 def train_settings(policy: LearnedPolicy, changes: Mapping[str, Any]) -> Any:
-    """Return settings that build the network of a policy again, with some changed."""
+    """Return training settings with the network of `policy` and the given `changes`."""
     from slipstream.learn.networks.networks import NetworkSettings
     from slipstream.learn.settings import TrainSettings
 
@@ -84,12 +84,12 @@ def fine_tune(
     report: Callable[[Any], None] | None,
     tell_limits: Callable[[str], None] | None,
 ) -> dict[str, bytes]:
-    """Go on with a version's training on a scenario; return the files of the best policy on the way."""
+    """Continue training of the version `parent` on a scenario; return the files of its best policy."""
     from slipstream.learn.training import train
 
-    settings = train_settings(judge.policy(parent), {**changes, "start_from": str(judge.store.place(parent))})
-    with TemporaryDirectory() as place:
-        run = Path(place) / "run"
+    settings = train_settings(judge.policy(parent), {**changes, "start_from": str(judge.store.verified_folder(parent))})
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
         scenario = judge.scenario(signature)
         train(scenario, settings, run, minutes, command=command, report=report, tell_limits=tell_limits)
         return read_files(run / "best")
@@ -107,7 +107,7 @@ def update(
     report: Callable[[Any], None] | None = None,
     tell_limits: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Fine-tune a model's version in use on a scenario, and use the result if the gate lets it through."""
+    """Fine-tune a model's version in use on a scenario; use the result if it passes the gate."""
     parent = judge.store.version(model)
     target = judge.remember(scenario)
     family = judge.store.models()[parent.model]
@@ -121,9 +121,9 @@ def update(
 
 
 def settle(judge: Judge, parent: Version, child: Version, target: str, tolerance: float, episodes: Episodes) -> Outcome:
-    """Judge a version that was made for a target, and use it if it gains there and loses nothing elsewhere."""
-    places = [(target, "target"), *anchors_of(judge, parent.model, target)]
-    shifts = tuple(judge.shift(parent, child, one, role, episodes) for one, role in places)
+    """Judge the version `child` made for `target`; use it if it improves there and does not regress elsewhere."""
+    workloads = [(target, "target"), *anchors_of(judge, parent.model, target)]
+    shifts = tuple(judge.shift(parent, child, one, role, episodes) for one, role in workloads)
     verdict, reason = judge_update(shifts, tolerance)
     evidence = {
         "target": target,
@@ -135,5 +135,5 @@ def settle(judge: Judge, parent: Version, child: Version, target: str, tolerance
     }
     accepted = verdict == ACCEPTED
     used, owned = (child, [target]) if accepted else (None, [])
-    judge.store.note(f"update {verdict}", parent.model, reason, evidence, used, parent, owned)
+    judge.store.record_event(f"update {verdict}", parent.model, reason, evidence, used, parent, owned)
     return Outcome(verdict, child, shifts, reason)

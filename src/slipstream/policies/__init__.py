@@ -1,4 +1,4 @@
-"""Policies: who decides. Heuristics are one function and one decorator; solvers and networks share their protocol."""
+"""Policies: heuristics, solvers and trained networks behind one protocol."""
 
 from slipstream.policies.base import Policy, chooser, find, names, rule
 

@@ -1,8 +1,8 @@
-"""The policy protocol, compiled heuristics, and the registry.
+"""Policy protocol, compiled heuristics, and the registry of policies.
 
-A heuristic has one of two forms. A *rule* scores one row; the best dispatch row wins, ties go to the lowest row. A
-*choice* looks at everything, `(globals, rows, mask) -> index`. Both are compiled on first use, and the same function
-decides in the simulator and on the device.
+A heuristic has one of two forms. A *rule* scores one row; the dispatch row with the highest score wins, ties go to the
+lowest row. A *chooser* sees all rows, `(globals, rows, mask) -> index`. Both are compiled on first use, and the same
+function decides in the simulator and on the device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from slipstream.errors import PolicyError
 from slipstream.families.contract import FAMILIES
-from slipstream.policies.reads import columns_read
+from slipstream.policies.columns_read import columns_read
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that picks a row."""
+    """Protocol of a policy: it picks one row of a decision."""
 
     @property
     def name(self) -> str:
-        """How tables call it."""
+        """Name of the policy in tables."""
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""
@@ -41,12 +41,12 @@ class Policy(Protocol):
 
 @runtime_checkable
 class WholeEpisodes(Protocol):
-    """A policy that decides inside compiled code, many choices at a time."""
+    """Policy that decides inside compiled code, many decisions per call."""
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
-        """Return what plays on in the simulator's lane as `run` does, called with the number of choices.
+        """Return a function that plays a number of decisions in the simulator's lane and returns its status.
 
-        It takes time to be made, and less than `run` to be called: for those who want one choice at a time.
+        It takes longer to make and less time to call than `run`: for callers that play one decision at a time.
         """
 
     def run(self, simulator: Simulator, choices: int) -> int:
@@ -55,7 +55,7 @@ class WholeEpisodes(Protocol):
 
 @dataclass(frozen=True)
 class Heuristic:
-    """A policy made from one plain function."""
+    """Policy made from one plain function."""
 
     name: str
     family: str
@@ -64,27 +64,27 @@ class Heuristic:
     scores_all_rows: bool = False
     """Whether a rule also scores the rows that preempt, drop or wait."""
     parameter: float | None = None
-    """The number that the function finds in the globals, of a family that has a column for it."""
+    """Number that the function reads from the globals, in families that have a column for it."""
     prepare: Callable[[Any], None] | None = None
-    """Works out of a scenario, before an episode, what the rows are to show for this policy, such as a plan."""
+    """Computes from a scenario, before an episode, what the rows show for this policy, such as a plan."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What was compiled is left behind: an address of machine code means nothing in another process.
+        # Compiled code is not pickled: an address of machine code means nothing in another process.
         known = _REGISTRY.get(self.family, {}).get(self.name.partition("(")[0])
         if not self.function.__module__.startswith("slipstream."):
             known = None
         if isinstance(known, Heuristic) and self == replace(known, name=self.name, parameter=self.parameter):
             return _registered, (self.family, known.name, self.name, self.parameter)
-        from numba.core.serialize import dumps
+        import cloudpickle
 
-        # The name of a decorated function is that of the policy made of it, so the function goes by its content.
-        return _heuristic_of, (dumps({field.name: getattr(self, field.name) for field in fields(self)}),)
+        # The name of a decorated function is that of the policy made of it, so the function is pickled by value.
+        return _heuristic_of, (cloudpickle.dumps({field.name: getattr(self, field.name) for field in fields(self)}),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Heuristic:
         return self  # nothing of it changes
 
-    def given(self, parameter: float) -> Heuristic:
-        """Return the same policy with another number; its function is compiled once for all."""
+    def with_parameter(self, parameter: float) -> Heuristic:
+        """Return the same policy with another `parameter`; its function is compiled once for all."""
         return replace(self, name=f"{self.name.partition('(')[0]}({parameter:g})", parameter=parameter)
 
     @property
@@ -101,12 +101,12 @@ class Heuristic:
 
     @property
     def address(self) -> int:
-        """Where its machine code starts."""
+        """Address of the function's machine code."""
         return self._compiled[0]
 
     @property
     def form(self) -> int:
-        """How compiled loops call it."""
+        """Calling convention of the function in compiled loops, one of `sim.kernel.lanes`."""
         from slipstream.sim.kernel import lanes
 
         if not self.is_rule:
@@ -118,34 +118,34 @@ class Heuristic:
         return lanes.RULE_ON_DISPATCH if read is None or read & on_demand else lanes.PLAIN_RULE
 
     def prepare_for(self, scenario: Any) -> None:
-        """Let the rows of a scenario show what this policy needs."""
+        """Compute what the rows of `scenario` show for this policy, if it needs that."""
         if self.prepare is not None:
             self.prepare(scenario)
 
     @cached_property
-    def _how(self) -> tuple[Any, int, int]:
-        """The compiled loop that plays it, its form and its address."""
+    def _entry_point(self) -> tuple[Any, int, int]:
+        """The compiled loop that plays the heuristic, its form and its address."""
         from slipstream.sim.kernel import lanes
 
         return lanes.run, self.form, self.address
 
-    def _given(self, simulator: Simulator) -> tuple[Any, ...]:
-        """Let the simulator show what this policy needs; return what the compiled loop is called with."""
+    def _arguments(self, simulator: Simulator) -> tuple[Any, ...]:
+        """Prepare the scenario, set the parameter in the lane, and return the arguments of the compiled loop."""
         self.prepare_for(simulator.scenario)
         if self.parameter is not None:
             simulator.header["parameter"] = self.parameter
-        return simulator.spec, simulator.state, 0, simulator.buffer, *self._how[1:]
+        return simulator.spec, simulator.state, 0, simulator.buffer, *self._entry_point[1:]
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
-        """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
+        """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
         from slipstream.jit.decorators import code_of
 
-        given = self._given(simulator)
-        return partial(code_of(self._how[0], *given, 0), *given)
+        arguments = self._arguments(simulator)
+        return partial(code_of(self._entry_point[0], *arguments, 0), *arguments)
 
     def run(self, simulator: Simulator, choices: int) -> int:
-        """Play on in the simulator's lane; return why it stopped."""
-        return int(self._how[0](*self._given(simulator), choices))
+        """Play at most `choices` decisions in the simulator's lane; return its status."""
+        return int(self._entry_point[0](*self._arguments(simulator), choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take, in plain Python."""
@@ -165,7 +165,7 @@ class Heuristic:
 
 
 def _registered(family: str, known: str, name: str, parameter: float | None) -> Heuristic:
-    """Return a heuristic of the package, by the name that it is registered under, with a name and number of its own."""
+    """Return the heuristic that `family` registers as `known`, under `name` and with `parameter`."""
     FAMILIES[family].register_policies()
     found = _REGISTRY[family][known]
     assert isinstance(found, Heuristic)
@@ -179,7 +179,7 @@ def _heuristic_of(content: bytes) -> Heuristic:
 
 @cache
 def _address(function: Callable[..., Any], is_rule: bool) -> tuple[int, Any]:
-    """Compile a function once, however many policies are made of it."""
+    """Compile `function` once for all policies made from it; return its address and the object that owns the code."""
     from slipstream.jit import funcptr
 
     return (funcptr.rule_address if is_rule else funcptr.choice_address)(function)
@@ -189,17 +189,17 @@ def _reason(error: Exception) -> str:
     """Return the line of a compiler's report that says what is wrong."""
     lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split("\n")
     noise = ("Failed in", "During:", "File ", "<source", "This error may", ">>>", "^", "- ")
-    told = [line.strip() for line in lines if line.strip() and not line.strip().startswith(noise)]
-    return told[0] if told else type(error).__name__
+    meaningful = [line.strip() for line in lines if line.strip() and not line.strip().startswith(noise)]
+    return meaningful[0] if meaningful else type(error).__name__
 
 
 @runtime_checkable
 class Described(Policy, Protocol):
-    """A policy that a family lists."""
+    """Policy that a family lists."""
 
     @property
     def family(self) -> str:
-        """Whose rows it reads."""
+        """Family whose rows it reads."""
 
     @property
     def description(self) -> str:
@@ -209,13 +209,13 @@ class Described(Policy, Protocol):
 _REGISTRY: dict[str, dict[str, Described]] = {}
 
 
-def enlist(policy: Described) -> None:
-    """Let a family list a policy that is not one compiled function."""
+def register_policy(policy: Described) -> None:
+    """Add a policy that is not one compiled function to the registry of its family."""
     _REGISTRY.setdefault(policy.family, {})[policy.name] = policy
 
 
 def register(heuristic: Heuristic) -> Heuristic:
-    """Make a heuristic known under its name."""
+    """Add a heuristic to the registry of its family; refuse a name that another module uses."""
     if heuristic.family not in FAMILIES:
         raise PolicyError(f"unknown family '{heuristic.family}': expected one of {', '.join(FAMILIES)}")
     if not heuristic.function.__module__.startswith("slipstream."):
@@ -242,8 +242,8 @@ def chooser(
 ) -> Callable[[Callable[..., int]], Heuristic]:
     """Make a heuristic from `(globals, rows, mask) -> index` and register it under the function's name.
 
-    One with a parameter, here its default, is played with another as `name(number)`. `prepare` works out of a scenario
-    what the rows are to show for this policy.
+    A heuristic with a `parameter` (its default) is played with another value as `name(number)`. `prepare` computes from
+    a scenario what the rows show for this policy.
     """
     return lambda function: register(
         Heuristic(_policy_name(function), family, function, False, parameter=parameter, prepare=prepare)
@@ -257,7 +257,7 @@ def names(family: str) -> list[str]:
 
 
 def describe(family: str) -> dict[str, str]:
-    """Return what each policy of the family does, in one sentence each."""
+    """Return a one-sentence description of each policy of the family, by name."""
     return {name: _REGISTRY[family][name].description for name in names(family)}
 
 
@@ -283,7 +283,7 @@ def find(policy: str | Policy, family: str) -> Policy:
     if with_number and with_number[1] in known:
         heuristic = _REGISTRY[family][with_number[1]]
         if isinstance(heuristic, Heuristic) and heuristic.parameter is not None:
-            return heuristic.given(_parameter(policy, with_number[2]))
+            return heuristic.with_parameter(_parameter(policy, with_number[2]))
     if policy not in known:
         from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 

@@ -1,7 +1,7 @@
-"""Trained policies as folders: `policy.json` says what it is, and names the safetensors file that holds its weights.
+"""Trained policies as folders: `policy.json` describes the policy and names the safetensors file with its weights.
 
-Loading one never executes code. Writing one never leaves half of it: the weights get a name made from their content
-and are there before `policy.json`, replaced in one step, points to them.
+Loading one never executes code. Writing one is atomic: the weights get a name made from their content and are written
+before `policy.json`, which is replaced in one step, names them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from slipstream.policies.operations import NODES, Operation, parse_operations, r
 CARD = "policy.json"
 FORMAT = 1
 MOST_REGISTERS = 1 << 18
-"""Numbers that a network keeps for each candidate; ours keep a few thousand."""
+"""Most values that the registers of a network hold for each candidate; trained networks hold a few thousand."""
 
 
 def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Write tensors under a name made from their content; return the name and the whole hash."""
+    """Write `tensors` to a file named by `stem` and the hash of their content; return its name and SHA-256."""
     from safetensors.numpy import save
 
     content = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
@@ -39,22 +39,22 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> 
     return {"file": name, "sha256": sha256}
 
 
-def load_tensors(folder: Path, entry: Any, place: str) -> dict[str, np.ndarray]:
-    """Return the tensors that an entry names, once they are known to be the ones that were written."""
+def load_tensors(folder: Path, entry: Any, label: str) -> dict[str, np.ndarray]:
+    """Return the tensors of the file that `entry` names, after checking its SHA-256; errors begin with `label`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("file", "sha256")):
-        raise PolicyError(f"{place}: expected an object with 'file' and 'sha256'")
+        raise PolicyError(f"{label}: expected an object with 'file' and 'sha256'")
     name = entry["file"]
     if Path(name).name != name or name == "..":
-        raise PolicyError(f"{place}.file: '{name}' lies elsewhere: expected the name of a file in the same folder")
+        raise PolicyError(f"{label}.file: '{name}' lies elsewhere: expected the name of a file in the same folder")
     content = read_bytes(folder / name, "the weights of the policy", PolicyError, folder=folder)
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise PolicyError(f"{folder / name}: is not the file that {place} describes: expected sha256 {entry['sha256']}")
+        raise PolicyError(f"{folder / name}: is not the file that {label} describes: expected sha256 {entry['sha256']}")
     try:
         tensors: dict[str, np.ndarray] = load(content)
-    except KeyError as error:  # a type of numbers that NumPy does not have
+    except KeyError as error:  # a dtype that NumPy does not have
         raise PolicyError(f"{folder / name}: holds numbers of type {error}: expected one that NumPy has") from None
     except (SafetensorError, ValueError, TypeError, OverflowError) as error:
         raise PolicyError(f"{folder / name}: expected a safetensors file: {error}") from None
@@ -62,25 +62,25 @@ def load_tensors(folder: Path, entry: Any, place: str) -> dict[str, np.ndarray]:
 
 
 def remove_others(folder: Path, stem: str, keep: str) -> None:
-    """Remove the files of earlier versions."""
+    """Remove the tensor files of `stem` other than `keep`."""
     for path in folder.glob(f"{stem}-*.safetensors*"):
         if path.name != keep:
             path.unlink(missing_ok=True)
 
 
 def write_card(folder: Path, card_name: str, stem: str, card: Mapping[str, Any], key: str) -> None:
-    """Point a card to tensors that are there already, then remove those it pointed to before."""
+    """Write a card that names tensors already on disk, then remove the tensors of the card before it."""
     replace_file(folder / card_name, (json.dumps(card, indent=2) + "\n").encode(), inside=folder)
     remove_others(folder, stem, card[key]["file"])
 
 
 def read_card(path: Path) -> dict[str, Any]:
-    """Return the content of a card, or say in one line why it is none."""
+    """Return the content of a card, or raise a one-line PolicyError."""
     return read_object(path, "the folder of a trained policy", PolicyError, path.parent)
 
 
 def feature_names(family: Family, graph: bool) -> dict[str, list[str]]:
-    """Return the columns that an agent of the family sees, those of nodes too if it looks at graphs."""
+    """Return the observed columns of the family, with those of nodes if `graph`."""
     tables = {"candidates": family.candidate_features, "globals": family.global_features}
     if graph:
         tables["nodes"] = family.node_features
@@ -94,7 +94,7 @@ def save_policy(
     tensors: Mapping[str, np.ndarray],
     about: dict[str, Any],
 ) -> None:
-    """Write a policy; `about` says where it comes from."""
+    """Write the folder of a policy; `about` is its provenance."""
     card = {
         "format": FORMAT,
         "family": family,
@@ -107,12 +107,12 @@ def save_policy(
 
 
 class LearnedPolicy(CompiledPolicy):
-    """A policy that was trained, with the card that says how."""
+    """Trained policy with the card that documents it."""
 
-    def __init__(self, name: str, card: dict[str, Any], tensors: dict[str, np.ndarray], place: str) -> None:
+    def __init__(self, name: str, card: dict[str, Any], tensors: dict[str, np.ndarray], label: str) -> None:
         self.card = card
         super().__init__(
-            name, card["family"], parse_operations(card.get("operations"), f"{place}: operations"), tensors
+            name, card["family"], parse_operations(card.get("operations"), f"{label}: operations"), tensors
         )
 
     @property
@@ -123,15 +123,15 @@ class LearnedPolicy(CompiledPolicy):
 
 
 def is_policy_folder(text: str) -> bool:
-    """Return whether a text names the folder of a trained policy."""
+    """Return whether `text` is the path of a policy folder."""
     try:
         return (Path(text) / CARD).is_file()
-    except OSError:  # a text that is longer than a path can be
+    except OSError:  # the text is longer than a path can be
         return False
 
 
 def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
-    """Return the trained policy of a folder; without a name, it is called as the folder."""
+    """Return the trained policy of `folder`, called `name`, or like the folder without one."""
     folder = Path(folder)
     path = folder / CARD
     card = read_card(path)
@@ -158,14 +158,14 @@ def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
 
 
 def _check_numbers(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """Refuse weights by which no candidate could be told from another."""
+    """Refuse weights that are not finite float32 numbers."""
     for name, tensor in tensors.items():
         if tensor.dtype.kind not in "fiub" or not (np.abs(tensor) <= np.finfo(np.float32).max).all():
             raise PolicyError(f"{path}: weights: '{name}' holds {tensor.dtype}: expected finite numbers of 32 bits")
 
 
 def _check_features(path: Path, card: dict[str, Any]) -> None:
-    """Refuse a policy that was trained on other columns than the family has now, and say which."""
+    """Refuse a policy trained on other columns than those of the family, and name the difference."""
     found = card.get("features")
     operations = card.get("operations")
     listed = operations if isinstance(operations, list) else []
@@ -187,7 +187,7 @@ def _check_features(path: Path, card: dict[str, Any]) -> None:
 
 def shipped(family: str) -> dict[str, Path]:
     """Return the folders of the trained policies that come with the package, by name."""
-    home = FAMILIES[family].folder / "learned"
-    if not home.is_dir():
+    root = FAMILIES[family].folder / "learned"
+    if not root.is_dir():
         return {}
-    return {folder.name: folder for folder in sorted(home.iterdir()) if (folder / CARD).is_file()}
+    return {folder.name: folder for folder in sorted(root.iterdir()) if (folder / CARD).is_file()}

@@ -1,8 +1,8 @@
-"""Networks as lists of operations: what compiled code can run, and nothing else.
+"""Networks as lists of operations that compiled code can run.
 
 A network reads `rows` (a vector per candidate), `globals` (a vector per choice) and, where work is a graph, `nodes` (a
-vector per node), and writes registers. A register holds a vector for each candidate, choice, node or job, as what it
-is made from does. The list is closed, so loading a network never runs anybody's code.
+vector per node), and writes registers. A register holds a vector for each element of its domain (candidates, choices,
+nodes or jobs), which follows from its source. The list of operations is closed: loading a network never executes code.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 
 from slipstream.errors import PolicyError
 
-LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE, SWITCH, CLIMB, SUM_JOBS, SUM, TAKE = range(14)
+LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE, SWITCH, MESSAGE_PASSING, SUM_JOBS, SUM, TAKE = range(14)
 KINDS = {
     "linear": LINEAR,  # target = source @ weight.T + bias
     "add": ADD,  # target += source, for every candidate if the source is a single vector
     "relu": RELU,  # in place
     "tanh": TANH,  # in place
-    "scale": SCALE,  # target = source * weight + bias, column by column: measured constants, which are not learned
+    "scale": SCALE,  # target = source * weight + bias, column by column, by measured constants that are not learned
     "normalise": NORMALISE,  # target = layer norm of the source, times weight, plus bias
     "mean": MEAN,  # target = mean of the source over the candidates
-    "max": MAX,  # target = greatest value of each column over the candidates
+    "max": MAX,  # target = maximum of each column over the candidates
     "attend": ATTEND,  # target = mean of the source over the candidates, weighted by the softmax of `scores` per head
-    "switch": SWITCH,  # target = source, for the candidates of choices where globals @ weight > 1/2: another head
-    "climb": CLIMB,  # target = source + what each node hears from its children, level by level (`policies.graphs`)
+    "switch": SWITCH,  # target = source, for the candidates of choices where globals @ weight > 1/2: a second head
+    "message_passing": MESSAGE_PASSING,  # target = source + update(merge(sum of the children's messages)), leaves first
     "sum_jobs": SUM_JOBS,  # target = sum of the source over the nodes of each job
     "sum": SUM,  # target = sum of the source over the jobs of each choice
     "take": TAKE,  # target = the source's vector of each candidate's node, or of its job; zeros where it has none
@@ -35,31 +35,34 @@ KINDS = {
 """The closed list, by the names that files use."""
 
 MOST_OPERATIONS = 1000
-"""Of a network in a file; ours have about thirty."""
+"""Limit for networks in files; trained networks have about thirty."""
 
 IN_PLACE = (ADD, RELU, TANH, SWITCH)
 """Operations that change a register which is there already; the others write a new one."""
 
 CHOICE, ROW, NODE, JOB = range(4)
 DOMAINS = ("choice", "candidate", "node", "job")
-"""What a register has a vector for."""
+"""Domains of registers: what a register holds a vector for."""
 
-CLIMB_LAYERS = ("message", "merge", "update")
-"""The square layers of a climb, in the order of their places among the weights; `weight` is what their names share."""
-CLIMB_ROOM = 3
-"""Vectors per node that a climb keeps for the way back."""
+MESSAGE_PASSING_LAYERS = ("message", "merge", "update")
+"""Square layers of message passing, in the order of their weights; `weight` is the common prefix of their names."""
+MESSAGE_PASSING_VECTORS = 3
+"""Vectors per node that message passing keeps for the backward pass."""
 
-OP, SOURCE, TARGET, DOMAIN, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_DOMAIN, ADDED, BEND, LAST_READ, CLEAR = range(14)
+OP, SOURCE, TARGET, DOMAIN, N_IN, N_OUT, WEIGHT, BIAS, EXTRA, TARGET_DOMAIN, ADDED, ACTIVATION, LAST_READ, CLEAR = (
+    range(14)
+)
 COLUMNS = 14
-"""Columns of a laid-out operation. Places are offsets into the registers and the weights, -1 where there is none.
+"""Columns of an encoded operation. Offsets point into the registers and the weights, -1 where there is none.
 
-A linear layer also does what follows it at once: ADDED is the place of a vector per choice that is added to every
-candidate's, BEND the activation (-1: none). For the way back, LAST_READ says that no later operation reads the source,
-so its slopes are written and not added to; CLEAR that the target's slopes are only ever added to.
+A linear layer is fused with the addition and the activation after it: ADDED is the offset of a vector per choice that
+is added to every candidate's, ACTIVATION the kind of activation (-1: none). In the backward pass, LAST_READ says that
+no later operation reads the source, so its gradient is written instead of accumulated; CLEAR that the gradient of the
+target is only accumulated, and has to be zeroed first.
 """
 
-NODES_PLACE, NODE_WIDTH, MOST_NODES, MOST_EDGES, SORTED_PLACE = range(8, 13)
-"""Where the ports of a layout speak of graphs: nodes are put in as they come, and read sorted by level."""
+NODES_OFFSET, NODE_WIDTH, MOST_NODES, MOST_EDGES, SORTED_NODES_OFFSET = range(8, 13)
+"""Ports of a layout for graphs: nodes are written in input order and read sorted by level."""
 
 ROWS, GLOBALS, NODES = "rows", "globals", "nodes"
 LOGITS, VALUE = "logits", "value"
@@ -71,18 +74,18 @@ READS = {
     MAX: (ROW,),
     ATTEND: (ROW,),
     SWITCH: (ROW,),
-    CLIMB: (NODE,),
+    MESSAGE_PASSING: (NODE,),
     SUM_JOBS: (NODE,),
     SUM: (JOB,),
     TAKE: (NODE, JOB),
 }
 WRITES = {MEAN: CHOICE, MAX: CHOICE, ATTEND: CHOICE, SUM_JOBS: JOB, SUM: CHOICE, TAKE: ROW}
-"""What some operations need a vector for, and what they write one for; the others keep to that of their source."""
+"""Domains that operations read and write; operations not listed read any domain and write that of their source."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One step of a network."""
+    """One operation of a network, by the names of its registers and parameters."""
 
     kind: str
     source: str
@@ -98,16 +101,16 @@ class Operation:
 
 @dataclass(frozen=True)
 class Register:
-    """Where vectors are kept: `place` of the first, their `width`, and what there is one for."""
+    """Vectors of one domain: `offset` of the first among the registers, their `width`, and the `domain`."""
 
-    place: int
+    offset: int
     width: int
     domain: int
 
 
 @dataclass(frozen=True)
-class GraphRoom:
-    """Room for the graphs of all choices that are looked at together."""
+class GraphCapacity:
+    """Capacity for the graphs of all choices of one forward pass."""
 
     columns: int
     """Width of a node."""
@@ -115,30 +118,30 @@ class GraphRoom:
     edges: int
 
 
-NO_GRAPH = GraphRoom(0, 0, 0)
+NO_GRAPH = GraphCapacity(0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A network as compiled code reads it, for some choices at a time with so many candidates in all."""
+    """Network as compiled code reads it: encoded operations, offsets of registers and weights, and capacities."""
 
     candidates: int
     choices: int
     code: np.ndarray
     """(operations, COLUMNS) int64."""
     ports: np.ndarray
-    """Places of rows, globals, logits and value, the widths of rows and globals, the most candidates and choices; place
-    and width of nodes, the most nodes and edges, and the place of nodes sorted by level (-1: no graph)."""
+    """Offsets of rows, globals, logits and value, widths of rows and globals, capacities for candidates and choices;
+    offset and width of nodes, capacities for nodes and edges, offset of the nodes sorted by level (-1: no graph)."""
     size: int
     """Numbers in all registers."""
     parameters: tuple[tuple[str, int, tuple[int, ...]], ...]
-    """Name, place in the flat weights and shape of every parameter; matrices lie transposed, inputs first."""
+    """Name, offset in the flat weights and shape of every parameter; matrices are stored transposed, inputs first."""
     weights: int
     """Numbers in the flat weights."""
 
     @property
-    def room(self) -> tuple[int, int, int]:
-        """The most candidates, choices and nodes."""
+    def capacities(self) -> tuple[int, int, int]:
+        """Capacities for candidates, choices and nodes."""
         return self.candidates, self.choices, int(self.ports[MOST_NODES])
 
     @property
@@ -149,31 +152,31 @@ class Layout:
     def flat(self, tensors: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the parameters as one vector."""
         flat = np.zeros(self.weights, np.float32)
-        for name, place, shape in self.parameters:
-            flat[place : place + int(np.prod(shape))] = np.ascontiguousarray(tensors[name].T).reshape(-1)
+        for name, offset, shape in self.parameters:
+            flat[offset : offset + int(np.prod(shape))] = np.ascontiguousarray(tensors[name].T).reshape(-1)
         return flat
 
 
-def parse_operations(data: Any, place: str) -> tuple[Operation, ...]:
-    """Return the operations of a file, or say what is wrong with them."""
+def parse_operations(data: Any, label: str) -> tuple[Operation, ...]:
+    """Return the operations of a file; errors begin with `label`."""
     if not isinstance(data, list):
-        raise PolicyError(f"{place}: expected a list of operations, got {type(data).__name__}")
+        raise PolicyError(f"{label}: expected a list of operations, got {type(data).__name__}")
     if len(data) > MOST_OPERATIONS:
-        raise PolicyError(f"{place}: {len(data):,} operations: expected at most {MOST_OPERATIONS:,}")
+        raise PolicyError(f"{label}: {len(data):,} operations: expected at most {MOST_OPERATIONS:,}")
     operations = []
     for index, item in enumerate(data):
         if not isinstance(item, dict) or not all(isinstance(value, str) for value in item.values()):
-            raise PolicyError(f"{place}[{index}]: expected an object of texts")
+            raise PolicyError(f"{label}[{index}]: expected an object of texts")
         unknown = sorted(set(item) - set(Operation.__dataclass_fields__))
         missing = [key for key in ("kind", "source", "target") if key not in item]
         if unknown or missing:
-            raise PolicyError(f"{place}[{index}]: unknown keys {unknown}, missing keys {missing}")
+            raise PolicyError(f"{label}[{index}]: unknown keys {unknown}, missing keys {missing}")
         operations.append(Operation(**item))
     return tuple(operations)
 
 
 def reads_graph(operations: Sequence[Operation]) -> bool:
-    """Return whether a network looks at the graph of a choice."""
+    """Return whether the network reads the graph of a choice."""
     return any(operation.source == NODES for operation in operations)
 
 
@@ -183,58 +186,59 @@ def lay_out(
     columns: tuple[int, int],
     candidates: int,
     choices: int = 1,
-    graph: GraphRoom = NO_GRAPH,
+    graph: GraphCapacity = NO_GRAPH,
 ) -> Layout:
-    """Give every register and parameter its place; refuse what is not in the closed list or does not fit together.
+    """Assign offsets to all registers and parameters; refuse unknown operations and shapes that do not match.
 
-    `shapes` are those of the parameters, `columns` the widths of a row and of the globals.
+    `shapes` are those of the parameters, `columns` the widths of a row and of the globals. `candidates`, `choices` and
+    `graph` are the capacities of one forward pass.
     """
     plan = _Plan(shapes, (choices, candidates, graph.nodes, graph.nodes))
     plan.reserve(ROWS, columns[0], ROW)
     plan.reserve(GLOBALS, columns[1], CHOICE)
-    came = plan.reserve(f"{NODES}, as they come", graph.columns, NODE) if graph.nodes else None
-    if came is not None:
+    unsorted = plan.reserve(f"{NODES}, in input order", graph.columns, NODE) if graph.nodes else None
+    if unsorted is not None:
         plan.reserve(NODES, graph.columns, NODE)
     steps = [
-        plan.place(operation, f"operation {index} ({operation.kind})") for index, operation in enumerate(operations)
+        plan.encode(operation, f"operation {index} ({operation.kind})") for index, operation in enumerate(operations)
     ]
     for name, expected in ((LOGITS, ROW), (VALUE, CHOICE)):
         found = plan.registers.get(name)
         if found is None or found.width != 1 or found.domain != expected:
             kind_of = "one number per candidate" if expected == ROW else "a single number"
             raise PolicyError(f"the network does not write '{name}': expected {kind_of}")
-    ports = [plan.registers[name].place for name in (ROWS, GLOBALS, LOGITS, VALUE)]
-    places = (came.place, plan.registers[NODES].place) if came is not None else (-1, -1)
-    nodes = [places[0], graph.columns, graph.nodes, graph.edges, places[1]]
+    ports = [plan.registers[name].offset for name in (ROWS, GLOBALS, LOGITS, VALUE)]
+    offsets = (unsorted.offset, plan.registers[NODES].offset) if unsorted is not None else (-1, -1)
+    nodes = [offsets[0], graph.columns, graph.nodes, graph.edges, offsets[1]]
     return Layout(
         candidates,
         choices,
-        _mark_slopes(_fuse(steps)),
+        _mark_gradient_writes(_fuse(steps)),
         np.array([*ports, *columns, candidates, choices, *nodes], np.int64),
         plan.size,
-        tuple((name, place, shape) for name, (place, shape) in plan.parameters.items()),
+        tuple((name, offset, shape) for name, (offset, shape) in plan.parameters.items()),
         plan.weights,
     )
 
 
 class _Plan:
-    """Registers and parameters that have their places already."""
+    """Registers and parameters that have an offset already."""
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], room: tuple[int, int, int, int]) -> None:
-        """`room` says how many vectors a register of each domain has room for."""
-        self.shapes, self.room = shapes, room
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], vectors: tuple[int, int, int, int]) -> None:
+        """`vectors` is the capacity of a register of each domain."""
+        self.shapes, self.vectors = shapes, vectors
         self.registers: dict[str, Register] = {}
         self.parameters: dict[str, tuple[int, tuple[int, ...]]] = {}
         self.size = self.weights = 0
 
     def reserve(self, name: str, width: int, domain: int) -> Register:
-        """Give a new register its place."""
+        """Assign an offset to a new register."""
         self.registers[name] = Register(self.size, width, domain)
-        self.size += width * self.room[domain]
+        self.size += width * self.vectors[domain]
         return self.registers[name]
 
-    def place(self, operation: Operation, where: str) -> tuple[int, ...]:
-        """Return a laid-out operation."""
+    def encode(self, operation: Operation, where: str) -> tuple[int, ...]:
+        """Return `operation` as a row of COLUMNS integers; errors begin with `where`."""
         if operation.kind not in KINDS:
             raise PolicyError(f"{where}: not among those that can be compiled: expected one of {', '.join(KINDS)}")
         for name in (operation.source, operation.scores):
@@ -249,24 +253,26 @@ class _Plan:
         weight, bias = self._weights(operation, kind, source, target, where)
         extra = -1
         if kind == NORMALISE:
-            extra = self.reserve(f"{operation.target}, 1 / deviation", 1, source.domain).place
-        if kind == CLIMB:
-            extra = self.reserve(f"{operation.target}, on the way", CLIMB_ROOM * source.width, NODE).place
+            extra = self.reserve(f"{operation.target}, 1 / deviation", 1, source.domain).offset
+        if kind == MESSAGE_PASSING:
+            extra = self.reserve(
+                f"{operation.target}, intermediate", MESSAGE_PASSING_VECTORS * source.width, NODE
+            ).offset
         if kind == ATTEND:
             scores = self.registers.get(operation.scores or "")
             if scores is None or scores.domain != ROW or source.width % scores.width:
                 raise PolicyError(f"{where}: expected scores per candidate, one per head, heads dividing the width")
-            extra, weight = scores.place, scores.width
-        places = (kind, source.place, target.place, source.domain, source.width, target.width)
-        return (*places, weight, bias, extra, target.domain, -1, -1, 0, 0)
+            extra, weight = scores.offset, scores.width
+        offsets = (kind, source.offset, target.offset, source.domain, source.width, target.width)
+        return (*offsets, weight, bias, extra, target.domain, -1, -1, 0, 0)
 
     def _target(self, operation: Operation, kind: int, source: Register, where: str) -> Register:
-        """Return the register that is written: a new one, but for the operations that change one in place."""
+        """Return the register that is written: a new one, except for operations that work in place."""
         target = self.registers.get(operation.target)
         if kind in IN_PLACE:
             fits = operation.target == operation.source
             if target is not None and kind in (ADD, SWITCH):
-                # Only candidates are given what their choice has; the others never needed it.
+                # A vector per choice is broadcast to candidates only; no network needs other broadcasts.
                 spread = (source.domain, target.domain) == (CHOICE, ROW)
                 fits = target.width == source.width and (target.domain == source.domain or spread)
             if target is None or not fits:
@@ -282,9 +288,9 @@ class _Plan:
     def _weights(
         self, operation: Operation, kind: int, source: Register, target: Register, where: str
     ) -> tuple[int, int]:
-        """Return the places of weight and bias, -1 where there is none; those of a climb all follow the first."""
-        if kind == CLIMB:
-            return self._climb_layers(operation, source.width, where), -1
+        """Return the offsets of weight and bias, -1 where there is none; layers of message passing share one offset."""
+        if kind == MESSAGE_PASSING:
+            return self._message_passing_layers(operation, source.width, where), -1
         if kind == SWITCH:
             return self._parameter(operation.weight or "", (self.registers[GLOBALS].width,), where), -1
         if kind not in (LINEAR, NORMALISE, SCALE):
@@ -294,9 +300,9 @@ class _Plan:
         shape = (target.width, source.width) if kind == LINEAR else (target.width,)
         return self._parameter(operation.weight, shape, where), self._parameter(operation.bias, (target.width,), where)
 
-    def _climb_layers(self, operation: Operation, width: int, where: str) -> int:
-        """Return the place of a climb's first layer."""
-        names = [f"{operation.weight}.{layer}" for layer in CLIMB_LAYERS]
+    def _message_passing_layers(self, operation: Operation, width: int, where: str) -> int:
+        """Reserve the layers of a message passing operation; return the offset of the first."""
+        names = [f"{operation.weight}.{layer}" for layer in MESSAGE_PASSING_LAYERS]
         if any(f"{name}.{part}" in self.parameters for name in names for part in ("weight", "bias")):
             raise PolicyError(f"{where}: the layers of '{operation.weight}' are used twice")
         first = self.weights
@@ -315,7 +321,7 @@ class _Plan:
 
 
 def _fuse(steps: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Let every linear layer of candidates do the addition and the activation that follow it."""
+    """Fuse every linear layer with the addition and the activation that follow it."""
     fused: list[np.ndarray] = []
     for step in (np.array(step, np.int64) for step in steps):
         if not fused or not _follows(step, fused[-1]):
@@ -323,20 +329,20 @@ def _fuse(steps: Sequence[tuple[int, ...]]) -> np.ndarray:
         elif step[OP] == ADD:
             fused[-1][ADDED] = step[SOURCE]
         else:
-            fused[-1][BEND] = step[OP]
+            fused[-1][ACTIVATION] = step[OP]
     return np.array(fused).reshape(-1, COLUMNS)
 
 
 def _follows(step: np.ndarray, layer: np.ndarray) -> bool:
-    """Return whether a step only finishes what the linear layer before it wrote."""
-    is_open = layer[OP] == LINEAR and layer[N_OUT] > 1 and layer[BEND] < 0 and layer[TARGET] == step[TARGET]
+    """Return whether `step` adds to, or activates, the output of the linear layer just before it."""
+    is_open = layer[OP] == LINEAR and layer[N_OUT] > 1 and layer[ACTIVATION] < 0 and layer[TARGET] == step[TARGET]
     if step[OP] == ADD:
         return bool(is_open and layer[ADDED] < 0 and layer[DOMAIN] == ROW and step[DOMAIN] == CHOICE)
     return bool(is_open and step[OP] in (RELU, TANH))
 
 
-def _mark_slopes(code: np.ndarray) -> np.ndarray:
-    """Mark where slopes can be written without being cleared before: by the last linear layer that reads a register."""
+def _mark_gradient_writes(code: np.ndarray) -> np.ndarray:
+    """Mark registers whose gradient the last linear layer that reads them writes, so that it need not be zeroed."""
     in_place = np.isin(code[:, OP], IN_PLACE)
     written = set()
     for index, step in enumerate(code):

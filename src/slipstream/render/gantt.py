@@ -1,6 +1,6 @@
-"""Executors as a Gantt chart, coloured by job, completions marked; below it, the jobs in the system over time.
+"""Gantt chart of executors, coloured by job, with completions; below it, the number of jobs in the system over time.
 
-One picture of a scene for `render_mode="rgb_array"`, or a whole run as an animated GIF.
+One image of a scene for `render_mode="rgb_array"`, or a whole run as an animated GIF.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from slipstream.families.shared.labels import RunLabels
-from slipstream.render.picture import FAINT, IDLE_LANE, INK, LINE, PAD, PAPER, WIDTH
+from slipstream.render.picture import BACKGROUND, FOREGROUND, IDLE_LANE, LINE, MUTED, PAD, WIDTH
 from slipstream.render.scene import GraphScene, Scene
-from slipstream.render.style import MISSED, task_colour, told
+from slipstream.render.style import MISSED, format_time, task_colour
 
 LABEL, LABEL_HEIGHT = 40, 12
 TOP = 64
 CHART = 420
-"""Height of all lanes together, whatever their number; each has at least two pixels."""
+"""Total height of all lanes; each has at least two pixels."""
 STRIP_GAP, STRIP = 44, 70
-"""Room between the chart and the strip of jobs in the system, and its height."""
+"""Gap between the chart and the strip of jobs in the system, and the height of the strip."""
 MOVING = "#d7dbe3"
 KEY_JOBS = 12
 FRAMES_PER_SECOND = 12
@@ -30,7 +30,7 @@ MOST_FRAMES = 240
 
 
 class GanttPainter:
-    """Draws graph scenes of one labels, all in the same size."""
+    """Draws graph scenes of one run, all in the same size."""
 
     def __init__(self, labels: RunLabels) -> None:
         self.labels = labels
@@ -43,7 +43,7 @@ class GanttPainter:
     def paint(self, scene: Scene) -> np.ndarray:
         """Return the scene as (height, width, 3) uint8."""
         assert isinstance(scene, GraphScene)
-        image = Image.new("RGB", self.size, PAPER)
+        image = Image.new("RGB", self.size, BACKGROUND)
         draw = ImageDraw.Draw(image)
         self._head(draw, scene)
         self._time_axis(draw, scene)
@@ -62,16 +62,16 @@ class GanttPainter:
 
     def _head(self, draw: ImageDraw.ImageDraw, scene: GraphScene) -> None:
         labels = self.labels
-        clock = f"{'ended at' if scene.over else 'now'} {told(labels, scene.now)} {labels.unit}"
-        draw.text((PAD, 10), labels.scenario, INK, self._large)
-        draw.text((WIDTH - PAD, 10), clock, INK, self._large, anchor="ra")
+        clock = f"{'ended at' if scene.over else 'now'} {format_time(labels, scene.now)} {labels.unit}"
+        draw.text((PAD, 10), labels.scenario, FOREGROUND, self._large)
+        draw.text((WIDTH - PAD, 10), clock, FOREGROUND, self._large, anchor="ra")
         busy = sum(one is not None for one in scene.running)
         moving = sum(one is not None for one in scene.moving)
         parts = [
             f"jobs: {sum(scene.released):,} arrived, {sum(scene.finished):,} done, {len(scene.active):,} in the system",
             f"executors: {busy} busy, {moving} moving, {len(scene.running) - busy - moving} idle",
         ]
-        draw.text((PAD, 36), "     ".join(parts), INK, self._normal)
+        draw.text((PAD, 36), "     ".join(parts), FOREGROUND, self._normal)
 
     def _time_axis(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
         begin = max(0, scene.now - scene.window)
@@ -80,8 +80,8 @@ class GanttPainter:
             x = self._column(scene, time)
             draw.line((x, TOP, x, self._bottom + STRIP_GAP + STRIP), LINE)
             anchor = "la" if share == 0.0 else "ra" if share == 1.0 else "ma"
-            text = f"{told(self.labels, time, 0)} {self.labels.unit}"
-            draw.text((x, self._bottom + 4), text, FAINT, self._small, anchor=anchor)
+            text = f"{format_time(self.labels, time, 0)} {self.labels.unit}"
+            draw.text((x, self._bottom + 4), text, MUTED, self._small, anchor=anchor)
 
     def _resource(self, draw: ImageDraw.ImageDraw, scene: GraphScene, resource: int) -> None:
         top = TOP + resource * self._lane
@@ -89,7 +89,7 @@ class GanttPainter:
         left = self._column(scene, max(0, scene.now - scene.window))
         now = self._column(scene, scene.now)
         if resource % math.ceil(LABEL_HEIGHT / self._lane) == 0:
-            draw.text((PAD, (top + bottom) / 2), str(resource), FAINT, self._small, "lm")
+            draw.text((PAD, (top + bottom) / 2), str(resource), MUTED, self._small, "lm")
         draw.rectangle((left, top, max(left, now), bottom), IDLE_LANE)
         for piece in scene.slices(resource):
             begin = max(self._column(scene, piece.start), left)
@@ -100,11 +100,11 @@ class GanttPainter:
             draw.rectangle((max(left, now - 3), top, now, bottom), MOVING)
 
     def _strip(self, draw: ImageDraw.ImageDraw, scene: GraphScene) -> None:
-        """Draw how many jobs were in the system."""
+        """Draw the number of jobs in the system over time."""
         counts = [*scene.counts, (scene.now, len(scene.active))]
         top, bottom = self._bottom + STRIP_GAP, self._bottom + STRIP_GAP + STRIP
         most = max(1, *(count for _, count in counts))
-        draw.text((PAD, top - 14), f"jobs in the system (up to {most})", FAINT, self._small)
+        draw.text((PAD, top - 14), f"jobs in the system (up to {most})", MUTED, self._small)
         points = [(self._column(scene, time), bottom - STRIP * count / most) for time, count in counts]
         for (x, y), (following, _) in pairwise(points):
             draw.rectangle((max(x, PAD + LABEL), y, max(following, PAD + LABEL), bottom), LINE)
@@ -121,22 +121,22 @@ class GanttPainter:
             x = self._explain(draw, x + 14, y, self.labels.tasks[job])
 
     def _explain(self, draw: ImageDraw.ImageDraw, x: float, y: float, text: str) -> float:
-        draw.text((x, y), text, FAINT, self._small, "lm")
+        draw.text((x, y), text, MUTED, self._small, "lm")
         return x + float(draw.textlength(text, self._small)) + 12
 
 
 def animation(labels: RunLabels, events: np.ndarray, frames: int = 96) -> bytes:
-    """Return a whole run as an animated GIF: the chart fills from left to right, and stays full for a moment."""
+    """Return a whole run as an animated GIF: the chart fills from left to right, and the last frame stays."""
     frames = max(2, min(frames, MOST_FRAMES))
     end = int(events["time"][-1])
     scene, painter = GraphScene(labels, window=max(1, end)), GanttPainter(labels)
     pictures = []
     begin = 0
     for moment in np.linspace(0, end, frames + 1)[1:].astype(np.int64).tolist():
-        place = int(np.searchsorted(events["time"], moment, side="right"))
-        scene.see(events[begin:place])
-        scene.move_to(moment)
-        begin = place
+        end_row = int(np.searchsorted(events["time"], moment, side="right"))
+        scene.update(events[begin:end_row])
+        scene.advance_to(moment)
+        begin = end_row
         pictures.append(Image.fromarray(painter.paint(scene)).quantize(64, dither=Image.Dither.NONE))
     file = io.BytesIO()
     durations = [round(1000 / FRAMES_PER_SECOND)] * (len(pictures) - 1) + [3000]

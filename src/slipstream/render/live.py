@@ -1,4 +1,4 @@
-"""A run drawn while it is played: rows of the event log go in as they are written, frames come out at a steady pace."""
+"""Live view of a run: draws frames at a steady rate from the rows of its event log."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from slipstream.render.terminal import frame
 
 FRAMES_PER_SECOND = 15
 SHORTEST_SECONDS = 20
-"""How long a short episode is drawn out, unless another speed is asked for."""
+"""Duration of a short episode on the screen at the default speed."""
 JOBS_PER_SECOND = 20
-"""Jobs of mean length that may pass in a second before a long episode becomes a blur."""
+"""Most jobs of mean length per second at the default speed."""
 
 
 def default_speed(labels: RunLabels) -> float:
-    """Return a pleasant speed in simulated ns per second."""
+    """Return the default speed in simulated ns per second."""
     lengths = [length for ladder in labels.expected for length in ladder]
     return min(labels.end / SHORTEST_SECONDS, JOBS_PER_SECOND * sum(lengths) / len(lengths))
 
 
 class LiveView:
-    """Draws a run on a console; use it as a context and give every piece of the log to `show`.
+    """Draws a run on a console; a context manager that takes every piece of the log by `show`.
 
-    A terminal sees the run pass at `speed` simulated ns per second; Ctrl-C ends the drawing, not the run. Any other
-    output gets one plain frame per window of time, without waiting.
+    A terminal shows the run at `speed` simulated ns per second; Ctrl-C ends the drawing, not the run. Any other output
+    gets one plain frame per window of time, without delay.
     """
 
     def __init__(
@@ -73,21 +73,21 @@ class LiveView:
         self._close()
 
     def show(self, events: np.ndarray) -> None:
-        """Draw the run up to the last of further rows of its log."""
+        """Draw the run up to the last row of `events`, the next piece of its log."""
         times = events["time"]
         begin = 0
         while not self.stopped and len(times) and (self._frames + 1) * self._step < times[-1]:
             self._frames += 1
             moment = int(self._frames * self._step)
             end = int(np.searchsorted(times, moment, side="right"))
-            self.scene.see(events[begin:end])
-            self.scene.move_to(moment)
+            self.scene.update(events[begin:end])
+            self.scene.advance_to(moment)
             begin = end
             self._wait_and_draw(moment)
-        self.scene.see(events[begin:])
+        self.scene.update(events[begin:])
 
     def _wait_and_draw(self, moment: int) -> None:
-        """Draw in time; a frame that comes too late, on a slow terminal, is left out."""
+        """Draw the frame of `moment` on time; a late frame, on a slow terminal, is skipped."""
         if self._live is None:
             self._draw()
             return
@@ -107,7 +107,7 @@ class LiveView:
             self._console.print()
 
     def _interrupted(self, number: int, where: FrameType | None) -> None:
-        """Stop drawing; a second Ctrl-C, which meets the handler from before, ends the command."""
+        """Stop drawing; a second Ctrl-C reaches the previous handler and ends the command."""
         self.stopped = True
         self._close()
 

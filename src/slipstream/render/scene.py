@@ -1,7 +1,7 @@
-"""The scene: what a machine does now and did lately, kept up to date from the rows of its event log.
+"""Scene: present and recent state of a simulated system, updated from the rows of its event log.
 
-The terminal and the pictures of `render_mode="rgb_array"` draw the same scene. It remembers one window of time, so a
-run may be of any length; kinds of events that it does not know are none of its business.
+The terminal and the images of `render_mode="rgb_array"` draw the same scene. It keeps one window of time, so a run may
+be of any length; unknown kinds of events are ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slipstream.sim.eventlog import (
 )
 
 WINDOW_JOBS = 12
-"""How many jobs of mean length fit into the window, one after the other."""
+"""Length of the window, in jobs of mean length."""
 
 
 @dataclass
@@ -42,15 +42,15 @@ class Job:
 
     task: int
     number: int
-    """Counts within the task."""
+    """Number of the job within its task."""
     release: int
     deadline: int | None
     fate: int = OPEN
     served: int = 0
-    """Time it ran before it was last interrupted."""
+    """Run time before the last preemption."""
 
     def missed(self, now: int) -> bool:
-        """Return whether its deadline is lost by now."""
+        """Return whether the deadline is missed at `now`."""
         return self.fate in (LATE, DROPPED, OVERDUE, FAILED) or (
             self.fate == OPEN and self.deadline is not None and now > self.deadline
         )
@@ -58,7 +58,7 @@ class Job:
 
 @dataclass
 class Slice:
-    """A stretch of time in which a resource works on a job; `end` is None as long as it does."""
+    """Interval in which a resource runs a job; `end` is None while it runs."""
 
     job: Job
     variant: int
@@ -67,7 +67,7 @@ class Slice:
 
 
 def scene_of(labels: RunLabels, window: int | None = None) -> Scene:
-    """Return an empty scene of the kind that the labels need."""
+    """Return an empty scene of the type for `labels`."""
     if labels.batches:
         return BatchScene(labels, window)
     if labels.groups:
@@ -76,7 +76,7 @@ def scene_of(labels: RunLabels, window: int | None = None) -> Scene:
 
 
 class Scene:
-    """The machine at the moment `now`, and the window of time before it."""
+    """State of the system at `now`, and the window of time before it."""
 
     def __init__(self, labels: RunLabels, window: int | None = None) -> None:
         self.labels = labels
@@ -87,39 +87,39 @@ class Scene:
         self.waiting, self.released, self.finished, self.on_time, self.missed = (
             [0] * len(labels.tasks) for _ in range(5)
         )
-        """Counts by task; what was dropped, was late, or was overdue at the end is missed."""
+        """Counts by task; dropped, late and, at the end, overdue jobs are missed."""
         self._accuracy = 0.0
         self._ended: list[deque[Slice]] = [deque() for _ in labels.resources]
-        self._lost: deque[tuple[int, Job]] = deque()
+        self._dropped: deque[tuple[int, Job]] = deque()
         self._jobs: dict[tuple[int, int], Job] = {}
 
     @property
     def judged(self) -> int:
-        """Jobs whose fate is known."""
+        """Number of jobs whose outcome is known."""
         return sum(self.on_time) + sum(self.missed)
 
     @property
     def accuracy(self) -> float | None:
-        """Mean accuracy of the judged jobs, a missed one counting as 0; None where the family knows none."""
+        """Mean accuracy of the judged jobs, 0 for a missed one; None if the family has no accuracy."""
         return None if self.labels.accuracy is None else self._accuracy / max(self.judged, 1)
 
     def slices(self, resource: int) -> Iterator[Slice]:
-        """Yield what a resource did inside the window, in order of time."""
+        """Yield the slices of a resource inside the window, in order of time."""
         yield from self._ended[resource]
         current = self.running[resource]
         if current is not None:
             yield current
 
-    def lost(self) -> Iterator[tuple[int, Job]]:
-        """Yield the jobs that left the queue for good inside the window, and when."""
-        yield from self._lost
+    def dropped(self) -> Iterator[tuple[int, Job]]:
+        """Yield time and job of those dropped from the queue inside the window."""
+        yield from self._dropped
 
     def open_jobs(self) -> Iterator[Job]:
         """Yield the jobs that wait or run."""
         yield from self._jobs.values()
 
-    def see(self, events: np.ndarray) -> None:
-        """Take in further rows of the log."""
+    def update(self, events: np.ndarray) -> None:
+        """Update the scene with `events`, the next rows of the log."""
         for time, number, task, resource, variant, kind in events.tolist():
             self.now = time
             if kind == ARRIVAL:
@@ -134,15 +134,15 @@ class Scene:
                 self._close(resource)
                 self.waiting[task] += 1
             elif kind in (EXPIRE, REJECT, DROP):
-                self._lose(task, number)
+                self._drop(task, number)
             elif kind == END:
                 self._end()
-        self._forget()
+        self._trim_window()
 
-    def move_to(self, now: int) -> None:
-        """Let time pass without an event."""
+    def advance_to(self, now: int) -> None:
+        """Advance the scene to the time `now` without an event."""
         self.now = max(self.now, now)
-        self._forget()
+        self._trim_window()
 
     def _arrive(self, task: int, number: int) -> None:
         relative = self.labels.deadline[task]
@@ -157,10 +157,10 @@ class Scene:
 
     def _finish(self, resource: int) -> None:
         ended = self._leave(resource)
-        self._answer(ended.job, ended.variant)
+        self._count_finished(ended.job, ended.variant)
 
-    def _answer(self, job: Job, variant: int) -> None:
-        """Count a job that has a result."""
+    def _count_finished(self, job: Job, variant: int) -> None:
+        """Count a finished job as on time or missed."""
         self.finished[job.task] += 1
         if job.deadline is None or self.now <= job.deadline:
             job.fate = ON_TIME
@@ -171,7 +171,7 @@ class Scene:
             self._miss(job, LATE)
 
     def _leave(self, resource: int) -> Slice:
-        """Take a job that is over off its resource."""
+        """End the slice of a job that has ended, and remove the job."""
         ended = self._close(resource)
         del self._jobs[ended.job.task, ended.job.number]
         return ended
@@ -185,10 +185,10 @@ class Scene:
         self.running[resource] = None
         return current
 
-    def _lose(self, task: int, number: int) -> None:
+    def _drop(self, task: int, number: int) -> None:
         job = self._jobs.pop((task, number))
         self.waiting[task] -= 1
-        self._lost.append((self.now, job))
+        self._dropped.append((self.now, job))
         self._miss(job, DROPPED)
 
     def _end(self) -> None:
@@ -201,23 +201,23 @@ class Scene:
         job.fate = fate
         self.missed[job.task] += 1
 
-    def _forget(self) -> None:
-        """Drop what the window has left behind."""
+    def _trim_window(self) -> None:
+        """Drop everything older than the window."""
         oldest = self.now - self.window
         for ended in self._ended:
             while ended and (ended[0].end or 0) < oldest:
                 ended.popleft()
-        while self._lost and self._lost[0][0] < oldest:
-            self._lost.popleft()
+        while self._dropped and self._dropped[0][0] < oldest:
+            self._dropped.popleft()
 
 
 class BatchScene(Scene):
-    """A machine whose resources work on several jobs at once: a slice is a batch, under the name of its first job."""
+    """Scene of resources that run batches: a slice is a batch, named after its first job."""
 
     def __init__(self, labels: RunLabels, window: int | None = None) -> None:
         super().__init__(labels, window)
         self._others: list[deque[tuple[Job, int]]] = [deque() for _ in labels.resources]
-        """The other jobs of each resource's batch, and their variant; they end in the order in which they began."""
+        """Other jobs of each resource's batch and their variants; they end in the order of their starts."""
 
     def _begin(self, job: Job, resource: int, variant: int) -> None:
         if self.running[resource] is None:
@@ -232,29 +232,29 @@ class BatchScene(Scene):
         else:
             job, variant = self._others[resource].popleft()
             del self._jobs[job.task, job.number]
-            self._answer(job, variant)
+            self._count_finished(job, variant)
 
 
 class GraphScene(Scene):
-    """A machine whose jobs are graphs of stages: several executors serve one, and it is done when all of it is."""
+    """Scene of jobs that are graphs of stages: several executors run a job, which is done with its last stage."""
 
     def __init__(self, labels: RunLabels, window: int | None = None) -> None:
         super().__init__(labels, window)
         self.moving: list[int | None] = [None] * len(labels.resources)
-        """The job to which each resource is on its way."""
+        """Job to which each resource is moving."""
         self.completions: deque[tuple[int, int]] = deque()
-        """When jobs were done, and which, inside the window."""
+        """Time and job of completions inside the window."""
         self.counts: deque[tuple[int, int]] = deque([(0, 0)])
-        """How many jobs were in the system, and from when on, from the start of the window."""
+        """Time and number of jobs in the system at each change, from the start of the window."""
         self._begun: set[int] = set()
 
     @property
     def active(self) -> list[int]:
-        """Jobs that have arrived and are not done."""
+        """Jobs in the system: arrived and not done."""
         return [job.task for job in self._jobs.values()]
 
-    def see(self, events: np.ndarray) -> None:
-        """Take in further rows of the log."""
+    def update(self, events: np.ndarray) -> None:
+        """Update the scene with `events`, the next rows of the log."""
         for time, number, _, resource, variant, kind in events.tolist():
             self.now = time
             if kind == ARRIVAL:
@@ -272,7 +272,7 @@ class GraphScene(Scene):
                 self._complete(number)
             elif kind == END:
                 self.over = True
-        self._forget()
+        self._trim_window()
 
     def _start(self, number: int, resource: int, variant: int) -> None:
         if number not in self._begun:
@@ -280,7 +280,7 @@ class GraphScene(Scene):
             self.waiting[number] -= 1
         ended = self._ended[resource]
         if ended and ended[-1].end == self.now and ended[-1].job.task == number:
-            # Tasks of one job right after each other are one slice: there are too many to draw each.
+            # Consecutive tasks of one job are one slice: there are too many to draw each.
             current = ended.pop()
             current.end = None
             current.job.served -= self.now - current.start
@@ -297,8 +297,8 @@ class GraphScene(Scene):
         self.completions.append((self.now, number))
         self.counts.append((self.now, len(self._jobs)))
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _trim_window(self) -> None:
+        super()._trim_window()
         while self.completions and self.completions[0][0] < self.now - self.window:
             self.completions.popleft()
         while len(self.counts) > 1 and self.counts[1][0] < self.now - self.window:
@@ -306,21 +306,21 @@ class GraphScene(Scene):
 
 
 class GangScene(GraphScene):
-    """A machine whose jobs take several resources of a node, or of several, at once, and give them back together.
+    """Scene of gang-scheduled jobs, which hold several resources of one or more nodes at once.
 
-    The log counts resources; of those that are free, a job is shown on the ones with the lowest numbers.
+    The log has only the number of resources; a job is shown on the free ones with the lowest numbers.
     """
 
     def __init__(self, labels: RunLabels, window: int | None = None) -> None:
         super().__init__(labels, window)
         firsts = [sum(labels.groups[:group]) for group in range(len(labels.groups))]
         self._free = [
-            [first + place for place in range(size)] for first, size in zip(firsts, labels.groups, strict=True)
+            [first + offset for offset in range(size)] for first, size in zip(firsts, labels.groups, strict=True)
         ]
         self._held: dict[int, list[tuple[int, int]]] = {}
 
-    def see(self, events: np.ndarray) -> None:
-        """Take in further rows of the log."""
+    def update(self, events: np.ndarray) -> None:
+        """Update the scene with `events`, the next rows of the log."""
         for time, number, count, node, variant, kind in events.tolist():
             self.now = time
             if kind == ARRIVAL:
@@ -330,33 +330,33 @@ class GangScene(GraphScene):
                 self.waiting[number] -= 1
                 self._held[number] = []
                 if node < 0:
-                    self._take(number, 0, count, variant)
+                    self._allocate(number, 0, count, variant)
             elif kind == TAKE:
-                self._take(number, node, count, variant)
+                self._allocate(number, node, count, variant)
             elif kind in (FINISH, PREEMPT):
-                self._give_back(number)
+                self._release(number)
                 if kind == FINISH:
                     self._complete(number)
                 else:
                     self.waiting[number] += 1
             elif kind == END:
                 self.over = True
-        self._forget()
+        self._trim_window()
 
-    def _take(self, number: int, group: int, count: int, variant: int) -> None:
+    def _allocate(self, number: int, group: int, count: int, variant: int) -> None:
         for _ in range(count):
             resource = heapq.heappop(self._free[group])
             self._held[number].append((group, resource))
             self.running[resource] = Slice(self._jobs[number, 0], variant, self.now)
 
-    def _give_back(self, number: int) -> None:
+    def _release(self, number: int) -> None:
         for group, resource in self._held.pop(number):
             self._close(resource)
             heapq.heappush(self._free[group], resource)
 
 
 def default_window(labels: RunLabels) -> int:
-    """Return a round span of time that a few jobs after one another fill."""
+    """Return a round length of the window, of about WINDOW_JOBS jobs of mean length."""
     lengths = [length for ladder in labels.expected for length in ladder]
     wanted = WINDOW_JOBS * sum(lengths) / len(lengths)
     size = 10 ** math.floor(math.log10(wanted))

@@ -1,11 +1,11 @@
-"""How a scene looks, wherever it is drawn: colours and the way times are written."""
+"""Style of rendered scenes: colours and time format."""
 
 from __future__ import annotations
 
 from slipstream.families.shared.labels import RunLabels
 
 PALETTE = ("#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478")
-"""Colours of the tasks, in their order, over and over."""
+"""Colours of the tasks, repeated in order."""
 MISSED = "#d64550"
 GOOD = "#2e9e5b"
 TIGHT = "#c98a00"
@@ -16,6 +16,6 @@ def task_colour(task: int) -> str:
     return PALETTE[task % len(PALETTE)]
 
 
-def told(labels: RunLabels, time: float, decimals: int = 1) -> str:
-    """Return a time in the family's unit, without the unit."""
+def format_time(labels: RunLabels, time: float, decimals: int = 1) -> str:
+    """Return `time` formatted in the family's unit, without the unit."""
     return f"{time / labels.nanoseconds_per_unit:,.{decimals}f}"

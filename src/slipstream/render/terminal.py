@@ -1,4 +1,4 @@
-"""A scene as lines of text: what runs, what ran lately, who waits, and how it goes so far."""
+"""Scene as lines of text: running jobs, recent slices, queues and counts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rich.style import Style
 from rich.text import Text
 
 from slipstream.render.scene import GraphScene, Scene, Slice
-from slipstream.render.style import GOOD, MISSED, TIGHT, task_colour, told
+from slipstream.render.style import GOOD, MISSED, TIGHT, format_time, task_colour
 
 NARROWEST = 40
-"""Columns below which nothing sensible can be drawn; a smaller terminal sees the left part."""
+"""Least number of columns; a narrower terminal shows the left part."""
 BAR = 12
-"""Columns of a bar."""
+"""Columns of a progress bar."""
 IDLE, GOES_ON = "·", "─"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHORT_KEY = ("a letter begins a job; red: missed", f"{IDLE} idle")
@@ -40,22 +40,22 @@ def frame(scene: Scene, title: str, width: int, height: int | None = None, ascii
         line.truncate(width, overflow="crop")
     text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
     if ascii_only:
-        text.plain = text.plain.translate(TO_ASCII)  # one for one, so the colours stay where they are
+        text.plain = text.plain.translate(TO_ASCII)  # one character for one, so the styles stay in position
     return text
 
 
 def letter(task: int) -> str:
-    """Return the sign of a task."""
+    """Return the letter of a task."""
     return LETTERS[task % len(LETTERS)]
 
 
 def _head(scene: Scene, title: str, width: int) -> list[Text]:
     labels = scene.labels
-    clock = f"{told(labels, scene.now)} of {told(labels, labels.end, 0)} {labels.unit}"
+    clock = f"{format_time(labels, scene.now)} of {format_time(labels, labels.end, 0)} {labels.unit}"
     if scene.over:
-        clock = f"ended at {told(labels, scene.now)} {labels.unit}"
-    room = max(width - len(clock) - 2, 8)
-    first = Text().append(_short(title, room).ljust(room) + "  ", BOLD).append(clock)
+        clock = f"ended at {format_time(labels, scene.now)} {labels.unit}"
+    title_width = max(width - len(clock) - 2, 8)
+    first = Text().append(_short(title, title_width).ljust(title_width) + "  ", BOLD).append(clock)
     missed = sum(scene.missed)
     parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,}"]
     if not labels.graphs:
@@ -69,7 +69,7 @@ def _head(scene: Scene, title: str, width: int) -> list[Text]:
 
 
 def _present(scene: Scene, resource: int, width: int) -> Text:
-    """Return the line that says what a resource does now."""
+    """Return the line of a resource's present job."""
     line = Text().append(_label(scene, resource), BOLD)
     current = scene.running[resource]
     if current is None:
@@ -77,19 +77,21 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
     labels, job = scene.labels, current.job
     if labels.graphs:
         line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
-        return line.append(f"{labels.tasks[job.task]}, for {told(labels, scene.now - current.start)} {labels.unit}")
+        return line.append(
+            f"{labels.tasks[job.task]}, for {format_time(labels, scene.now - current.start)} {labels.unit}"
+        )
     expected = labels.expected[job.task][current.variant]
     served = job.served + scene.now - current.start
     name = f"{labels.tasks[job.task]}, {labels.variants[job.task][current.variant]}, job {job.number}"
-    work = f" {told(labels, served)} of {told(labels, expected)} {labels.unit}"
+    work = f" {format_time(labels, served)} of {format_time(labels, expected)} {labels.unit}"
     due, colour = _due(scene, current, expected - served)
-    room = width - len(line.plain) - len(work) - len(due) - 5
-    if room < len(name):  # a narrow terminal: the name matters more than how long the job takes
-        work, room = "", room + len(work)
-    bar = BAR if room >= BAR + len(name) else 0
-    room = max(room - bar, 8)
+    name_width = width - len(line.plain) - len(work) - len(due) - 5
+    if name_width < len(name):  # a narrow terminal: the name matters more than the times
+        work, name_width = "", name_width + len(work)
+    bar = BAR if name_width >= BAR + len(name) else 0
+    name_width = max(name_width - bar, 8)
     line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
-    line.append(_short(name, room).ljust(room) + " ")
+    line.append(_short(name, name_width).ljust(name_width) + " ")
     if bar:
         done = round(bar * min(served / max(expected, 1), 1.0))
         line.append("█" * done, Style(color=task_colour(job.task))).append("░" * (bar - done), DIM)
@@ -97,17 +99,17 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
 
 
 def _due(scene: Scene, current: Slice, left: int) -> tuple[str, str]:
-    """Return how far away the deadline is, and the colour that says whether it can be met."""
+    """Return the time to the deadline as text, and the colour for whether it can be met."""
     if current.job.deadline is None:
         return "", GOOD
     slack = current.job.deadline - scene.now
     if slack < 0:
-        return f"late by {told(scene.labels, -slack)} {scene.labels.unit}", MISSED
-    return f"due in {told(scene.labels, slack)} {scene.labels.unit}", GOOD if slack >= left else TIGHT
+        return f"late by {format_time(scene.labels, -slack)} {scene.labels.unit}", MISSED
+    return f"due in {format_time(scene.labels, slack)} {scene.labels.unit}", GOOD if slack >= left else TIGHT
 
 
 def _recent(scene: Scene, resource: int, width: int) -> Text:
-    """Return the window as one column per stretch of time, for the job that had most of it; its letter comes first."""
+    """Return the window as one column per interval, showing the job with most of it; its letter marks its start."""
     label = len(_label(scene, resource))
     columns = width - label
     step = scene.window / columns
@@ -138,15 +140,15 @@ def _recent(scene: Scene, resource: int, width: int) -> Text:
 
 def _axis(scene: Scene, width: int) -> Text:
     label = max(len(_label(scene, resource)) for resource in range(len(scene.labels.resources)))
-    room = width - label
+    columns = width - label
     marks = {
         0: f"{_span(scene, scene.window)} ago",
-        room // 2: f"{_span(scene, scene.window / 2)} ago",
-        room - 3: "now",
+        columns // 2: f"{_span(scene, scene.window / 2)} ago",
+        columns - 3: "now",
     }
     line = ""
-    for (place, mark), (following, _) in pairwise([*marks.items(), (room + 1, "")]):
-        line = line.ljust(place) + mark if len(line) + len(mark) < following else line
+    for (position, mark), (following, _) in pairwise([*marks.items(), (columns + 1, "")]):
+        line = line.ljust(position) + mark if len(line) + len(mark) < following else line
     return Text(" " * label + line, DIM)
 
 
@@ -155,15 +157,15 @@ def _span(scene: Scene, time: float) -> str:
 
 
 def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
-    """Return a line per task; where there is no room for all, the tasks with the longest queues."""
+    """Return a line per task; if `height` is too small for all, the tasks with the longest queues."""
     labels = scene.labels
     if isinstance(scene, GraphScene):
         return _jobs(scene, width, height)
     shown = list(range(len(labels.tasks)))
-    room = len(shown) if height is None else max(height - 1, 1)
-    if room < len(shown):
+    lines_left = len(shown) if height is None else max(height - 1, 1)
+    if lines_left < len(shown):
         busiest = sorted(shown, key=lambda task: (-scene.waiting[task], -scene.missed[task], task))
-        shown = sorted(busiest[: max(room - 1, 1)])
+        shown = sorted(busiest[: max(lines_left - 1, 1)])
     names = min(max(len(name) for name in ("task", *labels.tasks)), max(width // 4, 8))
     queue = min(max(width - names - 26, 12), 40)
     lines = [Text(f"  {'task'.ljust(names)}  {'jobs waiting'.ljust(queue)}  missed", DIM)]
@@ -183,17 +185,17 @@ def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
 
 
 def _jobs(scene: GraphScene, width: int, height: int | None) -> list[Text]:
-    """Return a line per job in the system, the oldest first: how many executors serve it."""
+    """Return a line per job in the system, the oldest first, with the number of its executors."""
     labels, active = scene.labels, scene.active
-    room = len(active) if height is None else max(height - 2, 1)
+    lines_left = len(active) if height is None else max(height - 2, 1)
     lines = [Text(f"  {len(active)} jobs in the system, and the executors that serve them", DIM)]
-    for job in active[:room]:
+    for job in active[:lines_left]:
         busy = sum(one is not None and one.job.task == job for one in scene.running)
         line = Text().append(f"{letter(job)} ", Style(color=task_colour(job), bold=True))
         line.append(_short(labels.tasks[job], 16).ljust(16) + f" {busy:>3} ")
         lines.append(line.append("■" * min(busy, max(width - 24, 1)), Style(color=task_colour(job))))
-    if room < len(active):
-        lines.append(Text(f"  … and {len(active) - room} more jobs", DIM))
+    if lines_left < len(active):
+        lines.append(Text(f"  … and {len(active) - lines_left} more jobs", DIM))
     return lines
 
 
@@ -208,5 +210,5 @@ def _label(scene: Scene, resource: int) -> str:
     return _short(scene.labels.resources[resource], longest).ljust(longest) + "  "
 
 
-def _short(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,7 +1,7 @@
 """A run as Chrome trace-event JSON, which https://ui.perfetto.dev and chrome://tracing open.
 
 The format is described in "Trace Event Format" (Google, 2016). Every run is a process, every resource a thread;
-a stretch of work on a job is a complete event ("X") and the number of waiting jobs of a task a counter ("C"). Times
+a slice of a job is a complete event ("X") and the number of waiting jobs of a task a counter ("C"). Times
 are microseconds, in ascending order. Numbers of threads start at 1, because viewers keep 0 for themselves.
 """
 

@@ -1,4 +1,4 @@
-"""A recorded run: what it says about itself, and all that a report shows of it."""
+"""A recorded run: metadata, timeline, metrics and charts, as reports show them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.errors import InputError, LawError, TraceError, printable
+from slipstream.errors import InputError, InvariantError, TraceError, printable
 from slipstream.families.contract import Family, family_of
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.families.shared.timeline import Timeline
@@ -30,10 +30,10 @@ EXPECTED = "expected an event log written by `slipstream run --log`"
 
 @dataclass(frozen=True)
 class Run:
-    """One episode, ready to be drawn."""
+    """One recorded episode with all that a report draws."""
 
     about: dict[str, Any]
-    """What the log says: policy, seed, split, version, scenario_digest, command."""
+    """Metadata of the log: policy, seed, split, version, scenario_digest, command."""
     scenario: Any
     digest: str
     """Of the event log."""
@@ -59,7 +59,7 @@ class Run:
 
 
 def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
-    """Return the run that a log and its description stand for; a log that cannot be of the scenario is a LawError."""
+    """Return the run of `events` with metadata `about`; raises InvariantError if the log violates an invariant."""
     family = family_of(scenario)
     family.check(scenario, events)
     timeline = family.timeline(scenario, events)
@@ -68,12 +68,12 @@ def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
 
 
 def episode_of(about: dict[str, Any]) -> tuple[int, str]:
-    """Return seed and split of a run as its log says them."""
+    """Return seed and split of a run from its metadata."""
     return about["seed"], about.get("split", "test")
 
 
 def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the scenario of a recorded run as data, once what its log says of itself has the types it should have.
+    """Return the scenario of a recorded run as data, after a check of the types of its metadata.
 
     Raises:
         TraceError: One line: the key that is missing or something else, and what was expected.
@@ -92,7 +92,7 @@ def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
-    """Return the events of a recorded run, what its log says about itself, and its scenario.
+    """Return events, metadata and scenario of the recorded run at `path`.
 
     Raises:
         TraceError: One line: not a log, or one without its description.
@@ -109,7 +109,7 @@ def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
 
 
 def _check_range(path: Path, events: np.ndarray) -> None:
-    """Refuse numbers that no log has, before anything is counted by them: the laws are looked at only later.
+    """Raise TraceError for values that no log contains, before they are used as indices; invariants are checked later.
 
     Jobs count from 0 within their task, and each has a row for its arrival; -1 stands where a column does not apply.
     """
@@ -131,7 +131,7 @@ def read_run(path: Path) -> Run:
     events, about, scenario = read_recording(path)
     try:
         run = run_of(events, about, scenario)
-    except LawError as error:
+    except InvariantError as error:
         raise TraceError(f"{path}: damaged ({error}): {EXPECTED}") from error
     if len(run.timeline.task) > MOST_JOBS:
         raise TraceError(f"{path}: has {len(run.timeline.task):,} jobs: expected at most {MOST_JOBS:,} in a picture")
@@ -139,7 +139,7 @@ def read_run(path: Path) -> Run:
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
-    """Return a name for each run: its policy, and as much more as tells it from the others."""
+    """Return a distinct name for each run: its policy, with seed and scenario where needed."""
     forms = [
         [str(run.about["policy"]) for run in runs],
         [f"{run.about['policy']}, seed {run.about['seed']}" for run in runs],

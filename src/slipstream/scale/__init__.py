@@ -1,1 +1,1 @@
-"""Work that many processes or machines share: one small protocol, and Ray behind it."""
+"""Parallel execution on this machine or on a Ray cluster."""

@@ -1,7 +1,7 @@
-"""Where independent pieces of work run: in this process, or on the machines of a cluster.
+"""Executors of independent tasks: in this process, or on a cluster.
 
-Work is a callable object that is sent out once; items are small and many. What comes back comes in the order of the
-items, so nothing that is computed depends on how many workers there are, or on which of them died.
+The function is sent once; items are small and many. Results come in the order of the items, so they depend neither on
+the number of workers nor on which of them died.
 """
 
 from __future__ import annotations
@@ -16,63 +16,63 @@ from slipstream.errors import InputError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-KNOCK_S = 10.0
-"""How long an address has to take a connection; Ray itself would go on asking for minutes."""
+CONNECT_TIMEOUT_S = 10.0
+"""Timeout of the first connection to a cluster; Ray itself would retry for minutes."""
 
 
-class Farm(Protocol):
-    """Whoever does the work."""
+class Executor(Protocol):
+    """Maps a function over items."""
 
     @property
     def workers(self) -> int:
-        """How many pieces are worked on at a time."""
+        """Number of items that are processed at a time."""
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield what `work` gives for every item, in their order."""
+        """Yield the result of `work` for every item, in the order of `items`."""
 
 
 class InProcess:
-    """Does one piece after the other, here."""
+    """Processes items one after the other in this process."""
 
     workers = 1
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield what `work` gives for every item, as soon as it is asked for."""
+        """Yield the result of `work` for every item, computed lazily."""
         return map(work, items)
 
 
 @contextmanager
-def farm_at(address: str | None) -> Iterator[Farm]:
-    """Give this process without an address, else the Ray cluster there: 'local', 'auto' or 'HOST:PORT'."""
+def executor_at(address: str | None) -> Iterator[Executor]:
+    """Yield an executor: in this process if `address` is None, else on Ray at 'local', 'auto' or 'HOST:PORT'."""
     if address is None:
         yield InProcess()
         return
-    from slipstream.scale.ray_executor import RayFarm
+    from slipstream.scale.ray_executor import RayExecutor
 
-    _knock(address)
-    farm: Any = RayFarm(address)
+    _check_reachable(address)
+    executor: Any = RayExecutor(address)
     try:
-        yield farm
+        yield executor
     finally:
-        farm.close()
+        executor.close()
 
 
-def _knock(address: str) -> None:
-    """Refuse an address of a host and a port where nobody listens."""
+def _check_reachable(address: str) -> None:
+    """Raise an InputError if `address` is a host and port that accepts no connection."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
-        told = f"--ray {address}: no cluster answers ({error}): expected 'local', 'auto' or HOST:PORT"
-        raise InputError(told) from None
+        message = f"--ray {address}: no cluster answers ({error}): expected 'local', 'auto' or HOST:PORT"
+        raise InputError(message) from None
 
 
-def in_pieces(count: int, farm: Farm, each: int = 4) -> list[range]:
-    """Return 0, 1, ... `count` - 1 in stretches: single ones in this process, else about `each` for every worker.
+def chunk_ranges(count: int, executor: Executor, each: int = 4) -> list[range]:
+    """Return the indices below `count` in chunks: of one index in this process, else about `each` chunks per worker.
 
-    Several for each, so that quick workers take over from slow ones; few, so that messages stay rare.
+    Several per worker balance the load between fast and slow workers; few keep the number of messages small.
     """
-    size = 1 if isinstance(farm, InProcess) else -(-count // (each * farm.workers))
+    size = 1 if isinstance(executor, InProcess) else -(-count // (each * executor.workers))
     return [range(first, min(first + size, count)) for first in range(0, count, size)]

@@ -1,4 +1,4 @@
-"""A farm on a Ray cluster: Ray places the pieces, moves the data, and repeats what a dead worker had in hand."""
+"""Executor on a Ray cluster: Ray schedules the tasks, moves the data, and retries the tasks of dead workers."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ except ImportError:
     raise InputError("--ray needs ray: run `pip install 'slipstream[ray]'`") from None
 
 RETRIES = 20
-"""How often a piece is begun anew when the worker or node that had it died; one that kills so many is at fault."""
-AHEAD = 2
-"""Pieces per worker that are under way or wait for one, so that none runs dry."""
-KEPT_WORKS = 4
+"""Retries of a task whose worker or node died; a task that fails more often is itself at fault."""
+IN_FLIGHT_PER_WORKER = 2
+"""Tasks per worker that run or are queued, so that no worker idles."""
+CACHED_FUNCTIONS = 4
 
-_works: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
-"""What this worker was sent: the work stays, so what it prepared for itself serves the next piece too."""
+_functions: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
+"""Functions that this worker has unpickled, with what they cache for their next item."""
 
 
 def _same_code() -> tuple[str, str]:
-    """Return what has to agree between the machines: the version, and the hash of all kernels."""
+    """Return version and kernel hash, which must be equal on all machines."""
     return __version__, cache_key()
 
 
-def _do(name: str, sent: list[Any], item: Any) -> Any:
-    """Do one piece in a worker."""
-    if name not in _works:
-        # Unpacked here, its arrays can be written to: those that Ray itself hands over cannot.
-        _works[name] = cloudpickle.loads(ray.get(sent[0]))
-        while len(_works) > KEPT_WORKS:
-            _works.popitem(last=False)
-    return _works[name](item)
+def _apply(name: str, sent: list[Any], item: Any) -> Any:
+    """Apply the function `name`, pickled in `sent`, to `item` in a worker."""
+    if name not in _functions:
+        # Unpickled here, its arrays are writable; those that Ray unpickles are not.
+        _functions[name] = cloudpickle.loads(ray.get(sent[0]))
+        while len(_functions) > CACHED_FUNCTIONS:
+            _functions.popitem(last=False)
+    return _functions[name](item)
 
 
-class RayFarm:
+class RayExecutor:
     """Workers of a Ray cluster, one for each of its CPUs."""
 
     def __init__(self, address: str, cpus: int | None = None) -> None:
-        """Join the cluster at an address: 'local' starts one on this machine, 'auto' finds the one that runs here.
+        """Connect to the cluster at `address`: 'local' starts one on this machine, 'auto' finds the one that runs here.
 
-        One that is started has so many CPUs, by default all of the machine.
+        A started cluster has `cpus` CPUs, by default all of the machine.
         """
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
         try:
             own = {"include_dashboard": False, "num_cpus": cpus} if address == "local" else {}
             ray.init(address=address, log_to_driver=False, logging_level="error", **own)
@@ -62,7 +62,7 @@ class RayFarm:
             raise InputError(
                 f"--ray {address}: no cluster answers ({reason}): expected 'local', 'auto' or HOST:PORT"
             ) from None
-        self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(_do)
+        self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(_apply)
         there = ray.get(ray.remote(_same_code).remote())
         if there != _same_code():
             self.close()
@@ -73,20 +73,20 @@ class RayFarm:
 
     @property
     def workers(self) -> int:
-        """How many CPUs the cluster has now."""
+        """Present number of CPUs of the cluster."""
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield what `work` gives for every item, in their order; an error of a piece is raised here."""
+        """Yield the result of `work` for every item, in their order; an error of a task is raised here."""
         name, sent = uuid.uuid4().hex, [ray.put(cloudpickle.dumps(work))]
-        under_way: deque[Any] = deque()
-        ahead = AHEAD * self.workers
+        pending: deque[Any] = deque()
+        in_flight = IN_FLIGHT_PER_WORKER * self.workers
         for item in items:
-            under_way.append(self._task.remote(name, sent, item))
-            if len(under_way) >= ahead:
-                yield self._result(under_way.popleft())
-        while under_way:
-            yield self._result(under_way.popleft())
+            pending.append(self._task.remote(name, sent, item))
+            if len(pending) >= in_flight:
+                yield self._result(pending.popleft())
+        while pending:
+            yield self._result(pending.popleft())
 
     def _result(self, reference: Any) -> Any:
         try:
@@ -95,8 +95,8 @@ class RayFarm:
             raise error.cause from None
         except RayError as error:
             reason = str(error).split("\n")[0]
-            raise InputError(f"--ray: a piece of work failed on {RETRIES + 1} workers ({reason})") from None
+            raise InputError(f"--ray: a task failed on {RETRIES + 1} workers ({reason})") from None
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Disconnect from the cluster; stop it if it was started here."""
         ray.shutdown()

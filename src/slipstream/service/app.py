@@ -1,4 +1,4 @@
-"""The device over HTTP: inputs for the `external` tasks of a scenario, answers, health and figures."""
+"""HTTP service of a device: inputs for the `external` tasks of a scenario, answers, health and metrics."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote
 
 from slipstream.dashboard.access import Access
-from slipstream.device.request_queue import Answer, FullError, Intake
+from slipstream.device.request_queue import Answer, FullError, RequestQueue
 from slipstream.errors import DeviceError, InputError
-from slipstream.service.figures import CONTENT_TYPE, Figures
 from slipstream.service.handoff import Handoff
 from slipstream.service.http import Request, Response, json_response, refusal
 from slipstream.service.inputs import JSON, RAW, input_of, largest_body
+from slipstream.service.metrics import CONTENT_TYPE, ServiceMetrics
 from slipstream.service.server import BODY_SECONDS, MOST_READING_BYTES, Server, serving_in_thread
 
 TASKS = "/v1/tasks/"
-PLACES = ("/healthz", "/metrics")
+STATUS_PATHS = ("/healthz", "/metrics")
 KNOWN = "expected POST /v1/tasks/NAME, GET /healthz or GET /metrics"
 
 REFUSALS = {
@@ -28,40 +28,42 @@ REFUSALS = {
     "stopped": (503, "the device was stopped before it could run"),
     "rejected": (429, "the queue of the task is full: try again later"),
 }
-"""Status and sentence for jobs that did not run."""
+"""HTTP status and message of jobs that did not run."""
 
 
 class Service:
-    """Answers requests with what an intake says; with a token, only for those who know it."""
+    """Application that queues inputs for the runtime and sends the answers; with a token, only to those who have it."""
 
-    def __init__(self, scenario: Any, intake: Intake, token: str | None = None) -> None:
-        self._intake = intake
+    def __init__(self, scenario: Any, requests: RequestQueue, token: str | None = None) -> None:
+        self._requests = requests
         self._tasks = {task.name: task for task in scenario.tasks}
-        self._access = Access(token, "execute", max(largest_body(intake.kind(task)) for task in intake.tasks.values()))
-        self.figures = Figures(intake.tasks)
+        self._access = Access(
+            token, "execute", max(largest_body(requests.kind(task)) for task in requests.tasks.values())
+        )
+        self.metrics = ServiceMetrics(requests.tasks)
         self.handoff = Handoff()
 
     def gauges(self) -> dict[str, tuple[str, dict[str, float]]]:
-        """Return what can be read off at this moment."""
-        places = {name: float(self._intake.taken(task)) for name, task in self._intake.tasks.items()}
+        """Return the gauges: help text and current values, by name."""
+        in_flight = {name: float(self._requests.in_flight(task)) for name, task in self._requests.tasks.items()}
         return {
-            "slipstream_inputs_in_flight": ("Inputs of a task that wait or run.", places),
-            "slipstream_up": ("Whether the device takes work.", {"": float(self._intake.well)}),
+            "slipstream_inputs_in_flight": ("Inputs of a task that wait or run.", in_flight),
+            "slipstream_up": ("Whether the device takes work.", {"": float(self._requests.healthy)}),
         }
 
     # As `server.Application`
 
     def essential(self, request: Request) -> bool:
-        """Return whether a request asks how the service is."""
-        return request.path in PLACES
+        """Return whether a request asks for health or metrics."""
+        return request.path in STATUS_PATHS
 
     def admit(self, request: Request) -> Response | None:
-        """Return the refusal of a request whose body need not be read, None if it is wanted."""
+        """Return the refusal of a request before its body is read, None if it is admitted."""
         refused = self._access.refusal(request.method, request.headers, parse_qs(request.query).get("token", ()))
         if refused is not None:
             return refusal(*refused)
         is_task = request.path.startswith(TASKS) and "/" not in request.path[len(TASKS) :]
-        if not is_task and request.path not in PLACES:
+        if not is_task and request.path not in STATUS_PATHS:
             return refusal(404, f"not found: {KNOWN}")
         allowed = "POST" if is_task else "GET"
         if request.method != allowed:
@@ -72,14 +74,14 @@ class Service:
 
     def _admit_input(self, request: Request) -> Response | None:
         name = _task_of(request)
-        task = self._intake.tasks.get(name)
+        task = self._requests.tasks.get(name)
         if task is None:
-            known = ", ".join(self._intake.tasks)
+            known = ", ".join(self._requests.tasks)
             return refusal(404, f"no task {name[:200]!r} takes requests: expected one of {known}")
         if _content_type(request) not in (JSON, RAW):
             return self._refuse(name, "bad_input", 415, f"content-type: expected {JSON} or {RAW}")
         try:
-            self._intake.check(task)
+            self._requests.check(task)
         except FullError as error:
             return self._refuse(name, "full", 429, str(error))
         except DeviceError as error:
@@ -87,17 +89,17 @@ class Service:
         return None
 
     def answer(self, request: Request, body: bytes, reply: Callable[[Response], None]) -> Response | None:
-        """Return the answer to a request; None where it comes with the end of a job, to `reply`."""
+        """Return the response to a request; None if `reply` will be called with it at the end of its job."""
         if request.path == "/healthz":
-            well = self._intake.well
-            return json_response(200 if well else 503, {"status": "ok" if well else "not running"})
+            healthy = self._requests.healthy
+            return json_response(200 if healthy else 503, {"status": "ok" if healthy else "not running"})
         if request.path == "/metrics":
-            return Response(200, self.figures.text(self.gauges()).encode(), CONTENT_TYPE)
+            return Response(200, self.metrics.text(self.gauges()).encode(), CONTENT_TYPE)
         name = _task_of(request)
-        task = self._intake.tasks[name]
+        task = self._requests.tasks[name]
         try:
-            values = input_of(self._intake.kind(task), _content_type(request), body, self._intake.samples(task))
-            self._intake.offer(task, values, partial(self._answered, name, reply))
+            values = input_of(self._requests.kind(task), _content_type(request), body, self._requests.samples(task))
+            self._requests.offer(task, values, partial(self._send_answer, name, reply))
         except FullError as error:
             return self._refuse(name, "full", 429, str(error))
         except DeviceError as error:
@@ -107,7 +109,7 @@ class Service:
         return None
 
     def refuse(self, request: Request, reason: Literal["late", "crowded"]) -> Response:
-        """Return the answer to a request whose body came too late, or for which too much else is being read."""
+        """Return the refusal of a request whose body came too late, or exceeds the limit of bodies being read."""
         if reason == "late":
             text = f"the request did not arrive within {BODY_SECONDS:g} s"
             return self._refuse(_task_of(request), "bad_input", 408, text)
@@ -116,18 +118,18 @@ class Service:
 
     # Answers
 
-    def _answered(self, name: str, reply: Callable[[Response], None], answer: Answer) -> None:
-        """Have the answer to a job worded and sent by the thread of the server; called by that of the runtime."""
-        self.handoff.hand(lambda: reply(self._worded(name, answer)))
+    def _send_answer(self, name: str, reply: Callable[[Response], None], answer: Answer) -> None:
+        """Hand the answer to a job over to the server's thread; called in the runtime's thread."""
+        self.handoff.hand(lambda: reply(self._response(name, answer)))
 
     def _refuse(self, name: str, reason: str, status: int, text: str) -> Response:
-        if name in self._intake.tasks:
-            self.figures.refused(name, reason)
+        if name in self._requests.tasks:
+            self.metrics.refused(name, reason)
         return refusal(status, text)
 
-    def _worded(self, name: str, answer: Answer) -> Response:
-        """Return the answer to a request that became a job."""
-        self.figures.ended(name, answer.outcome, answer.latency_ns / 1e9, answer.on_time)
+    def _response(self, name: str, answer: Answer) -> Response:
+        """Return the response for the answer to a job of task `name`, and count it."""
+        self.metrics.ended(name, answer.outcome, answer.latency_ns / 1e9, answer.on_time)
         about = {
             "task": name,
             "job": answer.job,
@@ -156,6 +158,6 @@ def _content_type(request: Request) -> str:
 
 @contextmanager
 def serving(service: Service, listening: socket) -> Iterator[Server]:
-    """Answer the requests to a service beside what the caller does, from a thread of its own."""
+    """Serve the requests to `service` in a thread of its own."""
     with serving_in_thread(service, listening, service.handoff) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Calls that other threads hand to an event loop: one wake-up of the loop for all that wait."""
+"""Calls from other threads to an event loop, with one wake-up of the loop for all queued calls."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from contextlib import suppress
 
 
 class Handoff:
-    """A queue of calls to be made in the thread of an event loop."""
+    """Queue of calls for the thread of an event loop."""
 
     def __init__(self) -> None:
         self._calls: deque[Callable[[], None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = False
         self.wakeups = 0
-        """How often the loop was woken."""
+        """Number of wake-ups of the loop."""
 
     def connect(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have `loop` make the calls, also those handed in before."""
+        """Make `loop` execute the calls, also those queued before."""
         self._loop = loop
         loop.call_soon_threadsafe(self._run)
 
     def hand(self, call: Callable[[], None]) -> None:
-        """Have the loop make a call, after those that were handed in before; from any thread."""
+        """Queue `call` for the loop, from any thread; calls are made in order."""
         self._calls.append(call)
-        # The loop clears the mark before it looks: a call that finds it set is seen by that look.
+        # The loop resets the flag before it reads the queue, so a call that finds it set will be read.
         if not self._woken and self._loop is not None:
             self._woken = True
             self.wakeups += 1
-            with suppress(RuntimeError):  # the loop has been closed: nobody waits for the call any more
+            with suppress(RuntimeError):  # the loop is closed: the call is no longer needed
                 self._loop.call_soon_threadsafe(self._run)
 
     def _run(self) -> None:
@@ -39,6 +39,6 @@ class Handoff:
             call = self._calls.popleft()
             try:
                 call()
-            except Exception as error:  # of one call: the others are made all the same
+            except Exception as error:  # the other calls are still made
                 assert self._loop is not None
                 self._loop.call_exception_handler({"message": "a call that was handed in failed", "exception": error})

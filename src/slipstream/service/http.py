@@ -1,4 +1,4 @@
-"""The part of HTTP/1.1 that the service speaks: heads of requests as data, answers as bytes."""
+"""Subset of HTTP/1.1 for the service: parsing of request heads, encoding of responses."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from slipstream.errors import InputError
 END_OF_HEAD = b"\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 RETRY_SECONDS = 1
-"""After which whoever found the service full may ask again."""
+"""Value of `Retry-After` in refusals of a full service."""
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([!-~]+) HTTP/1\.([01])")
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
 _FIXED = "".join(f"{name}: {value}\r\n" for name, value in {"Content-Security-Policy": POLICY, **HEADERS}.items())
 _LONGEST_LENGTH = 15
-"""Digits of a content-length: no body comes near it."""
+"""Most digits of a content-length, far beyond any body."""
 
 
 class BadRequestError(InputError):
-    """The head of a request is not HTTP/1.1; nothing after it can be understood."""
+    """The head of a request is not valid HTTP/1.1; nothing after it can be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +37,42 @@ class Request:
 
     method: str
     path: str
-    """As it was sent: escapes are not resolved."""
+    """As it was sent, with escapes."""
     query: str
     headers: dict[str, str]
-    """By their names in lower case."""
+    """By name in lower case."""
     length: int
-    """Bytes of the body that follows; 0 where no length is given."""
+    """Length of the body in bytes; 0 where none is given."""
     keep_alive: bool
-    """Whether another request may follow."""
+    """Whether another request may follow on the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer."""
+    """Response to a request."""
 
     status: int
     body: bytes
     content_type: str = "application/json"
     extra: str = ""
-    """Further headers, each with its end of line."""
+    """Further headers, each with its line ending."""
 
 
 def json_response(status: int, content: dict[str, Any], extra: str = "") -> Response:
-    """Return an answer that holds JSON."""
+    """Return a response with the JSON of `content`."""
     return Response(status, json.dumps(content, separators=(",", ":")).encode(), extra=extra)
 
 
 def refusal(status: int, text: str, about: dict[str, Any] | None = None) -> Response:
-    """Return an answer that says in one sentence, `text`, why a request is not fulfilled, with data about it."""
+    """Return a response that says in one sentence, `text`, why a request is refused, with the data of `about`."""
     return json_response(status, {"error": text, **(about or {})})
 
 
 def parse_head(head: bytes) -> Request:
-    """Return the request whose head this is, without the empty line at its end.
+    """Return the parsed request of `head`, which ends before the empty line.
 
     Raises:
-        BadRequestError: One line: what is wrong with it. No later byte of the connection may be read as a request.
+        BadRequestError: One line: what is wrong. No later byte of the connection may be parsed as a request.
     """
     first, *fields = head.split(b"\r\n")
     line = _REQUEST_LINE.fullmatch(first)
@@ -93,7 +93,7 @@ def parse_head(head: bytes) -> Request:
     if line[3] == b"1" and "host" not in headers:
         raise BadRequestError("expected a header 'host'")
     path, _, query = line[2].decode().partition("?")
-    # A body whose length is not given in advance is not read: nothing may follow it on its connection.
+    # A body without a length in advance is not read, so nothing may follow it on its connection.
     keep_alive = _keeps_alive(headers, line[3] == b"1") and "transfer-encoding" not in headers
     return Request(line[1].decode(), path, query, headers, _length(headers), keep_alive)
 
@@ -115,7 +115,7 @@ def _keeps_alive(headers: dict[str, str], by_default: bool) -> bool:
 
 
 def encode(response: Response, keep_alive: bool) -> bytes:
-    """Return an answer as it is sent; without `keep_alive` it says that it is the last of its connection."""
+    """Return the bytes of a response; without `keep_alive` it closes the connection."""
     head = _head(response.status, response.content_type, keep_alive, int(time()))
     return f"{head}{response.extra}Content-Length: {len(response.body)}\r\n\r\n".encode() + response.body
 

@@ -1,4 +1,4 @@
-"""What a request holds: the input of a model, as JSON or as the bytes of a tensor."""
+"""Inputs of requests: JSON, or the bytes of a tensor."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from slipstream.errors import InputError
 
 JSON, RAW = "application/json", "application/octet-stream"
 MOST_JSON_BYTES = 4 * 2**20
-"""Reading JSON holds up everybody else in the process: larger inputs come as bytes."""
+"""Limit of JSON bodies, whose parsing blocks the whole process: larger inputs must be sent as bytes."""
 BYTES_PER_NUMBER = 32
-"""Of JSON: more than the longest number takes, with its comma."""
+"""Upper limit of a number with its comma in JSON."""
 
 
 def largest_body(kind: DatasetType) -> int:
-    """Return how many bytes a request for inputs of a kind may have."""
+    """Return the largest body of a request for inputs of `kind`, in bytes."""
     numbers = int(np.prod(kind.shape))
     return max(8 * numbers, min(MOST_JSON_BYTES, 1024 + BYTES_PER_NUMBER * numbers))
 
 
 def input_of(kind: DatasetType, content_type: str, body: bytes, samples: np.ndarray) -> np.ndarray:
-    """Return the input that a request holds, as the models of its kind take it.
+    """Return the input of a request, validated and normalised for models of `kind`.
 
     Raises:
         InputError: One line: what is wrong with it.
@@ -47,7 +47,7 @@ def input_of(kind: DatasetType, content_type: str, body: bytes, samples: np.ndar
 
 
 def _tensor(kind: DatasetType, body: bytes) -> np.ndarray:
-    """Return a tensor from its bytes, whose number says their type; of pictures, bytes are not normalised yet."""
+    """Return a tensor from its bytes; their number determines the element type."""
     numbers = int(np.prod(kind.shape))
     types = {8 * numbers: "<i8", 4 * numbers: "<i4"} if kind.is_text else {4 * numbers: "<f4", numbers: "u1"}
     if len(body) not in types:

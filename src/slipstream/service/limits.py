@@ -1,4 +1,4 @@
-"""How many connections a process can hold: what the system's limit of open files leaves."""
+"""Limits of connections, from the system's limit of open files."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import NamedTuple
 MOST_CONNECTIONS = 16_384
 MOST_SPARE = 64
 RESERVED_FILES = 64
-"""For workers that are replaced, logs and reports; less where few files may be open at all."""
+"""Descriptors reserved for replaced workers, logs and reports; fewer if the limit is low."""
 MOST_FILES = MOST_CONNECTIONS + 2 * MOST_SPARE + 1024
 
 
 class Limits(NamedTuple):
-    """Connections at a time."""
+    """Most simultaneous connections."""
 
     connections: int
     spare: int
-    """Beyond these: they are told that the service is full, or how it is."""
+    """Connections beyond the limit, which get a refusal or a status response only."""
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit of open files as far as the hard one and our own use of it go."""
+    """Raise the soft limit of open files to MOST_FILES, or to the hard limit if that is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):  # where the system allows less than it says
+        with suppress(OSError, ValueError):  # the system may allow less than the hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def connection_limits() -> Limits:
-    """Return how many connections there may be beside the files that are open now, a reserve left aside."""
+    """Return the limits of connections beside the files that are open now and a reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = MOST_FILES if soft == resource.RLIM_INFINITY else max(0, soft - len(list(Path("/dev/fd").iterdir())))
     reserved = min(RESERVED_FILES, free // 3)

@@ -1,8 +1,8 @@
-"""Connections of the service: many at a time, each with bounded memory and time, and a fast refusal beyond the limits.
+"""HTTP server: many connections, each with bounded memory and time, and fast refusals beyond the limits.
 
-One event loop in a thread of its own. A connection reads one request at a time; what is sent behind it waits. Every
-step of a request costs the same however many connections there are: those that wait for the same thing stand in one
-table in the order in which they began, so that a look at its first entries finds all that have waited too long.
+One event loop in a thread of its own. A connection reads one request at a time; data after it is buffered. The cost
+of a request does not depend on the number of connections: those that wait for the same event are in one table in order
+of time, so that the first entries are those that have waited longest.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ from slipstream.service.http import (
 from slipstream.service.limits import Limits, connection_limits
 
 HEAD_SECONDS = 5.0
-"""Within which the next head is complete, from the connection or the last answer on."""
+"""Time limit of the next head, from the connection or the last response on."""
 BODY_SECONDS = 10.0
 SPARE_SECONDS = 1.0
-"""Within which a connection beyond the limit has its answer; for so long no idle one is closed for a new one."""
+"""Time limit of a connection beyond the limit; also the least idle time before one is closed for a new one."""
 MOST_HEAD_BYTES = 16 << 10
 MOST_SKIPPED_BYTES = 1 << 20
-"""Of the body of a request that was refused: behind a longer one the connection is closed."""
+"""Longest refused body that is skipped; after a longer one the connection is closed."""
 MOST_READING_BYTES = 64 << 20
-"""Of bodies that have begun to arrive, of all connections together."""
+"""Total of the bodies being read on all connections."""
 SWEEP_SECONDS = 0.25
 FREE_REFUSALS = 250
-"""Between two sweeps: who is refused after so many others is not read again before the time in `Retry-After`."""
+"""Refusals between two sweeps; connections refused beyond it are read again only after the time in `Retry-After`."""
 ACCEPTED_AT_ONCE = 64
 BACKLOG = 4096
 STOP_SECONDS = 2.0
-"""For which answers may still be sent when the server ends."""
+"""Time for sending responses when the server ends."""
 SWITCH_SECONDS = 0.0005
-"""After which the interpreter lets another thread go on; the usual 5 ms are several runs of a small model."""
+"""Switch interval of the interpreter's threads; the default of 5 ms is several runs of a small model."""
 
 
 class Application(Protocol):
-    """What requests are for."""
+    """Interface of what the server serves."""
 
     def admit(self, request: Request) -> Response | None:
-        """Return the refusal of a request whose body need not be read, None if it is wanted."""
+        """Return the refusal of a request before its body is read, None if it is admitted."""
 
     def answer(self, request: Request, body: bytes, reply: Callable[[Response], None]) -> Response | None:
-        """Return the answer; None if `reply` will be called with it, in the thread of the loop."""
+        """Return the response; None if `reply` will be called with it, in the thread of the loop."""
 
     def essential(self, request: Request) -> bool:
-        """Return whether a request is answered however many connections there are; its answer comes at once."""
+        """Return whether a request is answered, immediately, also beyond the limit of connections."""
 
     def refuse(self, request: Request, reason: Literal["late", "crowded"]) -> Response:
-        """Return the answer to a request whose body came too late, or for which too much else is being read."""
+        """Return the refusal of a request whose body came too late, or exceeds the limit of bodies being read."""
 
 
 class _State(Enum):
@@ -74,11 +74,11 @@ class _State(Enum):
     BODY = auto()
     BUSY = auto()
     LAST = auto()
-    """The last answer was sent: what still comes is thrown away, until the other side hangs up."""
+    """The last response was sent: further data is discarded until the peer closes."""
 
 
 class _Connection(asyncio.Protocol):
-    """One connection."""
+    """State machine of one connection."""
 
     def __init__(self, server: Server, spare: bool) -> None:
         self._server = server
@@ -86,12 +86,12 @@ class _Connection(asyncio.Protocol):
         self._state = _State.HEAD
         self._received = bytearray()
         self._searched = 0
-        """Bytes in which the head does not end."""
+        """Bytes already searched for the end of the head."""
         self._skipped = 0
-        """Bytes of a refused body that are still to come."""
+        """Remaining bytes of a refused body."""
         self._request: Request | None = None
         self._reading = 0
-        """Bytes that count as being read."""
+        """Bytes of this connection in the total being read."""
         self._held = self._unread = self._ended = False
         self._transport: asyncio.Transport
 
@@ -100,18 +100,18 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._server.take(self, self._spare)
+        self._server.register(self, self._spare)
 
     def data_received(self, data: bytes) -> None:
         if self._state is _State.LAST:
             return
         self._received += data
-        self._go_on()
+        self._process_received()
         if self._state in (_State.HEAD, _State.BUSY) and len(self._received) > MOST_HEAD_BYTES:
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """Return whether the connection stays open, for an answer to be sent."""
+        """Return whether the connection stays open, for a response to be sent."""
         self._ended = True
         return self._state is _State.BUSY
 
@@ -125,21 +125,21 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._state = _State.LAST
         self._count_reading(0)
-        self._server.forget(self)
+        self._server.unregister(self)
 
     # Requests
 
-    def _go_on(self) -> None:
-        """Take up what has arrived, one request after the other, up to one that has to be waited for."""
+    def _process_received(self) -> None:
+        """Process the received requests in turn, up to one that is incomplete or waits for its response."""
         while not (self._held or self._unread):
             if self._state is _State.HEAD:
-                if not self._take_head():
+                if not self._read_head():
                     return
-            elif self._state is not _State.BODY or not self._take_body():
+            elif self._state is not _State.BODY or not self._read_body():
                 return
 
-    def _take_head(self) -> bool:
-        """Read a head, if it is complete, and answer it if its body is not wanted; return whether to look further."""
+    def _read_head(self) -> bool:
+        """Parse a head, if it is complete, and respond if it is refused; return whether to continue."""
         if self._skipped:
             dropped = min(self._skipped, len(self._received))
             del self._received[:dropped]
@@ -170,13 +170,13 @@ class _Connection(asyncio.Protocol):
             self._transport.write(CONTINUE)
         return True
 
-    def _take_body(self) -> bool:
-        """Answer the request, if its body is complete; return whether to look further."""
+    def _read_body(self) -> bool:
+        """Pass the request to the application, if its body is complete; return whether to continue."""
         request = self._request
         assert request is not None
         if len(self._received) < request.length:
             if not self._reading:
-                if self._server.has_read_too_much(request.length):
+                if self._server.exceeds_read_limit(request.length):
                     self._skipped = request.length
                     self._respond(self._server.app.refuse(request, "crowded"))
                     return True
@@ -189,7 +189,7 @@ class _Connection(asyncio.Protocol):
         self._server.wait_for_answer(self)
         try:
             found = self._server.app.answer(request, body, self._reply)
-        except Exception as error:  # a mistake of ours, or no memory: whoever asked is told, and the others go on
+        except Exception as error:  # a defect, or no memory: only this request fails
             found = refusal(500, f"the service failed: {type(error).__name__}")
         if found is None:
             return False
@@ -197,7 +197,7 @@ class _Connection(asyncio.Protocol):
         return True
 
     def _reply(self, response: Response) -> None:
-        """Send an answer that had to be waited for, if anybody still waits for it, and take up what came meanwhile."""
+        """Send a deferred response, if the connection still waits for it, and process what was received meanwhile."""
         if self._state is _State.BUSY:
             self._respond(response)
             self._resume()
@@ -214,21 +214,21 @@ class _Connection(asyncio.Protocol):
         self._transport.write(encode(response, True))
         self._state = _State.HEAD
         self._server.wait_for_head(self)
-        if response.status in (429, 503) and self._server.refuses_too_often():
+        if response.status in (429, 503) and self._server.count_refusal():
             self._held = True
             self._transport.pause_reading()
             self._server.hold(self)
 
     def _resume(self) -> None:
-        """Go on with what has arrived, and read more."""
-        self._go_on()
+        """Process what was received, and read more."""
+        self._process_received()
         if not self._held and self._state is not _State.BUSY and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _end(self, response: Response | None, at_once: bool = False) -> None:
-        """Send a last answer, if there is one, and close; unless `at_once`, when the other side has hung up.
+        """Send a last response, if there is one, and close: `at_once`, or when the peer has closed.
 
-        What arrives at a closed connection makes the system of the other side throw the answer away unread.
+        Data that arrives at a closed connection resets it, and the peer would lose the response.
         """
         if self._state is _State.LAST:
             return
@@ -242,7 +242,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
             return
         self._transport.resume_reading()
-        with suppress(OSError):  # the other side is gone already
+        with suppress(OSError):  # the peer has closed already
             self._transport.write_eof()
 
     def _count_reading(self, count: int) -> None:
@@ -252,13 +252,13 @@ class _Connection(asyncio.Protocol):
     # Called by the server
 
     def release(self) -> None:
-        """Read on after a refusal."""
+        """Resume reading after a refusal."""
         self._held = False
         self._server.wait_for_head(self)
         self._resume()
 
     def expire(self) -> None:
-        """End a connection that has taken too long with what is expected of it."""
+        """End a connection that has exceeded its time limit."""
         if self._state is _State.LAST or self._transport.get_write_buffer_size():
             self._transport.abort()
         elif self._state is _State.BODY:
@@ -273,7 +273,7 @@ class _Connection(asyncio.Protocol):
             self._end(None)
 
     def finish(self) -> None:
-        """End when the answer that is being waited for has been sent; at once if there is none."""
+        """End the connection after its pending response; at once if there is none."""
         if self._state in (_State.HEAD, _State.BODY):
             self._end(None)
 
@@ -282,17 +282,17 @@ FULL = refusal(503, "too many connections: try again later")
 _FULL_BYTES = encode(FULL, False)
 
 _Table = dict[_Connection, float]
-"""Since when connections wait, the longest first."""
+"""Time at which each connection began to wait, in order of time."""
 
 
 class Server:
-    """Accepts connections within limits, and sees to it that none waits for ever."""
+    """Accepts connections within limits, and enforces their time limits."""
 
     def __init__(self, app: Application, listening: socket.socket, limits: Limits) -> None:
         self.app = app
         self.limits = limits
         self.reading = 0
-        """Bytes of bodies that have begun to arrive."""
+        """Total bytes of the bodies being read."""
         self.stopping = False
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop
@@ -306,11 +306,11 @@ class Server:
         self._all: set[_Connection] = set()
         self._refusals = 0
         self._reserve = os.open(os.devnull, os.O_RDONLY)
-        """Given up for a moment to refuse a connection when no other descriptor is left."""
+        """Descriptor that is freed for a moment to refuse a connection when no other is left."""
         self._opening: set[asyncio.Task[None]] = set()
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Answer until `stopped` is set, then for a moment what is still being answered."""
+        """Serve until `stopped` is set, then wait shortly for pending responses."""
         self._loop = asyncio.get_running_loop()
         self._listening.setblocking(False)
         self._listening.listen(BACKLOG)
@@ -346,10 +346,10 @@ class Server:
                 return
             accepted.setblocking(False)
             if self._admit(accepted):
-                return  # so that the loop reads or ends the others before the next one is looked at
+                return  # the loop reads or ends other connections before the next one is accepted
 
     def _admit(self, accepted: socket.socket) -> bool:
-        """Begin a connection, or refuse it; return whether it is one beyond the limit."""
+        """Open a connection, or refuse it; return whether it exceeds the limit."""
         beyond = self._open >= self.limits.connections
         closed = beyond and (
             self._close_one(self._for_end, SPARE_SECONDS) or self._close_one(self._for_head, SPARE_SECONDS)
@@ -357,7 +357,7 @@ class Server:
         spare = beyond and not closed
         if spare and len(self._spare) >= self.limits.spare:
             closed = self._close_one(self._spare, 0.0)
-        # Where another one was closed for it, its descriptor is free before the next connection is accepted.
+        # If another one was closed for it, that descriptor is free before the next connection is accepted.
         if not closed and self._open >= self.limits.connections + 2 * self.limits.spare:
             _refuse_unread(accepted)
             return True
@@ -377,7 +377,7 @@ class Server:
                 raise
 
     def _close_one(self, table: _Table, seconds: float) -> bool:
-        """Close the connection that stands longest in a table, if that is for so long; return whether there is one."""
+        """Close the oldest connection of `table` if it has waited for `seconds`; return whether one was closed."""
         for connection, since in table.items():
             if self._loop.time() - since < seconds:
                 return False
@@ -387,8 +387,8 @@ class Server:
         return False
 
     def _refuse_with_reserve(self) -> bool:
-        """Refuse one connection by the descriptor that is kept for it; return whether that was possible."""
-        with suppress(OSError):  # it could not be opened again the last time
+        """Refuse one connection with the reserved descriptor; return whether that was possible."""
+        with suppress(OSError):  # it could not be reopened the last time
             os.close(self._reserve)
         try:
             accepted, _ = self._listening.accept()
@@ -401,7 +401,7 @@ class Server:
             self._reserve = _reopened()
 
     def _pause_accepting(self) -> None:
-        """Accept no connection for a moment: the system has no means for it."""
+        """Stop accepting connections for a moment: the system has no resources."""
         self._loop.remove_reader(self._listening)
 
         def again() -> None:
@@ -410,52 +410,52 @@ class Server:
 
         self._loop.call_later(SWEEP_SECONDS, again)
 
-    def take(self, connection: _Connection, spare: bool) -> None:
-        """Note that a connection can be read; `spare` if it is one beyond the limit."""
+    def register(self, connection: _Connection, spare: bool) -> None:
+        """Register an open connection; `spare` if it exceeds the limit."""
         self._all.add(connection)
         if spare:
             self._spare[connection] = self._loop.time()
         self.wait_for_head(connection)
 
-    def forget(self, connection: _Connection) -> None:
-        """Note that a connection is gone."""
+    def unregister(self, connection: _Connection) -> None:
+        """Unregister a closed connection."""
         self._all.discard(connection)
         self._open -= 1
-        self._leave(connection)
+        self._remove(connection)
         self._spare.pop(connection, None)
 
-    # What connections wait for
+    # Time limits of connections
 
-    def _leave(self, connection: _Connection) -> None:
+    def _remove(self, connection: _Connection) -> None:
         for table in (self._for_head, self._for_body, self._for_end, self._held):
             table.pop(connection, None)
 
-    def _enter(self, table: _Table, connection: _Connection) -> None:
-        self._leave(connection)
+    def _move_to(self, table: _Table, connection: _Connection) -> None:
+        self._remove(connection)
         table[connection] = self._loop.time()
 
     def wait_for_head(self, connection: _Connection) -> None:
-        """Note that a connection is to send the next head."""
-        self._enter(self._for_head, connection)
+        """Start the time limit of the next head."""
+        self._move_to(self._for_head, connection)
 
     def wait_for_body(self, connection: _Connection) -> None:
-        """Note that a connection is to send a body."""
-        self._enter(self._for_body, connection)
+        """Start the time limit of a body."""
+        self._move_to(self._for_body, connection)
 
     def wait_for_answer(self, connection: _Connection) -> None:
-        """Note that a connection is to be answered: that has its own limits."""
-        self._leave(connection)
+        """Stop the time limit while the application works on the response."""
+        self._remove(connection)
 
     def wait_for_end(self, connection: _Connection) -> None:
-        """Note that a connection got its last answer."""
-        self._enter(self._for_end, connection)
+        """Start the time limit of a connection after its last response."""
+        self._move_to(self._for_end, connection)
 
     def hold(self, connection: _Connection) -> None:
-        """Read a connection again after the time in `Retry-After`."""
-        self._enter(self._held, connection)
+        """Resume reading a connection after the time in `Retry-After`."""
+        self._move_to(self._held, connection)
 
     def _sweep(self) -> None:
-        """Close what has waited too long, and read on where enough time has passed; again after a while."""
+        """Close connections that exceed their time limit, resume those whose pause is over; then schedule itself."""
         self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
         self._refusals = 0
         for table, seconds in (
@@ -472,26 +472,26 @@ class Server:
     # Limits
 
     def refusal(self, request: Request, spare: bool) -> Response | None:
-        """Return the refusal of a request whose body need not be read, None if it is wanted."""
+        """Return the refusal of a request before its body is read, None if it is admitted."""
         found = self.app.admit(request)
         return FULL if found is None and spare and not self.app.essential(request) else found
 
-    def has_read_too_much(self, length: int) -> bool:
-        """Return whether another body of this length is too much beside those that are being read."""
+    def exceeds_read_limit(self, length: int) -> bool:
+        """Return whether a body of `length` bytes would exceed the limit of bodies being read."""
         return bool(self.reading) and self.reading + length > MOST_READING_BYTES
 
-    def refuses_too_often(self) -> bool:
-        """Count a refusal; return whether there were many lately."""
+    def count_refusal(self) -> bool:
+        """Count a refusal; return whether the limit between two sweeps is exceeded."""
         self._refusals += 1
         return self._refusals > FREE_REFUSALS
 
 
 def _refuse_unread(accepted: socket.socket) -> None:
-    """Refuse a connection without waiting for what it asks."""
+    """Refuse a connection without reading its request."""
     with suppress(OSError), accepted:
         accepted.send(_FULL_BYTES)
         accepted.shutdown(socket.SHUT_WR)
-        accepted.recv(MOST_HEAD_BYTES)  # what is unread when it is closed would take the answer back
+        accepted.recv(MOST_HEAD_BYTES)  # unread data at the close would reset the connection and discard the response
 
 
 def _reopened() -> int:
@@ -503,7 +503,7 @@ def _reopened() -> int:
 
 @contextmanager
 def serving_in_thread(app: Application, listening: socket.socket, handoff: Handoff) -> Iterator[Server]:
-    """Answer requests beside what the caller does, in a thread of its own, which also makes the calls of `handoff`."""
+    """Serve `app` in a thread of its own, which also makes the calls of `handoff`."""
     loop = asyncio.new_event_loop()
     stopped = asyncio.Event()
     server = Server(app, listening, connection_limits())

@@ -1,4 +1,4 @@
-"""Scenarios built into arrays, once for each: every part of an environment asks for the same ones."""
+"""Scenarios compiled to arrays, cached per scenario object, because every part of an environment needs them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ Library = TypeVar("Library")
 
 
 @dataclass(frozen=True)
-class Built(Generic[Sizes, Library]):
+class CompiledScenario(Generic[Sizes, Library]):
     """A scenario as arrays, for families whose jobs are drawn from a library of templates."""
 
     spec: dict[str, np.ndarray]
     sizes: Sizes
-    """How large the arrays of a lane are."""
+    """Sizes of the arrays of a lane."""
     library: Library
 
 
-def keep_built(build: Callable[[Scenario], Result]) -> Callable[[Scenario], Result]:
-    """Return a function that builds each scenario object once and keeps the result while the object lives.
+def cached_per_scenario(build: Callable[[Scenario], Result]) -> Callable[[Scenario], Result]:
+    """Return `build` with a cache: it runs once per scenario object, and its result lives as long as the object.
 
-    All users of one scenario share its arrays, so what one of them writes (a plan) every simulator of it sees. Equal
-    scenarios that are different objects are built separately.
+    All users of a scenario share its arrays, so a plan that one of them writes is seen by every simulator of it. Equal
+    scenarios that are different objects are compiled separately.
     """
-    kept: dict[int, tuple[weakref.ref[Any], Result]] = {}
+    cache: dict[int, tuple[weakref.ref[Any], Result]] = {}
 
     @wraps(build)
-    def built(scenario: Scenario) -> Result:
+    def cached(scenario: Scenario) -> Result:
         key = id(scenario)
-        if key not in kept:
-            kept[key] = (weakref.ref(scenario, lambda _: kept.pop(key, None)), build(scenario))
-        return kept[key][1]
+        if key not in cache:
+            cache[key] = (weakref.ref(scenario, lambda _: cache.pop(key, None)), build(scenario))
+        return cache[key][1]
 
-    return built
+    return cached

@@ -1,4 +1,4 @@
-"""The event log: what happened in a lane, row by row; metrics, pictures and laws all read it and nothing else."""
+"""The event log of a lane: the only input of metrics, pictures and invariant checks."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ EVENT = np.dtype(
 """time in ns; job counts within its task; -1 where a column does not apply."""
 
 COLUMNS = tuple(EVENT.names or ())
-PIECE_ROWS = 1 << 16
-"""Most rows of a recorded log that are read at a time, unless they were written as one group."""
+CHUNK_ROWS = 1 << 16
+"""Rows of a recorded log that are read at a time, unless one row group has more."""
 
 
 def digest(events: np.ndarray) -> str:
-    """Return the SHA-256 of the rows, column by column: the same log gives the same digest on any machine."""
+    """Return the SHA-256 of `events`, column by column in little-endian order: equal on all machines."""
     content = hashlib.sha256()
     for name in COLUMNS:
         content.update(np.ascontiguousarray(events[name]).astype(EVENT[name].newbyteorder("<")).tobytes())
@@ -56,25 +56,25 @@ def digest(events: np.ndarray) -> str:
 
 
 def to_arrow(events: np.ndarray) -> pa.RecordBatch:
-    """Return the rows as Arrow columns."""
+    """Return `events` as Arrow columns."""
     return pa.record_batch([pa.array(np.ascontiguousarray(events[name])) for name in COLUMNS], names=list(COLUMNS))
 
 
 def from_arrow(batch: pa.RecordBatch, into: np.ndarray | None = None) -> np.ndarray:
-    """Return Arrow columns without empty cells as rows: new ones, or those that are to be filled."""
+    """Return the Arrow columns of `batch`, which have no nulls, as rows: a new array, or `into` filled."""
     events = np.empty(batch.num_rows, EVENT) if into is None else into
     if batch.num_rows:
         for name in COLUMNS:
-            # Arrow's own way to NumPy imports pandas first, wherever that is installed: half a second.
+            # Arrow's own conversion imports pandas wherever that is installed, which takes half a second.
             column, kind = batch.column(name), EVENT[name]
             events[name] = np.frombuffer(column.buffers()[1], kind, len(column), column.offset * kind.itemsize)
     return events
 
 
 class LogWriter:
-    """Writes a log to Parquet chunk by chunk; the file appears under its name only when it is complete.
+    """Writes a log to Parquet in chunks; the file appears under its name only when it is complete.
 
-    Where it cannot be written, that is an InputError, and nothing is left behind.
+    A file that cannot be written is an InputError and leaves no partial file.
     """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
@@ -88,20 +88,20 @@ class LogWriter:
             self._writer = pq.ParquetWriter(self._file.partial, self._schema, compression="zstd")
 
     def write(self, events: np.ndarray) -> None:
-        """Append rows."""
+        """Append `events`."""
         with self._whole_or_not():
             self._writer.write_batch(to_arrow(events).replace_schema_metadata(self._schema.metadata))
 
     def close(self) -> None:
-        """Finish the file and put it in its place."""
+        """Complete the file and move it to its name."""
         with self._whole_or_not():
             assert self._file is not None
             self._writer.close()
             self._file.commit()
 
     def abandon(self) -> None:
-        """Give up: leave nothing behind."""
-        with suppress(OSError):  # what is not written any more needs no end
+        """Discard what was written."""
+        with suppress(OSError):  # the footer of a discarded file may fail to be written
             if self._writer is not None:
                 self._writer.close()
         if self._file is not None:
@@ -120,61 +120,66 @@ class LogWriter:
 
 
 EXPECTED = "an event log written by slipstream"
+OLD_SPLIT_KEY = "namespace"
+"""Name of the metadata key `split` in logs of earlier versions."""
 
 
 class OtherTableError(TraceError):
-    """A Parquet file has other columns than an event log."""
+    """A Parquet file has not the columns of an event log."""
 
 
 def read(path: Path) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return the rows of a recorded log and what it says about itself."""
+    """Return the rows of the recorded log at `path` and its metadata."""
     file = _open(path)
     about = _about(path, file)
     events = np.empty(file.metadata.num_rows, EVENT)
-    place = 0
-    for piece in _pieces(path, file):
-        from_arrow(piece, events[place : place + piece.num_rows])
-        place += piece.num_rows
-    return events[:place], about
+    row = 0
+    for batch in _batches(path, file):
+        from_arrow(batch, events[row : row + batch.num_rows])
+        row += batch.num_rows
+    return events[:row], about
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return what a recorded log says about itself, without reading its rows."""
+    """Return the metadata of the recorded log at `path` without reading its rows."""
     return _about(path, _open_footer(path))
 
 
 def _about(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
-    about = (file.schema_arrow.metadata or {}).get(b"slipstream", b"{}")
-    return json_object(about, f"{path}: its description", TraceError)
+    text = (file.schema_arrow.metadata or {}).get(b"slipstream", b"{}")
+    about = json_object(text, f"{path}: its description", TraceError)
+    if OLD_SPLIT_KEY in about:
+        about.setdefault("split", about.pop(OLD_SPLIT_KEY))
+    return about
 
 
 def read_chunks(path: Path) -> Iterator[np.ndarray]:
-    """Yield the rows of a recorded log in pieces of bounded size."""
-    yield from map(from_arrow, _pieces(path, _open(path)))
+    """Yield the rows of the recorded log at `path` in chunks of bounded size."""
+    yield from map(from_arrow, _batches(path, _open(path)))
 
 
-def _pieces(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield a log as columns, some groups of rows at a time: each column of those is unpacked by another thread."""
+def _batches(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """Yield a log as Arrow batches of a few row groups each; their columns are decompressed in parallel."""
     try:
         group, groups = 0, file.metadata.num_row_groups
         while group < groups:
             rows, first = 0, group
-            while group < groups and (rows == 0 or rows + file.metadata.row_group(group).num_rows <= PIECE_ROWS):
+            while group < groups and (rows == 0 or rows + file.metadata.row_group(group).num_rows <= CHUNK_ROWS):
                 rows += file.metadata.row_group(group).num_rows
                 group += 1
-            piece = file.read_row_groups(range(first, group), columns=list(COLUMNS), use_threads=True)
-            if piece.num_rows != rows:
+            batch = file.read_row_groups(range(first, group), columns=list(COLUMNS), use_threads=True)
+            if batch.num_rows != rows:
                 raise TraceError(f"{path}: damaged: expected {EXPECTED}")
-            empty = [name for name in COLUMNS if piece.column(name).null_count]
+            empty = [name for name in COLUMNS if batch.column(name).null_count]
             if empty:
                 raise TraceError(f"{path}: column '{empty[0]}' has empty cells: expected a number in each")
-            yield from piece.to_batches()
+            yield from batch.to_batches()
     except (OSError, pa.ArrowException, MemoryError) as error:
         raise TraceError(f"{path}: damaged: expected {EXPECTED}") from error
 
 
 def _open_footer(path: Path) -> pq.ParquetFile:
-    """Open a file that has the columns of a log."""
+    """Open the Parquet file at `path` and check that it has the columns of a log."""
     file = open_parquet(path, EXPECTED, TraceError)
     try:
         schema = file.schema_arrow
@@ -191,7 +196,7 @@ def _open_footer(path: Path) -> pq.ParquetFile:
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    """Open a log whose rows fit into memory."""
+    """Open the log at `path` and check that its rows fit into memory."""
     file = _open_footer(path)
     check_unpacked(path, COLUMNS, EVENT.itemsize, EXPECTED, TraceError)
     return file

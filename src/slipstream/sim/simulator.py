@@ -1,4 +1,4 @@
-"""One lane that plays whole episodes under any policy and hands on its event log in pieces."""
+"""One lane that runs whole episodes under any policy and passes on its event log in chunks."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
 from slipstream.sim.kernel.rng import SEED_LIMIT, SPLITS
 
 LOG_ROWS = 1 << 16
-"""Rows kept before they are handed on, so memory does not grow with the length of an episode."""
+"""Capacity of the event log between flushes, so memory does not grow with the length of an episode."""
 
-FOREVER = 2**62
+NO_LIMIT = 2**62
+"""Number of choices that no episode reaches."""
 
 Sink = Callable[[np.ndarray], None]
 
 
 def split_code(split: str) -> int:
-    """Return the code of a seed split."""
+    """Return the code of the seed split `split`."""
     if split not in SPLITS:
         raise InputError(f"split '{split}': expected one of {', '.join(SPLITS)}")
     return SPLITS[split]
 
 
 def check_seed(seed: Any) -> int:
-    """Return the seed if it is one."""
+    """Return `seed` as an integer; raise an InputError unless it lies in the range of seeds."""
     number = _integer(seed)
     if number is None or not 0 <= number < SEED_LIMIT:
         raise InputError(f"seed {shorten(repr(seed), 80)}: expected a number from 0 to 2**62 - 1")
@@ -43,7 +44,7 @@ def check_seed(seed: Any) -> int:
 
 
 def check_action(action: Any) -> int:
-    """Return the action as an integer; refuse what is not one. Whether its row may be taken is the machine's to say."""
+    """Return `action` as an integer; raise an InputError if it is none. The kernel checks whether its row is legal."""
     number = _integer(action)
     if number is None or not -(2**63) <= number < 2**63:
         raise InputError(f"action {shorten(repr(action), 80)}: expected an integer, the index of a row")
@@ -51,23 +52,23 @@ def check_action(action: Any) -> int:
 
 
 def _integer(value: Any) -> int | None:
-    """Return what any kind of integer stands for: Python's, NumPy's, or that of an array without dimensions."""
+    """Return `value` as a Python integer if it is one of Python, of NumPy or a zero-dimensional array; else None."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         return None
 
 
-def own_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return arrays that came with a copy of their owner as arrays that compiled code may write.
+def writable_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return `arrays` contiguous and writable, as compiled code needs them after unpickling.
 
-    Unpickled from buffers that somebody else keeps, as Ray does it, they are read-only.
+    Arrays that Ray unpickles from its object store are read-only.
     """
     return {name: np.require(array, requirements=["C", "W"]) for name, array in arrays.items()}
 
 
 class Simulator:
-    """A single lane with its raw candidates, driven choice by choice or by whole episodes."""
+    """A single lane with raw observations, stepped decision by decision or run for whole episodes."""
 
     def __init__(self, scenario: Any, log_rows: int | None = None) -> None:
         self.scenario = scenario
@@ -89,28 +90,28 @@ class Simulator:
         lanes.prepare_buffer(self.spec, self.state, self.buffer)
 
     def _bind(self) -> None:
-        """Build the compiled structs, and what else refers to the arrays."""
+        """Build the compiled structs over the arrays."""
         self.header = self.arrays["lanes"][0]
         self.spec = self.family.make_spec(self.family.spec_arrays(self.scenario))
         self.state = self.family.make_state(self.arrays)
         self.buffer = make_buffer(self.raw)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Compiled structs cannot be copied: a copy builds its own over its own arrays.
+        # Compiled structs cannot be pickled: a copy builds its own over its own arrays.
         return {name: vars(self)[name] for name in ("scenario", "family", "arrays", "raw")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, arrays=own_arrays(state["arrays"]), raw=own_arrays(state["raw"]))
+        vars(self).update(state, arrays=writable_arrays(state["arrays"]), raw=writable_arrays(state["raw"]))
         self._bind()
 
     @cached_property
     def observed(self) -> Any:
-        """A buffer that shows what agents see, but for the graph, for networks."""
+        """Observation buffer for networks that read no graph."""
         return self._observed(None)
 
     @cached_property
     def observed_graph(self) -> Any:
-        """A buffer that shows all that agents see."""
+        """Observation buffer with the graph, where the family has one."""
         return self._observed(self.family.graph(self.scenario))
 
     def _observed(self, graph: GraphShape | None) -> Any:
@@ -122,38 +123,38 @@ class Simulator:
 
     @property
     def asking(self) -> bool:
-        """Whether a choice is due."""
+        """Whether a decision is due."""
         return bool(self.header["status"] == lanes.ASKING)
 
     def reset(self, seed: int, split: str = "test", sink: Sink | None = None) -> None:
-        """Start an episode and run to its first choice."""
+        """Start the episode of `seed` and run to its first decision."""
         lanes.start_lane(self.spec, self.state, 0, check_seed(seed), split_code(split))
         self._flush_while_full(sink)
 
     def step(self, action: int, sink: Sink | None = None) -> None:
-        """Apply a choice and run to the next one."""
+        """Apply `action` and run to the next decision."""
         lanes.step_lane(self.spec, self.state, 0, check_action(action))
         self._flush_while_full(sink)
 
     def observe(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the raw globals, rows and mask of the present choice; the arrays are overwritten by the next."""
+        """Return raw globals, rows and mask of the decision that is due; the next call overwrites the arrays."""
         lanes.observe_lane(self.spec, self.state, 0, self.buffer, 0)
         return self.raw["globals"][0], self.raw["rows"][0], self.raw["mask"][0]
 
     def log(self) -> np.ndarray:
-        """Return the rows of the event log that were not handed on yet."""
+        """Return the rows of the event log that have not been flushed."""
         return np.array(self.arrays["log"][0, : self.header["log_rows"]])
 
     def play(self, policy: Policy, seed: int, split: str = "test", sink: Sink | None = None) -> np.ndarray:
-        """Play a whole episode; return its event log, or give it to `sink` piece by piece and return nothing."""
+        """Run a whole episode; return its event log, or pass it to `sink` in chunks and return no rows."""
         kept: list[np.ndarray] = []
         take = sink or kept.append
         if isinstance(policy, WholeEpisodes):
-            # It goes on from there by itself.
+            # Its compiled loop runs from here, the first decision included.
             lanes.begin_lane(self.spec, self.state, 0, check_seed(seed), split_code(split))
         else:
             self.reset(seed, split, take)
-        self.go_on(policy, take)
+        self.continue_episode(policy, take)
         take(self.log())
         if self.header["mistakes"]:
             count = int(self.header["mistakes"])
@@ -163,21 +164,21 @@ class Simulator:
             )
         return kept[0] if len(kept) == 1 else np.concatenate([*kept, self.arrays["log"][0, :0]])
 
-    def go_on(self, policy: Policy, sink: Sink) -> None:
-        """Play from here to the end of the episode; what the log has no room for is handed on."""
+    def continue_episode(self, policy: Policy, sink: Sink) -> None:
+        """Run from the present state to the end of the episode; flush the log to `sink` whenever it is full."""
         if isinstance(policy, WholeEpisodes):
-            while policy.run(self, FOREVER) == lanes.LOG_FULL:
+            while policy.run(self, NO_LIMIT) == lanes.LOG_FULL:
                 self._flush(sink)
         else:
             while self.asking:
                 self.step(policy.choose(*self.observe()), sink)
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return the present state, to go back to; the event log is no part of it."""
+        """Return a copy of the present state, without the event log."""
         return {name: array.copy() for name, array in self.arrays.items() if name != "log"}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Go back to a state that was saved."""
+        """Set the state to `saved`, a result of `save`."""
         for name, array in saved.items():
             self.arrays[name][...] = array
 

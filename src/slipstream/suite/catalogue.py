@@ -1,7 +1,7 @@
-"""What the suite is made of: scenarios known by their digests, seeds, and what was found out about every episode.
+"""The suite's data: scenarios with their digests, seeds, and reference rewards of every test episode.
 
-All of it is data of the package: `v2/suite.json` lists the scenarios and the seeds, `v2/scenarios` holds them, and
-`v2/reference` what `random`, every other rule and the oracle reached in each test episode.
+All of it is package data: `v2/suite.json` lists the scenarios and the seeds, `v2/scenarios` holds the scenarios, and
+`v2/reference` the rewards of `random`, every other rule and the oracle in each test episode.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ FLOOR = "random"
 
 @dataclass(frozen=True)
 class Reference:
-    """What is known of the test episodes of a scenario; arrays have one value per episode."""
+    """Reference rewards of the test episodes of a scenario; arrays have one value per episode."""
 
     best: np.ndarray
-    """The best reward that the oracle or a rule reached, all arrivals known."""
+    """The best reward of the oracle and all rules."""
     bound: np.ndarray
     """A reward that no policy can exceed."""
     rules: dict[str, np.ndarray]
     """Rewards of every rule, `random` among them."""
     learned: dict[str, tuple[str, np.ndarray]]
-    """Rewards of trained policies that come with the package, each with the hash of its files."""
+    """Rewards of the package's trained policies, each with the hash of its files."""
 
     @property
     def floor(self) -> np.ndarray:
@@ -49,7 +49,7 @@ class Reference:
 
     @cached_property
     def scale(self) -> float:
-        """What lies between a score of 0 and one of 1."""
+        """Difference in mean reward between a score of 0 and one of 100."""
         return float(self.best.mean() - self.floor.mean())
 
 
@@ -61,18 +61,20 @@ class Entry:
     family: str
     name: str
     kind: str
-    """`size`, `load` or `shift`: what it is there for."""
+    """What the scenario tests: `size`, `load` or `shift`."""
     digest: str
 
     @property
     def id(self) -> str:
-        """What tables call it, such as 'edge/heavy'."""
+        """Its name in tables, such as 'edge/heavy'."""
         return f"{self.family}/{self.name}"
 
     @cached_property
     def scenario(self) -> Any:
-        """The scenario, once it is known to be the one that was frozen."""
-        text = _home(self.suite).joinpath("scenarios", self.family, f"{self.name}.json").read_text(encoding="utf-8")
+        """The scenario; a SuiteError if its digest is not the frozen one."""
+        text = (
+            _data_folder(self.suite).joinpath("scenarios", self.family, f"{self.name}.json").read_text(encoding="utf-8")
+        )
         loaded = load(json.loads(text))
         found = digest(loaded)
         if found != self.digest:
@@ -81,13 +83,13 @@ class Entry:
 
     @cached_property
     def reference(self) -> Reference:
-        """What is known of its test episodes."""
+        """Reference rewards of its test episodes."""
         return reference_of(_references(self.suite, self.family), self)
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """Where episodes begin."""
+    """A range of episodes: split, first seed and number."""
 
     split: str
     first: int
@@ -100,13 +102,13 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Suite:
-    """The whole suite, or the part of it that is asked for."""
+    """The whole suite, or a selection of its families."""
 
     version: str
     entries: tuple[Entry, ...]
     test: Seeds
     practice: Seeds
-    """Seeds to choose a policy by: those of training and these are anybody's, those of the test nobody's."""
+    """Seeds for model selection; the test seeds must not be used for training or selection."""
 
     @property
     def families(self) -> list[str]:
@@ -114,18 +116,18 @@ class Suite:
         return list(dict.fromkeys(entry.family for entry in self.entries))
 
     def of(self, family: str) -> list[Entry]:
-        """Return the scenarios of a family."""
+        """Return the scenarios of `family`."""
         return [entry for entry in self.entries if entry.family == family]
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that decides results: the scenarios' digests, and the seeds."""
+        """Hash of everything that determines results: the scenarios' digests and the seeds."""
         listed = [(entry.id, entry.digest) for entry in self.entries]
         text = json.dumps([self.version, listed, self.test.to_dict()], separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def only(self, families: Sequence[str]) -> Suite:
-        """Return the part of some families."""
+        """Return the suite restricted to `families`."""
         for family in families:
             if family not in self.families:
                 raise SuiteError(f"unknown family '{family}': expected one of {', '.join(self.families)}")
@@ -134,9 +136,9 @@ class Suite:
 
 
 def load_suite(version: str = VERSION) -> Suite:
-    """Return a version of the suite."""
-    listing = _home(version).joinpath("suite.json")
-    if not NAME.fullmatch(version) or not listing.is_file():  # by name: a path could lead anywhere
+    """Return the suite of `version`."""
+    listing = _data_folder(version).joinpath("suite.json")
+    if not NAME.fullmatch(version) or not listing.is_file():  # checked first: a path could point anywhere
         raise SuiteError(f"suite '{version}' is not known: expected {VERSION}")
     data = json.loads(listing.read_text(encoding="utf-8"))
     entries = tuple(Entry(version, *(one[key] for key in ENTRY_KEYS)) for one in data["scenarios"])
@@ -147,7 +149,7 @@ ENTRY_KEYS = ("family", "name", "kind", "digest")
 
 
 def reference_of(data: dict[str, Any], entry: Entry) -> Reference:
-    """Return what a file says about the test episodes of a scenario."""
+    """Return the reference of `entry` from `data`, the content of a reference file."""
     found = data.get(entry.name)
     if found is None or found["digest"] != entry.digest:
         raise SuiteError(f"suite {entry.suite}: {entry.id}: nothing is known of its episodes: expected a reference")
@@ -157,18 +159,18 @@ def reference_of(data: dict[str, Any], entry: Entry) -> Reference:
     return Reference(reached, np.array(found["bound"]), rules, learned)
 
 
-def _home(version: str) -> Any:
+def _data_folder(version: str) -> Any:
     return resources.files("slipstream.suite").joinpath(version)
 
 
 def _references(version: str, family: str) -> dict[str, Any]:
-    file = _home(version).joinpath("reference", f"{family}.json")
+    file = _data_folder(version).joinpath("reference", f"{family}.json")
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return found
 
 
 def folder_hash(folder: Path) -> str:
-    """Return a hash of the files of a folder, names and contents."""
+    """Return a hash of names and contents of the files in `folder`."""
     content = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file():

@@ -1,4 +1,4 @@
-"""Playing the suite: every scenario, the same episodes for everybody; what is done is kept, so that it can go on."""
+"""Runs of the suite: the same episodes for every policy, with a checkpoint file to resume from."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from slipstream.evaluation import evaluate
 from slipstream.files.atomic import cannot_write, open_growing, replace_file
 from slipstream.files.inputs import checked_json, read_text
 from slipstream.policies.base import Policy
-from slipstream.scale.executor import Farm
+from slipstream.scale.executor import Executor
 from slipstream.suite.catalogue import FLOOR, Entry, Seeds, Suite
 from slipstream.suite.players import Player
-from slipstream.suite.sandbox import CagedPolicy
+from slipstream.suite.sandbox import SandboxedPolicy
 from slipstream.suite.scoring import Score, normalised, score
 
 Progress = Callable[[int, int], None]
@@ -26,8 +26,8 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Played:
-    """What a policy reached in a scenario."""
+class ScenarioResult:
+    """Rewards of a policy in a scenario."""
 
     entry: Entry
     policy: str
@@ -35,10 +35,10 @@ class Played:
     """One per episode."""
 
 
-def rewards_of(policy: Policy, scenario: Any, seeds: Seeds, farm: Farm | None = None) -> np.ndarray:
-    """Return what a policy reaches in some episodes; code that was handed in stays on this machine."""
-    if not isinstance(policy, CagedPolicy):
-        return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.split, farm=farm).of("reward")
+def rewards_of(policy: Policy, scenario: Any, seeds: Seeds, executor: Executor | None = None) -> np.ndarray:
+    """Return the rewards of `policy` in the episodes `seeds`; submitted code runs on this machine only."""
+    if not isinstance(policy, SandboxedPolicy):
+        return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.split, executor=executor).of("reward")
     found = []
     for episode in range(seeds.episodes):
         policy.begin()
@@ -52,33 +52,33 @@ def measure(
     players: Mapping[str, Player],
     seeds: Seeds | None = None,
     progress: Progress | None = None,
-    kept: Path | None = None,
-    farm: Farm | None = None,
-) -> list[Played]:
-    """Play every scenario of the families that somebody plays; the test episodes, if no others are given.
+    checkpoint: Path | None = None,
+    executor: Executor | None = None,
+) -> list[ScenarioResult]:
+    """Run every scenario of the families in `players` on `seeds`, by default the test episodes.
 
-    `kept` is a file that grows by a line for each scenario; what it holds already is not played again. `farm` is where
-    episodes are played; by default in this process. The results are the same.
+    `checkpoint` is a file that gets a line per finished scenario; scenarios it holds already are not run again.
+    `executor` runs the episodes, by default this process; the results are the same.
     """
     wanted = seeds or suite.test
     entries = [entry for entry in suite.entries if entry.family in players]
-    notes = _Notes(kept, suite, players, wanted)
+    results = _Checkpoint(checkpoint, suite, players, wanted)
     found = []
     for done, entry in enumerate(entries):
         if progress is not None:
             progress(done, len(entries))
-        if entry.id not in notes.known:
-            with players[entry.family].ready(entry, suite) as policy:
-                notes.add(entry.id, policy.name, rewards_of(policy, entry.scenario, wanted, farm))
-        who, rewards = notes.known[entry.id]
-        found.append(Played(entry, who, np.array(rewards)))
+        if entry.id not in results.known:
+            with players[entry.family].open_policy(entry, suite) as policy:
+                results.add(entry.id, policy.name, rewards_of(policy, entry.scenario, wanted, executor))
+        who, rewards = results.known[entry.id]
+        found.append(ScenarioResult(entry, who, np.array(rewards)))
     if progress is not None:
         progress(len(entries), len(entries))
     return found
 
 
-class _Notes:
-    """What was played so far, in a file if one is given."""
+class _Checkpoint:
+    """Results of finished scenarios, stored in a file if one is given."""
 
     def __init__(self, path: Path | None, suite: Suite, players: Mapping[str, Player], seeds: Seeds) -> None:
         from slipstream import __version__
@@ -86,7 +86,7 @@ class _Notes:
 
         self._path = path
         self.known: dict[str, tuple[str, list[float]]] = {}
-        # What other code, policies or scenarios brought says nothing here.
+        # Results of other code, policies or scenarios must not be reused.
         about = {
             "suite": suite.digest,
             "code": f"{__version__}+{cache_key()}",
@@ -95,23 +95,23 @@ class _Notes:
         }
         if path is None:
             return
-        self.known = _kept(path, json.dumps(about)) if path.is_file() else {}
+        self.known = _read_checkpoint(path, json.dumps(about)) if path.is_file() else {}
         try:
-            kept = [json.dumps([key, *value]) for key, value in self.known.items()]
-            replace_file(path, "".join(f"{line}\n" for line in (json.dumps(about), *kept)).encode())
+            lines = [json.dumps(about), *(json.dumps([key, *value]) for key, value in self.known.items())]
+            replace_file(path, "".join(f"{line}\n" for line in lines).encode())
         except OSError as error:
             raise cannot_write(path, error) from None
 
     def add(self, identity: str, policy: str, rewards: np.ndarray) -> None:
-        """Keep what was played."""
+        """Add the rewards of the scenario `identity`, and append them to the file."""
         self.known[identity] = (policy, rewards.tolist())
         if self._path is not None:
             with open_growing(self._path, append=True) as file:
                 file.write((json.dumps([identity, policy, rewards.tolist()]) + "\n").encode())
 
 
-def _kept(path: Path, about: str) -> dict[str, tuple[str, list[float]]]:
-    """Return what was played so far, by scenario, if the first line of the file says that it was the same."""
+def _read_checkpoint(path: Path, about: str) -> dict[str, tuple[str, list[float]]]:
+    """Return the results in `path` by scenario; none if its first line is not `about`."""
     expected = "what `slipstream bench` keeps of a run that was stopped"
     first, *lines = read_text(path, expected, SuiteError).split("\n")
     found: dict[str, tuple[str, list[float]]] = {}
@@ -126,8 +126,8 @@ def _kept(path: Path, about: str) -> dict[str, tuple[str, list[float]]]:
     return found
 
 
-def scores_elsewhere(played: list[Played], seeds: Seeds) -> dict[str, Score]:
-    """Return a score per family for other episodes than those of the test; `random` plays them too."""
+def scores_on(played: list[ScenarioResult], seeds: Seeds) -> dict[str, Score]:
+    """Return a score per family for episodes other than those of the test, with `random` run on them too."""
     samples: dict[str, list[np.ndarray]] = {}
     for one in played:
         floor = evaluate(one.entry.scenario, FLOOR, seeds.episodes, seeds.first, seeds.split).of("reward")

@@ -1,8 +1,8 @@
-"""Where code that was handed in decides: in a process of its own, which is shown rows and answers with an index.
+"""Isolation of submitted policies: a subprocess that receives observations and replies with actions.
 
-The process knows neither scenario nor seed, and it holds no simulator to look into. Before every episode it goes back
-to how it was when the policy had just been loaded, so that nobody can count episodes or carry anything from one to the
-next. Run as a program, this module is that process.
+The process knows neither scenario nor seed and has no access to a simulator. Every episode runs in a fork of the
+process as it was after loading the policy, so a policy cannot count episodes or keep state between them. Run as a
+program, this module is that process.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ import numpy as np
 from slipstream.errors import PolicyError
 
 HEADER = struct.Struct("<cqqq")
-"""A command, and for a choice how many globals, rows and columns follow."""
+"""A command, and for an observation the numbers of globals, rows and columns that follow."""
 REPLY = struct.Struct("<cq")
-"""Whether it went well, and how many bytes follow."""
+"""Status, and the number of bytes that follow."""
 BEGIN, CHOOSE, FINISH = b"B", b"C", b"F"
 FINE, FAILED = b"+", b"!"
 DONE = 37
-"""Exit code of a process that played its episode to the end."""
+"""Exit code of a process that completed its episode."""
 
 
-class CagedPolicy:
-    """A policy in a process of its own."""
+class SandboxedPolicy:
+    """A policy that runs in a subprocess."""
 
     def __init__(self, source: str, folder: Path) -> None:
-        """Load what an entry point names, such as `mine.py:policy`, as seen from a folder."""
+        """Start a process in `folder` that loads the entry point `source`, such as `mine.py:policy`."""
         self.source = source
         self._process = subprocess.Popen(
-            # By its path, and without the folder of that: as a module it would bring the whole suite with it.
+            # By its path and without its folder in sys.path: as a module it would import the whole suite.
             [sys.executable, "-P", __file__, source],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=folder,
             bufsize=0,
-            # A Ctrl-C in the terminal is for whoever started it, and who ends it.
+            # A Ctrl-C in the terminal goes to the parent only, which ends this process.
             start_new_session=True,
         )
         try:
@@ -57,19 +57,19 @@ class CagedPolicy:
         self.family: str | None = about["family"]
 
     def begin(self) -> None:
-        """Go back to how the policy was when it had just been loaded."""
+        """Start an episode with the policy in its state after loading."""
         self._send(HEADER.pack(BEGIN, 0, 0, 0))
 
     def finish(self) -> None:
-        """Let the episode be over."""
+        """End the episode."""
         self._send(HEADER.pack(FINISH, 0, 0, 0))
         self._reply()
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-        """Return the index of the row that the policy takes."""
+        """Return the index of the row that the policy chooses."""
         parts = (np.ascontiguousarray(global_row, "<f8"), np.ascontiguousarray(rows, "<f8"))
-        shown = b"".join([*(part.tobytes() for part in parts), np.ascontiguousarray(mask, "i1").tobytes()])
-        self._send(HEADER.pack(CHOOSE, len(global_row), *rows.shape) + shown)
+        content = b"".join([*(part.tobytes() for part in parts), np.ascontiguousarray(mask, "i1").tobytes()])
+        self._send(HEADER.pack(CHOOSE, len(global_row), *rows.shape) + content)
         return int.from_bytes(self._reply(), "little", signed=True)
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ def _write(pipe: int, content: bytes) -> None:
 
 
 def _read(pipe: int, length: int) -> bytes | None:
-    """Return so many bytes, or nothing where the other end has gone."""
+    """Return `length` bytes from `pipe`, or None if its other end was closed."""
     content = bytearray()
     while len(content) < length:
         piece = os.read(pipe, length - len(content))
@@ -117,36 +117,36 @@ def _read(pipe: int, length: int) -> bytes | None:
     return bytes(content)
 
 
-# The process itself
+# The subprocess
 
 
 def entry_module(source: str, folder: Path) -> Path:
-    """Return the file that an entry point is read from: `mine.py:policy`, or `package.module:policy`."""
-    place, found, attribute = source.rpartition(":")
+    """Return the source file of an entry point: `mine.py:policy`, or `package.module:policy`."""
+    location, found, attribute = source.rpartition(":")
     if not found or not attribute.isidentifier():
         raise PolicyError(f"policy '{source}': expected a file or module and a name in it, such as mine.py:policy")
-    if place.endswith(".py"):
-        path = folder / place
+    if location.endswith(".py"):
+        path = folder / location
         if not path.is_file():
             raise PolicyError(f"policy '{source}': no file {path}: expected one")
         return path
     sys.path.insert(0, str(folder))
     try:
-        spec = importlib.util.find_spec(place)
+        spec = importlib.util.find_spec(location)
     except (ImportError, ValueError):
         spec = None
     finally:
         sys.path.remove(str(folder))
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        raise PolicyError(f"policy '{source}': no module '{place}': expected one that can be imported")
+        raise PolicyError(f"policy '{source}': no module '{location}': expected one that can be imported")
     return Path(spec.origin)
 
 
 def load_entry(source: str) -> Any:
-    """Return the policy that an entry point names, made if it is a class."""
-    place, _, attribute = source.rpartition(":")
-    if place.endswith(".py"):
-        spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+    """Return the policy of the entry point `source`; a class is instantiated."""
+    location, _, attribute = source.rpartition(":")
+    if location.endswith(".py"):
+        spec = importlib.util.spec_from_file_location(Path(location).stem, location)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -154,15 +154,15 @@ def load_entry(source: str) -> Any:
         spec.loader.exec_module(module)
     else:
         sys.path.insert(0, str(Path.cwd()))
-        module = importlib.import_module(place)
+        module = importlib.import_module(location)
     found = getattr(module, attribute)
     return found() if isinstance(found, type) else found
 
 
 def main() -> None:
-    """Serve the policy named on the command line to whoever started this process."""
+    """Serve the policy named on the command line to the parent process."""
     requests, replies = os.dup(0), os.dup(1)
-    # What a policy prints, or asks for, must not be taken for our own talk.
+    # Output and input of the policy must not mix with the protocol on the pipes.
     os.dup2(2, 1)
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
@@ -177,7 +177,7 @@ def main() -> None:
             raise TypeError(f"'{name}' has no method 'choose'")
         answer(FINE, json.dumps({"name": name, "family": getattr(policy, "family", None)}).encode())
     except Exception as error:
-        answer(FAILED, f"cannot be loaded ({_told(error)}): expected an object with 'name' and 'choose'".encode())
+        answer(FAILED, f"cannot be loaded ({_describe(error)}): expected an object with 'name' and 'choose'".encode())
         return
     while _read(requests, HEADER.size) is not None:
         worker = os.fork()
@@ -191,25 +191,25 @@ def main() -> None:
 
 
 def _play(policy: Any, requests: int, answer: Any) -> None:
-    """Answer the choices of one episode."""
+    """Answer the decisions of one episode."""
     while (head := _read(requests, HEADER.size)) is not None:
         command, globals_count, rows, columns = HEADER.unpack(head)
         if command != CHOOSE:
             answer(FINE, b"")
             return
-        shown = _read(requests, 8 * (globals_count + rows * columns) + rows)
-        assert shown is not None
-        numbers = np.frombuffer(shown, "<f8", globals_count + rows * columns).copy()
-        mask = np.frombuffer(shown, "i1", rows, 8 * len(numbers)).copy()
+        content = _read(requests, 8 * (globals_count + rows * columns) + rows)
+        assert content is not None
+        numbers = np.frombuffer(content, "<f8", globals_count + rows * columns).copy()
+        mask = np.frombuffer(content, "i1", rows, 8 * len(numbers)).copy()
         try:
             rest = numbers[globals_count:].reshape(rows, columns)
             index = operator.index(policy.choose(numbers[:globals_count], rest, mask))
             answer(FINE, index.to_bytes(8, "little", signed=True))
         except Exception as error:
-            answer(FAILED, f"failed to choose ({_told(error)}): expected the index of a row".encode())
+            answer(FAILED, f"failed to choose ({_describe(error)}): expected the index of a row".encode())
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 

@@ -1,8 +1,8 @@
-"""Scores: 0 is what `random` reaches, 100 the best that is known in hindsight; and how sure they are.
+"""Scores with confidence intervals: 0 is the reward of `random`, 100 the best known reward in hindsight.
 
 Both ends are means over the test episodes of a scenario. A policy's reward is compared with that of `random` in the
-same episode, so that what differs between episodes drops out. Where the bound lies above the best known, its score says
-how much above 100 anybody could still come.
+same episode, which removes the variance between episodes. Where the bound exceeds the best known reward, its score is
+the greatest possible one above 100.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Score:
 
 
 def normalised(entry: Entry, rewards: np.ndarray, floor: np.ndarray | None = None) -> np.ndarray:
-    """Return the score of every episode; `floor` is what `random` reached there, if not in the test episodes."""
+    """Return the score of every episode; `floor` are the rewards of `random`, by default of the test episodes."""
     reference = entry.reference
     above: np.ndarray = FULL * (rewards - (reference.floor if floor is None else floor)) / reference.scale
     return above
 
 
 def score(samples: Sequence[np.ndarray]) -> Score:
-    """Return the mean over scenarios of their mean scores; episodes are drawn again within each scenario."""
+    """Return the mean over scenarios of their mean scores, with a bootstrap over the episodes of each scenario."""
     mean = float(np.mean([values.mean() for values in samples]))
     draws = np.random.default_rng(0)
     drawn = np.zeros(RESAMPLES)
@@ -58,9 +58,9 @@ def ceiling(entries: Sequence[Entry]) -> float:
 
 
 def stored_scores(entries: Sequence[Entry], known: Mapping[str, str]) -> dict[str, Score]:
-    """Return the scores of a family's policies as they are stored, best first.
+    """Return the stored scores of a family's policies, best first.
 
-    `known` are the trained policies that come with this version, with their hashes: others' scores have no value here.
+    `known` are the package's trained policies with their hashes; stored scores of other files are left out.
     """
     first = entries[0].reference
     found = {}
@@ -75,11 +75,11 @@ def stored_scores(entries: Sequence[Entry], known: Mapping[str, str]) -> dict[st
 
 
 def best_rule(entries: Sequence[Entry]) -> str:
-    """Return the rule with the highest score in a family."""
+    """Return the rule with the highest score over `entries`, `random` excluded."""
     scores = stored_scores(entries, {})
     return next(name for name in scores if name != FLOOR)
 
 
 def gain(entries: Sequence[Entry], rewards: Mapping[str, np.ndarray], rule: str) -> Score:
-    """Return how much a policy's score exceeds that of a rule, episode by episode; rewards by scenario."""
+    """Return the paired difference between the scores of a policy, by its `rewards` per scenario, and of `rule`."""
     return score([normalised(e, rewards[e.name]) - normalised(e, e.reference.rules[rule]) for e in entries])

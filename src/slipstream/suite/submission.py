@@ -1,6 +1,6 @@
-"""Results that are handed in: a JSON file that says who played and what came of it, and that anybody can recompute.
+"""Submissions: a JSON file of players and results that can be recomputed.
 
-Nothing in it comes from a clock, so the same policy gives the same file, to the digit.
+It holds no times, so the same policy gives the same file, to the digit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slipstream.files.validation import read_model
 from slipstream.policies.learned import shipped
 from slipstream.suite.catalogue import Seeds, Suite, folder_hash, load_suite
 from slipstream.suite.players import Player, players_of
-from slipstream.suite.playing import Played, Progress, measure, scores_elsewhere
+from slipstream.suite.playing import Progress, ScenarioResult, measure, scores_on
 from slipstream.suite.scoring import Score, best_rule, ceiling, gain, normalised, score, stored_scores
 
 FORMAT = 1
@@ -34,14 +34,14 @@ class ScoreData(StrictModel):
 
 
 class SuiteData(StrictModel):
-    """Which suite was played."""
+    """Version and digest of the suite."""
 
     version: str
     digest: str
 
 
 class PlayerData(StrictModel):
-    """Who played a family."""
+    """The player of a family."""
 
     policy: str
     kind: Literal["rule", "folder", "entry", "learned"]
@@ -50,7 +50,7 @@ class PlayerData(StrictModel):
 
 
 class ScenarioData(StrictModel):
-    """What came of a scenario."""
+    """Results of a scenario."""
 
     digest: str
     policy: str
@@ -59,7 +59,7 @@ class ScenarioData(StrictModel):
 
 
 class FamilyData(StrictModel):
-    """What came of a family."""
+    """Results of a family."""
 
     score: ScoreData
     ceiling: float
@@ -81,9 +81,10 @@ class Submission(StrictModel):
 
 @dataclass(frozen=True)
 class Finding:
-    """A place of a file that does not hold what it should."""
+    """A value of a submission that differs from the recomputed one."""
 
     place: str
+    """Path of keys."""
     found: Any
     expected: Any
 
@@ -91,8 +92,10 @@ class Finding:
         return f"{self.place}: {self.found!r}: expected {self.expected!r}"
 
 
-def results(suite: Suite, players: Mapping[str, Player], played: Sequence[Played], title: str = "") -> dict[str, Any]:
-    """Return what was played as the data of a submission."""
+def results(
+    suite: Suite, players: Mapping[str, Player], played: Sequence[ScenarioResult], title: str = ""
+) -> dict[str, Any]:
+    """Return the results `played` as the data of a submission."""
     from slipstream import __version__
 
     return {
@@ -109,7 +112,7 @@ def results(suite: Suite, players: Mapping[str, Player], played: Sequence[Played
     }
 
 
-def _family(played: Sequence[Played]) -> dict[str, Any]:
+def _family(played: Sequence[ScenarioResult]) -> dict[str, Any]:
     entries = [one.entry for one in played]
     rewards = {one.entry.name: one.rewards for one in played}
     samples = [normalised(one.entry, one.rewards) for one in played]
@@ -132,10 +135,10 @@ def _family(played: Sequence[Played]) -> dict[str, Any]:
 
 
 def read_submission(path: Path) -> dict[str, Any]:
-    """Return a file of results, once it has the shape of one.
+    """Return the validated data of the submission at `path`.
 
     Raises:
-        InputError: One line: the file, the place in it, what is wrong and what was expected.
+        InputError: One line: the file, the path of the value, what is wrong and what was expected.
     """
     data = read_model(path, Submission).model_dump(mode="json")
     if not data["families"] or list(data["families"]) != list(data["players"]):
@@ -148,9 +151,9 @@ def read_submission(path: Path) -> dict[str, Any]:
 
 
 def verify(path: Path, sources: Sequence[str] = (), progress: Progress | None = None) -> list[Finding]:
-    """Play what a file of results says that was played; return every place where it does not hold what comes of it.
+    """Run the players of the submission at `path` again; return every value that differs.
 
-    Policies are looked for beside the file, unless other places are given.
+    Policies are resolved relative to the file, unless `sources` are given.
     """
     data = read_submission(path)
     suite = load_suite(data["suite"]["version"])
@@ -158,17 +161,17 @@ def verify(path: Path, sources: Sequence[str] = (), progress: Progress | None = 
         return [Finding("suite.digest", data["suite"]["digest"], suite.digest)]
     part = suite.only(list(data["families"]))
     players = _players_again(data, part, path, sources)
-    told = [player.to_dict() for player in players.values()]
+    found = [player.to_dict() for player in players.values()]
     keys = ("kind", "sha256") if sources else ("kind", "source", "policy", "sha256")
     wrong = [
         Finding(f"players.{family}.{key}", data["players"][family][key], one[key])
-        for family, one in zip(players, told, strict=True)
+        for family, one in zip(players, found, strict=True)
         for key in keys
         if data["players"][family][key] != one[key]
     ]
     wrong = wrong or _disagreements(data, part, players)
     if wrong:
-        return wrong  # nothing need be played to see that
+        return wrong  # without running any episode
     again = results(part, players, measure(part, players, progress=progress), data["title"])
     if sources:
         again["players"] = data["players"]
@@ -176,16 +179,16 @@ def verify(path: Path, sources: Sequence[str] = (), progress: Progress | None = 
 
 
 def _disagreements(data: dict[str, Any], part: Suite, players: Mapping[str, Player]) -> list[Finding]:
-    """Return the places where a file contradicts itself or the suite: scenarios, and what follows from the rewards."""
+    """Return values of `data` that contradict the suite or do not follow from its rewards."""
     played = []
     for entry in part.entries:
         own = data["families"][entry.family]["scenarios"].get(entry.name)
-        place = f"families.{entry.family}.scenarios.{entry.name}"
+        path = f"families.{entry.family}.scenarios.{entry.name}"
         if own is None:
-            return [Finding(place, None, entry.digest)]
+            return [Finding(path, None, entry.digest)]
         if len(own["rewards"]) != part.test.episodes:
-            return [Finding(f"{place}.rewards", f"{len(own['rewards'])} rewards", f"{part.test.episodes} rewards")]
-        played.append(Played(entry, own["policy"], np.array(own["rewards"])))
+            return [Finding(f"{path}.rewards", f"{len(own['rewards'])} rewards", f"{part.test.episodes} rewards")]
+        played.append(ScenarioResult(entry, own["policy"], np.array(own["rewards"])))
     return differences(data, results(part, players, played, data["title"]) | {"players": data["players"]})
 
 
@@ -194,37 +197,37 @@ def _players_again(data: dict[str, Any], part: Suite, path: Path, sources: Seque
     players, _ = players_of(sources or listed, part, None if sources else path.resolve().parent)
     for family in data["families"]:
         if family not in players:
-            raise SuiteError(f"{path}: players.{family}: nobody plays it: expected --policy with one who does")
+            raise SuiteError(f"{path}: players.{family}: no policy plays it: expected --policy with one that does")
     return {family: players[family] for family in data["families"]}
 
 
-def differences(found: Any, expected: Any, place: str = "") -> list[Finding]:
-    """Return the places where two pieces of JSON data differ."""
+def differences(found: Any, expected: Any, path: str = "") -> list[Finding]:
+    """Return the values at and below `path` in which two JSON values differ."""
     if isinstance(found, dict) and isinstance(expected, dict):
         keys = list(dict.fromkeys([*expected, *found]))
         return [
             one
             for key in keys
-            for one in differences(found.get(key), expected.get(key), f"{place}.{key}" if place else str(key))
+            for one in differences(found.get(key), expected.get(key), f"{path}.{key}" if path else str(key))
         ]
     if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
         pairs = enumerate(zip(found, expected, strict=True))
-        return [one for index, (mine, other) in pairs for one in differences(mine, other, f"{place}[{index}]")]
-    return [] if found == expected else [Finding(place, found, expected)]
+        return [one for index, (mine, other) in pairs for one in differences(mine, other, f"{path}[{index}]")]
+    return [] if found == expected else [Finding(path, found, expected)]
 
 
 def fresh_scores(
     path: Path, first: int, sources: Sequence[str] = (), progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Play episodes that nobody knew of before, from a seed on; return claimed and fresh scores by family.
+    """Run episodes outside the suite from seed `first` on; return claimed and fresh scores by family.
 
-    A policy that has the test episodes by heart is not caught by playing them again, but by others.
+    A policy that memorised the test episodes reproduces its score there, but not on fresh episodes.
     """
     data = read_submission(path)
     part = load_suite(data["suite"]["version"]).only(list(data["families"]))
     seeds = Seeds(part.test.split, first, part.test.episodes)
     players = _players_again(data, part, path, sources)
-    found = scores_elsewhere(measure(part, players, seeds, progress), seeds)
+    found = scores_on(measure(part, players, seeds, progress), seeds)
     return {
         family: {
             "claimed": data["families"][family]["score"],
@@ -236,6 +239,6 @@ def fresh_scores(
 
 
 def baselines(suite: Suite, family: str) -> dict[str, Score]:
-    """Return the stored scores of the policies that come with the package, best first."""
+    """Return the stored scores of the package's policies for `family`, best first."""
     known = {name: folder_hash(folder) for name, folder in shipped(family).items()}
     return stored_scores(suite.of(family), known)

@@ -59,7 +59,7 @@ const comparePage = (() => {
     const beats = (a, b) => !ahead(b.x, a.x, across) && !ahead(b.y, a.y, up) && (ahead(a.x, b.x, across) || ahead(a.y, b.y, up));
     const front = points.filter((one) => !points.some((other) => beats(other, one))).sort((a, b) => a.x - b.x);
     const series = points.map((one) => ({ label: one.label, x: [one.x], y: [one.y], mark: "points" }));
-    series.push({ label: "beaten by none", x: front.map((one) => one.x), y: front.map((one) => one.y), mark: "line", quiet: true });
+    series.push({ label: "Pareto front", x: front.map((one) => one.x), y: front.map((one) => one.y), mark: "line", quiet: true });
     const title = (metric) => `${words(metric)} (${lower(metric) ? "less" : "more"} is better)`;
     plot.show(byId("pareto"), series, { xTitle: title(across), yTitle: title(up), label: `${words(up)} over ${words(across)}, a point per policy` });
   }
@@ -75,7 +75,7 @@ const comparePage = (() => {
     byId("oracle-section").hidden = !found.oracle;
     if (!found.oracle) return;
     const { best_known: known, bound, exact, places } = found.oracle;
-    byId("oracle-text").textContent = `With all arrivals known, the best mean reward lies between ${figure(known.mean)} (reached) and ${figure(bound.mean)} (nobody can earn more); exact in ${exact} of ${bound.values.length} episodes. Each policy's share of that bound:`;
+    byId("oracle-text").textContent = `With all arrivals known, the best mean reward lies between ${figure(known.mean)} (reached) and ${figure(bound.mean)} (upper bound); exact in ${exact} of ${bound.values.length} episodes. Each policy's share of that bound:`;
     const rows = Object.entries(places).sort((a, b) => b[1] - a[1]).map(([policy, share]) => make("tr", {}, make("th", { scope: "row" }, policy),
       make("td", {}, make("meter", { min: 0, max: 1, value: Math.min(Math.max(share, 0), 1), "aria-label": `${policy}: share of the bound` })), make("td", {}, `${(100 * share).toFixed(1)}%`)));
     fill(byId("oracle-bars"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Shares of the bound" }, make("table", {}, make("tbody", {}, ...rows))));

@@ -1,5 +1,5 @@
 "use strict";
-// The page Device: a run on a real device while it goes on, and how true simulations were.
+// The page Device: a run on a real device while it goes on, and the pages that compare it with its simulation.
 const devicePage = (() => {
   const { byId, make, fill, ask, address, figure } = tools;
   const MOST_POINTS = 600;

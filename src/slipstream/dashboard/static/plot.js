@@ -5,7 +5,7 @@ const plot = (() => {
   const HEIGHT = 320, LEFT = 64, RIGHT = 16, TOP = 12, BOTTOM = 46;
   const QUIET = [5, 4];
   const DASHES = [[], [7, 4], [2, 3]];
-  const drawn = new Map(); // holders and what they show, to be drawn again when the room or the colours change
+  const drawn = new Map(); // holders and what they show, to be drawn again when the size or the colours change
 
   // A series: { label, x, y, mark: "line" | "step" | "points", quiet: true for a plain dashed line }.
   function show(holder, series, { xTitle, yTitle, percent = false, label, fromZero = false }) {
@@ -35,8 +35,8 @@ const plot = (() => {
     for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); }
     if (!(low <= high)) return [0, 1];
     if (fromZero) low = Math.min(low, 0);
-    const room = (high - low || Math.abs(high) || 1) * 0.06;
-    return [fromZero && low === 0 ? 0 : low - room, high + room];
+    const margin = (high - low || Math.abs(high) || 1) * 0.06;
+    return [fromZero && low === 0 ? 0 : low - margin, high + margin];
   }
 
   function ticks([from, to], most) {

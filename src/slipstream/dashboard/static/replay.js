@@ -1,7 +1,7 @@
 "use strict";
-// The page Replay: any recorded run, from far and near, and every choice with what else could have been chosen.
+// The page Replay: any recorded run, at any zoom, and every choice with its alternatives.
 // The server sends windows of the run. What is in sight is drawn from the best window at hand, at once; a better one is
-// asked for behind the scenes, so that moving never waits.
+// requested in the background, so that moving never waits.
 const replayPage = (() => {
   const { PALETTE, byId, make, fill, ask, address, attempt, look, short } = tools;
   const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250;
@@ -103,11 +103,11 @@ const replayPage = (() => {
 
   function setCursor(time) {
     place(time);
-    return tellOf({ at: sight.view.cursor });
+    return showMoment({ at: sight.view.cursor });
   }
 
   // Asks for the choice at a time or of a number, and for what went on then; only the last question counts.
-  async function tellOf(question) {
+  async function showMoment(question) {
     const mine = (cursorAsked = {});
     const asked = run;
     await attempt(async () => {
@@ -130,21 +130,21 @@ const replayPage = (() => {
       make("p", { class: "note" }, now.waiting ? `${now.waiting} ${now.waiting === 1 ? "job waits" : "jobs wait"}:` : "No job waits."), make("ul", { class: "legend" }, ...queues));
   }
 
-  function drawDecision(told) {
+  function drawDecision(choice) {
     const table = byId("candidates");
-    fill(byId("situation"), ...(told.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, `${short(one.value)} ${one.unit}`)]));
-    if (!told.candidates.length) {
-      byId("decision-lead").textContent = told.note || "";
+    fill(byId("situation"), ...(choice.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, `${short(one.value)} ${one.unit}`)]));
+    if (!choice.candidates.length) {
+      byId("decision-lead").textContent = choice.note || "";
       fill(table.tHead); fill(table.tBodies[0]);
       return;
     }
-    const taken = told.candidates.find((one) => one.chosen);
-    byId("decision-lead").textContent = `Choice ${told.number} at ${short(told.time)} ${page.unit}${told.asked ? `, for ${told.asked}` : ""}: ${told.legal} of ${told.rows} rows were allowed. ` +
-      `${told.policy} chose to ${taken.name}. ${told.rule} ${told.note}`;
-    const differing = told.columns.map((_, n) => n).filter((n) => new Set(told.candidates.map((one) => one.values[n])).size > 1);
+    const taken = choice.candidates.find((one) => one.chosen);
+    byId("decision-lead").textContent = `Choice ${choice.number} at ${short(choice.time)} ${page.unit}${choice.asked ? `, for ${choice.asked}` : ""}: ${choice.legal} of ${choice.rows} rows were allowed. ` +
+      `${choice.policy} chose to ${taken.name}. ${choice.rule} ${choice.note}`;
+    const differing = choice.columns.map((_, n) => n).filter((n) => new Set(choice.candidates.map((one) => one.values[n])).size > 1);
     fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), make("th", { scope: "col" }, "score"),
-      ...differing.map((n) => make("th", { scope: "col", title: told.columns[n].meaning }, `${told.columns[n].name} (${told.columns[n].unit})`))));
-    fill(table.tBodies[0], ...told.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
+      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, `${choice.columns[n].name} (${choice.columns[n].unit})`))));
+    fill(table.tBodies[0], ...choice.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
       make("td", {}, one.score === null ? "–" : short(one.score)), ...differing.map((n) => make("td", {}, short(one.values[n]))))));
   }
 
@@ -154,13 +154,13 @@ const replayPage = (() => {
     if (playing) return stop();
     byId("play").textContent = "Pause";
     byId("play").setAttribute("aria-pressed", "true");
-    let before = performance.now(), told = 0;
+    let before = performance.now(), last = 0;
     const frame = (now) => {
       if (!playing) return;
       const span = sight.view.to - sight.view.from;
       place(sight.view.cursor + ((now - before) / 1000) * (span / Number(byId("speed").value)));
       before = now;
-      if (now - told > REFRESH_MS) { told = now; tellOf({ at: sight.view.cursor }); }
+      if (now - last > REFRESH_MS) { last = now; showMoment({ at: sight.view.cursor }); }
       if (sight.view.cursor >= page.end) stop(); else playing = requestAnimationFrame(frame);
     };
     playing = requestAnimationFrame(frame);
@@ -177,7 +177,7 @@ const replayPage = (() => {
   function step(by) {
     stop();
     const number = choice && choice.number !== undefined ? Math.max(choice.number + by, 0) : 0;
-    return tellOf({ number });
+    return showMoment({ number });
   }
 
   const KEYS = {

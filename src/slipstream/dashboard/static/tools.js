@@ -1,5 +1,5 @@
 "use strict";
-// What all pages use: elements, questions to the server, colours, numbers.
+// Shared by all pages: elements, requests to the server, colours, numbers.
 const tools = (() => {
   const PALETTE = ["#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478"];
   const byId = (id) => document.getElementById(id);
@@ -42,7 +42,7 @@ const tools = (() => {
 
   const tell = (text) => { byId("status").textContent = text; };
 
-  // Runs some work of a page; what goes wrong is told at the top instead of being lost.
+  // Runs some work of a page; errors are shown at the top of the page.
   async function attempt(work) {
     try {
       tell("");

@@ -1,7 +1,7 @@
 """The `cpu` and `onnxruntime` backends: one pinned worker process per stream, inputs and outputs in shared memory.
 
-Processes, not threads: beside a busy Python thread, eager inference is an order of magnitude slower. The controller
-blocks while it waits, for the same reason.
+Processes, not threads: eager inference is an order of magnitude slower beside a busy Python thread. For the same reason
+the controller blocks while it waits.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.device.backends.streams import Completion, Order, Streams, now
+from slipstream.device.backends.streams import Completion, RunRequest, Streams, now
 from slipstream.device.workers.ipc import (
     BROKEN,
     DONE,
-    ORDER,
     OUTPUT_NUMBERS,
     READY,
     REPLY,
-    Place,
-    lay_out,
+    REQUEST,
+    SharedArray,
+    allocate_arrays,
     receive,
     receive_exactly,
     send,
@@ -44,18 +44,18 @@ from slipstream.errors import DeviceError, ModelError
 LOG = logging.getLogger(__name__)
 
 LONGEST_START_S = 600.0
-"""For which the models may load and warm up before we give up."""
+"""Time limit for loading and warming up the models."""
 ENERGY_METER = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 MOST_EARLY_DEATHS = 3
-"""Workers of one stream that may die before they are ready, one after the other, while no other stream has one."""
+"""Consecutive workers of one stream that may die before they are ready; then the next start is postponed."""
 RETRY_NS = 500_000_000
-"""After which a worker is asked for again that could not be made."""
-SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""What the system says when it has no means for another socket now."""
+"""Time before starting a worker is tried again."""
+SCARCE_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of a system that has no resources for another socket at present."""
 
 
 def cores_for(streams: int) -> list[list[int]]:
-    """Return the processor cores of each stream: an equal share, or one of those there are where streams are many."""
+    """Return the processor cores of each stream: an equal share, or one shared core where streams outnumber cores."""
     own = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else list(range(os.cpu_count() or 1))
     share = max(1, len(own) // streams)
     return [[own[(stream * share + core) % len(own)] for core in range(share)] for stream in range(streams)]
@@ -72,32 +72,32 @@ class CpuStreams(Streams):
         self._workers: dict[int, socket.socket] = {}
         self._running = [False] * count
         self._since = [0] * count
-        """When a stream's worker took up its run; while it is not ready, when it was asked for."""
+        """When the stream's worker began its run; when the worker was requested, while it is not ready."""
         self._lengths = [0] * count
         self._ready = [False] * count
         self._early_deaths = [0] * count
         self._retry_at: dict[int, int] = {}
-        """By stream without a worker: when to ask for one again."""
-        self._missed: set[int] = set()
-        """Streams of which it was said that they have no worker."""
-        self._held_orders: dict[int, bytes] = {}
-        """By stream without a worker: the run that its next worker is to make."""
-        self._alarms: list[int] = []
-        self._asker = 0
-        """The thread that workers may move to their own cores when they have an answer for it; 0: none."""
+        """By stream without a worker: when to start one again."""
+        self._reported_missing: set[int] = set()
+        """Streams whose missing worker has been logged."""
+        self._held_requests: dict[int, bytes] = {}
+        """By stream without a worker: the request for its next worker."""
+        self._wake_descriptors: list[int] = []
+        self._controller_thread = 0
+        """Thread that workers may move to their own cores when they reply; 0: none."""
         shapes = [(samples.inputs.shape, str(samples.inputs.dtype)) for samples in workload.sets]
-        places, size = lay_out([*shapes, *[((OUTPUT_NUMBERS,), "float32")] * count])
-        sets, outputs = places[: len(shapes)], places[len(shapes) :]
+        arrays, size = allocate_arrays([*shapes, *[((OUTPUT_NUMBERS,), "float32")] * count])
+        sets, outputs = arrays[: len(shapes)], arrays[len(shapes) :]
         memory_file = shared_file(size)
         self._memory = mmap.mmap(memory_file, size)
-        self._outputs = [place.view(self._memory) for place in outputs]
-        self._samples = [place.view(self._memory) for place in sets]
+        self._outputs = [array.view(self._memory) for array in outputs]
+        self._samples = [array.view(self._memory) for array in sets]
         for view, samples in zip(self._samples, workload.sets, strict=True):
             view.reshape(-1).view(np.uint8)[:] = bytes_of(samples)
         self._control, other = socket.socketpair()
         self._reserve = -1
         try:
-            self._process = self._start_nursery(other)
+            self._process = self._start_forkserver(other)
         finally:
             other.close()
         try:
@@ -114,39 +114,41 @@ class CpuStreams(Streams):
 
     @property
     def device(self) -> str:
-        """The processor, and what runs the models on it."""
+        """Return the processor, the number of streams and cores, and the engine."""
         return f"{processor_name()}, {self.count} streams of {len(self._cores[0])} core(s), {self._engine}"
 
     # Starting
 
-    def _start_nursery(self, control: socket.socket) -> subprocess.Popen[bytes]:
+    def _start_forkserver(self, control: socket.socket) -> subprocess.Popen[bytes]:
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         return subprocess.Popen(
             [sys.executable, "-m", "slipstream.device.workers.forkserver", str(control.fileno())],
             pass_fds=[control.fileno()],
             env={**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.DEVNULL,
-            # A Ctrl-C in the terminal is for the controller, which lets running jobs end.
+            # A Ctrl-C in the terminal must reach only the controller, which lets running jobs end.
             start_new_session=True,
         )
 
-    def _setup(self, workload: Workload, sets: list[Place], outputs: list[Place], size: int) -> dict[str, object]:
-        first: dict[int, int] = {}
+    def _setup(
+        self, workload: Workload, sets: list[SharedArray], outputs: list[SharedArray], size: int
+    ) -> dict[str, object]:
+        first_samples: dict[int, int] = {}
         for task, models in enumerate(workload.model_of):
-            first |= dict.fromkeys(models, workload.set_of[task])
+            first_samples |= dict.fromkeys(models, workload.set_of[task])
         return {
             "engine": self._engine,
             "models": [{"address": asdict(m.address), "dataset": m.dataset.name} for m in workload.models],
-            "sets": [place.to_dict() for place in sets],
-            "outputs": [place.to_dict() for place in outputs],
-            "first": [list(pair) for pair in first.items()],
+            "sets": [array.to_dict() for array in sets],
+            "outputs": [array.to_dict() for array in outputs],
+            "first": [list(pair) for pair in first_samples.items()],
             "bytes": size,
             "cores": self._cores,
             "threads": len(self._cores[0]),
         }
 
     def _loaded(self) -> tuple[float, ...]:
-        """Wait for the models; return their sizes."""
+        """Wait until the models are loaded; return their sizes."""
         self._control.settimeout(LONGEST_START_S)
         try:
             received = receive(self._control)
@@ -160,10 +162,10 @@ class CpuStreams(Streams):
         return tuple(received[0]["memory_mb"])
 
     def _fork(self, stream: int) -> None:
-        """Have a worker made for a stream; it may take orders at once, and reads them when it is ready.
+        """Have the fork server start a worker for `stream`; it reads requests, sent at any time, when it is ready.
 
         Raises:
-            OSError: The system has no means for it now.
+            OSError: The system has no resources for it at present.
         """
         if self._reserve >= 0:
             os.close(self._reserve)
@@ -178,17 +180,17 @@ class CpuStreams(Streams):
             theirs.close()
             self._take_reserve()
         self._workers[stream], self._ready[stream] = ours, False
-        self._listen()
+        self._update_descriptors()
         self._since[stream] = now()
 
     def _take_reserve(self) -> None:
-        """Keep a descriptor for the next worker: its socket takes one more than the one that its predecessor frees."""
+        """Reserve a descriptor for the next worker, whose socket needs one more than its predecessor frees."""
         with suppress(OSError):
             self._reserve = os.dup(self._control.fileno())
 
-    def _listen(self) -> None:
+    def _update_descriptors(self) -> None:
         self._stream_at = {worker.fileno(): stream for stream, worker in self._workers.items()}
-        self._listening = [*self._stream_at, *self._alarms]
+        self._descriptors = [*self._stream_at, *self._wake_descriptors]
 
     def _await_ready(self) -> None:
         until = now() + int(LONGEST_START_S * 1e9)
@@ -199,54 +201,54 @@ class CpuStreams(Streams):
 
     # Running
 
-    def submit(self, stream: int, order: Order) -> None:
-        """Begin a run; a worker that is just being replaced takes it as soon as it can."""
-        self._send(stream, order, 0)
+    def submit(self, stream: int, request: RunRequest) -> None:
+        """Begin a run; a worker that is being replaced takes it as soon as it is ready."""
+        self._send(stream, request, 0)
 
-    def loop(self, order: Order, seconds: float) -> list[tuple[int, int]]:
-        """Let every worker run a model again and again by itself; return their runs, and how many ns those took.
+    def loop(self, request: RunRequest, seconds: float) -> list[tuple[int, int]]:
+        """Run a model in a loop for `seconds` in every worker; return the runs and their time in ns, by stream.
 
-        The runtime is measured by it.
+        It is the baseline for the overhead of the runtime.
         """
         for stream in range(self.count):
-            self._send(stream, order, round(seconds * 1e9))
-        made = [(0, 0)] * self.count
+            self._send(stream, request, round(seconds * 1e9))
+        results = [(0, 0)] * self.count
         while any(self._running):
             for completion in self.wait(None):
                 if completion.error:
                     raise DeviceError(f"the loop of stream {completion.stream} failed: {completion.error}")
-                made[completion.stream] = (self._lengths[completion.stream], completion.device_ns)
-        return made
+                results[completion.stream] = (self._lengths[completion.stream], completion.device_ns)
+        return results
 
-    def _send(self, stream: int, order: Order, loop_ns: int) -> None:
+    def _send(self, stream: int, request: RunRequest, loop_ns: int) -> None:
         assert not self._running[stream]
         self._running[stream] = True
         if self._ready[stream]:
             self._since[stream] = now()
-        message = ORDER.pack(*order, self._asker, loop_ns)
+        message = REQUEST.pack(*request, self._controller_thread, loop_ns)
         if stream in self._retry_at:
-            self._held_orders[stream], self._since[stream] = message, now()
+            self._held_requests[stream], self._since[stream] = message, now()
             return
-        self._hand_over(stream, message)
+        self._write_request(stream, message)
 
-    def _hand_over(self, stream: int, message: bytes) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # a worker that died is found out by `wait`
+    def _write_request(self, stream: int, message: bytes) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # `wait` detects a worker that died
             self._workers[stream].sendall(message)
 
     def wait(self, seconds: float | None) -> list[Completion]:
-        """Block until a run has ended or the time is up."""
+        """Block until a run has ended or `seconds` have passed; return the runs that have ended."""
         if self._retry_at:
-            seconds = self._ask_again(seconds)
-        stream_at, ended = self._stream_at, []  # as they are before hearing, which may replace a worker
-        for descriptor in readable(self._listening, seconds):
-            if descriptor in stream_at and (completion := self._hear(stream_at[descriptor])) is not None:
-                ended.append(completion)  # any other descriptor is an alarm, which only wakes
+            seconds = self._retry_workers(seconds)
+        stream_at, ended = self._stream_at, []  # the present mapping: a reply may replace a worker
+        for descriptor in readable(self._descriptors, seconds):
+            if descriptor in stream_at and (completion := self._receive_reply(stream_at[descriptor])) is not None:
+                ended.append(completion)  # any other descriptor only wakes this thread
         return ended
 
-    def _hear(self, stream: int) -> Completion | None:
+    def _receive_reply(self, stream: int) -> Completion | None:
         message = receive_exactly(self._workers[stream], REPLY.size)
         if message is None:
-            return self._bury(stream)
+            return self._replace_dead_worker(stream)
         status, length, began, ended = REPLY.unpack(message)
         if status == DONE:
             self._running[stream] = False
@@ -254,70 +256,70 @@ class CpuStreams(Streams):
             return Completion(stream, ended, "", ended - began)
         if status == READY:
             self._ready[stream], self._early_deaths[stream] = True, 0
-            if stream in self._missed:
-                self._missed.discard(stream)
+            if stream in self._reported_missing:
+                self._reported_missing.discard(stream)
                 LOG.warning("stream %d: a worker has been started again", stream)
             self._since[stream] = ended
             return None
         text = receive_exactly(self._workers[stream], length)
         if text is None:
-            return self._bury(stream)
-        told = text.decode(errors="replace")
+            return self._replace_dead_worker(stream)
+        error = text.decode(errors="replace")
         if status == BROKEN:
-            lost, self._running[stream] = self._running[stream], False
-            self._give_up_worker(stream, f"the worker cannot run the models: {told}")
-            return Completion(stream, ended, told) if lost else None
+            had_run, self._running[stream] = self._running[stream], False
+            self._drop_worker(stream, f"the worker cannot run the models: {error}")
+            return Completion(stream, ended, error) if had_run else None
         self._running[stream], self._lengths[stream] = False, 0
-        return Completion(stream, ended, told, ended - began)
+        return Completion(stream, ended, error, ended - began)
 
     @contextmanager
-    def attended(self) -> Iterator[None]:
-        """Let workers that have an answer for this thread move it to their own cores, idle by then."""
+    def controller_migration(self) -> Iterator[None]:
+        """Allow workers to move this thread to their own cores, then idle, when they reply."""
         if sys.platform != "linux":
             yield
             return
-        before, self._asker = os.sched_getaffinity(0), threading.get_native_id()
+        before, self._controller_thread = os.sched_getaffinity(0), threading.get_native_id()
         try:
             yield
         finally:
-            self._asker = 0
+            self._controller_thread = 0
             os.sched_setaffinity(0, before)
 
-    def _bury(self, stream: int) -> Completion | None:
-        """Replace a worker that died; its run, if it had one, has failed."""
-        lost = self._running[stream]
+    def _replace_dead_worker(self, stream: int) -> Completion | None:
+        """Replace a worker that died; return its run, if it had one, as failed."""
+        had_run = self._running[stream]
         self._running[stream] = False
         if not self._ready[stream]:
             self._early_deaths[stream] += 1
         if self._early_deaths[stream] < MOST_EARLY_DEATHS:
             self.replace(stream)
         else:
-            self._give_up_worker(stream, f"{MOST_EARLY_DEATHS} workers died before they were ready")
-        return Completion(stream, now(), "the worker died") if lost else None
+            self._drop_worker(stream, f"{MOST_EARLY_DEATHS} workers died before they were ready")
+        return Completion(stream, now(), "the worker died") if had_run else None
 
-    def _give_up_worker(self, stream: int, reason: str) -> None:
-        """Leave a stream without its worker, which cannot work.
+    def _drop_worker(self, stream: int, reason: str) -> None:
+        """Close the worker of a stream, which cannot run the models, and try again later.
 
         Raises:
-            DeviceError: No other stream has a worker that can.
+            DeviceError: No other stream has a worker that is ready.
         """
         self._workers.pop(stream).close()
         self._ready[stream] = False
         if not any(self._ready):
             raise DeviceError(f"stream {stream}: {reason}")
-        self._do_without(stream, reason)
+        self._postpone_worker(stream, reason)
 
-    def _do_without(self, stream: int, reason: str) -> None:
-        """Leave a stream without a worker for a while, and say so once."""
+    def _postpone_worker(self, stream: int, reason: str) -> None:
+        """Leave a stream without a worker until the next try, and log it once."""
         self._ready[stream] = False
-        self._listen()
-        if stream not in self._missed:
-            self._missed.add(stream)
+        self._update_descriptors()
+        if stream not in self._reported_missing:
+            self._reported_missing.add(stream)
             LOG.warning("stream %d: no worker can be started (%s): the others go on", stream, reason)
         self._retry_at[stream] = now() + RETRY_NS
 
-    def _ask_again(self, seconds: float | None) -> float | None:
-        """Ask again for workers that could not be made, where it is time to; return for how long to wait at most."""
+    def _retry_workers(self, seconds: float | None) -> float | None:
+        """Start the workers that are due for another try; return the seconds to wait at most."""
         for stream, due in list(self._retry_at.items()):
             if due <= now():
                 self._start_worker(stream)
@@ -327,55 +329,55 @@ class CpuStreams(Streams):
         return left if seconds is None else min(seconds, left)
 
     def since(self, stream: int) -> int | None:
-        """Return since when the stream works on its run, None while its worker starts, unless that takes for ever.
+        """Return when the stream began its run, None while its worker starts, unless that exceeds its time limit.
 
-        Of a stream that has no worker, since when its run waits for one: it is given up like one that hangs.
+        For a stream without a worker, return when its run began to wait: the watchdog treats it like a hanging run.
         """
         if self._ready[stream] or stream in self._retry_at or now() - self._since[stream] > LONGEST_START_S * 1e9:
             return self._since[stream]
         return None
 
-    def wake_by(self, descriptor: int) -> None:
-        """Let `wait` return for it too."""
-        self._alarms.append(descriptor)
-        self._listening.append(descriptor)
+    def watch_descriptor(self, descriptor: int) -> None:
+        """Make `wait` return also when `descriptor` is readable."""
+        self._wake_descriptors.append(descriptor)
+        self._descriptors.append(descriptor)
 
     def put(self, samples: int, sample: int, values: np.ndarray) -> None:
-        """Replace a sample, in the memory that the workers read."""
+        """Replace a sample in the shared memory."""
         self._samples[samples][sample] = values
 
     def output(self, stream: int) -> np.ndarray:
-        """Return what the last run of the stream gave."""
+        """Return the flat output of the stream's last run."""
         return self._outputs[stream][: self._lengths[stream]]
 
     def replace(self, stream: int) -> None:
-        """Kill the worker of a stream and start another, now or when the system has the means for it."""
+        """Kill the worker of a stream and start another, now or when the system has the resources."""
         worker = self._workers.pop(stream, None)
         if worker is not None:
             worker.close()
             self.restarts += 1
         self._running[stream] = False
-        self._held_orders.pop(stream, None)
+        self._held_requests.pop(stream, None)
         if stream not in self._retry_at:
             self._start_worker(stream)
 
     def _start_worker(self, stream: int) -> None:
-        """Start a worker for a stream that has none, or put it off."""
+        """Start a worker for a stream that has none, or postpone it."""
         try:
             self._fork(stream)
         except OSError as error:
-            if error.errno not in SCARCE:
+            if error.errno not in SCARCE_ERRNOS:
                 raise
             self._take_reserve()
-            self._do_without(stream, os.strerror(error.errno).lower())
+            self._postpone_worker(stream, os.strerror(error.errno).lower())
             return
         self._retry_at.pop(stream, None)
-        order = self._held_orders.pop(stream, None)
-        if order is not None:
-            self._hand_over(stream, order)
+        request = self._held_requests.pop(stream, None)
+        if request is not None:
+            self._write_request(stream, request)
 
     def joules(self) -> float | None:
-        """Return what the processor's own meter shows, where the system lets us read it."""
+        """Return the energy counter of the processor, None if it cannot be read."""
         try:
             return int(ENERGY_METER.read_text()) / 1e6
         except (OSError, ValueError):
@@ -384,7 +386,7 @@ class CpuStreams(Streams):
     # Ending
 
     def close(self) -> None:
-        """Hang up: the nursery ends its workers and itself."""
+        """Close all sockets, at which the fork server ends its workers and itself."""
         for worker in self._workers.values():
             worker.close()
         self._workers = {}
@@ -398,12 +400,12 @@ class CpuStreams(Streams):
             self._process.kill()
             self._process.wait()
         self._outputs, self._samples = [], []
-        with suppress(BufferError):  # somebody still looks at an output: the memory goes with the last look
+        with suppress(BufferError):  # an output is still referenced: the memory is freed with it
             self._memory.close()
 
 
 def processor_name() -> str:
-    """Return what the machine calls its processor."""
+    """Return the name of the processor."""
     with suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""The devices by name: which backend stands behind `--device`."""
+"""Backends by the name of their device."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ BACKENDS = ("cpu", "cuda", "onnxruntime")
 
 
 def open_streams(device: str, workload: Workload, count: int, priorities: list[int] | None = None) -> Streams:
-    """Return the streams of a device, with all models of the workload loaded and warm.
+    """Return `count` streams of `device` with all models of the workload loaded and warm.
 
     Raises:
-        DeviceError: One line: the device is not here, or what it needs is not installed.
+        DeviceError: One line: the device is not present, or a package is not installed.
     """
     if device not in BACKENDS:
         raise DeviceError(f"unknown device '{device}': expected one of {', '.join(BACKENDS)}")

@@ -1,7 +1,7 @@
-"""Streams: what every backend offers the runtime, and nothing more.
+"""Interface of device backends: streams that run one job at a time.
 
-A stream runs one job at a time. The runtime submits runs, blocks until something has ended or time is up, and has a
-stream that no longer answers replaced. How that happens on processes or on a GPU is a backend's own affair.
+The runtime submits runs, blocks until a run has ended or a timeout, and replaces a stream that does not respond. A
+backend implements this with processes or on a GPU.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 
-class Order(NamedTuple):
-    """A run that is to be made."""
+class RunRequest(NamedTuple):
+    """A run to be made: a model on a sample."""
 
     model: int
     """Index into the models of the workload."""
@@ -31,9 +31,9 @@ class Completion(NamedTuple):
     ended: int
     """When, on the clock of `now()`."""
     error: str = ""
-    """What went wrong; empty if nothing did."""
+    """Error message; empty if the run succeeded."""
     device_ns: int = 0
-    """How long the device worked on it, by its own clock."""
+    """Time that the device worked on the run, by its own clock."""
 
 
 now = monotonic_ns
@@ -41,49 +41,49 @@ now = monotonic_ns
 
 
 class Streams(Protocol):
-    """Some streams of a device, with all models of a workload loaded and warm; a context that leaves nothing behind."""
+    """Streams of a device with all models of a workload loaded and warm; a context manager that frees them."""
 
     count: int
-    """How many streams there are."""
+    """Number of streams."""
     restarts: int
-    """How often one had to be replaced so far."""
+    """Number of streams replaced."""
     memory_mb: tuple[float, ...]
-    """What the weights of each model take."""
+    """Size of the weights of each model."""
 
     @property
     def device(self) -> str:
-        """What it is, for people."""
+        """Return a description of the device."""
 
-    def submit(self, stream: int, order: Order) -> None:
-        """Begin a run on an idle stream; return at once."""
+    def submit(self, stream: int, request: RunRequest) -> None:
+        """Begin a run on an idle `stream`; return at once."""
 
     def wait(self, seconds: float | None) -> list[Completion]:
-        """Block until a run has ended or the time is up (None: for ever); return all that have ended."""
+        """Block until a run has ended or `seconds` have passed (None: no limit); return all that have ended."""
 
-    def attended(self) -> AbstractContextManager[None]:
-        """Return a context in which this thread only submits and waits: it may be moved to where that costs least."""
+    def controller_migration(self) -> AbstractContextManager[None]:
+        """Return a context in which the backend may move this thread to other cores; it only submits and waits."""
         return nullcontext()
 
     def since(self, stream: int) -> int | None:
-        """Return since when the stream works on its run; None while it is still being replaced, and not to blame."""
+        """Return the time at which the stream began its run; None while the stream is being replaced."""
 
-    def wake_by(self, descriptor: int) -> None:
-        """Let `wait` return also when there is something to read from a descriptor; whoever asks reads it."""
+    def watch_descriptor(self, descriptor: int) -> None:
+        """Make `wait` return also when `descriptor` is readable; the caller reads it."""
 
     def put(self, samples: int, sample: int, values: np.ndarray) -> None:
-        """Replace a sample that no run works on, for the next one that does."""
+        """Replace a sample that no run is using."""
 
     def output(self, stream: int) -> np.ndarray:
-        """Return what the last run of the stream gave, flat; overwritten by its next."""
+        """Return the flat output of the stream's last run; the next run overwrites it."""
 
     def replace(self, stream: int) -> None:
-        """Give up on the run of a stream, whatever it does, and make the stream ready for the next."""
+        """Abort the run of a stream and make the stream ready for the next."""
 
     def joules(self) -> float | None:
-        """Return a meter of the energy that the device has taken, None where it has none that can be read."""
+        """Return the reading of the device's energy meter, None if there is none."""
 
     def close(self) -> None:
-        """End everything."""
+        """Stop all streams and free their resources."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,1 +1,1 @@
-"""Profiles of a device, and how far a simulation agrees with it."""
+"""Measured profiles of a device, and validation of the simulation against it."""

@@ -1,7 +1,7 @@
-"""A corrected profile from a run on the device: what the variants took there, alone and side by side.
+"""Fit of a profile to a run on the device: latencies of variants alone, and slowdowns of pairs.
 
-Each run is seen as work that went on at full speed while it was alone, and slowed down by the profile's entry while
-another ran beside it. Latencies are fitted to runs that were mostly alone, slowdowns to what is then left over.
+Each run is modelled as work at full speed while it is alone, and slowed down by the profile's entry while another runs
+beside it. Latencies are fitted to runs that were mostly alone, slowdowns to the remaining difference.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 
 from slipstream.device.measurement.overlap import MOSTLY_ALONE, Runs, runs_of
 from slipstream.device.measurement.profiler import trimmed
-from slipstream.families.edge.workload.measured import MeasuredProfile, places
+from slipstream.families.edge.workload.measured import MeasuredProfile, variant_indices
 
 LEAST_RUNS = 5
-"""Runs of a variant, or of a pair, below which what the profile says is believed rather than the run."""
+"""Least number of runs of a variant, or of a pair, for a fit; with fewer the profile's value stays."""
 ROUNDS = 4
 LEAST_SLOWDOWN, MOST_SLOWDOWN = 0.5, 20.0
 
 
 def fit(scenario: Any, profile: MeasuredProfile, events: np.ndarray, command: str) -> MeasuredProfile:
-    """Return the profile that explains a run best; what the run does not show is scaled like what it does."""
+    """Return `profile` fitted to the event log of a run; variants that did not run are scaled like those that did."""
     runs = runs_of(scenario, events)
-    rows = places(scenario, profile)
+    rows = variant_indices(scenario, profile)
     kind = np.array([rows[task][variant] for task, variant in zip(runs.task, runs.variant, strict=True)], int)
     latency = np.array([variant.latency_ms for variant in profile.variants]) * 1e6
     known = latency.copy()
@@ -37,7 +37,7 @@ def fit(scenario: Any, profile: MeasuredProfile, events: np.ndarray, command: st
 
 
 def _work(runs: Runs, kind: np.ndarray, slowdowns: np.ndarray) -> np.ndarray:
-    """Return how long each run would have taken alone, by the slowdowns."""
+    """Return the time of each run without its slowdowns."""
     work = runs.length.astype(float)
     for index, others in enumerate(runs.beside):
         for other, time in others:
@@ -46,7 +46,7 @@ def _work(runs: Runs, kind: np.ndarray, slowdowns: np.ndarray) -> np.ndarray:
 
 
 def _latencies(runs: Runs, kind: np.ndarray, work: np.ndarray, counts: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return the latency of each variant alone."""
+    """Return the fitted latency of each variant alone."""
     latency, alone = known.copy(), runs.shared <= MOSTLY_ALONE
     seen = counts >= LEAST_RUNS
     for variant in np.flatnonzero(seen):
@@ -54,13 +54,13 @@ def _latencies(runs: Runs, kind: np.ndarray, work: np.ndarray, counts: np.ndarra
         clear = own & alone
         latency[variant] = trimmed(work[clear if clear.sum() >= LEAST_RUNS else own]).mean()
     if seen.any():
-        # The device as a whole may be faster or slower than it was: what was not seen follows what was.
+        # The device as a whole may be faster or slower than before: unseen variants follow the seen ones.
         latency[~seen] *= np.median(latency[seen] / known[seen])
     return latency
 
 
 def _slowdowns(runs: Runs, kind: np.ndarray, slowdowns: np.ndarray, latency: np.ndarray) -> np.ndarray:
-    """Return slowdowns with which runs side by side do the work of their variants, on average."""
+    """Return the fitted slowdowns, with which co-running runs do the work of their variants on average."""
     count = len(latency)
     together, left, met = np.zeros((count, count)), np.zeros((count, count)), np.zeros((count, count), int)
     work = _work(runs, kind, slowdowns)
@@ -71,7 +71,7 @@ def _slowdowns(runs: Runs, kind: np.ndarray, slowdowns: np.ndarray, latency: np.
         pair = kind[index], kind[other]
         done = time / slowdowns[pair]
         together[pair] += time
-        # What the time beside this co-runner must have achieved for the run to come out as its variant's latency.
+        # Work done beside this co-runner, if the run's total work is its variant's latency.
         left[pair] += latency[kind[index]] - (work[index] - done)
         met[pair] += 1
     fitted = slowdowns.copy()
@@ -96,9 +96,9 @@ def _corrected(
         if counts[index] >= LEAST_RUNS:
             own = work[kind == index]
             p50, p95, p99 = (float(max(value, 1e-6)) for value in np.percentile(own, (50, 95, 99)))
-            kept = trimmed(own)
+            trimmed_runs = trimmed(own)
             update |= {"p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "runs": int(counts[index])}
-            update["cv"] = float(min(10.0, kept.std() / max(kept.mean(), 1e-6)))
+            update["cv"] = float(min(10.0, trimmed_runs.std() / max(trimmed_runs.mean(), 1e-6)))
         else:
             update |= {name: getattr(variant, name) * factor for name in ("p50_ms", "p95_ms", "p99_ms")}
         variants.append(variant.model_copy(update=update))

@@ -1,4 +1,4 @@
-"""Which runs were side by side, and for how long: from the event log of a run."""
+"""Overlap of runs, from an event log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from slipstream.families.edge.metrics import jobs_of
 
 MOSTLY_ALONE = 0.2
-"""Share of a run's time beside others, up to which it counts as one that had the device to itself."""
+"""Largest share of a run's time beside others for it to count as alone."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Runs:
     start: np.ndarray
     length: np.ndarray
     waited: np.ndarray
-    """For how long the job waited while the stream that took it stood idle."""
+    """Time that the job waited although its stream was idle."""
     beside: list[list[tuple[int, int]]]
-    """For each run, the others that overlap with it and for how long; others are indices into these runs."""
+    """For each run, the runs that overlap with it (as indices) and the times of overlap."""
 
     @property
     def shared(self) -> np.ndarray:
@@ -55,11 +55,12 @@ def runs_of(scenario: Any, events: np.ndarray) -> Runs:
         start=start,
         length=end - start,
         waited=waited[keep],
-        beside=_beside(start, end, stream),
+        beside=_overlaps(start, end, stream),
     )
 
 
 def _waited(start: np.ndarray, end: np.ndarray, stream: np.ndarray, release: np.ndarray) -> np.ndarray:
+    """Return the time from release, or from the stream's previous end if later, to the start of each run."""
     free = np.zeros(len(start), np.int64)
     last: dict[int, int] = {}
     for index in range(len(start)):
@@ -68,7 +69,7 @@ def _waited(start: np.ndarray, end: np.ndarray, stream: np.ndarray, release: np.
     return np.asarray(start - np.maximum(free, release))
 
 
-def _beside(start: np.ndarray, end: np.ndarray, stream: np.ndarray) -> list[list[tuple[int, int]]]:
+def _overlaps(start: np.ndarray, end: np.ndarray, stream: np.ndarray) -> list[list[tuple[int, int]]]:
     """Return the overlaps of runs that are sorted by their start."""
     found: list[list[tuple[int, int]]] = [[] for _ in start]
     open_runs: list[int] = []

@@ -1,7 +1,7 @@
-"""Measuring a device: every variant alone, every pair side by side, and how quiet the machine was meanwhile.
+"""Profiler of a device: measures every variant alone, every pair co-running, and the noise of the machine.
 
-A measurement is made of cells, each of a second or less. What is done is kept in a file beside the profile, so that a
-measurement that was interrupted goes on where it stopped.
+A measurement consists of cells, each of a second or less. Finished cells are kept in a file beside the profile, so that
+an interrupted measurement resumes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from slipstream.device.backends.cpu import cores_for
-from slipstream.device.backends.streams import Order, Streams, now
-from slipstream.device.measurement.noise import noise_of, others_share, yardstick
+from slipstream.device.backends.streams import RunRequest, Streams, now
+from slipstream.device.measurement.noise import noise_of, others_share, time_reference_kernel
 from slipstream.device.workload import Workload
 from slipstream.errors import DeviceError, InputError
 from slipstream.families.edge.workload.measured import MeasuredProfile, MeasuredVariant
@@ -29,46 +29,46 @@ from slipstream.files.inputs import as_object, read_object
 Progress = Callable[[int, int], None]
 
 TRIMMED_PERCENT = 99.0
-"""Runs slower than this percentile do not count in means: one stall of the machine would outweigh a hundred runs."""
+"""Runs above this percentile are excluded from means: one stall of the machine would outweigh a hundred runs."""
 IDLE_S = 0.5
 REST_EVERY = 8
-"""Cells between two looks at what else the machine does."""
+"""Cells between two samples of the machine's noise."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured."""
+    """Amount of measurement."""
 
     runs: int = 60
     """Runs of every variant alone."""
     pair_seconds: float = 0.4
-    """For how long each pair runs side by side, and each variant in a row alone."""
+    """Duration of the loop of each pair, and of each variant alone."""
     patience_s: float = 0.0
-    """For how long runs alone are measured again, at most, until the machine is quiet."""
+    """Longest time for repeating the runs alone until the machine is quiet."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A variant that is measured: how a scenario spells it, and what the device calls it."""
+    """A variant to measure: its name in the scenario, and its run request on the device."""
 
     model: str
     dataset: str
     variant: int
-    order: Order
+    request: RunRequest
 
 
 def subjects_of(scenario: Any, workload: Workload) -> list[Subject]:
-    """Return every different variant of a scenario, once."""
+    """Return the distinct variants of a scenario."""
     found: dict[tuple[str, str, int], Subject] = {}
     for index, task in enumerate(scenario.tasks):
         for rank in range(task.num_variants):
-            order = Order(workload.model_of[index][rank], workload.set_of[index], 0)
-            found.setdefault((task.model, task.dataset, rank), Subject(task.model, task.dataset, rank, order))
+            request = RunRequest(workload.model_of[index][rank], workload.set_of[index], 0)
+            found.setdefault((task.model, task.dataset, rank), Subject(task.model, task.dataset, rank, request))
     return list(found.values())
 
 
 class Cells:
-    """What was measured so far, by name of the cell; in a file that is replaced after each."""
+    """Results of finished cells by name, stored in a file that is replaced after each."""
 
     def __init__(self, path: Path | None, key: str) -> None:
         self._path = path
@@ -76,20 +76,20 @@ class Cells:
         self.found: dict[str, Any] = {}
         if path is not None and path.is_file():
             with suppress(InputError):  # a damaged file: measure again
-                kept = read_object(path)
-                cells = as_object(kept.get("cells"), "cells")
-                whole = kept.get("key") == key and kept.get("sha256") == _sha256(cells)
-                self.found = cells if whole else {}
+                stored = read_object(path)
+                cells = as_object(stored.get("cells"), "cells")
+                intact = stored.get("key") == key and stored.get("sha256") == _sha256(cells)
+                self.found = cells if intact else {}
 
     def keep(self, name: str, value: Any) -> None:
-        """Note a cell."""
+        """Store the result of a cell."""
         self.found[name] = value
         if self._path is not None:
-            kept = {"key": self._key, "sha256": _sha256(self.found), "cells": self.found}
-            replace_file(self._path, json.dumps(kept).encode())
+            stored = {"key": self._key, "sha256": _sha256(self.found), "cells": self.found}
+            replace_file(self._path, json.dumps(stored).encode())
 
     def forget(self) -> None:
-        """Remove the file: everything is in the profile now."""
+        """Remove the file: the profile has all results."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -115,21 +115,21 @@ class Profiler:
         self._cores = [core for share in cores_for(streams.count) for core in share]
 
     def key(self) -> str:
-        """Return what tells this measurement from others."""
+        """Return a digest of what identifies this measurement: device, backend, effort and variants."""
         about = [self._streams.device, self._backend, vars(self._effort), [str(one) for one in self.subjects]]
         return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     def measure(self, kept_in: Path | None = None, progress: Progress | None = None) -> MeasuredProfile:
-        """Measure what has not been measured yet; return the profile."""
+        """Measure the cells that `kept_in` does not have; return the profile."""
         cells = Cells(kept_in, self.key())
         plan = self._plan()
         for done, (name, measure) in enumerate(plan.items()):
             if name not in cells.found:
-                with self._streams.attended():
+                with self._streams.controller_migration():
                     value = measure()
                 if done % REST_EVERY == 0 or "yardstick" not in cells.found:
                     cells.found.setdefault("others", []).append(others_share())
-                    cells.found.setdefault("yardstick", []).append(yardstick(self._cores))
+                    cells.found.setdefault("yardstick", []).append(time_reference_kernel(self._cores))
                 cells.keep(name, value)
             if progress is not None:
                 progress(done + 1, len(plan))
@@ -138,12 +138,12 @@ class Profiler:
         return profile
 
     def _plan(self) -> dict[str, Callable[[], Any]]:
-        """Return all cells, by name."""
+        """Return the measurement function of every cell, by name."""
         count = len(self.subjects)
-        plan: dict[str, Callable[[], Any]] = {"idle": self._idle, "solo": self._solo_in_quiet}
-        plan |= {f"row {index}": partial(self._in_a_row, index) for index in range(count)}
+        plan: dict[str, Callable[[], Any]] = {"idle": self._idle, "solo": self._solo_when_quiet}
+        plan |= {f"row {index}": partial(self._loop_alone, index) for index in range(count)}
         for one in range(count):
-            plan |= {f"pair {one} {other}": partial(self._side_by_side, one, other) for other in range(one, count)}
+            plan |= {f"pair {one} {other}": partial(self._loop_pair, one, other) for other in range(one, count)}
         if any(samples.labels is not None for samples in self._workload.sets):
             plan["accuracy"] = self._accuracies
         return plan
@@ -151,32 +151,32 @@ class Profiler:
     # Cells
 
     def _idle(self) -> float | None:
-        """Return what the device draws while it does nothing."""
+        """Return the power of the idle device, None without a meter."""
         return self._watts(lambda: self._streams.wait(IDLE_S))[1]
 
     def _watts(self, action: Callable[[], Any]) -> tuple[Any, float | None]:
-        """Return what an action gives, and what the device drew meanwhile, where it has a meter."""
+        """Return the result of `action` and the mean power during it, None without a meter."""
         before, began = self._streams.joules(), now()
         result = action()
         after = self._streams.joules()
         return result, None if before is None or after is None else (after - before) / ((now() - began) / 1e9)
 
     def _run(self, stream: int, subject: Subject, turn: int) -> float:
-        """Make one run alone; return how long it took, in ms."""
+        """Make one run alone; return its time in ms."""
         began = now()
-        self._streams.submit(stream, self._order(subject, turn))
+        self._streams.submit(stream, self._run_request(subject, turn))
         while True:
             for completion in self._streams.wait(60.0):
                 if completion.error:
                     raise DeviceError(f"variant {subject.variant} of '{subject.model}' failed: {completion.error}")
                 return (completion.ended - began) / 1e6
 
-    def _order(self, subject: Subject, turn: int) -> Order:
-        count = len(self._workload.sets[subject.order.samples].inputs)
-        return Order(subject.order.model, subject.order.samples, turn % count)
+    def _run_request(self, subject: Subject, turn: int) -> RunRequest:
+        count = len(self._workload.sets[subject.request.samples].inputs)
+        return RunRequest(subject.request.model, subject.request.samples, turn % count)
 
-    def _solo_in_quiet(self) -> list[list[float]]:
-        """Return the times of every variant alone, from the first quiet moment found, or else the last one."""
+    def _solo_when_quiet(self) -> list[list[float]]:
+        """Return the times of every variant alone, from the first quiet measurement, or else the last one."""
         until = now() + int(self._effort.patience_s * 1e9)
         while True:
             times = self._solo()
@@ -186,8 +186,8 @@ class Profiler:
     def _solo(self) -> list[list[float]]:
         """Return the times of every variant alone.
 
-        Variants come in a random order with random pauses between them, on both streams in turn: as in real use, a run
-        finds the caches as others left them.
+        Variants run in random order with random pauses, on all streams in turn: as in real use, other runs have changed
+        the caches.
         """
         times: list[list[float]] = [[] for _ in self.subjects]
         pause = 0.0
@@ -198,8 +198,8 @@ class Profiler:
                 pause = float(self._rng.uniform(0, 2 * times[index][-1])) / 1e3
         return times
 
-    def _in_a_row(self, index: int) -> dict[str, Any]:
-        """Return the mean time of a variant run again and again, on each of the first two streams; and its power."""
+    def _loop_alone(self, index: int) -> dict[str, Any]:
+        """Return the mean time of a variant in a loop, on each of the first two streams, and its power."""
 
         def loops() -> list[float]:
             return [self._mean(self._loops({stream: index})[stream]) for stream in range(2)]
@@ -207,8 +207,8 @@ class Profiler:
         means, watts = self._watts(loops)
         return {"means": means, "watts": watts}
 
-    def _side_by_side(self, one: int, other: int) -> list[float]:
-        """Return the mean times of two variants that run at once, again and again."""
+    def _loop_pair(self, one: int, other: int) -> list[float]:
+        """Return the mean times of two variants in concurrent loops."""
         times = self._loops({0: one, 1: other})
         return [self._mean(times[0]), self._mean(times[1])]
 
@@ -216,34 +216,34 @@ class Profiler:
         return float(np.mean(trimmed(np.array(times))))
 
     def _loops(self, subjects: dict[int, int]) -> dict[int, list[float]]:
-        """Run a variant on each of some streams, again and again for a while; return their times in ms.
+        """Run variants in loops, by stream; return their times in ms.
 
-        The first run of each is left out, and so is the last, which no longer has the other beside it.
+        The first run of each loop is left out, and so is the last, beside which the other may have ended.
         """
         until = now() + int(self._effort.pair_seconds * 1e9)
         times: dict[int, list[float]] = {stream: [] for stream in subjects}
         began: dict[int, int] = {}
         for stream, index in subjects.items():
             began[stream] = now()
-            self._streams.submit(stream, self._order(self.subjects[index], 0))
+            self._streams.submit(stream, self._run_request(self.subjects[index], 0))
         while began:
             for completion in self._streams.wait(60.0):
                 stream, subject = completion.stream, self.subjects[subjects[completion.stream]]
                 if completion.error:
                     raise DeviceError(f"variant {subject.variant} of '{subject.model}' failed: {completion.error}")
                 times[stream].append((completion.ended - began.pop(stream)) / 1e6)
-                # All go on until each has enough: the slower one must not be measured beside an idle stream.
+                # All loops continue until each has enough runs: none may be measured beside an idle stream.
                 if now() < until or any(len(one) < 4 for one in times.values()):
                     began[stream] = now()
-                    self._streams.submit(stream, self._order(subject, len(times[stream])))
+                    self._streams.submit(stream, self._run_request(subject, len(times[stream])))
         return {stream: one[1:-1] for stream, one in times.items()}
 
     def _accuracies(self) -> list[float | None]:
-        """Return the share of right answers of each variant, where labels are known."""
+        """Return the accuracy of each variant, None without labels."""
         return [self._accuracy(subject) for subject in self.subjects]
 
     def _accuracy(self, subject: Subject) -> float | None:
-        labels = self._workload.sets[subject.order.samples].labels
+        labels = self._workload.sets[subject.request.samples].labels
         if labels is None:
             return None
         right = 0
@@ -274,25 +274,25 @@ class Profiler:
     def _variant(
         self, subject: Subject, times: np.ndarray, watts: float | None, accuracy: float | None
     ) -> MeasuredVariant:
-        kept = trimmed(times)
+        stored = trimmed(times)
         p50, p95, p99 = (float(value) for value in np.percentile(times, (50, 95, 99)))
         return MeasuredVariant(
             model=subject.model,
             dataset=subject.dataset,
             variant=subject.variant,
-            latency_ms=float(kept.mean()),
+            latency_ms=float(stored.mean()),
             p50_ms=p50,
             p95_ms=p95,
             p99_ms=p99,
-            cv=float(kept.std() / kept.mean()),
+            cv=float(stored.std() / stored.mean()),
             runs=len(times),
-            memory_mb=self._streams.memory_mb[subject.order.model],
+            memory_mb=self._streams.memory_mb[subject.request.model],
             power_w=watts,
             accuracy=accuracy,
         )
 
     def _slowdowns(self, cells: dict[str, Any], rows: list[dict[str, Any]]) -> list[list[float]]:
-        """Return how much longer each variant takes beside each other than in a row alone on the same stream."""
+        """Return the slowdown of each variant beside each variant, relative to its loop alone on the same stream."""
         count = len(self.subjects)
         table = np.ones((count, count))
         for one in range(count):
@@ -311,5 +311,5 @@ def _added(watts: float | None, idle: float | None) -> float | None:
 
 
 def trimmed(times: np.ndarray) -> np.ndarray:
-    """Return the times without the slowest hundredth."""
+    """Return the times up to the percentile TRIMMED_PERCENT."""
     return np.asarray(times[times <= np.percentile(times, TRIMMED_PERCENT)])

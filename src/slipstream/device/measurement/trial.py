@@ -1,4 +1,4 @@
-"""A trial of the simulation: the same arrivals on the device and in the simulator, compared."""
+"""Validation trial: the same arrivals on the device and in the simulator, compared."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from slipstream.sim.simulator import Simulator
 
 @dataclass(frozen=True)
 class Trial:
-    """What came out of it."""
+    """Result of a validation trial."""
 
     scenario: Any
-    """As the profile says it is."""
+    """The scenario with the measured profile."""
     executions: list[Execution]
     simulated: np.ndarray
     """The event log of the simulation."""
     result: dict[str, Any]
-    """All figures, JSON-ready."""
+    """All metrics and causes, as JSON data."""
 
 
-def hold_trial(
+def run_trial(
     scenario: Any,
     profile: MeasuredProfile,
     workload: Workload,
@@ -41,7 +41,7 @@ def hold_trial(
     runs: int = 1,
     watchdog: float | None = None,
 ) -> Trial:
-    """Execute a profiled scenario some times, simulate it, and compare."""
+    """Execute a profiled scenario `runs` times, simulate it, and compare the metrics."""
     profiled = with_profile(scenario, profile)
     others = [others_share()]
     executions = []

@@ -1,4 +1,4 @@
-"""How true the simulation was: a run on the device beside a simulation of the same arrivals, and why they differ."""
+"""Comparison of a run on the device with a simulation of the same arrivals, and causes of the difference."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slipstream.device.measurement.overlap import MOSTLY_ALONE, Runs, runs_of
 from slipstream.sim.eventlog import ARRIVAL, FAIL
 
 COMPARED = ("miss_rate", "response_p50_ms", "response_p95_ms", "response_p99_ms", "utilisation", "effective_accuracy")
-"""The metrics that are set side by side; per task where they are reported so."""
+"""The metrics that are compared; those of each task come in addition."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason why measured and simulated differ."""
+    """A cause of the difference between measurement and simulation."""
 
     name: str
     measured: float
@@ -24,17 +24,17 @@ class Cause:
     unit: str
     meaning: str
     size: float
-    """How much it matters: the difference as a share of what it changes, of a mean run or of all jobs."""
+    """Relative size of the difference: of a mean run, or of all jobs."""
 
 
 def compared(names: list[str]) -> list[str]:
-    """Return the metrics that are set side by side, for a scenario with these tasks."""
+    """Return the metrics that are compared, for a scenario with the tasks `names`."""
     by_task = [f"{metric}/{name}" for metric in ("miss_rate", "effective_accuracy") for name in names]
     return [*COMPARED, *by_task]
 
 
 def causes(scenario: Any, measured: np.ndarray, simulated: np.ndarray, others: float) -> list[Cause]:
-    """Return what set a run apart from its simulation, largest first; `others` is their share of the machine."""
+    """Return the causes of the difference, largest first; `others` is the processor share of other programs."""
     real, model = runs_of(scenario, measured), runs_of(scenario, simulated)
     crowd = float((real.shared > MOSTLY_ALONE).mean()) if len(real.shared) else 0.0
     alone, beside = _mean_ms(real, model, alone=True), _mean_ms(real, model, alone=False)
@@ -68,12 +68,12 @@ def _gap(sides: tuple[float, float]) -> float:
 
 
 def _mean_ms(real: Runs, model: Runs, alone: bool) -> tuple[float, float]:
-    """Return the mean time of runs alone, or beside others, measured and simulated."""
+    """Return the mean time of runs alone, or of the others, measured and simulated."""
     totals, count = np.zeros(2), 0
     for variant in set(_variants(real)) & set(_variants(model)):
         times = [_times(runs, variant, alone) for runs in (real, model)]
         if all(map(len, times)):
-            # Weighted by how often the device ran it, so that both sides speak of the same mix.
+            # Weighted by the runs on the device, so that both means are over the same mix of variants.
             totals += len(times[0]) * np.array([times[0].mean(), times[1].mean()])
             count += len(times[0])
     measured, simulated = (totals / 1e6 / max(count, 1)).tolist()
@@ -90,7 +90,7 @@ def _times(runs: Runs, variant: tuple[int, int], alone: bool) -> np.ndarray:
 
 
 def _agreement(real: Runs, model: Runs) -> float:
-    """Return the share of the jobs that finished on both sides in the same variant."""
+    """Return the share of jobs, of those finished on both sides, with the same variant."""
     chosen = {(t, n): v for t, n, v in zip(model.task, model.number, model.variant, strict=True)}
     both = [(v, chosen[t, n]) for t, n, v in zip(real.task, real.number, real.variant, strict=True) if (t, n) in chosen]
     return sum(int(one == other) for one, other in both) / len(both) if both else 1.0

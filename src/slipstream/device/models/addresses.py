@@ -1,14 +1,14 @@
-"""Models by address: what an address says, and how the model it names is loaded.
+"""Model addresses: syntax, validation, and loading of the models.
 
 - `builtin:resnet?variant=2` is a network of `zoo.py`; `&weights=FILE` loads weights: safetensors, or what torch reads
   with `weights_only`.
 - `onnx:FILE`, `torchscript:FILE` and `export:FILE` are files; `{variant}` in a name stands for the variant's number.
 - `python:MODULE:CALLABLE` is what `CALLABLE(dataset_type, variant)` returns.
 
-Some of these run whatever their author likes, so they need leave: `python:`, of course; `torchscript:`, whose programs
-can write files, already while they are loaded; `export:`, whose files may name any function that torch can reach.
+Some of these can run arbitrary code, so they need permission: `python:`; `torchscript:`, whose programs can write files
+even while they are loaded; `export:`, whose files may name any function that torch can reach.
 
-Addresses are checked without torch, before anything starts; loading happens in the process that runs the models.
+Addresses are validated without torch, before anything starts; loading happens in the process that runs the models.
 Nothing here reads a pickle.
 """
 
@@ -36,9 +36,9 @@ BUILTIN_VARIANTS = 5
 FILE_KINDS = ("onnx", "torchscript", "export")
 KINDS = ("builtin", *FILE_KINDS, "python")
 PROGRAMS = ("torchscript", "export", "python")
-"""Kinds of models that can do anything, not only compute."""
+"""Kinds of models that can run arbitrary code."""
 FORBID_PICKLES = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-"""torch reads it at every load; it outweighs what the caller of the load asks for."""
+"""Environment variable that torch reads at every load; it overrides the argument of the caller."""
 
 Model = Callable[["Tensor"], "Tensor"]
 """From a batch of inputs to a batch of outputs."""
@@ -46,25 +46,25 @@ Model = Callable[["Tensor"], "Tensor"]
 
 @dataclass(frozen=True)
 class Address:
-    """A checked address of one variant of a model."""
+    """Validated address of one variant of a model."""
 
     kind: str
-    place: str
+    location: str
     """A family, a file, or module:callable."""
     variant: int
     weights: str = ""
-    """A file; empty where the weights are drawn or come with the model."""
+    """A file; empty where the weights are random or part of the model."""
 
     @property
     def text(self) -> str:
         """The address as people write it."""
         if self.kind != "builtin":
-            return f"{self.kind}:{self.place}" + (f"?variant={self.variant}" if self.kind == "python" else "")
-        return f"builtin:{self.place}?variant={self.variant}" + (f"&weights={self.weights}" if self.weights else "")
+            return f"{self.kind}:{self.location}" + (f"?variant={self.variant}" if self.kind == "python" else "")
+        return f"builtin:{self.location}?variant={self.variant}" + (f"&weights={self.weights}" if self.weights else "")
 
 
 def parse(text: str, variant: int, folder: Path, allow_code: bool = False) -> Address:
-    """Return the address of one variant of a model; files are relative to a folder, and must be there.
+    """Return the validated address of `variant` of a model; files are relative to `folder` and must exist.
 
     Raises:
         ModelError: One line: the address, what is wrong with it and what was expected.
@@ -102,7 +102,7 @@ def _file(text: str, name: str, folder: Path) -> Path:
     path = folder / name
     try:
         found = path.is_file()
-    except OSError:  # a name that is longer than one can be
+    except OSError:  # a name that is too long
         found = False
     if not found:
         raise ModelError(f"model '{text}': {path}: no such file: expected a model there")
@@ -119,16 +119,16 @@ def load(address: Address, kind: DatasetType) -> Model:
         return _LOADERS[address.kind](address, kind)
     except ModelError:
         raise
-    except Exception as error:  # whatever a foreign file or function may do
-        told = (str(error).strip().splitlines() or [""])[0][:300]
-        raise ModelError(f"model '{address.text}': cannot be loaded: {type(error).__name__}: {told}") from error
+    except Exception as error:  # foreign files and functions may raise anything
+        reason = (str(error).strip().splitlines() or [""])[0][:300]
+        raise ModelError(f"model '{address.text}': cannot be loaded: {type(error).__name__}: {reason}") from error
 
 
 def _load_builtin(address: Address, kind: DatasetType) -> Model:
     from slipstream.device.models import zoo
 
-    seed = zlib.crc32(f"builtin:{address.place}?variant={address.variant}".encode())
-    model = zoo.build(address.place, address.variant, kind, seed)
+    seed = zlib.crc32(f"builtin:{address.location}?variant={address.variant}".encode())
+    model = zoo.build(address.location, address.variant, kind, seed)
     if address.weights:
         model.load_state_dict(_weights(Path(address.weights)))
     return model
@@ -148,7 +148,7 @@ def _weights(path: Path) -> dict[str, Any]:
 def _load_torchscript(address: Address, kind: DatasetType) -> Model:
     import torch
 
-    model: Model = torch.jit.load(address.place, map_location="cpu").eval()  # type: ignore[no-untyped-call]
+    model: Model = torch.jit.load(address.location, map_location="cpu").eval()  # type: ignore[no-untyped-call]
     return model
 
 
@@ -156,13 +156,13 @@ def _load_export(address: Address, kind: DatasetType) -> Model:
     import torch
 
     with _no_pickles():
-        model: Model = torch.export.load(address.place).module()
+        model: Model = torch.export.load(address.location).module()
     return model
 
 
 @contextmanager
 def _no_pickles() -> Iterator[None]:
-    """Forbid torch what its loader of exported programs would otherwise fall back to: unpickling, which runs code."""
+    """Forbid unpickling, which runs code, and to which torch's loader of exported programs would fall back."""
     before = os.environ.get(FORBID_PICKLES)
     os.environ[FORBID_PICKLES] = "1"
     try:
@@ -177,11 +177,11 @@ def _no_pickles() -> Iterator[None]:
 def _load_onnx(address: Address, kind: DatasetType) -> Model:
     from slipstream.device.models.onnx_session import OnnxModel
 
-    return OnnxModel(Path(address.place))
+    return OnnxModel(Path(address.location))
 
 
 def _load_python(address: Address, kind: DatasetType) -> Model:
-    module, _, name = address.place.partition(":")
+    module, _, name = address.location.partition(":")
     make: Any = importlib.import_module(module)
     for part in name.split("."):
         make = getattr(make, part)

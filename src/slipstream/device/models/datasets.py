@@ -1,7 +1,7 @@
-"""Dataset types: the shape, number type, classes and normalisation of a model's inputs, and where samples come from.
+"""Dataset types: shape, number type, classes and normalisation of a model's inputs, and sources of samples.
 
-Samples come from a local folder where one is given: either `inputs.npy` (and `labels.npy`), or one folder of pictures
-per class. Otherwise they are drawn from a seed, and have no labels.
+Samples are read from a local folder if one is given: either `inputs.npy` (and `labels.npy`), or one folder of pictures
+per class. Otherwise they are random, from a seed, without labels.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from slipstream.files.inputs import open_regular
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm")
 MOST_SAMPLES = 64
-"""Samples of one task that a device holds ready; jobs take them in turn."""
+"""Most samples of one task in memory; jobs use them in turn."""
 LONGEST_SIDE = 4096
 MOST_PIXELS = LONGEST_SIDE**2
-"""Of a picture in a folder, before it is made smaller."""
+"""Of a picture in a folder, before it is resized."""
 
 
 @dataclass(frozen=True)
 class DatasetType:
-    """What a model of this dataset takes and gives."""
+    """Input and output of the models of a dataset."""
 
     name: str
     shape: tuple[int, ...]
-    """Of one sample: channels, height, width; or the length of a text."""
+    """Shape of one sample: channels, height, width; or the length of a text."""
     classes: int
     vocabulary: int = 0
-    """Different tokens of a text; 0 for pictures."""
+    """Number of tokens of a text; 0 for pictures."""
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
-    """Of each channel, as the networks of the dataset are trained: (value / 255 - mean) / deviation."""
+    """Normalisation of each channel, as in training: (value / 255 - mean) / deviation."""
 
     @property
     def is_text(self) -> bool:
@@ -51,10 +51,10 @@ class DatasetType:
 
 @dataclass(frozen=True)
 class Samples:
-    """Some inputs of one dataset, ready for a model."""
+    """Inputs of one dataset, ready for a model."""
 
     inputs: np.ndarray  # (samples, *shape)
-    labels: np.ndarray | None  # (samples) classes; None where nobody knows them
+    labels: np.ndarray | None  # (samples) classes; None if unknown
 
 
 _TYPES = {
@@ -80,7 +80,7 @@ def dataset_type(name: str) -> DatasetType:
 
 
 def samples_of(kind: DatasetType, folder: Path | None, seed: int, count: int = MOST_SAMPLES) -> Samples:
-    """Return samples from a folder, or drawn from a seed where there is none."""
+    """Return up to `count` samples from `folder`, or random ones of `seed` without a folder."""
     if folder is not None:
         return _from_folder(kind, folder, count)
     rng = np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def _array(path: Path) -> np.ndarray:
 
 
 def checked(kind: DatasetType, path: Path | str, found: np.ndarray) -> np.ndarray:
-    """Return an array of samples as a model takes them: bytes are pictures that are not normalised yet."""
+    """Return samples as models take them, validated; bytes are pictures and get normalised."""
     if found.ndim != len(kind.shape) + 1 or found.shape[1:] != kind.shape or not len(found):
         expected = " x ".join(str(side) for side in kind.shape)
         shape = " x ".join(str(side) for side in found.shape)
@@ -137,7 +137,7 @@ def _labels(kind: DatasetType, path: Path, count: int) -> np.ndarray:
 
 
 def _pictures(kind: DatasetType, folder: Path, count: int) -> Samples:
-    """Read pictures from one folder per class: classes are numbered in the order of their names."""
+    """Return samples of pictures in one folder per class; classes are numbered in the order of their names."""
     try:
         from PIL import Image
     except ImportError:
@@ -149,7 +149,7 @@ def _pictures(kind: DatasetType, folder: Path, count: int) -> Samples:
             f"{folder}: has {len(classes)} folders: expected inputs.npy, or up to {kind.classes} folders of pictures"
         )
     files = [sorted(p for p in entry.iterdir() if p.suffix.lower() in IMAGE_ENDINGS) for entry in classes]
-    # In turn from every class, so that a few samples show many classes.
+    # Round robin over the classes, so that a few samples show many classes.
     turns = [(pick, label) for pick in range(max(map(len, files))) for label in range(len(files))]
     chosen = [(files[label][pick], label) for pick, label in turns if pick < len(files[label])][:count]
     if not chosen:
@@ -163,7 +163,7 @@ def _pictures(kind: DatasetType, folder: Path, count: int) -> Samples:
                     if picture.width * picture.height > MOST_PIXELS:
                         raise ValueError(f"over {MOST_PIXELS:,} pixels")
                     shown = picture.convert("L" if channels == 1 else "RGB").resize((width, height))
-            except Exception as error:  # whatever a damaged picture makes of its readers
+            except Exception as error:  # readers of damaged pictures may raise anything
                 raise ModelError(f"{path}: cannot be read ({error}): expected a picture") from None
         pixels[index] = np.asarray(shown).reshape(height, width, -1).transpose(2, 0, 1)
     return Samples(_normalised(kind, pixels), np.array([label for _, label in chosen], np.int64))

@@ -1,7 +1,7 @@
-"""What runs a model inside a worker process: torch as it is, or ONNX Runtime.
+"""Inference engines of a worker process: torch, or ONNX Runtime.
 
-A model is prepared once, before workers are forked, and finished in each of them: what has threads of its own, as a
-session of ONNX Runtime may have, must come into being after the fork.
+A model is prepared once, before workers are forked, and finished in each of them: a session of ONNX Runtime may have
+threads, so it must be created after the fork.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slipstream.errors import ModelError
 
 @dataclass(frozen=True)
 class Graph:
-    """A model in ONNX, not yet in a session."""
+    """ONNX model without a session."""
 
     name: str
     content: bytes
@@ -27,7 +27,7 @@ class Graph:
 
 
 def memory_mb(prepared: Any) -> float:
-    """Return what the weights of a prepared model take, in megabytes."""
+    """Return the size of a prepared model's weights in megabytes."""
     if isinstance(prepared, Graph):
         return len(prepared.content) / 1e6
     tensors = [*getattr(prepared, "parameters", list)(), *getattr(prepared, "buffers", list)()]
@@ -35,13 +35,13 @@ def memory_mb(prepared: Any) -> float:
 
 
 def finished(prepared: Any, threads: int) -> Model:
-    """Return a model that runs: a graph gets its session, on so many threads."""
+    """Return a runnable model: a graph gets its session, on `threads` threads."""
     return OnnxModel(prepared.content, threads, prepared.providers) if isinstance(prepared, Graph) else prepared
 
 
 def _for_torch(address: Address, kind: DatasetType) -> Any:
     if address.kind == "onnx":
-        return Graph(address.text, Path(address.place).read_bytes(), ("CPUExecutionProvider",))
+        return Graph(address.text, Path(address.location).read_bytes(), ("CPUExecutionProvider",))
     return load(address, kind)
 
 
@@ -49,12 +49,12 @@ def _for_onnx(address: Address, kind: DatasetType) -> Graph:
     known = runtime().get_available_providers()
     providers = tuple(provider for provider in PREFERRED if provider in known)
     if address.kind == "onnx":
-        return Graph(address.text, Path(address.place).read_bytes(), providers)
+        return Graph(address.text, Path(address.location).read_bytes(), providers)
     return Graph(address.text, _exported(address, kind), providers)
 
 
 def _exported(address: Address, kind: DatasetType) -> bytes:
-    """Return a model of torch as ONNX."""
+    """Return a torch model exported to ONNX."""
     import io
     import warnings
 
@@ -67,10 +67,10 @@ def _exported(address: Address, kind: DatasetType) -> bytes:
     content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # The exporter that follows one run of the model: it needs no further package.
+        # The tracing exporter needs no further package.
         torch.onnx.export(model, (example,), content, dynamo=False)  # type: ignore[arg-type]
     return content.getvalue()
 
 
 PREPARE: dict[str, Callable[[Address, DatasetType], Any]] = {"torch": _for_torch, "onnxruntime": _for_onnx}
-"""By engine: how a model is prepared. What is no graph runs already, and goes on running after a fork."""
+"""Preparation of a model, by engine. Anything but a graph is runnable, also after a fork."""

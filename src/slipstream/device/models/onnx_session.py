@@ -1,4 +1,4 @@
-"""A model in ONNX, run by ONNX Runtime: one session, one stream."""
+"""ONNX Runtime session of one model, for one stream."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PREFERRED = ("CUDAExecutionProvider", "CPUExecutionProvider")
-"""Where sessions run: on a GPU that this build of ONNX Runtime knows, else on the CPU."""
+"""Execution providers in order of preference."""
 
 
 def runtime() -> Any:
-    """Return the module, or say how to get it."""
+    """Return the module `onnxruntime`; a DeviceError says how to install it."""
     try:
         import onnxruntime
     except ImportError:
@@ -25,7 +25,7 @@ def runtime() -> Any:
 
 
 class OnnxModel:
-    """Runs one input of the file's graph, and gives its first output."""
+    """Callable model: the graph's single input to its first output."""
 
     def __init__(
         self, source: Path | bytes, threads: int = 1, providers: Sequence[str] = ("CPUExecutionProvider",)
@@ -34,7 +34,7 @@ class OnnxModel:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        # A thread that spins while it waits would take the core from the other stream.
+        # A thread that spins while it waits would take the core of another stream.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         content = source if isinstance(source, bytes) else str(source)

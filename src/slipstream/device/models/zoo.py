@@ -1,7 +1,7 @@
-"""Built-in networks: five families in plain torch.nn, five variants each, from small and rough to large.
+"""Built-in networks: five families in plain torch.nn, five variants each, from small to large.
 
-They are honest work for a device: real layers at real sizes. Their weights are random, drawn from a seed that the
-address decides, unless a file of weights is named.
+They are a realistic load: real layers at real sizes. Their weights are random, from a seed that the address determines,
+unless a file of weights is given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _convolution(inputs: int, outputs: int, size: int = 3, stride: int = 1, grou
 
 
 def _stem_stride(kind: DatasetType) -> int:
-    """Return by how much the first layer shrinks a picture: large ones have detail to spare."""
+    """Return the stride of the first layer, larger for larger pictures."""
     return 1 if kind.shape[1] <= 40 else 2 if kind.shape[1] <= 96 else 4
 
 
@@ -31,7 +31,7 @@ def _head(features: int, classes: int) -> nn.Sequential:
 
 
 class Residual(nn.Module):
-    """Two convolutions, and a way around them."""
+    """Residual block: two convolutions and a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def _vgg(variant: int, kind: DatasetType) -> nn.Module:
 
 
 class InvertedResidual(nn.Module):
-    """Widen, filter each channel alone, narrow again: the block of the mobile networks."""
+    """Inverted residual block: expansion, depthwise convolution, projection."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, widening: int = 4) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def _mobilenet(variant: int, kind: DatasetType) -> nn.Module:
 
 
 class Encoder(nn.Module):
-    """Transformer layers over embedded tokens, and a class from their mean."""
+    """Transformer encoder over embedded tokens, with a classifier on their mean."""
 
     def __init__(self, embedding: nn.Module, length: int, width: int, depth: int, classes: int) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ _BUILDERS: dict[str, Callable[[int, DatasetType], nn.Module]] = {
 
 
 def build(family: str, variant: int, kind: DatasetType, seed: int) -> nn.Module:
-    """Return a network with weights drawn from a seed; whatever else draws numbers is left undisturbed."""
+    """Return a network with random weights of `seed`; the global random state is unchanged."""
     if kind.is_text != (family == "transformer"):
         takes = "texts, such as text-128" if family == "transformer" else "pictures, such as cifar10"
         raise ModelError(f"builtin:{family} on dataset '{kind.name}': expected {takes}")

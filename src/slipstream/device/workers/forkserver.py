@@ -1,7 +1,7 @@
-"""The process that loads the models once and forks the workers: a worker that died is replaced in milliseconds.
+"""Fork server: loads the models once and forks the workers, so that a worker that died is replaced in milliseconds.
 
-Started as `python -m slipstream.device.workers.forkserver DESCRIPTOR` by the `cpu` backend. It ends, and its
-workers with it, when the other end of its socket is closed, whatever the reason.
+The `cpu` backend starts it as `python -m slipstream.device.workers.forkserver DESCRIPTOR`. It ends, and its workers
+with it, when the other end of its socket is closed.
 """
 
 from __future__ import annotations
@@ -20,64 +20,66 @@ from slipstream.device.models.addresses import Address
 from slipstream.device.models.datasets import dataset_type
 from slipstream.device.models.engines import PREPARE, Graph, finished, memory_mb
 from slipstream.device.workers import worker
-from slipstream.device.workers.ipc import Place, receive, send
+from slipstream.device.workers.ipc import SharedArray, receive, send
 from slipstream.errors import SlipstreamError
 
 
-class Nursery:
-    """The models, and one child per stream."""
+class ForkServer:
+    """Loaded models, and one forked worker per stream."""
 
     def __init__(self, control: socket.socket, setup: dict[str, Any], memory: mmap.mmap) -> None:
         self._control = control
         self._setup = setup
         self._memory = memory
-        self._sets = [Place(**place) for place in setup["sets"]]
+        self._sets = [SharedArray(**array) for array in setup["sets"]]
         self._children: dict[int, int] = {}
-        # Loading in one thread leaves no thread behind that a fork would lose.
+        # Loading in one thread starts no thread that a fork would lose.
         torch.set_num_threads(1)
         prepare = PREPARE[setup["engine"]]
         self._models = [prepare(Address(**m["address"]), dataset_type(m["dataset"])) for m in setup["models"]]
-        # What runs already runs now, so that workers are born warm; what waits for the fork is run after it.
-        self._later = [pair for pair in setup["first"] if isinstance(self._models[pair[0]], Graph)]
-        desk = worker.desk_of(self._models, memory, self._sets, Place(**setup["outputs"][0]))
+        # Models that run before the fork are warmed up now; graphs, whose sessions start after the fork, later.
+        self._warm_after_fork = [pair for pair in setup["first"] if isinstance(self._models[pair[0]], Graph)]
+        context = worker.make_context(self._models, memory, self._sets, SharedArray(**setup["outputs"][0]))
         with torch.inference_mode():
-            worker.warm_up(desk, [pair for pair in setup["first"] if pair not in self._later])
+            worker.warm_up(context, [pair for pair in setup["first"] if pair not in self._warm_after_fork])
 
     def memory(self) -> list[float]:
-        """Return what the weights of each model take, in megabytes."""
+        """Return the size of each model's weights in megabytes."""
         return [memory_mb(model) for model in self._models]
 
-    def replace(self, stream: int, orders: int) -> None:
-        """End the worker of a stream, if there is one, and start another."""
+    def replace(self, stream: int, channel: int) -> None:
+        """End the worker of `stream`, if there is one, and fork another."""
         self.end(stream)
         child = os.fork()
         if child:
-            os.close(orders)
+            os.close(channel)
             self._children[stream] = child
             return
-        # From here on this is the worker; it must never return to the nursery's loop.
+        # From here on this is the worker; it must never return to the server's loop.
         status = 1
         try:
             self._control.close()
-            self._work(stream, socket.socket(fileno=orders))
+            self._work(stream, socket.socket(fileno=channel))
             status = 0
         finally:
             os._exit(status)
 
-    def _work(self, stream: int, orders: socket.socket) -> None:
-        with suppress(OSError), torch.inference_mode():  # whoever gave the orders may be gone
+    def _work(self, stream: int, channel: socket.socket) -> None:
+        with suppress(OSError), torch.inference_mode():  # the controller may have ended
             try:
-                worker.settle(self._setup["cores"][stream], self._setup["threads"])
+                worker.configure_process(self._setup["cores"][stream], self._setup["threads"])
                 models = [finished(model, self._setup["threads"]) for model in self._models]
-                desk = worker.desk_of(models, self._memory, self._sets, Place(**self._setup["outputs"][stream]))
-                worker.warm_up(desk, self._later)
+                context = worker.make_context(
+                    models, self._memory, self._sets, SharedArray(**self._setup["outputs"][stream])
+                )
+                worker.warm_up(context, self._warm_after_fork)
             except Exception as error:
-                worker.break_down(orders, error)
+                worker.report_broken(channel, error)
                 return
-            worker.serve(orders, desk, self._setup["cores"][stream])
+            worker.serve(channel, context, self._setup["cores"][stream])
 
     def end(self, stream: int) -> None:
-        """Kill the worker of a stream; it is still ours to reap, so its number cannot be somebody else's."""
+        """Kill the worker of a stream; it has not been waited for, so its process id is not reused."""
         child = self._children.pop(stream, 0)
         if child:
             with suppress(ProcessLookupError):
@@ -85,13 +87,13 @@ class Nursery:
             os.waitpid(child, 0)
 
     def close(self) -> None:
-        """End all workers."""
+        """Kill all workers."""
         for stream in list(self._children):
             self.end(stream)
 
 
 def main() -> None:
-    """Load, say so, then replace workers until the other end hangs up."""
+    """Load the models, report it, then replace workers on request until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=int(sys.argv[1]))
     received = receive(control)
@@ -101,25 +103,25 @@ def main() -> None:
     memory = mmap.mmap(memory_file, setup["bytes"])
     os.close(memory_file)
     try:
-        nursery = Nursery(control, setup, memory)
+        server = ForkServer(control, setup, memory)
     except Exception as error:
-        told = str(error) if isinstance(error, SlipstreamError) else worker.one_line(error)
-        with suppress(OSError):  # whoever waits for the models may be gone
-            send(control, {"error": told})
+        text = str(error) if isinstance(error, SlipstreamError) else worker.one_line(error)
+        with suppress(OSError):  # the controller may have ended
+            send(control, {"error": text})
         return
     try:
         with suppress(OSError):
-            send(control, {"memory_mb": nursery.memory()})
+            send(control, {"memory_mb": server.memory()})
         while (request := receive(control)) is not None:
-            message, orders = request
-            if not orders:
-                continue  # no descriptor was left for it here: who asked finds its own end closed
+            message, channels = request
+            if not channels:
+                continue  # no descriptor was free here: the controller finds its own end closed
             try:
-                nursery.replace(message["stream"], orders[0])
-            except OSError:  # no process or no memory is left for a worker: the same
-                os.close(orders[0])
+                server.replace(message["stream"], channels[0])
+            except OSError:  # no process or memory for a worker: the same
+                os.close(channels[0])
     finally:
-        nursery.close()
+        server.close()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How the processes of the `cpu` backend talk: fixed records over sockets, inputs and outputs in one shared memory.
+"""Inter-process protocol of the `cpu` backend: fixed records over sockets, inputs and outputs in shared memory.
 
-The memory is a file without a name: it cannot outlive the processes that hold it open.
+The memory is an unnamed file, which cannot outlive the processes that hold it open.
 """
 
 from __future__ import annotations
@@ -21,67 +21,67 @@ import numpy as np
 
 from slipstream.errors import DeviceError, unwritable
 
-ORDER = struct.Struct("<iiiiq")
-"""model, set of samples, sample, the thread that waits for the answer (0: it stays where it is), and for how many ns
-the worker loops by itself: 0 is one run."""
+REQUEST = struct.Struct("<iiiiq")
+"""model, sample set, sample, the controller thread to move to the worker's cores (0: none), and the duration of a loop
+of runs in ns (0: one run)."""
 REPLY = struct.Struct("<iiqq")
 """status, length of the output (of a loop: runs; of a failure: bytes of its text, which follows), began, ended."""
 LONGEST_TEXT = 400
 READY, DONE, FAILED, BROKEN = range(4)
-"""What a reply says: the worker is ready, a run gave an output, a run failed, the worker cannot work."""
+"""Status of a reply: the worker is ready, a run gave an output, a run failed, the worker cannot run the models."""
 
 OUTPUT_NUMBERS = 4096
-"""Numbers of an output that are handed on; a score for each class of any dataset fits."""
+"""Largest output in numbers; a score for each class of any dataset fits."""
 ALIGNMENT = 64
 _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an array lies in the shared memory."""
+class SharedArray:
+    """Offset, shape and type of an array in the shared memory."""
 
     offset: int
     shape: tuple[int, ...]
     dtype: str
 
     def view(self, memory: mmap.mmap) -> np.ndarray:
-        """Return the array itself."""
+        """Return the array as a view of `memory`."""
         count = int(np.prod(self.shape))
         return np.frombuffer(memory, self.dtype, count, self.offset).reshape(self.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for a message."""
+        """Return the fields for a message."""
         return asdict(self)
 
 
-def lay_out(arrays: list[tuple[tuple[int, ...], str]]) -> tuple[list[Place], int]:
-    """Return a place for each array, and the size of the memory."""
-    places, offset = [], 0
+def allocate_arrays(arrays: list[tuple[tuple[int, ...], str]]) -> tuple[list[SharedArray], int]:
+    """Return the allocation of each array of `arrays` (shape, dtype), and the size of the memory."""
+    placed, offset = [], 0
     for shape, dtype in arrays:
-        places.append(Place(offset, shape, dtype))
+        placed.append(SharedArray(offset, shape, dtype))
         offset += -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // ALIGNMENT) * ALIGNMENT
-    return places, max(offset, mmap.PAGESIZE)
+    return placed, max(offset, mmap.PAGESIZE)
 
 
 def shared_file(size: int) -> int:
-    """Return the descriptor of a nameless file of `size` bytes, in memory where the system has such files.
+    """Return the descriptor of an unnamed file of `size` bytes, in memory where the system supports it.
 
-    All of it is there from the start: a page that cannot be had when it is first written ends the process without a
-    word. Memory without a mount point comes first, since containers make /dev/shm as small as 64 MB.
+    It is fully allocated: a page that cannot be allocated at its first write kills the process without a message.
+    Memory without a mount point is tried first, since containers limit /dev/shm to 64 MB.
 
     Raises:
-        DeviceError: One line: how much is needed, and that it is not there.
+        DeviceError: One line: how much is needed, and that it is not available.
     """
     free = _free_memory()
     if free is not None and size > free:
         raise DeviceError(
             f"the inputs need {_mb(size)} of shared memory: {_mb(free)} are free: expected enough for them"
         )
-    reason = "no place for it"
-    for create in _PLACES:
+    reason = "no file system for it"
+    for create in _FILE_SOURCES:
         try:
             descriptor = create()
-        except (OSError, AttributeError):  # a system without it
+        except (OSError, AttributeError):  # not supported by the system
             continue
         try:
             _allocate(descriptor, size)
@@ -104,13 +104,13 @@ def _in_folder(folder: str | None) -> int:
         return os.dup(file.fileno())
 
 
-_PLACES: tuple[Callable[[], int], ...] = (_in_memory, lambda: _in_folder("/dev/shm"), lambda: _in_folder(None))
-"""Where shared memory can lie, the best place first."""
+_FILE_SOURCES: tuple[Callable[[], int], ...] = (_in_memory, lambda: _in_folder("/dev/shm"), lambda: _in_folder(None))
+"""Ways to create the file of the shared memory, the best first."""
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def _allocate(descriptor: int, size: int) -> None:
-    """Give a file its size, with all of its pages."""
+    """Allocate all `size` bytes of a file."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, size)
         return
@@ -120,12 +120,12 @@ def _allocate(descriptor: int, size: int) -> None:
 
 
 def _free_memory() -> int | None:
-    """Return the bytes that the system can still give out, and a container may have; None where none of them says."""
+    """Return the bytes that system and container can still allocate; None if neither reports it."""
     found = []
     with suppress(OSError, IndexError, ValueError):
         found.append(1024 * int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]))
     for limit in _CONTAINER_LIMITS:
-        with suppress(OSError, ValueError):  # no such limit, or 'max'
+        with suppress(OSError, ValueError):  # no limit, or 'max'
             found.append(int(Path(limit).read_text()))
     return min(found, default=None)
 
@@ -135,14 +135,14 @@ def _mb(size: int) -> str:
 
 
 def send(to: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-    """Send a message, and open files with it."""
+    """Send a message with open files as `descriptors`."""
     content = json.dumps(message).encode()
     socket.send_fds(to, [_LENGTH.pack(len(content))], list(descriptors))
     to.sendall(content)
 
 
 def receive(source: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Return the next message and the files that came with it, None where nobody will send any more."""
+    """Return the next message and its descriptors, None if the other end is closed."""
     head, descriptors, _, _ = socket.recv_fds(source, _LENGTH.size, 4)
     if not head:
         return None
@@ -151,7 +151,7 @@ def receive(source: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def receive_exactly(source: socket.socket, size: int) -> bytes | None:
-    """Return so many bytes, None where nobody will send them any more."""
+    """Return `size` bytes, None if the other end is closed before."""
     content = b""
     while len(content) < size:
         try:

@@ -1,4 +1,4 @@
-"""Waiting for descriptors, whatever their numbers are."""
+"""Wait for descriptors of any number."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import select
 from collections.abc import Sequence
 
 FIRST_BEYOND_SELECT = 1024
-"""The smallest descriptor that `select` cannot wait for: a process with a thousand connections has larger ones."""
+"""Smallest descriptor that `select` does not support; a process with a thousand connections has larger ones."""
 
 
 def readable(descriptors: Sequence[int], seconds: float | None) -> list[int]:
-    """Return those descriptors that can be read, after at most so long; None waits for ever.
+    """Return the readable ones of `descriptors`, waiting for at most `seconds`; None waits without limit.
 
-    `select` wakes up on the microsecond, so it is taken wherever it can be; `poll` takes any descriptor, and may wake
-    up a millisecond late.
+    `select` has microsecond timeouts, so it is preferred; `poll` supports any descriptor, but may wake up a millisecond
+    late.
     """
     limit = None if seconds is None else max(0.0, seconds)
     if max(descriptors, default=0) < FIRST_BEYOND_SELECT:

@@ -1,4 +1,4 @@
-"""The process behind one stream of the `cpu` backend: takes orders, runs models, says when they ended."""
+"""Worker process of one stream of the `cpu` backend: reads requests, runs models, replies with their times."""
 
 from __future__ import annotations
 
@@ -23,135 +23,137 @@ from slipstream.device.workers.ipc import (
     DONE,
     FAILED,
     LONGEST_TEXT,
-    ORDER,
     OUTPUT_NUMBERS,
     READY,
     REPLY,
-    Place,
+    REQUEST,
+    SharedArray,
     receive_exactly,
 )
 
 WARM_RUNS = 3
 PR_SET_PDEATHSIG = 1
-GONE_OR_FOREIGN = suppress(OSError)
-"""Made once: it is entered after every run."""
+THREAD_ERRORS = suppress(OSError)
+"""Errors of moving a thread that has ended or belongs to another user; created once, since every run enters it."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 LARGEST_KEPT_BYTES = 32 << 20
-"""The largest piece of memory that the C library lets a process keep for its next use; above it, the system has it."""
+"""Largest freed block that the C library keeps for the process; larger ones are returned to the system."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What a worker has before it: its models, the samples, and where its outputs go."""
+class WorkerContext:
+    """Models, samples and output buffer of a worker."""
 
     models: Sequence[Model]
     inputs: Sequence[torch.Tensor]
-    """Sets of samples, in the memory that all processes share."""
+    """Sample sets, in the shared memory."""
     output: np.ndarray
 
 
-def desk_of(models: Sequence[Model], memory: mmap.mmap, sets: Sequence[Place], output: Place) -> Desk:
-    """Lay out a desk in the shared memory."""
-    return Desk(models, [torch.from_numpy(place.view(memory)) for place in sets], output.view(memory))
+def make_context(
+    models: Sequence[Model], memory: mmap.mmap, sets: Sequence[SharedArray], output: SharedArray
+) -> WorkerContext:
+    """Return the context of a worker, with views of the shared memory."""
+    return WorkerContext(models, [torch.from_numpy(array.view(memory)) for array in sets], output.view(memory))
 
 
-def run(desk: Desk, model: int, samples: int, sample: int) -> int:
-    """Run a model on one sample; return the length of its output.
+def run(context: WorkerContext, model: int, samples: int, sample: int) -> int:
+    """Run `model` on one sample; return the length of its output.
 
     Raises:
         ArithmeticError: The output is not finite.
     """
-    output = desk.models[model](desk.inputs[samples][sample : sample + 1])
+    output = context.models[model](context.inputs[samples][sample : sample + 1])
     if not bool(torch.isfinite(output).all()):
         raise ArithmeticError("the output is not finite")
     flat = output.reshape(-1)[:OUTPUT_NUMBERS]
-    desk.output[: len(flat)] = flat.numpy()
+    context.output[: len(flat)] = flat.numpy()
     return len(flat)
 
 
-def loop(desk: Desk, model: int, samples: int, nanoseconds: int) -> int:
-    """Run a model on all samples in turn for a while, with nobody asked in between; return the number of runs."""
+def loop(context: WorkerContext, model: int, samples: int, nanoseconds: int) -> int:
+    """Run `model` on all samples in turn for `nanoseconds`; return the number of runs."""
     until, runs = monotonic_ns() + nanoseconds, 0
     while monotonic_ns() < until:
-        run(desk, model, samples, runs % len(desk.inputs[samples]))
+        run(context, model, samples, runs % len(context.inputs[samples]))
         runs += 1
     return runs
 
 
-def warm_up(desk: Desk, first: Sequence[tuple[int, int]]) -> None:
-    """Run every model a few times on the first of its samples, so that nothing is done for the first time later."""
+def warm_up(context: WorkerContext, first: Sequence[tuple[int, int]]) -> None:
+    """Run every model a few times on its first sample, so that lazy initialisation is done."""
     for model, samples in first:
         for _ in range(WARM_RUNS):
-            run(desk, model, samples, 0)
+            run(context, model, samples, 0)
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, in one short line."""
-    told = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {told}"[:300] if told else type(error).__name__
+    """Return the type and first line of an error's message."""
+    text = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
 
 
-def serve(orders: socket.socket, desk: Desk, cores: Sequence[int]) -> None:
-    """Work until nobody orders any more."""
-    reply(orders, READY, 0, 0, monotonic_ns())
-    while (message := receive_exactly(orders, ORDER.size)) is not None:
+def serve(channel: socket.socket, context: WorkerContext, cores: Sequence[int]) -> None:
+    """Process requests until the other end of `channel` is closed."""
+    send_reply(channel, READY, 0, 0, monotonic_ns())
+    while (message := receive_exactly(channel, REQUEST.size)) is not None:
         began = monotonic_ns()
-        model, samples, sample, asker, loop_ns = ORDER.unpack(message)
+        model, samples, sample, controller_thread, loop_ns = REQUEST.unpack(message)
         try:
-            length = loop(desk, model, samples, loop_ns) if loop_ns else run(desk, model, samples, sample)
-        except Exception as error:  # whatever a model may raise: its job has failed, and that is all
-            complain(orders, FAILED, error, began)
+            length = loop(context, model, samples, loop_ns) if loop_ns else run(context, model, samples, sample)
+        except Exception as error:  # a model may raise anything: only its job fails
+            send_failure(channel, FAILED, error, began)
             continue
         ended = monotonic_ns()
-        if asker:
-            bring_here(asker, cores)
-        reply(orders, DONE, length, began, ended)
+        if controller_thread:
+            move_thread(controller_thread, cores)
+        send_reply(channel, DONE, length, began, ended)
 
 
-def bring_here(thread: int, cores: Sequence[int]) -> None:
-    """Let the thread that waits for the answer wake up on these cores, which have just become idle.
+def move_thread(thread: int, cores: Sequence[int]) -> None:
+    """Move the waiting controller thread to `cores`, which have just become idle.
 
-    Elsewhere it would hold up the run of another stream, or have to wake up a core that sleeps.
+    Elsewhere it would delay the run of another stream, or have to wake a sleeping core.
     """
-    with GONE_OR_FOREIGN:
+    with THREAD_ERRORS:
         os.sched_setaffinity(thread, cores)
 
 
-def reply(to: socket.socket, status: int, length: int, began: int, ended: int) -> None:
-    """Answer."""
+def send_reply(to: socket.socket, status: int, length: int, began: int, ended: int) -> None:
+    """Send a reply with its status, length and times."""
     to.sendall(REPLY.pack(status, length, began, ended))
 
 
-def complain(to: socket.socket, status: int, error: BaseException, began: int = 0) -> None:
-    """Answer that something went wrong, and what."""
+def send_failure(to: socket.socket, status: int, error: BaseException, began: int = 0) -> None:
+    """Send a reply of a failed status with the text of `error`."""
     ended, text = monotonic_ns(), one_line(error).encode()[:LONGEST_TEXT]
     to.sendall(REPLY.pack(status, len(text), began, ended) + text)
 
 
-def settle(cores: Sequence[int], threads: int) -> None:
-    """Make this process a worker: on its own cores, deaf to Ctrl-C, and dead when its parent is."""
+def configure_process(cores: Sequence[int], threads: int) -> None:
+    """Configure this process as a worker: pinned to `cores`, ignoring Ctrl-C, killed when its parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.sched_setaffinity(0, cores)
-        # A model that crashes is replaced and told; a dump of all weights would only hold that up.
+        # A crashed worker is reported and replaced; a core dump of all weights would delay that.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        keep_memory()
+        retain_freed_memory()
     torch.set_num_threads(threads)
 
 
-def keep_memory() -> None:
-    """Keep what a run gives back for the next one.
+def retain_freed_memory() -> None:
+    """Make the C library keep freed memory for the next run.
 
-    Otherwise large outputs of layers are new pages in every run, and the system clears each of them when it is touched:
-    hundreds of faults, a tenth of the time of a large network, and more of its spread.
+    Otherwise large activations are new pages in every run, which the system clears at first touch: hundreds of page
+    faults, a tenth of the time of a large network, and more of its jitter.
     """
-    with suppress(AttributeError):  # a C library that knows no such settings
+    with suppress(AttributeError):  # a C library without these settings
         allocator = ctypes.CDLL(None)
         allocator.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
         allocator.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def break_down(orders: socket.socket, error: BaseException) -> None:
-    """Say that this worker cannot work."""
-    complain(orders, BROKEN, error)
+def report_broken(channel: socket.socket, error: BaseException) -> None:
+    """Send a reply that this worker cannot run the models."""
+    send_failure(channel, BROKEN, error)

@@ -1,1 +1,1 @@
-"""Cluster: jobs of users wait for GPUs; who starts when, where, at what power cap, and who is interrupted."""
+"""Cluster: jobs of users wait for GPUs; decisions say which starts when, where and at which power cap."""

@@ -1,4 +1,4 @@
-"""From a scenario to the arrays the kernel works on."""
+"""Compile a cluster scenario into the arrays of the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipstream.families.cluster.kernel import state as k
 from slipstream.families.cluster.scenario import ClusterScenario, NodeKind
 from slipstream.families.cluster.workload.arrivals import Workload, workload_of
 from slipstream.families.shared.schema import nanoseconds_of
-from slipstream.sim.compiled_scenario import keep_built
+from slipstream.sim.compiled_scenario import cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.lanes import LOG_MARGIN
 
@@ -24,13 +24,13 @@ PLACEMENTS = {
     "fgd": k.FGD,
 }
 UNLIMITED = np.iinfo(np.int64).max
-"""The quota of users who have none: unlike one of all GPUs, it lets a job be reserved for while others run."""
+"""Quota of users without one. Unlike a quota of all GPUs, it admits a reservation while the user's jobs run."""
 BACKFILLS = {"strict": k.STRICT, "greedy": k.GREEDY, "easy": k.EASY, "conservative": k.CONSERVATIVE}
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the arrays of a scenario are."""
+    """Array sizes of a scenario."""
 
     jobs: int
     """Jobs of an episode."""
@@ -38,13 +38,13 @@ class Sizes:
     """Most jobs that run at once."""
     levels: int
     window: int
-    """Waiting jobs that an observation has room for."""
+    """Waiting jobs of an observation window."""
     window_running: int
-    """Running jobs that an observation has rows to interrupt for."""
+    """Running jobs of an observation window that can be interrupted."""
 
     @property
     def candidates(self) -> int:
-        """Most rows of a choice, wait left out."""
+        """Most candidates of a decision, wait excluded."""
         return self.jobs * self.levels + self.running
 
     @property
@@ -59,7 +59,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Built:
+class CompiledScenario:
     """A scenario as arrays."""
 
     spec: dict[str, np.ndarray]
@@ -67,12 +67,12 @@ class Built:
     workload: Workload
 
 
-@keep_built
-def built(scenario: ClusterScenario) -> Built:
+@cached_per_scenario
+def compiled_scenario(scenario: ClusterScenario) -> CompiledScenario:
     """Return the scenario as arrays."""
     workload = workload_of(scenario)
     sizes = _sizes(scenario, workload)
-    return Built(_spec_arrays(scenario, workload, sizes), sizes, workload)
+    return CompiledScenario(_spec_arrays(scenario, workload, sizes), sizes, workload)
 
 
 def _sizes(scenario: ClusterScenario, workload: Workload) -> Sizes:
@@ -85,16 +85,16 @@ def _sizes(scenario: ClusterScenario, workload: Workload) -> Sizes:
 
 def candidate_rows(scenario: ClusterScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return built(scenario).sizes.rows
+    return compiled_scenario(scenario).sizes.rows
 
 
 def all_rows(scenario: ClusterScenario) -> int:
     """Return the number of rows that heuristics see, wait included."""
-    return built(scenario).sizes.all_rows
+    return compiled_scenario(scenario).sizes.all_rows
 
 
 def log_margin(scenario: ClusterScenario) -> int:
-    """Return how many rows of the log one event, with the choice before it, may fill.
+    """Return the most rows of the log that one event, with the decision before it, may write.
 
     Under `compat` as many jobs may start as there are GPUs; elsewhere two, each on all nodes.
     """
@@ -106,21 +106,21 @@ def log_margin(scenario: ClusterScenario) -> int:
 
 def timescale(scenario: ClusterScenario) -> int:
     """Return the mean run time of the jobs."""
-    return max(1, round(float(built(scenario).workload.run.mean())))
+    return max(1, round(float(compiled_scenario(scenario).workload.run.mean())))
 
 
 def spec_arrays(scenario: ClusterScenario) -> dict[str, np.ndarray]:
-    """Return what does not change during an episode."""
-    return built(scenario).spec
+    """Return the constants of an episode."""
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-    """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
-    parts = built(scenario)
+    """Return fresh state for `lanes` lanes, each keeping up to `log_rows` rows of its event log."""
+    parts = compiled_scenario(scenario)
     sizes = parts.sizes
     flat = scenario.placement == "flat"
     nodes = 1 if flat else len(parts.spec["nodes"])
-    # A place has as many pieces as nodes, and no more GPUs can be taken than there are.
+    # An allocation has one piece per node and each piece at least one GPU, so that GPUs bound the number of pieces.
     pieces = 1 if flat else scenario.gpus + 1
     steps = 2 * (sizes.jobs + sizes.running) + 4 if scenario.backfill == "conservative" else 1
     return {
@@ -131,7 +131,7 @@ def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[s
         "ends": np.zeros((lanes, sizes.running), np.int32),
         "free": np.zeros((lanes, nodes), np.int64),
         "idle": np.zeros((lanes, nodes), np.int64),
-        "later": np.zeros((lanes, nodes), np.int64),
+        "shadow_free": np.zeros((lanes, nodes), np.int64),
         "plan": np.zeros((lanes, 2, nodes), k.PIECE),
         "pieces": np.zeros((lanes, pieces), k.PIECE),
         "profile": np.zeros((lanes, steps), k.STEP),
@@ -143,21 +143,21 @@ def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[s
     }
 
 
-# Power and places
+# Power and placement
 
 
 def milliwatts(watts: float) -> int:
-    """Return the nearest whole number of milliwatts."""
+    """Return `watts` in milliwatts, rounded."""
     return round(watts * 1000.0)
 
 
 def idle_milliwatts(scenario: ClusterScenario) -> int:
-    """Return what the cluster draws without jobs."""
+    """Return the power of the cluster without jobs."""
     return sum(kind.count * (kind.gpus * milliwatts(kind.idle_w) + milliwatts(kind.node_w)) for kind in scenario.kinds)
 
 
 def level_milliwatts(scenario: ClusterScenario) -> np.ndarray:
-    """Return what a GPU at work adds, by kind of node and level."""
+    """Return the power that a busy GPU adds, by kind of node and level."""
     rows = []
     for kind in scenario.kinds:
         shares = [1.0, *(cap.power for cap in caps_of(kind))]
@@ -166,18 +166,18 @@ def level_milliwatts(scenario: ClusterScenario) -> np.ndarray:
 
 
 def saved_milliwatts(scenario: ClusterScenario, kind: NodeKind) -> int:
-    """Return what a node of a kind draws less while it sleeps; 0 if none does."""
+    """Return the power that a node of `kind` saves while it sleeps; 0 if nodes never sleep."""
     if scenario.sleep is None:
         return 0
     return kind.gpus * milliwatts(kind.idle_w) + milliwatts(kind.node_w) - milliwatts(scenario.sleep.watts)
 
 
 def largest_consolidated(scenario: ClusterScenario) -> int:
-    """Return the GPUs of the largest job that consolidated places have room for, with all smaller ones."""
+    """Return the size up to which all jobs have a consolidated placement on an idle cluster."""
     sizes = [kind.gpus for kind in scenario.kinds for _ in range(kind.count)]
     if len(set(sizes)) == 1:
         return sum(sizes)
-    # With nodes of different sizes what is left over may find no node: count up while all fit.
+    # With nodes of different sizes the remainder may fit no node: count up while all sizes fit.
     largest = max(sizes)
     while _whole_nodes_fit(sizes, largest + 1):
         largest += 1
@@ -194,7 +194,7 @@ def _whole_nodes_fit(sizes: list[int], gpus: int) -> bool:
     return gpus == 0 or any(size >= gpus for size in left)
 
 
-# The parts of a specification
+# The arrays of the spec
 
 
 def _spec_arrays(scenario: ClusterScenario, workload: Workload, sizes: Sizes) -> dict[str, np.ndarray]:
@@ -208,7 +208,7 @@ def _spec_arrays(scenario: ClusterScenario, workload: Workload, sizes: Sizes) ->
         "nodes": _nodes(scenario),
         "levels": _levels(scenario),
         "jobs": jobs,
-        "parts": _parts(scenario, len(workload), sizes.jobs),
+        "splits": _splits(scenario, len(workload), sizes.jobs),
         "users": users,
         "wasted": _wasted(workload, max(kind.gpus for kind in scenario.kinds)),
     }
@@ -248,7 +248,7 @@ def _machine(scenario: ClusterScenario, sizes: Sizes) -> np.ndarray:
 
 
 def _is_simple(scenario: ClusterScenario) -> bool:
-    """Return whether only numbers of GPUs and times decide who may be chosen."""
+    """Return whether only GPU counts and times decide which jobs may be chosen."""
     free_of_rules = not scenario.quotas and scenario.power.budget_w is None and scenario.preemption is None
     usual = scenario.compat is None and scenario.backfill in ("strict", "easy")
     return scenario.placement == "flat" and free_of_rules and usual
@@ -274,24 +274,24 @@ def _levels(scenario: ClusterScenario) -> np.ndarray:
 
 
 def _wasted(workload: Workload, largest: int) -> np.ndarray:
-    """Return, by the number of free GPUs of a node, how many of them are useless, summed over the workload's jobs.
+    """Return, by the number of free GPUs of a node, how many of them are unusable, summed over the workload's jobs.
 
-    All are to a job that wants more than there are; jobs that want more than any node has want whole nodes. After the
-    fragmentation of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023).
+    All are unusable to a job that wants more; jobs larger than any node want whole nodes. After the fragmentation of
+    Weng et al., "Beware of Fragmentation" (USENIX ATC 2023).
     """
     sizes = np.bincount(np.minimum(workload.gpus, largest), minlength=largest + 1)
     free = np.arange(largest + 1)
     return np.asarray(free * (len(workload) - np.cumsum(sizes)), np.int64)
 
 
-def _parts(scenario: ClusterScenario, total: int, jobs: int) -> np.ndarray:
-    """Return where episodes of training, and of evaluation and test, may begin: first and last place."""
-    parts = np.zeros(2, k.PART)
-    parts["high"] = total - jobs
+def _splits(scenario: ClusterScenario, total: int, jobs: int) -> np.ndarray:
+    """Return the lowest and highest first job of training episodes, and of evaluation and test episodes."""
+    splits = np.zeros(2, k.SPLIT)
+    splits["high"] = total - jobs
     if scenario.episode is not None:
         cut = total - math.floor(scenario.episode.held_out * total)
         if cut >= jobs:
-            parts[0]["high"] = cut - jobs
+            splits[0]["high"] = cut - jobs
         if total - cut >= jobs:
-            parts[1]["low"] = cut
-    return parts
+            splits[1]["low"] = cut
+    return splits

@@ -1,8 +1,8 @@
-"""Power caps measured on four GPUs: what they cost in time and save in power.
+"""Power caps measured on four GPUs: slow-down and power of each.
 
 Means over the models and batch sizes of the Zeus traces (You et al., NSDI 2023; ml-energy/zeus, Apache-2.0), relative
 to the highest power limit of each GPU. The trade-off differs much from model to model: for the V100 at 150 W, times
-range from 0.89 to 1.32. `tests/cluster/test_sources.py` works them out again where the traces are at hand.
+range from 0.89 to 1.32. `tests/cluster/test_sources.py` computes them again where the traces are at hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEASURED: dict[str, tuple[tuple[float, float, float], ...]] = {
 
 
 def caps_of(kind: NodeKind) -> list[Cap]:
-    """Return the caps of a kind of nodes, those of a named GPU written out."""
+    """Return the power caps of a kind of node; the name of a GPU stands for its measured caps."""
     if isinstance(kind.caps, str):
         return [Cap(watts=watts, time=time, power=power) for watts, time, power in MEASURED[kind.caps]]
     return kind.caps

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.families.cluster.build import built
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.metrics import (
     Jobs,
     Spans,
     busy_gpus,
-    by_the_hour,
     end_of,
     finish_time_fairness,
+    integral_at_hourly_rates,
     jain,
     jobs_of,
     pieces_of,
     power_w,
     spans_of,
-    steps_of,
+    step_function,
 )
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.charts import Chart, Line, Picture, distribution
 from slipstream.sim.eventlog import ARRIVAL, PREEMPT, START
 
 MOMENTS = 1500
-"""At which shares of users are looked at."""
+"""Number of times at which the shares of users are sampled."""
 POINTS = 200
-"""Of a line that grows."""
+"""Points of a cumulative line."""
 QUANTILES = (0.5, 0.95, 0.99)
 MOST_USERS = 24
-"""Users in a picture: those with most jobs."""
+"""Users in a chart: those with the most jobs."""
 
 
 def charts(scenario: ClusterScenario, events: np.ndarray) -> list[Chart | Picture]:
-    """Return the charts of a whole episode."""
+    """Return the charts of an episode."""
     jobs, spans, end = jobs_of(scenario, events), spans_of(events), end_of(events)
     return [
         *_load(scenario, events, spans),
@@ -53,7 +53,7 @@ def _load(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> list[C
     share = [Line("at work", moments, busy / scenario.gpus)]
     caption = "Share of the GPUs that are at work."
     if scenario.placement != "flat":
-        share.append(Line("idle beside others", *_broken(scenario, events, spans)))
+        share.append(Line("idle beside others", *_fragmented(scenario, events, spans)))
         caption = "Share of the GPUs that are at work, and of those that idle on nodes where others are."
     return [
         Chart(
@@ -64,27 +64,27 @@ def _load(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> list[C
 
 
 def _wanted(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return when the number of GPUs that waiting jobs want changed, and what it was from then on."""
-    comes, starts, stops = (events[events["kind"] == kind] for kind in (ARRIVAL, START, PREEMPT))
-    gpus = built(scenario).workload.gpus[comes["task"]]
-    times = np.concatenate(([0], comes["time"], starts["time"], stops["time"])).astype(np.int64)
-    return steps_of(times, np.concatenate(([0], gpus, -starts["task"], stops["task"])))
+    """Return the GPUs that waiting jobs want, as a step function: times and values."""
+    submits, starts, stops = (events[events["kind"] == kind] for kind in (ARRIVAL, START, PREEMPT))
+    gpus = compiled_scenario(scenario).workload.gpus[submits["task"]]
+    times = np.concatenate(([0], submits["time"], starts["time"], stops["time"])).astype(np.int64)
+    return step_function(times, np.concatenate(([0], gpus, -starts["task"], stops["task"])))
 
 
-def _broken(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
-    """Return when the share of GPUs that idle beside others changed, and what it was from then on."""
-    sizes = built(scenario).spec["nodes"]["gpus"].astype(np.int64)
+def _fragmented(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of GPUs that idle on partly used nodes, as a step function: times and values."""
+    sizes = compiled_scenario(scenario).spec["nodes"]["gpus"].astype(np.int64)
     pieces, begin, stop = pieces_of(events, spans)
     times, changes = [np.zeros(1, np.int64)], [np.zeros(1)]
     for node in np.unique(pieces["resource"]).tolist():
         here = pieces["resource"] == node
         taken = pieces["task"][here]
-        moments, busy = steps_of(np.concatenate((begin[here], stop[here])), np.concatenate((taken, -taken)))
+        moments, busy = step_function(np.concatenate((begin[here], stop[here])), np.concatenate((taken, -taken)))
         idle = np.where(busy > 0, sizes[node] - busy, 0)
         times.append(moments)
         changes.append(np.diff(idle, prepend=0))
-    moments, broken = steps_of(np.concatenate(times), np.concatenate(changes))
-    return moments, broken / scenario.gpus
+    moments, fragmented = step_function(np.concatenate(times), np.concatenate(changes))
+    return moments, fragmented / scenario.gpus
 
 
 # Power
@@ -102,14 +102,14 @@ def _power(scenario: ClusterScenario, events: np.ndarray, spans: Spans, end: int
         Chart(section, "Power", "Of the whole cluster.", "time", "W", (Line("", times, watts),), True, limit=limit)
     ]
     for title, unit, rates, per in rest:
-        so_far = np.array([_until(times, watts, int(moment), rates) for moment in grid]) / per
-        found.append(Chart(section, title, "So far.", "time", unit, (Line("", grid, so_far),), True))
+        cumulative = np.array([_integral_until(times, watts, int(moment), rates) for moment in grid]) / per
+        found.append(Chart(section, title, "Cumulative.", "time", unit, (Line("", grid, cumulative),), True))
     return found
 
 
-def _until(times: np.ndarray, watts: np.ndarray, moment: int, rates: list[float]) -> float:
+def _integral_until(times: np.ndarray, watts: np.ndarray, moment: int, rates: list[float]) -> float:
     known = max(1, int(np.searchsorted(times, moment, side="right")))
-    return by_the_hour(times[:known], watts[:known], moment, rates)
+    return integral_at_hourly_rates(times[:known], watts[:known], moment, rates)
 
 
 # Distributions
@@ -126,7 +126,7 @@ def _distributions(scenario: ClusterScenario, jobs: Jobs) -> list[Chart]:
     )
     found = [_curve(section, title, caption, x, (distribution("", one),), QUANTILES) for title, x, one in figures]
     classes = [line for line in (_of_size(scenario, jobs, low, high) for low, high in _sizes(jobs)) if len(line.x)]
-    text = "The same, of jobs that want so many GPUs."
+    text = "The same, by the GPUs that jobs want."
     found.append(_curve(section, "Bounded slowdown by size", text, "bounded slowdown", tuple(classes)))
     return found
 
@@ -134,12 +134,12 @@ def _distributions(scenario: ClusterScenario, jobs: Jobs) -> list[Chart]:
 def _curve(
     section: str, title: str, caption: str, x: str, lines: tuple[Line, ...], marks: tuple[float, ...] = ()
 ) -> Chart:
-    """Return a chart of distributions."""
+    """Return a chart of cumulative distributions."""
     return Chart(section, title, caption, x, "share of the jobs", lines, log_x=True, percent=True, marks=marks)
 
 
 def _sizes(jobs: Jobs) -> list[tuple[int, int]]:
-    """Return classes of sizes, from and to: the smallest, and two that share the rest."""
+    """Return classes of job sizes, from and to: the smallest size, and two classes that share the rest."""
     least, most = int(jobs.gpus.min()), int(jobs.gpus.max())
     larger = jobs.gpus[jobs.gpus > least]
     if not len(larger):
@@ -179,14 +179,14 @@ def _fairness(scenario: ClusterScenario, jobs: Jobs, spans: Spans, end: int) -> 
 def _shares(
     scenario: ClusterScenario, section: str, jobs: Jobs, users: np.ndarray, held: np.ndarray, wanted: np.ndarray
 ) -> Chart:
-    """Return what users held and deserved on average while they had jobs in the system; by user and moment."""
+    """Return a chart of the GPUs that each user held and deserved on average while it had jobs in the system."""
     deserved = np.array([max_min(column, scenario.gpus) for column in wanted.T]).T
     there = np.maximum((wanted > 0).sum(axis=1), 1)
     most = np.argsort(-np.bincount(jobs.user)[users], kind="stable")[:MOST_USERS]
-    places, names = np.arange(len(most)), built(scenario).workload.users
+    positions, names = np.arange(len(most)), compiled_scenario(scenario).workload.users
     bars = (
-        Line("held", places, held.sum(axis=1)[most] / there[most]),
-        Line("deserved", places, deserved.sum(axis=1)[most] / there[most]),
+        Line("held", positions, held.sum(axis=1)[most] / there[most]),
+        Line("deserved", positions, deserved.sum(axis=1)[most] / there[most]),
     )
     caption = (
         "GPUs that users with most jobs held on average while they had jobs in the system, and what max-min fair "
@@ -196,14 +196,14 @@ def _shares(
 
 
 def _at(grid: np.ndarray, begin: np.ndarray, end: np.ndarray, gpus: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the GPUs of some spans at each moment."""
+    """Return the GPUs of the spans selected by `own` at each time of `grid`."""
     times = np.concatenate(([0], begin[own], end[own]))
-    moments, total = steps_of(times, np.concatenate(([0], gpus[own], -gpus[own])))
+    moments, total = step_function(times, np.concatenate(([0], gpus[own], -gpus[own])))
     return np.asarray(total[np.searchsorted(moments, grid, side="right") - 1])
 
 
 def max_min(demands: np.ndarray, capacity: float) -> np.ndarray:
-    """Return max-min fair shares: nobody gets more than asked for, and who gets less gets as much as anybody."""
+    """Return the max-min fair shares of `capacity`: at most the demand, and equal where that is not met."""
     shares = np.zeros(len(demands))
     left, open_ = float(capacity), demands > 0
     while open_.any():

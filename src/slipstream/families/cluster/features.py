@@ -1,4 +1,4 @@
-"""The columns of a cluster observation: per candidate row, and of the whole machine.
+"""Columns of a cluster observation: candidate rows and globals.
 
 Raw times are nanoseconds, raw counts are as they are.
 """
@@ -67,15 +67,15 @@ GLOBAL = FeatureTable(
         Feature("users", "users / 10", "users with jobs in the system", 0, 1000, 0.1),
         Feature("jain", "index", "Jain's index of the GPUs that they hold", 0, 1),
         Feature("largest_node", "share", "free GPUs of the node that has most, of all GPUs", 0, 1),
-        Feature("hidden_rows", "rows / 100", "rows that the observation has no room for", 0, 10_000, 0.01),
-        Feature("allocation", "share", "GPU-time taken so far", 0, 1),
+        Feature("hidden_rows", "rows / 100", "rows beyond the observation window", 0, 10_000, 0.01),
+        Feature("allocation", "share", "GPU-time taken up to now", 0, 1),
         Feature("all_gpus", "GPUs", "GPUs of the cluster", 0, 1, observed=False),
         Feature("free", "GPUs", "GPUs that are free", 0, 1, observed=False),
         Feature("active_users", "users", "users with jobs in the system", 0, 1, observed=False),
         *FOR_HEURISTICS,
     )
 )
-"""One row for the machine."""
+"""One row for the whole machine."""
 
 (
     GPUS_SHARE,
@@ -131,4 +131,4 @@ GLOBAL = FeatureTable(
     PARAMETER,
     COIN,
 ) = range(23)
-"""Column constants for rules and kernels; a test holds them to the tables above."""
+"""Column constants for rules and kernels; a test compares them with the tables above."""

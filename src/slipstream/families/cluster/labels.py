@@ -1,8 +1,8 @@
-"""The names and expectations of a cluster scenario, for pictures of a run that is under way."""
+"""Names and expectations of a cluster scenario, for rendering a run in progress."""
 
 from __future__ import annotations
 
-from slipstream.families.cluster.build import built
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.labels import RunLabels
@@ -20,13 +20,13 @@ def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
 
 
 def level_names(scenario: ClusterScenario) -> tuple[str, ...]:
-    """Return the names of the levels."""
+    """Return the names of the power levels."""
     return ("no cap", *(f"{cap.watts:g} W" for cap in caps_of(scenario.kinds[0])))
 
 
 def run_labels(scenario: ClusterScenario) -> RunLabels:
-    """Return who takes part in a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
-    parts = built(scenario)
+    """Return the labels of a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
+    parts = compiled_scenario(scenario)
     workload, jobs = parts.workload, parts.sizes.jobs
     levels = level_names(scenario)
     expected = max(1, round(float(workload.run.mean())))

@@ -1,4 +1,4 @@
-"""The figures this field reports, all from the event log of one episode and the workload it was drawn from."""
+"""Metrics of one episode, computed from its event log and the workload that it was drawn from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.cluster.build import built, idle_milliwatts, level_milliwatts
+from slipstream.families.cluster.build import compiled_scenario, idle_milliwatts, level_milliwatts
 from slipstream.families.cluster.kernel.state import BOUND_S
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.schema import nanoseconds_of
@@ -14,24 +14,24 @@ from slipstream.sim.eventlog import ARRIVAL, FINISH, PREEMPT, START, TAKE
 
 HOUR_NS = 3.6e12
 GAINS = ("throughput", "utilisation")
-"""Terms of the reward that are no costs."""
+"""Reward terms with a positive sign."""
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """Every job of an episode, by number; times in ns."""
+    """All jobs of an episode, by number; times in ns."""
 
     gpus: np.ndarray
     run: np.ndarray
-    """What it takes at speed 1 without a cap, on one node."""
+    """Run time at speed 1 without a cap, on one node."""
     user: np.ndarray
     submit: np.ndarray
     first_start: np.ndarray
     """-1 where it never started."""
     finish: np.ndarray
-    """-1 where it never did."""
+    """-1 where it never finished."""
     served: np.ndarray
-    """Time that it ran for."""
+    """Time for which it ran."""
     interrupted: np.ndarray
 
     @property
@@ -47,7 +47,7 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Spans:
-    """Times for which jobs ran without interruption; times in ns."""
+    """Intervals in which jobs ran without interruption; times in ns."""
 
     job: np.ndarray
     gpus: np.ndarray
@@ -57,12 +57,12 @@ class Spans:
 
 
 def end_of(events: np.ndarray) -> int:
-    """Return when the episode ended."""
+    """Return the time at which the episode ended."""
     return int(events["time"][-1]) if len(events) else 0
 
 
 def spans_of(events: np.ndarray) -> Spans:
-    """Return when which job ran, by start."""
+    """Return the intervals in which jobs ran, by start."""
     starts = events[events["kind"] == START]
     stops = events[np.isin(events["kind"], (FINISH, PREEMPT))]
     # A job's n-th start and its n-th stop belong together: the sorts are stable.
@@ -74,9 +74,9 @@ def spans_of(events: np.ndarray) -> Spans:
 
 def jobs_of(scenario: ClusterScenario, events: np.ndarray) -> Jobs:
     """Return the jobs of an episode."""
-    workload = built(scenario).workload
+    workload = compiled_scenario(scenario).workload
     arrivals = events[events["kind"] == ARRIVAL]
-    place, count = arrivals["task"], len(arrivals)
+    index, count = arrivals["task"], len(arrivals)
     spans = spans_of(events)
     first, finish = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     first[spans.job[::-1]] = spans.start[::-1]
@@ -84,35 +84,39 @@ def jobs_of(scenario: ClusterScenario, events: np.ndarray) -> Jobs:
     finish[ends["job"]] = ends["time"]
     served = np.bincount(spans.job, weights=spans.end - spans.start, minlength=count)
     interrupted = np.bincount(events["job"][events["kind"] == PREEMPT], minlength=count)
-    columns = (workload.gpus[place], workload.run[place], workload.user[place])
+    columns = (workload.gpus[index], workload.run[index], workload.user[index])
     return Jobs(*columns, arrivals["time"].astype(np.int64), first, finish, served, interrupted)
 
 
-def steps_of(times: np.ndarray, changes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return when a sum of changes changed, and what it was from then on."""
-    moments, place = np.unique(times, return_inverse=True)
-    return moments, np.cumsum(np.bincount(place, weights=changes, minlength=len(moments)))
+def step_function(times: np.ndarray, changes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the running sum of `changes` at `times` as a step function: distinct times and values from then on."""
+    moments, index = np.unique(times, return_inverse=True)
+    return moments, np.cumsum(np.bincount(index, weights=changes, minlength=len(moments)))
 
 
 def busy_gpus(spans: Spans) -> tuple[np.ndarray, np.ndarray]:
-    """Return when the number of GPUs at work changed, and what it was from then on."""
+    """Return the number of busy GPUs as a step function: times and values."""
     times = np.concatenate(([0], spans.start, spans.end))
-    return steps_of(times, np.concatenate(([0], spans.gpus, -spans.gpus)))
+    return step_function(times, np.concatenate(([0], spans.gpus, -spans.gpus)))
 
 
 def power_w(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
-    """Return when the power of the cluster changed, and what it was from then on, in watts."""
+    """Return the power of the cluster in watts as a step function: times and values."""
     more = _added_milliwatts(scenario, events, spans) / 1e3
     asleep, woken, saved = sleeps_of(scenario, events, spans)
     times = np.concatenate(([0], spans.start, spans.end, asleep, woken))
-    return steps_of(times, np.concatenate(([idle_milliwatts(scenario) / 1e3], more, -more, -saved, saved)))
+    return step_function(times, np.concatenate(([idle_milliwatts(scenario) / 1e3], more, -more, -saved, saved)))
 
 
 def sleeps_of(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return when nodes fell asleep, when they woke, and the watts that each saved meanwhile."""
+    """Return when nodes fell asleep, when they woke, and the watts that each saved in between."""
     if scenario.sleep is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-    nodes, after, end = built(scenario).spec["nodes"], nanoseconds_of(scenario.sleep.after_s), end_of(events)
+    nodes, after, end = (
+        compiled_scenario(scenario).spec["nodes"],
+        nanoseconds_of(scenario.sleep.after_s),
+        end_of(events),
+    )
     pieces, begin, stop = pieces_of(events, spans)
     found = []
     for node, saved in enumerate((nodes["saved"] / 1e3).tolist()):
@@ -130,21 +134,21 @@ def sleeps_of(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> tu
 
 
 def pieces_of(events: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what jobs had of each node, and from when to when."""
+    """Return the allocations of jobs on single nodes, and when each began and ended."""
     takes = events["kind"] == TAKE
-    # The pieces of a place follow its start.
+    # In the log the pieces of an allocation follow its start.
     owner = np.cumsum(events["kind"] == START)[takes] - 1
     return events[takes], spans.start[owner], spans.end[owner]
 
 
 def _added_milliwatts(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> np.ndarray:
-    """Return what each span adds to the power."""
+    """Return the power that the job of each span adds."""
     table = level_milliwatts(scenario)
     if scenario.placement == "flat":
         return np.asarray(spans.gpus * table[0, spans.level])
-    kinds = built(scenario).spec["nodes"]["kind"]
+    kinds = compiled_scenario(scenario).spec["nodes"]["kind"]
     takes = np.flatnonzero(events["kind"] == TAKE)
-    # The pieces of a place follow its start.
+    # In the log the pieces of an allocation follow its start.
     owner = np.cumsum(events["kind"] == START)[takes] - 1
     pieces = events[takes]
     power = pieces["task"] * table[kinds[pieces["resource"]], pieces["variant"]]
@@ -152,12 +156,12 @@ def _added_milliwatts(scenario: ClusterScenario, events: np.ndarray, spans: Span
 
 
 def integral(times: np.ndarray, values: np.ndarray, end: int) -> float:
-    """Return the integral of steps up to the end, times in hours."""
+    """Return the integral of a step function up to `end`, with time in hours."""
     return float((np.diff(np.append(times, end)) / HOUR_NS * values).sum())
 
 
-def by_the_hour(times: np.ndarray, values: np.ndarray, end: int, rates: list[float]) -> float:
-    """Return the integral of steps times a rate by the hour, which repeats, times in hours."""
+def integral_at_hourly_rates(times: np.ndarray, values: np.ndarray, end: int, rates: list[float]) -> float:
+    """Return the integral of a step function times the hourly `rates`, which repeat, with time in hours."""
     if len(rates) == 1:
         return rates[0] * integral(times, values, end)
     hours = np.arange(0, int(end // HOUR_NS) + 1) * int(HOUR_NS)
@@ -168,15 +172,15 @@ def by_the_hour(times: np.ndarray, values: np.ndarray, end: int, rates: list[flo
 
 
 def jain(values: np.ndarray) -> float:
-    """Return Jain's index: 1 if all are alike, 1 / n if one has all."""
+    """Return Jain's index of `values`: 1 if all are equal, 1 / n if one has everything."""
     squares = float((values**2).sum())
     return float(values.sum()) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def mean_by_user(jobs: Jobs, values: np.ndarray) -> np.ndarray:
-    """Return the mean of each user who has jobs in the episode."""
-    users, place = np.unique(jobs.user, return_inverse=True)
-    return np.asarray(np.bincount(place, weights=values) / np.bincount(place, minlength=len(users)))
+    """Return the mean of `values` over the jobs of each user."""
+    users, index = np.unique(jobs.user, return_inverse=True)
+    return np.asarray(np.bincount(index, weights=values) / np.bincount(index, minlength=len(users)))
 
 
 def finish_time_fairness(scenario: ClusterScenario, jobs: Jobs) -> np.ndarray:
@@ -187,41 +191,41 @@ def finish_time_fairness(scenario: ClusterScenario, jobs: Jobs) -> np.ndarray:
 
 
 def fragmentation(scenario: ClusterScenario, events: np.ndarray, spans: Spans, end: int) -> float:
-    """Return the share of idle GPU-time on nodes where others are at work; 0 if places do not count."""
+    """Return the share of idle GPU-time on partly used nodes; 0 where placement is flat."""
     if scenario.placement == "flat" or not end:
         return 0.0
-    sizes = built(scenario).spec["nodes"]["gpus"].astype(np.int64)
+    sizes = compiled_scenario(scenario).spec["nodes"]["gpus"].astype(np.int64)
     pieces, begin, stop = pieces_of(events, spans)
-    broken = 0.0
+    fragmented = 0.0
     for node in np.unique(pieces["resource"]).tolist():
         here = pieces["resource"] == node
         changes = np.concatenate(([0], pieces["task"][here], -pieces["task"][here]))
-        times, busy = steps_of(np.concatenate(([0], begin[here], stop[here])), changes)
-        broken += integral(times, np.where(busy > 0, sizes[node] - busy, 0), end)
+        times, busy = step_function(np.concatenate(([0], begin[here], stop[here])), changes)
+        fragmented += integral(times, np.where(busy > 0, sizes[node] - busy, 0), end)
     idle = scenario.gpus * end / HOUR_NS - integral(*busy_gpus(spans), end)
-    return broken / idle if idle > 0.0 else 0.0
+    return fragmented / idle if idle > 0.0 else 0.0
 
 
 def unfairness(jobs: Jobs, spans: Spans, end: int) -> float:
     """Return 1 - Jain's index of the GPUs that users with jobs in the system hold, integrated over hours."""
     users, owner = np.unique(jobs.user, return_inverse=True)
     count = len(users)
-    # Of each change: when, whose, by how many GPUs, and by how many jobs in the system.
+    # Of each change: time, user, GPUs added, and jobs added to the system.
     nothing, one = np.zeros(len(owner), np.int64), np.ones(len(owner), np.int64)
     times = np.concatenate((spans.start, spans.end, jobs.submit, jobs.finish))
-    whose = np.concatenate((owner[spans.job], owner[spans.job], owner, owner))
+    owners = np.concatenate((owner[spans.job], owner[spans.job], owner, owner))
     gpus = np.concatenate((spans.gpus, -spans.gpus, nothing, nothing))
     present = np.concatenate((np.zeros(2 * len(spans.job), np.int64), one, -one))
     order = np.argsort(times, kind="stable")
     times = times[order]
     held, here = np.zeros(count, np.int64), np.zeros(count, np.int64)
     total = 0.0
-    for place, row in enumerate(order.tolist()):
-        held[whose[row]] += gpus[row]
-        here[whose[row]] += present[row]
-        until = int(times[place + 1]) if place + 1 < len(order) else end
-        if until > times[place]:
-            total += (1.0 - jain(held[here > 0])) * float(until - times[place]) / HOUR_NS
+    for index, row in enumerate(order.tolist()):
+        held[owners[row]] += gpus[row]
+        here[owners[row]] += present[row]
+        until = int(times[index + 1]) if index + 1 < len(order) else end
+        if until > times[index]:
+            total += (1.0 - jain(held[here > 0])) * float(until - times[index]) / HOUR_NS
     return total
 
 
@@ -239,7 +243,7 @@ def terms_of(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
 
 
 def reward_of(scenario: ClusterScenario, terms: dict[str, float]) -> float:
-    """Return the reward that sums of the terms come to."""
+    """Return the reward of the sums of its terms."""
     signs = {term: 1.0 if term in GAINS else -1.0 for term in terms}
     return float(sum(signs[term] * getattr(scenario.reward, term) * terms[term] for term in terms))
 
@@ -276,8 +280,8 @@ def metrics(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
         "unfair_share": _mean(rho > 1.0),
         "interruptions": float(jobs.interrupted.sum()),
         "energy_kwh": energy,
-        "cost": by_the_hour(times, power, end, scenario.power.price_per_kwh) / 1e3,
-        "co2_kg": by_the_hour(times, power, end, scenario.power.co2_g_per_kwh) / 1e6,
+        "cost": integral_at_hourly_rates(times, power, end, scenario.power.price_per_kwh) / 1e3,
+        "co2_kg": integral_at_hourly_rates(times, power, end, scenario.power.co2_g_per_kwh) / 1e6,
         "power_peak_w": float(power.max()),
         "jobs": float(len(completion)),
     }

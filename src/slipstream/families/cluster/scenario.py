@@ -1,4 +1,4 @@
-"""The cluster family's part of the scenario file: nodes with GPUs, rules of the queue, and where jobs come from."""
+"""Scenario schema of the cluster family: nodes with GPUs, rules of the queue, and the source of jobs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PartOfGpu = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
 class Cut(StrictModel):
-    """Part of a file of jobs."""
+    """A contiguous part of a file of jobs."""
 
     skip_jobs: int = Field(default=0, ge=0, le=MOST_JOBS)
-    """Jobs to leave out at the beginning, after sorting by submit time."""
+    """Jobs to skip at the beginning, after sorting by submit time."""
     most_jobs: int | None = Field(default=None, ge=1, le=MOST_JOBS)
-    """Jobs to keep then; all if absent."""
+    """Jobs to keep after these; all if absent."""
 
 
 class Swf(Cut):
@@ -61,7 +61,7 @@ class Helios(Cut):
 class Openb(Cut):
     """Pods of Alibaba's 2023 GPU cluster (openb) as CSV; the class of service is the user.
 
-    Those that share a GPU need nodes with `slices`.
+    Pods that share a GPU need nodes with `slices`.
     """
 
     kind: Literal["openb"]
@@ -73,36 +73,36 @@ class ListedJob(StrictModel):
     """One job."""
 
     submit_s: Seconds
-    """When it comes."""
+    """Submit time."""
     gpus: Gpus | PartOfGpu = 1
-    """How many it wants, all at once, or what part of one; parts need nodes with `slices`."""
+    """GPUs that it wants, all at once, or a fraction of one; fractions need nodes with `slices`."""
     run_s: PositiveTime
-    """What it takes at speed 1."""
+    """Run time at speed 1."""
     requested_s: PositiveTime | None = None
-    """What its user said that it takes; the run time if absent."""
+    """Run time that its user requested; the run time if absent."""
     user: Name = "user"
-    """Whose it is."""
+    """User who submits it."""
 
 
 class Listed(StrictModel):
-    """Jobs written down in the scenario."""
+    """Jobs listed in the scenario."""
 
     kind: Literal["list"]
     jobs: Annotated[list[ListedJob], Field(min_length=1, max_length=100_000)]
-    """In any order; those of one time keep theirs."""
+    """In any order; jobs with equal submit times keep theirs."""
 
 
 class Generated(StrictModel):
-    """What generated workloads have in common."""
+    """Common settings of generated workloads."""
 
     jobs: int = Field(default=10_000, ge=1, le=MOST_JOBS)
     """Jobs of the workload; an episode is a part of it."""
     seed: int = Field(default=0, ge=0, le=2**62 - 1)
-    """Decides all of them."""
+    """Seed of the workload."""
     users: int = Field(default=16, ge=1, le=10_000)
-    """How many; the first are the busiest (Zipf)."""
+    """Number of users; the first are the busiest (Zipf)."""
     most_overestimate: float = Field(default=1.0, ge=1.0, le=100.0)
-    """Requested times are run times times a number from 1 to this."""
+    """Requested times are run times multiplied by a uniform number from 1 to this."""
 
 
 class Lublin(Generated):
@@ -112,19 +112,19 @@ class Lublin(Generated):
     largest: Gpus = 256
     """GPUs of the largest job."""
     load: float = Field(default=0.8, ge=0.01, le=10.0)
-    """Work that comes per second, as a share of `largest` GPUs; stretches the gaps."""
+    """Work that arrives per second, as a share of `largest` GPUs; scales the gaps."""
     as_published: bool = False
     """Whether sizes, long run times and the hours of the day are drawn as the authors' program draws them."""
 
 
 class SyntheticJobs(Generated):
-    """Jobs with drawn gaps, run times and sizes."""
+    """Jobs with random gaps, run times and sizes."""
 
     kind: Literal["synthetic"]
     mean_gap_s: PositiveTime = 60.0
     """Mean time between two jobs."""
     arrivals: Literal["poisson", "diurnal", "bursty"] = "poisson"
-    """Even; with a daily wave of four to one; or in bursts of twenty at a tenth of the gap, and lulls between."""
+    """Poisson; with a daily wave of four to one; or in bursts of twenty at a tenth of the gap, and lulls between."""
     mean_run_s: PositiveTime = 1200.0
     """Mean run time."""
     run_times: Literal["exponential", "lognormal", "heavy-tailed"] = "lognormal"
@@ -132,7 +132,7 @@ class SyntheticJobs(Generated):
     sizes: Annotated[list[Gpus], Field(min_length=1, max_length=64)] = Field(default=[1, 2, 4, 8])
     """GPUs that a job may want."""
     size_weights: Annotated[list[Annotated[float, Field(gt=0.0, le=1e6)]], Field(min_length=1)] | None = None
-    """How likely each is; alike if absent."""
+    """Relative probability of each size; uniform if absent."""
 
     @model_validator(mode="after")
     def _a_weight_for_each_size(self) -> SyntheticJobs:
@@ -155,7 +155,7 @@ class Cap(StrictModel):
     """A power cap of a kind of GPU."""
 
     watts: Watts
-    """Where the cap is; a name for people."""
+    """Power limit; only a label."""
     time: float = Field(ge=0.1, le=100.0)
     """Run times, in multiples of those without a cap."""
     power: float = Field(gt=0.0, le=10.0)
@@ -163,54 +163,54 @@ class Cap(StrictModel):
 
 
 class NodeKind(StrictModel):
-    """Some nodes that are alike."""
+    """Nodes of one kind."""
 
     name: Name
-    """What pictures call them."""
+    """Name in charts and timelines."""
     count: int = Field(ge=1, le=MOST_NODES)
-    """How many."""
+    """Number of nodes."""
     gpus: Gpus = 8
-    """GPUs of each."""
+    """GPUs of each node."""
     slices: int = Field(default=1, ge=1, le=1000)
-    """Parts that each GPU can be shared out in; the same for all kinds."""
+    """Slices that each GPU can be divided into; the same for all kinds."""
     speed: float = Field(default=1.0, ge=0.001, le=1000.0)
     """Work per second; run times are those at speed 1."""
     rack_size: int | None = Field(default=None, ge=1, le=MOST_NODES)
     """Nodes in a rack; all of this kind in one if absent."""
     idle_w: Watts = 50.0
-    """Power of a GPU that does nothing."""
+    """Power of an idle GPU."""
     busy_w: Watts = 250.0
-    """Power of a GPU at work without a cap."""
+    """Power of a busy GPU without a cap."""
     node_w: Watts = 0.0
     """Power of the rest of a node, always."""
     caps: Annotated[list[Cap], Field(max_length=15)] | Literal["v100", "a40", "rtx6000", "p100"] = Field(default=[])
-    """Power caps to choose from beside none, in the order of the rows, or the measured ones of a GPU by its name."""
+    """Power caps to choose from besides none, in the order of the rows, or the name of a GPU for its measured caps."""
 
     newer_keys: ClassVar[tuple[str, ...]] = ("slices",)
 
 
 class Locality(StrictModel):
-    """What a job loses that is spread out."""
+    """Slow-down of a job that is spread over nodes."""
 
     nodes: float = Field(default=1.0, ge=1.0, le=100.0)
-    """Its time, in multiples, on more than one node."""
+    """Run time on more than one node, in multiples of that on one."""
     racks: float = Field(default=1.0, ge=1.0, le=100.0)
-    """The same, in place of that, on more than one rack."""
+    """The same, instead, on more than one rack."""
 
 
 class ClusterPreemption(StrictModel):
-    """Running jobs can be interrupted and go on later, anywhere."""
+    """Running jobs can be interrupted and resumed later, on any nodes."""
 
     cost_s: Seconds = 30.0
-    """Time that a job needs to go on, before it gets any further."""
+    """Time that a resumed job needs before it makes progress."""
     least_run_s: Seconds = 0.0
-    """How long a job runs at least before it is interrupted."""
+    """Least time that a job runs before it can be interrupted."""
     round_s: PositiveTime | None = None
-    """Ask at least so often while jobs wait; only after events if absent."""
+    """Longest time between two scheduling points while jobs wait; only after events if absent."""
 
 
 class Power(StrictModel):
-    """What power costs, and how much there is."""
+    """Power budget, price and carbon intensity."""
 
     budget_w: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
     """No job starts that would make the cluster draw more; no limit if absent."""
@@ -221,27 +221,27 @@ class Power(StrictModel):
     co2_g_per_kwh: Annotated[list[Annotated[float, Field(ge=0.0, le=1e5)]], Field(min_length=1, max_length=8784)] = (
         Field(default=[400.0])
     )
-    """Likewise."""
+    """By the hour, repeated; one number holds always."""
 
 
 class Sleep(StrictModel):
-    """Nodes without jobs go to sleep."""
+    """Nodes without jobs are put to sleep."""
 
     after_s: Seconds = 300.0
-    """For how long a node has no job before it does."""
+    """Idle time after which a node sleeps."""
     watts: Watts = 10.0
-    """Power of a node that sleeps, with all its GPUs."""
+    """Power of a sleeping node, GPUs included."""
     wake_s: Seconds = 60.0
-    """Time that a job on such a node spends before it gets any further."""
+    """Wake-up time that a job on a sleeping node spends before it makes progress."""
 
 
 class Episode(StrictModel):
-    """An episode is a run of jobs that follow each other in the workload, drawn by its seed."""
+    """An episode is a sequence of consecutive jobs of the workload, drawn by its seed."""
 
     jobs: int = Field(ge=1, le=MOST_JOBS)
-    """How many."""
+    """Number of jobs."""
     held_out: float = Field(default=0.3, ge=0.0, le=0.9)
-    """The last share of the workload: training never sees it, and tests see nothing else; 0 shares all with all."""
+    """Last share of the workload, kept for evaluation and test; 0 gives all splits all jobs."""
 
 
 class ClusterReward(StrictModel):
@@ -262,10 +262,10 @@ class ClusterReward(StrictModel):
 
 
 class ClusterWindow(StrictModel):
-    """How much of a long queue an observation holds; compiled policies see all of it."""
+    """Size of the observation window on a long queue; compiled policies see all of it."""
 
     jobs: int = Field(default=32, ge=2, le=10_000)
-    """Waiting jobs: all if so few wait, else the oldest and the smallest by requested GPU-time, half each."""
+    """Waiting jobs: all if they fit, else the oldest and the smallest by requested GPU-time, half each."""
     running: int = Field(default=16, ge=1, le=10_000)
     """Running jobs that can be interrupted, the last to end first; only with preemption."""
 
@@ -274,32 +274,34 @@ Backfill = Literal["strict", "greedy", "easy", "conservative"]
 
 
 class ClusterScenario(ScenarioModel):
-    """Jobs of users wait for GPUs of a cluster; each takes all that it wants at once, and gives them back together."""
+    """Jobs of users wait for GPUs of a cluster; each takes all that it wants at once, and frees them together."""
 
     family: Literal["cluster"]
     nodes: Annotated[list[NodeKind], Field(min_length=1, max_length=64)]
-    """The cluster, in the order of the nodes' numbers."""
+    """Kinds of nodes."""
     placement: Literal["flat", "first-fit", "best-fit", "consolidate", "fgd"] = "flat"
-    """Where a job's GPUs are: nowhere in particular, on the lowest nodes, on the fullest, together or not at all, or,
-    together too, where least becomes useless to the jobs of this workload (fragmentation gradient descent)."""
+    """Placement of a job's GPUs: none in particular, on the lowest nodes, on the fullest, together or not at all, or,
+    together too, where the fewest GPUs become unusable to the jobs of this workload (fragmentation gradient descent).
+    """
     locality: Locality = Locality()
-    """What spreading costs; nothing if flat."""
+    """Cost of spreading a job; none if flat."""
     backfill: Backfill = "easy"
-    """Who may pass a chosen job that does not fit: nobody, all, those that do not delay it, or that delay no other."""
+    """Which jobs may pass a chosen job that does not fit: none, all, those that do not delay it, or that delay no
+    other."""
     hold: bool = True
-    """Whether the chosen job that does not fit stays the chosen one until it starts; else the choice is made anew."""
+    """Whether a chosen job that does not fit stays reserved until it starts; else the decision is made anew."""
     quotas: dict[Name, Gpus] = Field(default={})
     """Most GPUs that a user may hold at once, by name; no limit for others."""
     preemption: ClusterPreemption | None = None
-    """None if absent."""
+    """No preemption if absent."""
     power: Power = Power()
     """Budget, price and CO2."""
     sleep: Sleep | None = None
     """Nodes never sleep if absent."""
     jobs: JobSource
-    """What comes."""
+    """Source of the jobs."""
     episode: Episode | None = None
-    """Part of the workload that an episode is; all of it if absent."""
+    """Part of the workload that an episode plays; all of it if absent."""
     compat: Literal["rlscheduler"] | None = None
     """'rlscheduler' keeps the rules of that published simulator: one event at a time, and its own backfilling."""
     reward: ClusterReward = ClusterReward()
@@ -309,42 +311,42 @@ class ClusterScenario(ScenarioModel):
 
     @property
     def slices(self) -> int:
-        """Parts that each GPU can be shared out in."""
+        """Slices of each GPU."""
         return self.nodes[0].slices
 
     @property
     def kinds(self) -> list[NodeKind]:
-        """The nodes as the machine has them: where GPUs are shared out in slices, each is a node, its slices GPUs."""
+        """Kinds of nodes of the machine: where GPUs are sliced, each GPU is a node and its slices are GPUs."""
         return self.by_speed if self.slices == 1 else [_sliced(kind) for kind in self.by_speed]
 
     @property
     def by_speed(self) -> list[NodeKind]:
-        """The kinds of nodes in the order of their numbers: the fastest first, then by name, however listed."""
+        """Kinds of nodes in the order of their numbers: the fastest first, then by name."""
         return sorted(self.nodes, key=lambda kind: (-kind.speed, kind.name))
 
     @property
     def gpus(self) -> int:
-        """GPUs of the cluster, or slices of them."""
+        """GPUs of the cluster, or their slices."""
         return sum(kind.count * kind.gpus * kind.slices for kind in self.nodes)
 
     @property
     def limits(self) -> dict[str, int]:
-        """Quotas, in GPUs or slices of them."""
+        """Quotas, in GPUs or slices."""
         return {user: quota * self.slices for user, quota in self.quotas.items()}
 
     @property
     def spread(self) -> Locality:
-        """What spreading costs on the nodes as the machine has them: slices of one real node are one rack."""
+        """Cost of spreading on the nodes of the machine: the slices of one real node are one rack."""
         return self.locality if self.slices == 1 else Locality(racks=self.locality.nodes)
 
     def resolved(self) -> dict[str, Any]:
-        """Return what decides the results: defaults and caps filled in, and jobs by the digest of what they are."""
+        """Return what determines the results: defaults and caps filled in, and jobs by the digest of their content."""
         from slipstream.families.cluster.caps import caps_of
         from slipstream.families.cluster.workload.arrivals import digest_of_jobs
 
-        data = self.lasting()
+        data = self.digest_data()
         caps = [[cap.model_dump(mode="json") for cap in caps_of(kind)] for kind in self.by_speed]
-        data["nodes"] = [{**kind.lasting(), "caps": own} for kind, own in zip(self.by_speed, caps, strict=True)]
+        data["nodes"] = [{**kind.digest_data(), "caps": own} for kind, own in zip(self.by_speed, caps, strict=True)]
         data["jobs"] = digest_of_jobs(self)
         return data
 
@@ -381,7 +383,7 @@ class ClusterScenario(ScenarioModel):
 
 
 def _sliced(kind: NodeKind) -> NodeKind:
-    """Return nodes of one GPU each, its slices in place of GPUs; real nodes are racks."""
+    """Return nodes of one GPU each, with its slices as GPUs; real nodes become racks."""
     watts = {name: getattr(kind, name) / kind.slices for name in ("idle_w", "busy_w")}
     sizes = {"count": kind.count * kind.gpus, "gpus": kind.slices, "rack_size": kind.gpus, "slices": 1}
     return kind.model_copy(update={**sizes, **watts, "node_w": kind.node_w / kind.gpus})
@@ -394,7 +396,7 @@ def _levels(kind: NodeKind) -> int:
 
 
 def _saves_at_work(kind: NodeKind) -> bool:
-    """Return whether a GPU draws less at work than idle at some cap: the end of a job could then break a budget."""
+    """Return whether a busy GPU draws less than an idle one at some cap: the end of a job could break a budget."""
     from slipstream.families.cluster.caps import caps_of
 
     return kind.busy_w * min((cap.power for cap in caps_of(kind)), default=1.0) < kind.idle_w

@@ -1,4 +1,4 @@
-"""An episode of the cluster family as pictures show it: jobs of users, and the GPUs that each had when."""
+"""Timeline of a cluster episode for rendering: jobs of users, and the GPUs that each held when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 
 from slipstream.families.cluster import features as f
-from slipstream.families.cluster.build import built
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.labels import level_names, run_labels
 from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
 from slipstream.families.cluster.scenario import ClusterScenario
@@ -18,10 +18,10 @@ NO_DEADLINE = 2**62
 
 
 def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
-    """Return the timeline of a whole episode."""
+    """Return the timeline of an episode."""
     jobs, spans = jobs_of(scenario, events), spans_of(events)
     count = len(jobs.submit)
-    names, users = run_labels(scenario), built(scenario).workload.users
+    names, users = run_labels(scenario), compiled_scenario(scenario).workload.users
     span, gpu = gpus_of_spans(scenario, events)
     wait_job, wait_start, wait_end = _waits(jobs.submit, spans.job, spans.start, spans.end, jobs.finish)
     number = np.zeros(count, np.int64)
@@ -51,7 +51,7 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
 
 
 def row_name(scenario: ClusterScenario, line: Timeline, row: np.ndarray) -> str:
-    """Return which job a raw row starts, reserves for or interrupts; nothing for the row that waits."""
+    """Return the job that a raw candidate row starts, reserves for or interrupts; empty for the wait row."""
     if row[f.DISPATCH] != 1.0:
         return ""
     job, gpus, level = int(row[f.JOB]), int(row[f.GPUS]), int(row[f.LEVEL])
@@ -73,11 +73,11 @@ def _waits(
 
 
 def gpus_of_spans(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of a span and a GPU, by start: of the free GPUs of a node, a job gets those with the lowest numbers.
+    """Return pairs of a span and a GPU, by start: a job gets the free GPUs with the lowest numbers of each node.
 
-    The machine counts the GPUs of nodes, or of the whole cluster, and knows them by no number; pictures give them one.
+    The machine counts the GPUs of nodes, or of the whole cluster, without numbering them; rendering needs numbers.
     """
-    sizes = built(scenario).spec["nodes"]["gpus"].astype(int).tolist()
+    sizes = compiled_scenario(scenario).spec["nodes"]["gpus"].astype(int).tolist()
     groups = [scenario.gpus] if scenario.placement == "flat" else sizes
     firsts = np.concatenate(([0], np.cumsum(groups))).tolist()
     free = [list(range(firsts[group], firsts[group + 1])) for group in range(len(groups))]

@@ -1,1 +1,1 @@
-"""Dag: jobs arrive as graphs of stages; executors serve their tasks and take time to move from job to job."""
+"""Dag family: jobs are graphs of stages; executors run their tasks and need time to move between jobs."""

@@ -1,4 +1,4 @@
-"""From a scenario to the arrays the kernel works on."""
+"""Conversion of a scenario to the arrays of the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipstream.families.dag.workload.arrivals import trace_of
 from slipstream.families.dag.workload.templates import JobTemplate, Library, StageTemplate, Waves, library_of
 from slipstream.families.shared.features import GraphShape
 from slipstream.families.shared.schema import nanoseconds_of
-from slipstream.sim.compiled_scenario import Built, keep_built
+from slipstream.sim.compiled_scenario import CompiledScenario, cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.heap import empty_heap
 from slipstream.sim.kernel.job_stream import ARRIVAL_ROW, BATCH, POISSON, TRACE
@@ -22,14 +22,14 @@ from slipstream.sim.kernel.lanes import LOG_MARGIN
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the arrays of a scenario are."""
+    """Sizes of the arrays of a scenario."""
 
     jobs: int
     """Jobs of an episode."""
     stages: int
     """Stages of the largest job."""
     edges: int
-    """Edges of the job that has most."""
+    """Edges of the job with most edges."""
     rows: int
     """Candidate rows of an observation, wait included."""
     all_rows: int
@@ -39,13 +39,13 @@ class Sizes:
     window_edges: int
 
 
-@keep_built
-def built(scenario: DagScenario) -> Built[Sizes, Library]:
-    """Return the scenario as arrays."""
+@cached_per_scenario
+def compiled_scenario(scenario: DagScenario) -> CompiledScenario[Sizes, Library]:
+    """Return the scenario as arrays, with their sizes and its job library."""
     library = library_of(scenario)
     times, templates = trace_of(scenario, library)
     sizes = _sizes(scenario, library, len(times))
-    return Built(_spec_arrays(scenario, library, sizes, times, templates), sizes, library)
+    return CompiledScenario(_spec_arrays(scenario, library, sizes, times, templates), sizes, library)
 
 
 def _sizes(scenario: DagScenario, library: Library, traced: int) -> Sizes:
@@ -53,7 +53,7 @@ def _sizes(scenario: DagScenario, library: Library, traced: int) -> Sizes:
     stages = max(len(template.stages) for template in library.templates)
     edges = max(len(set(template.edges)) for template in library.templates)
     window = scenario.window
-    # No window is larger than all there can be, and none is too small for a whole job.
+    # A window is at most as large as the largest possible list and at least as large as one job.
     candidates = max(stages, min(window.candidates, jobs * stages))
     nodes = max(stages, min(window.nodes, jobs * stages))
     most_edges = max(edges, min(window.edges, jobs * edges), 1)
@@ -63,39 +63,39 @@ def _sizes(scenario: DagScenario, library: Library, traced: int) -> Sizes:
 
 def candidate_rows(scenario: DagScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return built(scenario).sizes.rows
+    return compiled_scenario(scenario).sizes.rows
 
 
 def all_rows(scenario: DagScenario) -> int:
     """Return the number of rows that heuristics see, wait included."""
-    return built(scenario).sizes.all_rows
+    return compiled_scenario(scenario).sizes.all_rows
 
 
 def graph(scenario: DagScenario) -> GraphShape:
-    """Return the room that an observation has for the graph."""
-    sizes = built(scenario).sizes
+    """Return the shape of the observed graph."""
+    sizes = compiled_scenario(scenario).sizes
     return GraphShape(f.NODE, sizes.window_nodes, sizes.window_edges, min(sizes.jobs, sizes.window_nodes))
 
 
 def log_margin(scenario: DagScenario) -> int:
-    """Return how many rows of the log one event, with the choice before it, may fill: all executors may start."""
+    """Return the most log rows that one event and the decision before it add: every executor may start a task."""
     return LOG_MARGIN + scenario.executors
 
 
 def timescale(scenario: DagScenario) -> int:
-    """Return the mean time that a job would take with all executors to itself, or that its longest chain takes."""
-    templates = built(scenario).spec["templates"]
+    """Return the mean over templates, in ns, of work / executors or of the longest path if that is longer."""
+    templates = compiled_scenario(scenario).spec["templates"]
     return round(float(np.maximum(templates["work"] / scenario.executors, templates["path"]).mean()))
 
 
 def spec_arrays(scenario: DagScenario) -> dict[str, np.ndarray]:
-    """Return what does not change during an episode."""
-    return built(scenario).spec
+    """Return the specification arrays, constant during an episode."""
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: DagScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-    """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
-    sizes = built(scenario).sizes
+    """Return new state arrays for `lanes` lanes with event logs of `log_rows` rows."""
+    sizes = compiled_scenario(scenario).sizes
     return {
         "lanes": np.zeros(lanes, k.LANE),
         "jobs": np.zeros((lanes, sizes.jobs), k.JOB_STATE),
@@ -104,7 +104,7 @@ def state_arrays(scenario: DagScenario, lanes: int, log_rows: int) -> dict[str, 
         "stages": np.zeros((lanes, sizes.jobs, sizes.stages), k.STAGE_STATE),
         "executors": np.zeros((lanes, scenario.executors), k.EXECUTOR_STATE),
         "commitments": np.zeros((lanes, scenario.executors + 1), k.COMMITMENT),
-        # The stages of one job more are scratch space.
+        # Scratch space for the stages of one more job.
         "candidates": np.zeros((lanes, (sizes.jobs + 1) * sizes.stages), np.int32),
         "heap": empty_heap(lanes, scenario.executors + 2),
         "terms": np.zeros((lanes, 2)),
@@ -125,7 +125,7 @@ def _spec_arrays(
     return {
         "machine": _machine(scenario, library, sizes, times),
         "executors": _executors(scenario),
-        "level_of": _level_of(scenario.executors, library.levels),
+        "parallelism_of": _parallelism_of(scenario.executors, library.parallelism),
         "templates": jobs,
         "stages": stages,
         "children": children,
@@ -176,17 +176,17 @@ def _executors(scenario: DagScenario) -> np.ndarray:
     return executors
 
 
-def _level_of(executors: int, levels: tuple[int, ...]) -> np.ndarray:
-    """Return for each number of executors the levels between which it lies; beyond the outermost these alone count."""
-    table = np.zeros(executors + 1, k.LEVEL)
+def _parallelism_of(executors: int, measured: tuple[int, ...]) -> np.ndarray:
+    """Return for each number of executors the measured values around it; outside their range the nearest one."""
+    table = np.zeros(executors + 1, k.PARALLELISM)
     for count in range(executors + 1):
         row = table[count]
-        high = int(np.searchsorted(levels, count))
-        if high == len(levels) or levels[high] == count or high == 0:
-            row["low"] = row["high"] = min(high, len(levels) - 1)
+        high = int(np.searchsorted(measured, count))
+        if high == len(measured) or measured[high] == count or high == 0:
+            row["low"] = row["high"] = min(high, len(measured) - 1)
         else:
             row["low"], row["high"] = high - 1, high
-            row["offset"], row["gap"] = count - levels[high - 1], levels[high] - levels[high - 1]
+            row["offset"], row["gap"] = count - measured[high - 1], measured[high] - measured[high - 1]
     return table
 
 
@@ -220,27 +220,27 @@ def _fill_stages(rows: np.ndarray, template: JobTemplate, children: list[int]) -
 
 
 def _waves(scenario: DagScenario, library: Library) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the durations of each stage, level and wave begin, and all durations one behind the other."""
+    """Return (first sample, samples, delay) of each stage, parallelism and wave, and all samples concatenated."""
     warmup = nanoseconds_of(scenario.warmup_delay_s)
     stages = [stage for template in library.templates for stage in template.stages]
-    table = np.zeros((len(stages), 3 * len(library.levels)), k.WAVE)
+    table = np.zeros((len(stages), 3 * len(library.parallelism)), k.WAVE)
     samples: list[np.ndarray] = []
     length = 0
     for row, stage in zip(table, stages, strict=True):
-        places: dict[int, tuple[int, int, int]] = {}
+        offsets: dict[int, tuple[int, int, int]] = {}
         for key, waves in stage.waves.items():
-            begins = length + np.cumsum([0, len(waves.fresh), len(waves.first)])
-            places[key] = (int(begins[0]), int(begins[1]), int(begins[2]))
+            starts = length + np.cumsum([0, len(waves.fresh), len(waves.first)])
+            offsets[key] = (int(starts[0]), int(starts[1]), int(starts[2]))
             samples += [waves.fresh, waves.first, waves.rest]
             length += len(waves.fresh) + len(waves.first) + len(waves.rest)
-        for index, level in enumerate(library.levels):
-            key = nearest_level(stage, level)
-            row[3 * index : 3 * index + 3] = _choices(stage.waves[key], places[key], warmup)
+        for index, parallelism in enumerate(library.parallelism):
+            key = nearest_parallelism(stage, parallelism)
+            row[3 * index : 3 * index + 3] = _wave_rows(stage.waves[key], offsets[key], warmup)
     return table, np.concatenate([np.zeros(0, np.int64), *samples])
 
 
 def _expected(waves: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Return how long a further task of each stage takes on average, by level."""
+    """Return the mean time in ns of a further task of each stage, by parallelism."""
     ends = np.concatenate([[0], np.cumsum(samples)])
     further = waves[:, 2::3]
     totals = ends[further["first_sample"] + further["samples"]] - ends[further["first_sample"]]
@@ -248,15 +248,15 @@ def _expected(waves: np.ndarray, samples: np.ndarray) -> np.ndarray:
     return expected
 
 
-def nearest_level(stage: StageTemplate, level: int) -> int:
-    """Return the level whose durations a stage uses: its own next lower one where it was not measured with so many."""
-    return max((key for key in stage.waves if key <= level), default=min(stage.waves))
+def nearest_parallelism(stage: StageTemplate, parallelism: int) -> int:
+    """Return the largest measured parallelism of a stage that is at most `parallelism`, otherwise the smallest."""
+    return max((key for key in stage.waves if key <= parallelism), default=min(stage.waves))
 
 
-def _choices(waves: Waves, begins: tuple[int, int, int], warmup: int) -> list[tuple[int, int, int]]:
-    """Return what to draw from for a fresh, a first and a further task: (first sample, samples, delay)."""
+def _wave_rows(waves: Waves, offsets: tuple[int, int, int], warmup: int) -> list[tuple[int, int, int]]:
+    """Return (first sample, samples, delay) of a fresh, a first and a further task."""
     fresh, first, rest = (
-        (begin, len(s), 0) for begin, s in zip(begins, (waves.fresh, waves.first, waves.rest), strict=True)
+        (offset, len(s), 0) for offset, s in zip(offsets, (waves.fresh, waves.first, waves.rest), strict=True)
     )
     of_first = first if first[1] else fresh
     of_fresh = fresh if fresh[1] else (first[0], first[1], warmup)

@@ -1,9 +1,9 @@
-"""Conservation laws that every log of a dag episode obeys, whatever the policy.
+"""Invariants of the event log of a dag episode, for any policy.
 
-Jobs arrive once, numbered from 0. A stage starts no task before its parents are complete, starts and ends each of its
-tasks once per attempt, and fails only when all of them have ended. A job is done when all its stages are. No executor
-does two things at once, one that moves to a job is next heard of there, and one that works for a job is at it. The
-clock never runs backwards, and the end is the last row.
+Jobs arrive once, numbered from 0. A stage starts no task before its parents are complete, starts and finishes each of
+its tasks once per attempt, and fails only when all of them have finished. A job is done when all its stages are
+complete. An executor does one thing at a time; after a move its next event is at the target job, and it runs tasks
+only of the job where it is. Times never decrease, and the end is the last row.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.families.dag.workload.templates import JobTemplate, Library
-from slipstream.families.shared.invariants import Books
+from slipstream.families.shared.invariants import ReplayChecker
 from slipstream.sim.eventlog import ARRIVAL, DONE, END, FAIL, FINISH, MOVE, READY, START
 
 LOGGED = (ARRIVAL, START, FINISH, END, READY, MOVE, FAIL, DONE)
-"""Kinds of events that a log of this family has."""
+"""Kinds of events in a log of this family."""
 
 
 @dataclass
 class _Job:
-    """What is known of a job up to a row."""
+    """State of a job after the rows read."""
 
     template: JobTemplate
     started: list[int] = field(init=False)
@@ -42,12 +42,12 @@ class _Job:
     def is_complete(self, stage: int) -> bool:
         return self.finished[stage] == self.template.stages[stage].tasks
 
-    def is_whole(self) -> bool:
+    def is_finished(self) -> bool:
         return all(self.is_complete(stage) for stage in range(len(self.template.stages)))
 
 
-class _Books(Books):
-    """Which executor is where, and how far each job has come."""
+class _LogState(ReplayChecker):
+    """State of executors and jobs after the rows read."""
 
     logged = LOGGED
 
@@ -59,65 +59,65 @@ class _Books(Books):
         self.at: list[int | None] = [None] * executors
 
     def arrival(self, job: int, template: int) -> None:
-        self.demand(job == len(self.jobs), f"arrival of job {job}: expected job {len(self.jobs)}")
-        self.demand(0 <= template < len(self.library.templates), f"job {job} is of template {template}: unknown")
+        self.require(job == len(self.jobs), f"arrival of job {job}: expected job {len(self.jobs)}")
+        self.require(0 <= template < len(self.library.templates), f"job {job} is of template {template}: unknown")
         self.jobs.append(_Job(self.library.templates[template]))
 
     def known(self, job: int, stage: int, what: str) -> _Job:
-        self.demand(0 <= job < len(self.jobs), f"{what} of job {job}, which never arrived")
+        self.require(0 <= job < len(self.jobs), f"{what} of job {job}, which never arrived")
         found = self.jobs[job]
-        self.demand(0 <= stage < len(found.template.stages), f"{what} of stage {stage} of job {job}: unknown")
-        self.demand(not found.done, f"{what} of job {job}, which is done")
+        self.require(0 <= stage < len(found.template.stages), f"{what} of stage {stage} of job {job}: unknown")
+        self.require(not found.done, f"{what} of job {job}, which is done")
         return found
 
     def start(self, job: int, stage: int, executor: int) -> None:
         found = self.known(job, stage, "start")
-        told = f"start of stage {stage} of job {job} on executor {executor}"
-        self.demand(self.running[executor] is None and self.target[executor] is None, f"{told}, which is busy")
-        self.demand(self.at[executor] == job, f"{told}, which is not at the job")
+        event = f"start of stage {stage} of job {job} on executor {executor}"
+        self.require(self.running[executor] is None and self.target[executor] is None, f"{event}, which is busy")
+        self.require(self.at[executor] == job, f"{event}, which is not at the job")
         ready = all(found.is_complete(parent) for parent in found.parents[stage])
-        self.demand(ready, f"{told} before its parents are complete")
+        self.require(ready, f"{event} before its parents are complete")
         found.started[stage] += 1
-        self.demand(found.started[stage] <= found.template.stages[stage].tasks, f"{told}: it has no task left")
+        self.require(found.started[stage] <= found.template.stages[stage].tasks, f"{event}: it has no task left")
         self.running[executor] = (job, stage)
 
     def finish(self, job: int, stage: int, executor: int) -> None:
         found = self.known(job, stage, "finish")
-        told = f"finish of stage {stage} of job {job} on executor {executor}"
-        self.demand(self.running[executor] == (job, stage), f"{told}, which does not run it")
+        event = f"finish of stage {stage} of job {job} on executor {executor}"
+        self.require(self.running[executor] == (job, stage), f"{event}, which does not run it")
         self.running[executor] = None
         found.finished[stage] += 1
 
     def move(self, job: int, stage: int, executor: int) -> None:
         self.known(job, stage, "move")
-        told = f"move of executor {executor} to job {job}"
-        self.demand(self.running[executor] is None and self.target[executor] is None, f"{told}, but it is busy")
+        event = f"move of executor {executor} to job {job}"
+        self.require(self.running[executor] is None and self.target[executor] is None, f"{event}, but it is busy")
         self.at[executor], self.target[executor] = None, job
 
     def ready(self, job: int, executor: int) -> None:
-        told = f"executor {executor} comes to job {job}"
-        self.demand(self.target[executor] == job, f"{told}, but was not on its way there")
+        event = f"executor {executor} comes to job {job}"
+        self.require(self.target[executor] == job, f"{event}, but was not on its way there")
         self.at[executor], self.target[executor] = job, None
 
     def fail(self, job: int, stage: int) -> None:
         found = self.known(job, stage, "fail")
-        self.demand(found.is_complete(stage), f"fail of stage {stage} of job {job}, which had not ended")
+        self.require(found.is_complete(stage), f"fail of stage {stage} of job {job}, which had not ended")
         found.started[stage] = found.finished[stage] = 0
 
     def complete(self, job: int) -> None:
         found = self.known(job, 0, "done")
-        self.demand(found.is_whole(), f"job {job} is done, but not all of its stages")
+        self.require(found.is_finished(), f"job {job} is done, but not all of its stages")
         found.done = True
 
     def end(self) -> None:
         for number, job in enumerate(self.jobs):
-            self.demand(
-                job.done == job.is_whole(), f"the end: all stages of job {number} are complete, but it is not done"
+            self.require(
+                job.done == job.is_finished(), f"the end: all stages of job {number} are complete, but it is not done"
             )
 
-    def enter(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
+    def apply(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
         if kind in (START, FINISH, MOVE, READY):
-            self.demand_resource(resource, len(self.running), "executor")
+            self.require_resource(resource, len(self.running), "executor")
         if kind == ARRIVAL:
             self.arrival(job, task)
         elif kind == START:
@@ -137,5 +137,5 @@ class _Books(Books):
 
 
 def check(events: np.ndarray, scenario: DagScenario) -> None:
-    """Raise a LawError that names the row where the log of a whole episode breaks a law."""
-    _Books(built(scenario).library, scenario.executors).read(events)
+    """Raise a InvariantError that names the first row of `events` that violates an invariant."""
+    _LogState(compiled_scenario(scenario).library, scenario.executors).check_log(events)

@@ -1,8 +1,8 @@
-"""The names and expectations of a dag scenario, for pictures of a run that is under way."""
+"""Names and expected times of a dag scenario for live views of a run."""
 
 from __future__ import annotations
 
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.scenario import DagScenario, FixedHorizon, MemorylessHorizon, PoissonStream
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
@@ -11,8 +11,8 @@ WAVES = ("fresh", "first", "rest")
 
 
 def run_labels(scenario: DagScenario) -> RunLabels:
-    """Return who takes part in a run: executors as resources, and as tasks the jobs by their number in the episode."""
-    parts = built(scenario)
+    """Return the labels of a run: executors as resources, jobs by number as tasks."""
+    parts = compiled_scenario(scenario)
     count = parts.sizes.jobs
     expected = max(1, round(float(parts.spec["templates"]["work"].mean()) / scenario.executors))
     return RunLabels(
@@ -20,13 +20,13 @@ def run_labels(scenario: DagScenario) -> RunLabels:
         tasks=tuple(f"job {number}" for number in range(count)),
         variants=(WAVES,) * count,
         expected=((expected,) * len(WAVES),) * count,
-        end=_about_the_end(scenario, expected * count),
+        end=_expected_end(scenario, expected * count),
         graphs=True,
     )
 
 
-def _about_the_end(scenario: DagScenario, work: int) -> int:
-    """Return about when an episode ends: its horizon, or the last arrival and all the work on all executors."""
+def _expected_end(scenario: DagScenario, work: int) -> int:
+    """Return the approximate end of an episode in ns: its horizon, or the later of the last arrival and `work`."""
     if isinstance(scenario.horizon, FixedHorizon):
         return round(scenario.horizon.time_s * NANOSECONDS_PER_S)
     if isinstance(scenario.horizon, MemorylessHorizon):

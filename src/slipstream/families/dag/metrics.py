@@ -1,7 +1,7 @@
-"""The figures this field reports, all from the event log of one episode.
+"""Metrics of one episode, computed from its event log.
 
-A job's completion time runs from its arrival to the end of its last task. Jobs that are not done when an episode is cut
-off count in the reward, and in nothing that averages over jobs.
+The completion time of a job runs from its arrival to the end of its last task. Jobs that are not done when an episode
+is truncated count in the reward, but not in averages over jobs.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from slipstream.sim.eventlog import ARRIVAL, DONE, END, FAIL, FINISH, MOVE, READ
 
 @dataclass(frozen=True)
 class Jobs:
-    """Every job of an episode, by arrival; times in ns."""
+    """Jobs of an episode by arrival; times in ns."""
 
     template: np.ndarray
     arrival: np.ndarray
     done: np.ndarray
-    """-1 where it was not."""
+    """-1 if it is not done."""
     end: int
-    """When the episode ended."""
+    """End of the episode."""
 
     @property
     def completion_s(self) -> np.ndarray:
-        """Completion times of the jobs that were done, in seconds."""
+        """Completion times of finished jobs, in seconds."""
         is_done = self.done >= 0
         return np.asarray((self.done[is_done] - self.arrival[is_done]) / 1e9)
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Times that executors spent on something, from its begin to its end; times in ns."""
+    """Time intervals in which executors ran tasks or moved; times in ns."""
 
     job: np.ndarray
     stage: np.ndarray
     executor: np.ndarray
     wave: np.ndarray
-    """Of tasks; -1 for ways."""
+    """Wave of a task; -1 for moves."""
     start: np.ndarray
     end: np.ndarray
-    """The end of the episode where it went on."""
+    """End of the episode if the interval was not over by then."""
 
     @property
     def total_s(self) -> float:
-        """All of them together, in seconds."""
+        """Sum of all intervals, in seconds."""
         return float((self.end - self.start).sum() / 1e9)
 
 
@@ -62,7 +62,7 @@ def jobs_of(events: np.ndarray) -> Jobs:
 
 
 def spans_of(events: np.ndarray, begin: int, finish: int) -> Spans:
-    """Return what executors did between two kinds of events: start and finish of tasks, or move and ready of ways."""
+    """Return the intervals between events of kind `begin` and `finish`: START and FINISH, or MOVE and READY."""
     rows = events[np.isin(events["kind"], (begin, finish))]
     order = np.argsort(rows["resource"], kind="stable")
     rows = rows[order]
@@ -84,8 +84,8 @@ def tasks_of(events: np.ndarray) -> Spans:
     return spans_of(events, START, FINISH)
 
 
-def ways_of(events: np.ndarray) -> Spans:
-    """Return the ways of executors to jobs."""
+def moves_of(events: np.ndarray) -> Spans:
+    """Return the moves of executors to jobs."""
     return spans_of(events, MOVE, READY)
 
 
@@ -95,17 +95,17 @@ def _end(events: np.ndarray) -> int:
 
 
 def jobs_in_system(jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
-    """Return when the number of jobs in the system changed, and what it was from then on; times in ns."""
+    """Return the times in ns at which the number of jobs in the system changes, and the number from each time on."""
     leaves = jobs.done[jobs.done >= 0]
     times = np.concatenate(([0], jobs.arrival, leaves))
     steps = np.concatenate(([0], np.ones(len(jobs.arrival), np.int64), -np.ones(len(leaves), np.int64)))
-    moments, place = np.unique(times, return_inverse=True)
-    return moments, np.cumsum(np.bincount(place, weights=steps)).astype(np.int64)
+    moments, index = np.unique(times, return_inverse=True)
+    return moments, np.cumsum(np.bincount(index, weights=steps)).astype(np.int64)
 
 
 def metrics(scenario: DagScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode by name."""
-    jobs, tasks, ways = jobs_of(events), tasks_of(events), ways_of(events)
+    jobs, tasks, moves = jobs_of(events), tasks_of(events), moves_of(events)
     completion = jobs.completion_s
     seconds = jobs.end / 1e9
     capacity = seconds * scenario.executors
@@ -122,8 +122,8 @@ def metrics(scenario: DagScenario, events: np.ndarray) -> dict[str, float]:
         "makespan_s": seconds,
         "job_seconds": job_seconds,
         "utilisation": tasks.total_s / capacity if capacity else 0.0,
-        "moving_share": ways.total_s / capacity if capacity else 0.0,
-        "moves": float(len(ways.job)),
+        "moving_share": moves.total_s / capacity if capacity else 0.0,
+        "moves": float(len(moves.job)),
         "jobs_in_system_mean": job_seconds / seconds if seconds else 0.0,
         "jobs_in_system_max": float(counts.max(initial=0)),
         "tasks": float(len(tasks.job)),

@@ -1,10 +1,10 @@
-"""Heuristics of the dag family: which stage the free executors serve, and how many go there.
+"""Heuristics of the dag family: which stage the executors of the source serve, and how many are committed to it.
 
-All of them see the same two choices: rows are stages in phase 0 and numbers of executors in phase 1. Ties go to the
-lowest row. Where a policy would stop but may not, since nothing would ever happen again, it takes its next best stage.
+Rows are stages in phase 0 and numbers of executors in phase 1. Ties go to the lowest row. Where a policy would stop but
+may not, because the simulation would never advance, it takes its next best stage.
 """
 
-# Elements of arrays and results of compiled functions have no type that mypy knows.
+# mypy does not know the types of array elements and of results of compiled functions.
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from slipstream.policies.compiled.rows import random_row
 
 @chooser("dag")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Any stage, then any number of executors, each as likely as the others; never stops before it must."""
+    """Uniformly random stage, then uniformly random number of executors; never ends a round early."""
     return random_row(mask, int(globals_row[ROWS]), globals_row[COIN])
 
 
 @kernel
 def stop_or(mask: np.ndarray, row: int) -> int:
-    """Return the row that stops where that is allowed, else another one."""
+    """Return the row that ends the round if it is legal, otherwise `row`."""
     last = mask.shape[0] - 1
     return last if mask[last] else max(row, 0)
 
 
 @kernel
-def give(globals_row: np.ndarray, rows: np.ndarray, cap: int) -> int:
-    """Return the row that gives the chosen stage all executors that it can use, but its job at most the cap.
+def assign_up_to(globals_row: np.ndarray, rows: np.ndarray, cap: int) -> int:
+    """Return the row that assigns the chosen stage all executors it can use, up to a supply of `cap` of its job.
 
-    A job that is the source gets no new executors, so it keeps what it has.
+    The cap does not apply to the source's own job, whose supply does not grow.
     """
     most = int(globals_row[MOST])
     if rows[0, SOURCE] == 1.0:
@@ -62,7 +62,7 @@ def give(globals_row: np.ndarray, rows: np.ndarray, cap: int) -> int:
 
 @kernel
 def stage_of_source(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Return the first stage of the source's own job, one that can begin at once if there is any; -1 if it has none."""
+    """Return the first stage of the source's own job, preferably one that can begin at once; -1 if it has none."""
     best = -1
     for row in range(int(globals_row[ROWS])):
         if mask[row] and rows[row, SOURCE] == 1.0:
@@ -75,7 +75,7 @@ def stage_of_source(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray)
 
 @kernel
 def comes_first(rows: np.ndarray, row: int, best: int, column: int) -> bool:
-    """Return whether a stage goes before the best one so far: by its job, and within a job one that can begin."""
+    """Return whether `row` precedes `best`: less in `column`, or within a job the one that can begin."""
     if best < 0 or rows[row, column] < rows[best, column]:
         return True
     return rows[row, JOB_RANK] == rows[best, JOB_RANK] and rows[row, CAN_BEGIN] > rows[best, CAN_BEGIN]
@@ -83,7 +83,7 @@ def comes_first(rows: np.ndarray, row: int, best: int, column: int) -> bool:
 
 @kernel
 def first_below(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: int, cap: int) -> int:
-    """Return the first stage of the job with the least in a column among those with fewer executors than the cap."""
+    """Return the first stage of the job that is least in `column` among those with supply below `cap`; -1 if none."""
     best = -1
     for row in range(int(globals_row[ROWS])):
         if mask[row] and rows[row, JOB_SUPPLY] < cap and comes_first(rows, row, best, column):
@@ -92,10 +92,10 @@ def first_below(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, col
 
 
 @kernel
-def capped(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: int, cap: int) -> int:
-    """Serve the source's own job, then others by a column, least first, each up to a cap."""
+def serve_up_to(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: int, cap: int) -> int:
+    """Serve the source's own job, then others in ascending order of `column`, each up to `cap` executors."""
     if globals_row[PHASE] == 1.0:
-        return give(globals_row, rows, cap)
+        return assign_up_to(globals_row, rows, cap)
     own = stage_of_source(globals_row, rows, mask)
     if own >= 0:
         return own
@@ -105,26 +105,26 @@ def capped(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: 
 
 @chooser("dag")
 def fifo(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """The oldest job first, with all executors it can use; executors stay at their job as long as it has stages."""
-    return capped(globals_row, rows, mask, JOB_RANK, globals_row[EXECUTORS])
+    """Oldest job first, with all executors it can use; executors stay at their job while it has stages."""
+    return serve_up_to(globals_row, rows, mask, JOB_RANK, globals_row[EXECUTORS])
 
 
 @chooser("dag")
 def fair(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Equal shares: each job up to executors / jobs in the system, rounded up, the oldest first."""
+    """Equal shares: each job up to executors / jobs in the system, rounded up, oldest first."""
     cap = math.ceil(globals_row[EXECUTORS] / max(1.0, globals_row[ACTIVE_JOBS]))
-    return capped(globals_row, rows, mask, JOB_RANK, cap)
+    return serve_up_to(globals_row, rows, mask, JOB_RANK, cap)
 
 
 @kernel
 def job_weight(rows: np.ndarray, row: int, power: float) -> float:
-    """Return the weight of a row's job: its work left in seconds, to a power."""
+    """Return the weight of a row's job: its work left in seconds to the power `power`."""
     return max(rows[row, JOB_WORK] * 1e-9, 1e-3) ** power
 
 
 @kernel
 def total_weight(globals_row: np.ndarray, rows: np.ndarray, power: float) -> float:
-    """Return the weight of all jobs with a stage to choose; in the second phase their stages stand behind the rows."""
+    """Return the total weight of jobs with a stage to choose; in phase 1 these rows follow the rows of counts."""
     total, before = 0.0, -1.0
     counting = globals_row[PHASE] == 1.0
     for row in range(int(globals_row[ROWS])):
@@ -137,11 +137,11 @@ def total_weight(globals_row: np.ndarray, rows: np.ndarray, power: float) -> flo
 
 @chooser("dag", parameter=-1.0)
 def weighted_fair(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Shares that go by work left to a power, -1 unless given: `weighted-fair(0)` is fair among jobs that want more."""
+    """Shares proportional to work left to a power, default -1: `weighted-fair(0)` is fair among jobs with demand."""
     power = globals_row[PARAMETER]
     scale = globals_row[EXECUTORS] / total_weight(globals_row, rows, power)
     if globals_row[PHASE] == 1.0:
-        return give(globals_row, rows, math.ceil(scale * job_weight(rows, 0, power)))
+        return assign_up_to(globals_row, rows, math.ceil(scale * job_weight(rows, 0, power)))
     own = stage_of_source(globals_row, rows, mask)
     if own >= 0:
         return own
@@ -155,14 +155,14 @@ def weighted_fair(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -
 
 @chooser("dag", parameter=0.0)
 def srpt(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Least work left first; executors stay at their job; `srpt(5)` gives a job at most 5, unless given a third."""
+    """Least work left first; executors stay at their job; `srpt(5)` caps a job at 5 executors, default: a third."""
     cap = globals_row[PARAMETER] if globals_row[PARAMETER] > 0.0 else math.ceil(globals_row[EXECUTORS] / 3.0)
-    return capped(globals_row, rows, mask, JOB_WORK, cap)
+    return serve_up_to(globals_row, rows, mask, JOB_WORK, cap)
 
 
 @kernel
 def greatest(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, major: int, sign: float, minor: int) -> int:
-    """Return the row that is greatest in sign × one column, then in another."""
+    """Return the legal row greatest in `sign` × column `major`, then in column `minor`."""
     best = -1
     best_major, best_minor = -np.inf, -np.inf
     for row in range(int(globals_row[ROWS])):
@@ -175,7 +175,7 @@ def greatest(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, major:
 
 @chooser("dag")
 def sjf_cp(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Shortest job first, by work left; of its stages the one on the critical path; all executors it can use."""
+    """Shortest job first by work left; of its stages the one on the critical path, with all executors it can use."""
     if globals_row[PHASE] == 1.0:
         return int(globals_row[MOST]) - 1
     return greatest(globals_row, rows, mask, JOB_WORK, -1.0, PATH)
@@ -183,7 +183,7 @@ def sjf_cp(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("dag")
 def critical_path(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """The stage with the longest chain of tasks before the end of its job, whichever job; all executors it can use."""
+    """Stage with the longest path to the end of its job, over all jobs, with all executors it can use."""
     if globals_row[PHASE] == 1.0:
         return int(globals_row[MOST]) - 1
     return greatest(globals_row, rows, mask, PATH, 1.0, WORK)

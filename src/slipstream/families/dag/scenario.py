@@ -1,4 +1,4 @@
-"""The dag family's part of the scenario file: jobs that are graphs of stages, on a pool of executors."""
+"""Scenario model of the dag family: jobs as graphs of stages, on a pool of executors."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Batch(StrictModel):
 
 
 class PoissonStream(StrictModel):
-    """Jobs arrive one after the other, with independent exponential gaps."""
+    """Jobs arrive as a Poisson process: independent exponential gaps."""
 
     kind: Literal["poisson"]
     jobs: int = Field(ge=1, le=MOST_JOBS)
-    """Jobs of an episode, those at time 0 included."""
+    """Jobs of an episode, including those at time 0."""
     mean_gap_s: PositiveSeconds = 25.0
     """Mean time between two arrivals."""
     initial_jobs: int = Field(default=1, ge=0, le=MOST_JOBS)
-    """Jobs that are there at time 0."""
+    """Jobs that arrive at time 0."""
 
     @model_validator(mode="after")
     def _initial_jobs_are_among_the_jobs(self) -> PoissonStream:
@@ -99,9 +99,9 @@ class Tpch(StrictModel):
     path: str
     """The folder that holds the folders 2g, 5g and so on, relative to the scenario file."""
     sizes: Annotated[list[Size], Field(min_length=1)] = Field(default=["2g", "5g", "10g", "20g", "50g", "80g", "100g"])
-    """Sizes of the data to take, each as likely."""
+    """Sizes of the data to take, equally likely."""
     queries: Annotated[list[Query], Field(min_length=1)] = Field(default=list(range(1, 23)))
-    """Queries to take, each as likely."""
+    """Queries to take, equally likely."""
 
 
 class Alibaba(StrictModel):
@@ -117,7 +117,7 @@ class Alibaba(StrictModel):
     most_tasks: int = Field(default=1000, ge=1, le=MOST_TASKS)
     """Jobs with more instances in a stage are left out."""
     first_jobs: int | None = Field(default=None, ge=1, le=MOST_JOBS)
-    """Take so many of the jobs that are left, in the order of the file; all if absent."""
+    """Number of jobs to take of those that remain, in the order of the file; all if absent."""
 
 
 class MlWorkflow(StrictModel):
@@ -129,20 +129,20 @@ class MlWorkflow(StrictModel):
     seed: int = Field(default=0, ge=0, le=2**62 - 1)
     """Decides them; episodes have seeds of their own."""
     most_trials: int = Field(default=8, ge=1, le=64)
-    """Most trials of a hyper-parameter search; each is trained and validated beside the others."""
+    """Most trials of a hyper-parameter search; they are trained and validated in parallel."""
 
 
 class WaveSamples(StrictModel):
-    """Durations of tasks that were measured with some number of executors at the job."""
+    """Durations of tasks, measured with a given number of executors at the job."""
 
     executors: int = Field(ge=1, le=100_000)
-    """How many executors worked on the job."""
+    """Number of executors at the job."""
     fresh_s: Samples = Field(default=[])
-    """Tasks on executors that had just come or had been idle; where empty, `first_s` plus the warm-up delay."""
+    """Tasks on executors that just arrived or were idle; if empty, `first_s` plus the warm-up delay."""
     first_s: Samples = Field(default=[])
-    """First task of the stage on an executor that had worked for another stage; where empty, `fresh_s`."""
+    """First task of the stage on an executor that ran another stage of the job before; if empty, `fresh_s`."""
     rest_s: Samples = Field(default=[])
-    """Further tasks of the stage on the same executor; where empty, `first_s`."""
+    """Further tasks of the stage on the same executor; if empty, `first_s`."""
 
     @model_validator(mode="after")
     def _something_to_draw_from(self) -> WaveSamples:
@@ -157,9 +157,9 @@ class StageDescription(StrictModel):
     name: Name
     """Unique in the job."""
     tasks: int = Field(default=1, ge=1, le=MOST_TASKS)
-    """How many tasks it has."""
+    """Number of tasks."""
     duration_s: PositiveSeconds | None = None
-    """Time of every task; an executor that is fresh takes the warm-up delay more."""
+    """Time of every task; a fresh executor needs the warm-up delay in addition."""
     waves: Annotated[list[WaveSamples], Field(min_length=1, max_length=64)] | None = None
     """Measured durations to draw from, by number of executors."""
     parents: list[Name] = Field(default=[])
@@ -182,12 +182,12 @@ class JobDescription(StrictModel):
 
     @model_validator(mode="after")
     def _a_graph_without_cycles(self) -> JobDescription:
-        places = {stage.name: index for index, stage in enumerate(self.stages)}
-        if len(places) < len(self.stages):
+        known = {stage.name: index for index, stage in enumerate(self.stages)}
+        if len(known) < len(self.stages):
             raise PydanticCustomError("name", "two stages have the same name: expected unique names")
         for index, stage in enumerate(self.stages):
             for parent in stage.parents:
-                if parent not in places:
+                if parent not in known:
                     text = "stages[{index}]: no stage '{parent}': expected names of stages of this job as parents"
                     raise PydanticCustomError("parent", text, {"index": index, "parent": parent})
         done: set[str] = set()
@@ -227,27 +227,27 @@ class ExecutorClass(StrictModel):
 
     name: Name
     count: int = Field(ge=1, le=MOST_EXECUTORS)
-    """How many there are."""
+    """Number of executors of the class."""
     speed: float = Field(ge=1e-3, le=1e3)
     """A task takes its duration divided by this."""
 
 
 class Stragglers(StrictModel):
-    """Tasks that take much longer than their durations say."""
+    """Tasks that take a multiple of their drawn duration."""
 
     probability: float = Field(ge=0.0, le=1.0)
     """Of each task, independently."""
     factor: float = Field(default=5.0, ge=1.0, le=1e3)
-    """How many times longer a straggler takes."""
+    """Multiple of the duration that a straggler takes."""
 
 
 class Failures(StrictModel):
-    """Stages that fail when their last task ends, and are done again from the beginning."""
+    """Stages that fail when their last task ends, and are repeated from the beginning."""
 
     probability: float = Field(ge=0.0, le=1.0)
     """Of each stage, each time that it would be complete."""
     most: int = Field(default=3, ge=1, le=100)
-    """How often one stage fails at the most."""
+    """Most failures of one stage."""
 
 
 class NoHorizon(StrictModel):
@@ -257,15 +257,15 @@ class NoHorizon(StrictModel):
 
 
 class FixedHorizon(StrictModel):
-    """An episode is cut off at a fixed time, if its jobs are not done before."""
+    """An episode is truncated at a fixed time if its jobs are not done before."""
 
     kind: Literal["fixed"]
     time_s: PositiveSeconds
-    """When."""
+    """Time of truncation."""
 
 
 class MemorylessHorizon(StrictModel):
-    """An episode is cut off at an exponentially distributed time, so that its end cannot be foreseen."""
+    """An episode is truncated at an exponentially distributed time, so its end is unpredictable."""
 
     kind: Literal["memoryless"]
     mean_s: PositiveSeconds
@@ -281,16 +281,16 @@ class DagReward(StrictModel):
     job_seconds: float = Field(default=1.0, ge=0.0, le=1e6)
     """Cost: number of jobs in the system, integrated over seconds; its sum is jobs times average completion time."""
     makespan: float = Field(default=0.0, ge=0.0, le=1e6)
-    """Cost: seconds that pass."""
+    """Cost: elapsed seconds."""
     discount_per_s: float = Field(default=0.0, ge=0.0, le=10.0)
-    """Rate at which job-seconds are discounted within a step, from the choice on; 0 counts all alike."""
+    """Rate at which job-seconds are discounted within a step, from its decision on; 0: no discount."""
 
 
 class Window(StrictModel):
-    """How much of a busy machine an observation holds; jobs that do not fit are counted, not shown."""
+    """Size of the observation window; jobs that do not fit are counted, not shown."""
 
     candidates: int = Field(default=128, ge=8, le=100_000)
-    """Most stages to choose from; compiled policies see every one."""
+    """Most stages to choose from; compiled policies see all."""
     nodes: int = Field(default=320, ge=8, le=100_000)
     """Most nodes of the graph; at least as many as the largest job has stages."""
     edges: int = Field(default=400, ge=8, le=1_000_000)
@@ -298,21 +298,21 @@ class Window(StrictModel):
 
 
 class DagScenario(ScenarioModel):
-    """Jobs arrive as graphs of stages; executors serve their tasks, and take time to move from job to job."""
+    """Jobs arrive as graphs of stages; executors run their tasks and need time to move between jobs."""
 
     family: Literal["dag"]
     executors: int = Field(ge=1, le=MOST_EXECUTORS)
-    """How many tasks can run at once."""
+    """Number of executors: tasks that can run at once."""
     classes: Annotated[list[ExecutorClass], Field(min_length=1, max_length=64)] | None = None
     """Executors of different speed, in any order: numbered from the fastest class on. All of speed 1 if absent."""
     moving_delay_s: NonNegativeSeconds = 2.0
-    """Time an executor needs to come to a job, from another one or from the common pool."""
+    """Time an executor needs to move to a job, from another one or from the common pool."""
     warmup_delay_s: NonNegativeSeconds = 1.0
-    """Added to the first task of an executor that is fresh, where there are no measured fresh durations."""
+    """Added to the first task of a fresh executor where no fresh durations were measured."""
     arrivals: Arrivals
-    """When jobs arrive, and how many."""
+    """Number of jobs and their arrival times."""
     jobs: JobSource = Synthetic(kind="synthetic")
-    """What arrives."""
+    """Source of the jobs."""
     compat: Literal["decima"] | None = None
     """'decima' keeps the inverted interpolation and the rules of the published simulators."""
     stragglers: Stragglers | None = None
@@ -320,14 +320,14 @@ class DagScenario(ScenarioModel):
     failures: Failures | None = None
     """None if absent."""
     horizon: Horizon = NoHorizon(kind="none")
-    """When an episode is cut off."""
+    """When an episode is truncated."""
     reward: DagReward = DagReward()
     window: Window = Window()
 
     newer_keys: ClassVar[tuple[str, ...]] = ()
 
     def resolved(self) -> dict[str, Any]:
-        """Return what decides the results: defaults filled in, data files and traces replaced by what is in them."""
+        """Return what determines results: defaults filled in, data files and traces replaced by their content."""
         from slipstream.families.dag.workload.arrivals import resolved_arrivals
         from slipstream.families.dag.workload.templates import digest_of_source
 
@@ -343,7 +343,7 @@ class DagScenario(ScenarioModel):
 
     @property
     def speeds(self) -> list[float]:
-        """The speed of each executor by its number; the order in which classes are listed decides nothing."""
+        """Speed of each executor by number, independent of the order in which classes are listed."""
         if self.classes is None:
             return [1.0] * self.executors
         return [one.speed for one in self._classes_by_speed() for _ in range(one.count)]

@@ -1,4 +1,4 @@
-"""An episode of the dag family as pictures show it: jobs, and the times for which executors served their stages."""
+"""Timeline of a dag episode for plots: jobs, and the intervals in which executors ran their stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
 def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of a whole episode.
 
-    Tasks of one stage that an executor runs one after the other are one slice: an episode has too many to draw each.
+    Consecutive tasks of one stage on an executor are one slice, because an episode has too many tasks to draw each.
     """
     jobs, tasks = jobs_of(events), tasks_of(events)
     order = np.lexsort((tasks.start, tasks.executor))

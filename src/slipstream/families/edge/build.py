@@ -1,4 +1,4 @@
-"""From a scenario to the arrays the kernel works on."""
+"""Build the kernel's arrays from a scenario."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ PREEMPTION = {"none": k.NO_PREEMPTION, "stage": k.STAGE, "restart": k.RESTART, "
 
 
 def kilobytes(megabytes: float) -> int:
-    """Return the nearest whole number of kilobytes; kernels know no other unit of memory."""
+    """Return `megabytes` rounded to whole kilobytes, the kernel's unit of memory."""
     return round(megabytes * 1000)
 
 
 def candidate_rows(scenario: EdgeScenario) -> int:
-    """Return the number of rows of an observation, wait included."""
+    """Return the number of candidate rows of an observation, the wait row included."""
     return _first_drop(scenario) + len(scenario.tasks) + 1
 
 
 def log_margin(scenario: EdgeScenario) -> int:
-    """Return how many rows of the log one event, with the choice before it, may fill: evictions can be many."""
+    """Return the most log rows of one event with the decision before it; a start may evict all weights."""
     evictions = sum(task.num_variants for task in scenario.tasks) if scenario.device.memory_mb is not None else 0
     return LOG_MARGIN + evictions
 
 
 def timescale(scenario: EdgeScenario) -> int:
-    """Return the mean relative deadline of a job, in ns: tasks count by how often they release."""
+    """Return the mean relative deadline of a job, in ns; tasks are weighted by their release rate."""
     tasks = spec_arrays(scenario)["tasks"]
     # A trace may hold more releases than nanoseconds; its mean gap is then rounded to 0.
     return round(float(np.average(tasks["deadline"], weights=1.0 / np.maximum(tasks["period"], 1))))
@@ -64,10 +64,10 @@ def _first_drop(scenario: EdgeScenario) -> int:
 
 
 def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
-    """Return what does not change during an episode."""
-    longest = max(task.num_variants for task in scenario.tasks)
+    """Return the arrays of the specification, constant during an episode."""
+    max_variants = max(task.num_variants for task in scenario.tasks)
     tasks = np.zeros(len(scenario.tasks), k.TASK)
-    variants = np.zeros((len(scenario.tasks), longest), k.VARIANT)
+    variants = np.zeros((len(scenario.tasks), max_variants), k.VARIANT)
     traces: list[np.ndarray] = []
     for index, task in enumerate(scenario.tasks):
         for rank, variant in enumerate(task.ladder):
@@ -89,37 +89,37 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
         "streams": _streams(scenario),
         "tasks": tasks,
         "variants": variants,
-        "slowdowns": _slowdowns(scenario, longest),
+        "slowdowns": _slowdowns(scenario, max_variants),
         "trace": np.concatenate([np.zeros(0, np.int64), *traces]),
         "static_rows": _static_rows(scenario, tasks, variants),
     }
 
 
 def state_arrays(scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-    """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
+    """Return zeroed state for `lanes` lanes, each with an event log of `log_rows` rows."""
     tasks, streams = len(scenario.tasks), scenario.device.streams
-    longest = max(task.num_variants for task in scenario.tasks)
+    max_variants = max(task.num_variants for task in scenario.tasks)
     preemptive = scenario.device.preemption.kind != "none"
-    # Interrupted jobs come back to their queue, however full it is.
-    places = scenario.device.queue_limit + (streams if preemptive else 0)
-    # The first places of all rings lie side by side: most queues are short, so few cache lines are in use.
+    # Preempted jobs return to their queue even if it is full.
+    queue_capacity = scenario.device.queue_limit + (streams if preemptive else 0)
+    # The first positions of all rings are adjacent: most queues are short, so few cache lines are in use.
     return {
         "lanes": np.zeros(lanes, k.LANE),
         "tasks": np.zeros((lanes, tasks), k.TASK_STATE),
         "streams": np.zeros((lanes, streams), k.STREAM_STATE),
-        "courses": np.zeros((lanes, streams), k.COURSE),
-        "queue": np.zeros((lanes, places, tasks), k.JOB),
-        "kept": np.zeros((lanes, places if preemptive else 0, tasks), k.KEPT),
-        "weights": np.zeros((lanes, tasks, longest if _loads(scenario) else 0), k.WEIGHTS),
+        "runs": np.zeros((lanes, streams), k.RUN),
+        "queue": np.zeros((lanes, queue_capacity, tasks), k.JOB),
+        "checkpoints": np.zeros((lanes, queue_capacity if preemptive else 0, tasks), k.CHECKPOINT),
+        "weights": np.zeros((lanes, tasks, max_variants if _loads(scenario) else 0), k.WEIGHTS),
         "heap": empty_heap(lanes, streams + 2 * tasks + 2),
         "terms": np.zeros((lanes, 5)),
         "log": np.zeros((lanes, log_rows), EVENT),
-        "crew": np.zeros((lanes, streams), k.CREW),
+        "corunners": np.zeros((lanes, streams), k.CORUNNER),
     }
 
 
 def _loads(scenario: EdgeScenario) -> bool:
-    """Return whether it matters which weights are on the device."""
+    """Return whether the scenario limits memory or has load times, so that residency of weights matters."""
     return scenario.device.memory_mb is not None or scenario.has_load_times
 
 
@@ -127,28 +127,28 @@ def _streams(scenario: EdgeScenario) -> np.ndarray:
     streams = np.zeros(scenario.device.streams, k.STREAM)
     priorities = scenario.device.stream_priorities
     if priorities is not None:
-        levels = sorted(set(priorities), reverse=True)
-        streams["level"] = [levels.index(priority) for priority in priorities]
+        distinct = sorted(set(priorities), reverse=True)
+        streams["rank"] = [distinct.index(priority) for priority in priorities]
         streams["priority"] = priorities
     return streams
 
 
-def _slowdowns(scenario: EdgeScenario, longest: int) -> np.ndarray:
-    """Return the slowdown of each (task, variant) beside each other; of those that do not exist, 1."""
+def _slowdowns(scenario: EdgeScenario, max_variants: int) -> np.ndarray:
+    """Return the slowdown of each (task, variant) beside each (task, variant); 1 for variants that do not exist."""
     interference = scenario.device.interference
     if not isinstance(interference, Matrix):
         return np.ones((0, 0))
     entries = np.array(interference.slowdowns)
     count = len(scenario.tasks)
     by_task = len(entries) == count
-    place = [
-        (index * longest + rank, index)
+    variant_rows = [
+        (index * max_variants + rank, index)
         for index, task in enumerate(scenario.tasks)
         for rank in range(task.num_variants)
     ]
-    table = np.ones((count * longest, count * longest))
-    rows = np.array([row for row, _ in place])
-    chosen = np.array([task for _, task in place]) if by_task else np.arange(len(place))
+    table = np.ones((count * max_variants, count * max_variants))
+    rows = np.array([row for row, _ in variant_rows])
+    chosen = np.array([task for _, task in variant_rows]) if by_task else np.arange(len(variant_rows))
     table[np.ix_(rows, rows)] = entries[np.ix_(chosen, chosen)]
     return table
 
@@ -162,7 +162,7 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
     row["interference"] = INTERFERENCE.get(type(device.interference), k.NO_INTERFERENCE)
     if isinstance(device.interference, Share):
         row["throughput"] = device.interference.total_throughput
-    row["levels"] = len(set(device.stream_priorities or [0]))
+    row["priority_ranks"] = len(set(device.stream_priorities or [0]))
     row["latency_kind"] = k.FIXED
     if isinstance(device.latency, LognormalLatency):
         variance = math.log(1.0 + device.latency.cv * device.latency.cv)
@@ -231,12 +231,12 @@ def _fill_task(row: Any, task: Task, scenario: EdgeScenario, traces: list[np.nda
 
 
 def _code(text: str) -> float:
-    """Return a stable number in [0, 1) for a name."""
+    """Return a stable hash of `text` in [0, 1)."""
     return zlib.crc32(text.encode()) / 2**32
 
 
 def _static_rows(scenario: EdgeScenario, tasks: np.ndarray, variants: np.ndarray) -> np.ndarray:
-    count, longest = variants.shape
+    count, max_variants = variants.shape
     streams, first_drop = scenario.device.streams, _first_drop(scenario)
     rows = np.zeros((candidate_rows(scenario), len(f.CANDIDATE)))
     priorities = scenario.device.stream_priorities or [0] * streams
@@ -244,11 +244,11 @@ def _static_rows(scenario: EdgeScenario, tasks: np.ndarray, variants: np.ndarray
         _put_task(rows[first_drop + index], task, tasks[index])
         rows[first_drop + index, f.DROP] = 1.0
         for rank in range(task.num_variants):
-            pair = index * longest + rank
+            pair = index * max_variants + rank
             _put_variant(rows[pair], task, tasks[index], rank, variants[index, rank])
             rows[pair, f.DISPATCH] = 1.0
             if scenario.device.preemption.kind != "none":
-                first = count * longest + pair * streams
+                first = count * max_variants + pair * streams
                 for stream in range(streams):
                     _put_variant(rows[first + stream], task, tasks[index], rank, variants[index, rank])
                     rows[first + stream, f.PREEMPT] = 1.0

@@ -49,7 +49,7 @@ CANDIDATE = FeatureTable(
         Feature("wait", "flag", "1 if the row leaves the stream idle until the next event", 0, 1),
         Feature("latency", TIME_UNIT, "expected time to finish alone on the device", 0, 100, PER_NS),
         Feature("accuracy", "share", "accuracy of the variant", 0, 1),
-        Feature("variant_rank", "rank / 10", "place of the variant in its ladder, 0 the fastest", 0, 10, 0.1),
+        Feature("variant_rank", "rank / 10", "rank of the variant in its ladder, 0 the fastest", 0, 10, 0.1),
         Feature("demand", "relative", "weight with which the variant claims the device from co-runners", 0, 10),
         Feature("memory", "GB", "memory that the variant's weights take", 0, 100, 1e-3),
         Feature("energy", "100 mJ", "energy of a run alone on the device, beyond the idle device's", 0, 100, 10.0),
@@ -61,7 +61,7 @@ CANDIDATE = FeatureTable(
         Feature("num_variants", "variants / 10", "length of the task's ladder", 0, 10, 0.1),
         Feature("model_code", "code", "stable number in [0, 1) made from the model address", 0, 1),
         Feature("dataset_code", "code", "stable number in [0, 1) made from the dataset type", 0, 1),
-        # What these two do to a start, `corun_latency` and `corun_margin` say; without them a row is two cache lines.
+        # `corun_latency` and `corun_margin` already reflect these two; without them a row is two cache lines.
         Feature("compute_share", "share", "arithmetic that a run keeps busy", 0, 1, observed=False),
         Feature("bandwidth_share", "share", "memory bandwidth that a run keeps busy", 0, 1, observed=False),
     )
@@ -69,8 +69,8 @@ CANDIDATE = FeatureTable(
 """One row per (task, variant), one per task to drop its oldest waiting job, and one to wait.
 
 With preemption, also one per (task, variant, stream) to start it in place of the stream's job. In rows of tasks with
-no waiting job, the changing columns are 0, but for `running` and `completed`. The wait row shows
-the task that is expected to release next: `next_arrival`, `deadline`, `fastest_latency` and `weight`.
+no waiting job, the dynamic columns are 0, except `running` and `completed`. The wait row shows the task that is
+expected to release next: `next_arrival`, `deadline`, `fastest_latency` and `weight`.
 """
 
 GLOBAL = FeatureTable(
@@ -93,7 +93,7 @@ GLOBAL = FeatureTable(
         ),
         Feature("finished", "share", "finished jobs among those released", 0, 1),
         Feature("missed", "share", "late, expired, rejected and dropped jobs among those released", 0, 1),
-        Feature("utilisation", "share", "busy stream time so far", 0, 1),
+        Feature("utilisation", "share", "busy stream time up to now", 0, 1),
         Feature("throughput", "jobs", "work the streams do together, in units of one job running alone", 0, 100),
         Feature("free_memory", "share", "memory that all weights on the device leave; 1 without a limit", 0, 1),
         Feature("power", "10 W", "what the device draws now", 0, 100, 0.1),
@@ -126,4 +126,4 @@ MODEL_CODE, DATASET_CODE, COMPUTE_SHARE, BANDWIDTH_SHARE = range(30, 34)
     POWER,
     COIN,
 ) = range(17)
-"""Column constants for rules and kernels; a test holds them to the tables above."""
+"""Column constants for rules and kernels; a test checks them against the tables above."""

@@ -1,4 +1,4 @@
-"""Conservation laws that every log of an edge episode obeys, whatever the policy: those of all logs of runs."""
+"""Invariants of the event log of an edge episode, under any policy."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from slipstream.families.shared import runs
 
 
 def check(events: np.ndarray, scenario: EdgeScenario) -> None:
-    """Raise a LawError where the log of a whole episode breaks a law, or has tasks that the scenario lacks."""
+    """Raise an InvariantError if the log of an episode violates an invariant or names tasks that the scenario lacks."""
     runs.check(run_labels(scenario), events, scenario.device.queue_limit)

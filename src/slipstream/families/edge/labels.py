@@ -1,4 +1,4 @@
-"""The names and expectations of an edge scenario, for pictures of a run that is under way."""
+"""Labels of a run: names and expected times of an edge scenario, for rendering."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slipstream.families.shared.schema import nanoseconds
 
 
 def run_labels(scenario: EdgeScenario) -> RunLabels:
-    """Return who takes part in a run of the scenario."""
+    """Return the labels of a run of the scenario: resources, tasks, variants, and their expected times."""
     ladders = [task.ladder for task in scenario.tasks]
     return RunLabels(
         resources=tuple(f"stream {stream}" for stream in range(scenario.device.streams)),

@@ -15,9 +15,9 @@ from slipstream.sim.kernel.lanes import KernelFunctions
 
 def _optimum_bounds(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> OptimumBounds:
     """Return the bounds of an episode's best reward; solvers are slow to import, so it is done here."""
-    from slipstream.families.edge.oracle.optimum import bracket
+    from slipstream.families.edge.oracle.optimum import optimum_bounds
 
-    return bracket(scenario, seed, split, seconds)
+    return optimum_bounds(scenario, seed, split, seconds)
 
 
 def _hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> Hindsight:

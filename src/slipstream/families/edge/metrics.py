@@ -1,8 +1,8 @@
-"""The figures this field reports, all from the event log of one episode.
+"""Metrics of the edge family, all from the event log of one episode.
 
-A job counts as *judged* when its fate is known: it finished, it was dropped, or its deadline had passed when the
-episode ended. Jobs still in time at the end are neither hits nor misses. Miss rates are over judged jobs, never only
-over executed ones.
+A job counts as *judged* when its outcome is known: it finished, it was dropped, or its deadline had passed when the
+episode ended. Jobs that are still in time at the end are neither hits nor misses. Miss rates are over judged jobs,
+never only over executed ones.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
 from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN
 from slipstream.sim.eventlog import PREEMPT
 
-WINDOW = 10
-"""Jobs in a window of the weakly-hard metric: the most misses among any so many consecutive jobs of a task."""
+WEAKLY_HARD_WINDOW = 10
+"""Consecutive jobs of a task in a window of the weakly-hard metric, the most misses in any such window."""
 
 
 def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
@@ -26,12 +26,12 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
 
 
 def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
-    """Return the metrics of one episode by name."""
+    """Return the metrics of one episode, by name."""
     jobs = jobs_of(scenario, events)
     weight = np.array([task.weight for task in scenario.tasks])[jobs.task]
     ladders = [[(v.accuracy, v.solo_ms) for v in task.ladder] for task in scenario.tasks]
-    longest = max(len(ladder) for ladder in ladders)
-    table = np.array([ladder + [(0.0, 0.0)] * (longest - len(ladder)) for ladder in ladders])
+    max_variants = max(len(ladder) for ladder in ladders)
+    table = np.array([ladder + [(0.0, 0.0)] * (max_variants - len(ladder)) for ladder in ladders])
     accuracy = table[jobs.task, np.maximum(jobs.variant, 0), 0]
     solo_ms = table[jobs.task, np.maximum(jobs.variant, 0), 1]
 
@@ -46,7 +46,7 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     tardiness = np.maximum(jobs.finish - jobs.deadline, 0)[done] / NANOSECONDS_PER_MS
     busy = float(jobs.slices.length.sum() / 1e9)
     energy = _energy(scenario, jobs)
-    gains = {
+    terms = {
         "on_time_accuracy": float((weight * accuracy)[on_time].sum()),
         "lateness": float((weight * _lateness(jobs))[jobs.fate == LATE].sum()),
         "drops": float(weight[np.isin(jobs.fate, (DROPPED, FAILED))].sum()),
@@ -54,10 +54,10 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     }
     slowdown = service_ms / solo_ms[done] if done.any() else np.zeros(0)
     figures = {
-        "reward": scenario.reward.on_time_accuracy * gains["on_time_accuracy"]
-        - scenario.reward.lateness * gains["lateness"]
-        - scenario.reward.drops * gains["drops"]
-        + scenario.reward.utilisation * gains["utilisation"]
+        "reward": scenario.reward.on_time_accuracy * terms["on_time_accuracy"]
+        - scenario.reward.lateness * terms["lateness"]
+        - scenario.reward.drops * terms["drops"]
+        + scenario.reward.utilisation * terms["utilisation"]
         - scenario.reward.energy * energy,
         "miss_rate": _ratio(missed.sum(), judged.sum()),
         "weighted_miss_rate": _ratio(weight[missed].sum(), weight[judged].sum()),
@@ -90,9 +90,9 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
         figures[f"miss_rate/{task.name}"] = _ratio((missed & own).sum(), (judged & own).sum())
         figures[f"effective_accuracy/{task.name}"] = _ratio(accuracy[on_time & own].sum(), (judged & own).sum())
     criticality = np.array([task.criticality for task in scenario.tasks])[jobs.task]
-    for level in sorted({task.criticality for task in scenario.tasks}):
-        own = criticality == level
-        figures[f"miss_rate/class-{level}"] = _ratio((missed & own).sum(), (judged & own).sum())
+    for class_ in sorted({task.criticality for task in scenario.tasks}):
+        own = criticality == class_
+        figures[f"miss_rate/class-{class_}"] = _ratio((missed & own).sum(), (judged & own).sum())
     return figures
 
 
@@ -109,18 +109,18 @@ def _lateness(jobs: Jobs) -> np.ndarray:
 
 
 def _energy(scenario: EdgeScenario, jobs: Jobs) -> float:
-    """Return the joules that the device took: idle all the time, and for every job while it held a stream."""
+    """Return the energy of the device in joules: idle power, and the power of every job while it held a stream."""
     device = scenario.device
     watts = [[device.power_of(variant) for variant in task.ladder] for task in scenario.tasks]
-    longest = max(len(row) for row in watts)
-    table = np.array([row + [0.0] * (longest - len(row)) for row in watts])
+    max_variants = max(len(row) for row in watts)
+    table = np.array([row + [0.0] * (max_variants - len(row)) for row in watts])
     slices = jobs.slices
     added = table[jobs.task[slices.job], slices.variant] * slices.length
     return float((device.idle_w * jobs.end + added.sum()) / 1e9)
 
 
 def _covered_seconds(jobs: Jobs) -> float:
-    """Return the time during which at least one stream ran."""
+    """Return the seconds during which at least one stream ran."""
     begin, end = jobs.slices.start, jobs.slices.end
     if not len(begin):
         return 0.0
@@ -130,10 +130,10 @@ def _covered_seconds(jobs: Jobs) -> float:
 
 
 def _worst_window(jobs: Jobs, missed: np.ndarray) -> int:
-    """Return the most misses among WINDOW consecutive jobs of any one task (weakly-hard view)."""
+    """Return the most misses among WEAKLY_HARD_WINDOW consecutive jobs of any one task."""
     worst = 0
     for task in np.unique(jobs.task):
         sums = np.concatenate(([0], np.cumsum(missed[jobs.task == task])))
-        span = min(WINDOW, len(sums) - 1)
+        span = min(WEAKLY_HARD_WINDOW, len(sums) - 1)
         worst = max(worst, int((sums[span:] - sums[:-span]).max()))
     return worst

@@ -1,4 +1,4 @@
-"""Heuristics of the edge family. Rules score one row; ties go to the lowest row, so to the fastest variant."""
+"""Heuristics of the edge family. Rules score one row; ties go to the row with the lowest index, the fastest variant."""
 
 # Elements of arrays and results of compiled functions have no type that mypy knows.
 # mypy: disable-error-code="no-any-return"
@@ -89,46 +89,46 @@ def criticality(row: np.ndarray) -> float:
     return row[CRITICALITY] * 1e18 - row[SLACK]
 
 
-FIRST_OF_ALL = 1e15
-"""Above every slack, in ns; a float64 still tells single nanoseconds apart there."""
+DISPATCH_BONUS = 1e15
+"""Larger than every slack, in ns; at this size a float64 still resolves single nanoseconds."""
 
 
 @rule("edge", scores_all_rows=True)
 def edf_preempt(row: np.ndarray) -> float:
     """Earliest deadline first, in the fastest variant, also in place of the running job with the latest deadline."""
     if row[DISPATCH] == 1.0:
-        return FIRST_OF_ALL - row[SLACK]
+        return DISPATCH_BONUS - row[SLACK]
     sooner = row[VICTIM_SLACK] - row[SLACK]
     return sooner if row[PREEMPT] == 1.0 and sooner > 0.0 else -np.inf
 
 
 @kernel
-def earliest_deadline(rows: np.ndarray, mask: np.ndarray, need_fit: bool) -> int:
-    """Return the fastest row of the task with the least slack, -1 if none; with `need_fit`, of those in time."""
+def earliest_deadline(rows: np.ndarray, mask: np.ndarray, must_fit: bool) -> int:
+    """Return the fastest row of the task with the least slack, -1 if none; with `must_fit`, only rows in time."""
     best = -1
     for row in range(mask.shape[0]):
         if mask[row] and rows[row, DISPATCH] == 1.0:
             fits = rows[row, CORUN_LATENCY] <= rows[row, SLACK]
-            if (fits or not need_fit) and (best < 0 or rows[row, SLACK] < rows[best, SLACK]):
+            if (fits or not must_fit) and (best < 0 or rows[row, SLACK] < rows[best, SLACK]):
                 best = row
     return best
 
 
 @kernel
 def first_variant(rows: np.ndarray, row: int) -> int:
-    """Return the fastest row of the ladder of a row."""
+    """Return the row of the fastest variant of the task of `row`."""
     return row - int(rows[row, VARIANT_RANK])
 
 
 @kernel
 def last_variant(rows: np.ndarray, row: int) -> int:
-    """Return the slowest row of the ladder of a row."""
+    """Return the row of the slowest variant of the task of `row`."""
     return first_variant(rows, row) + int(rows[row, NUM_VARIANTS]) - 1
 
 
 @kernel
 def largest_fit(rows: np.ndarray, mask: np.ndarray, first: int, last: int) -> int:
-    """Return the slowest allowed row of first..last that still meets the deadline beside those that run."""
+    """Return the slowest legal row of first..last that meets the deadline beside the running jobs."""
     row = last
     while row > first and (mask[row] == 0 or rows[row, CORUN_LATENCY] > rows[row, SLACK]):
         row -= 1
@@ -157,38 +157,38 @@ def edf_degrade(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> 
 
 
 PLANNING_WINDOWS = 1.5
-"""How far `lookahead` plans, in mean relative deadlines."""
+"""Planning window of `lookahead`, in mean relative deadlines."""
 DROP_COST = 0.5
-"""What `lookahead` takes a lost job to cost beside its accuracy, in job weights; the default of the reward."""
-CAUTION = 0.1
-"""Share of its own time by which `lookahead` wants a running job to stay ahead of its deadline."""
+"""Cost of a lost job beside its accuracy that `lookahead` assumes, in job weights; the default of the reward."""
+SAFETY_MARGIN = 0.1
+"""Margin that `lookahead` requires for running jobs, as a share of the latency of the job it starts."""
 
 
 @kernel
-def worth(rows: np.ndarray, row: int, price: float) -> float:
-    """Return what a run in time is worth, less the device time it takes at that price."""
+def net_value(rows: np.ndarray, row: int, price: float) -> float:
+    """Return the value of a run in time, less its device time at `price`."""
     return rows[row, WEIGHT] * (rows[row, ACCURACY] + DROP_COST) - price * rows[row, LATENCY]
 
 
 @kernel
 def density(rows: np.ndarray, row: int) -> float:
-    """Return what a run is worth per unit of device time."""
-    return worth(rows, row, 0.0) / rows[row, LATENCY]
+    """Return the value of a run in time per unit of device time."""
+    return net_value(rows, row, 0.0) / rows[row, LATENCY]
 
 
 @kernel
 def planned_work(rows: np.ndarray, window: int, price: float) -> float:
-    """Return the work of the window if every job, waiting or expected, takes the variant worth most at that price."""
+    """Return the work in `window` if every job, waiting or expected, takes its best variant at `price`."""
     work = 0.0
     row = 0
     while row < rows.shape[0]:
         if rows[row, DISPATCH] == 0.0:
             row += 1
             continue
-        best, best_worth = -1, 0.0
-        for rung in range(row, last_variant(rows, row) + 1):
-            if worth(rows, rung, price) > best_worth:
-                best, best_worth = rung, worth(rows, rung, price)
+        best, best_value = -1, 0.0
+        for variant_row in range(row, last_variant(rows, row) + 1):
+            if net_value(rows, variant_row, price) > best_value:
+                best, best_value = variant_row, net_value(rows, variant_row, price)
         if best >= 0:
             work += (rows[row, QUEUE_LENGTH] + window / rows[row, PERIOD]) * rows[best, LATENCY]
         row = last_variant(rows, row) + 1
@@ -204,7 +204,7 @@ def price_of_time(globals_row: np.ndarray, rows: np.ndarray) -> float:
             rate += 1.0 / rows[row, PERIOD]
             weighted += rows[row, DEADLINE] / rows[row, PERIOD]
     window = PLANNING_WINDOWS * weighted / rate
-    # What runs now may outlast the window; then nothing fits, and no price would bring the work below less than zero.
+    # Running jobs may outlast the window; without the maximum no price would then bring the work below the capacity.
     capacity = max(0.0, globals_row[THROUGHPUT] * window - globals_row[CORUN_FIRST])
     if planned_work(rows, window, 0.0) <= capacity:
         return 0.0
@@ -222,21 +222,21 @@ def price_of_time(globals_row: np.ndarray, rows: np.ndarray) -> float:
 
 
 @kernel
-def harm(globals_row: np.ndarray, rows: np.ndarray, row: int) -> float:
-    """Return what starting the row costs the jobs that run: about one of them, if it leaves too little margin."""
-    tight = globals_row[CORUN_LAST] > 0.0 and rows[row, CORUN_MARGIN] < CAUTION * rows[row, CORUN_LATENCY]
+def corunner_cost(globals_row: np.ndarray, rows: np.ndarray, row: int) -> float:
+    """Return the cost of starting `row` to the running jobs: one lost job if it leaves too little margin."""
+    tight = globals_row[CORUN_LAST] > 0.0 and rows[row, CORUN_MARGIN] < SAFETY_MARGIN * rows[row, CORUN_LATENCY]
     return 1.0 + DROP_COST if tight else 0.0
 
 
 @kernel
 def best_variant(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, first: int, price: float) -> int:
-    """Return the rung worth most at that price among those allowed that finish in time, -1 if none does."""
-    best, best_gain = -1, -np.inf
-    for rung in range(first, last_variant(rows, first) + 1):
-        if mask[rung] and rows[rung, CORUN_LATENCY] <= rows[rung, SLACK]:
-            gain = worth(rows, rung, price) - harm(globals_row, rows, rung)
-            if gain > best_gain:
-                best, best_gain = rung, gain
+    """Return the legal row of highest net value at `price` that finishes in time, from `first` on; -1 if none does."""
+    best, best_value = -1, -np.inf
+    for variant_row in range(first, last_variant(rows, first) + 1):
+        if mask[variant_row] and rows[variant_row, CORUN_LATENCY] <= rows[variant_row, SLACK]:
+            value = net_value(rows, variant_row, price) - corunner_cost(globals_row, rows, variant_row)
+            if value > best_value:
+                best, best_value = variant_row, value
     return best
 
 
@@ -244,7 +244,7 @@ def best_variant(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, fi
 def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     """Earliest deadline in the variant worth its time at the price the next window sets; spares running jobs."""
     price = price_of_time(globals_row, rows)
-    chosen, spare = -1, -1
+    chosen, fallback = -1, -1
     for row in range(mask.shape[0]):
         if mask[row] and rows[row, DROP] == 1.0 and rows[row, FASTEST_LATENCY] > rows[row, SLACK]:
             return row
@@ -252,11 +252,13 @@ def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> in
             best = best_variant(globals_row, rows, mask, row, price)
             if best < 0:
                 continue
-            if worth(rows, best, price) > harm(globals_row, rows, best):
+            if net_value(rows, best, price) > corunner_cost(globals_row, rows, best):
                 if chosen < 0 or rows[best, SLACK] < rows[chosen, SLACK]:
                     chosen = best
-            elif harm(globals_row, rows, best) == 0.0 and (spare < 0 or density(rows, best) > density(rows, spare)):
-                spare = best
+            elif corunner_cost(globals_row, rows, best) == 0.0 and (
+                fallback < 0 or density(rows, best) > density(rows, fallback)
+            ):
+                fallback = best
     if chosen >= 0:
         return chosen
-    return spare if spare >= 0 else mask.shape[0] - 1
+    return fallback if fallback >= 0 else mask.shape[0] - 1

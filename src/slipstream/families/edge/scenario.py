@@ -87,10 +87,10 @@ class Closed(StrictModel):
 
 
 class External(StrictModel):
-    """Releases when somebody asks: `slipstream execute --listen` takes the requests.
+    """Releases on request: `slipstream execute --listen` takes the requests.
 
-    Everywhere else nobody asks, and jobs come as in a Poisson process of this gap: so the task can be simulated,
-    compared on and trained for before it is run.
+    Everywhere else jobs are released by a Poisson process of this mean gap, so that the task can be simulated, compared
+    and trained for before it is executed.
     """
 
     kind: Literal["external"]
@@ -139,7 +139,7 @@ class Preemption(StrictModel):
     kind: Literal["none", "stage", "restart", "resume"] = "none"
     """Never; only between stages, which are kept; at any time, nothing kept; at any time, everything kept."""
     cost_ms: NonNegativeMs = 0.0
-    """Time for which the job that takes the stream has to wait before it runs."""
+    """Time for which the job that takes the stream waits before it runs."""
 
     @model_validator(mode="after")
     def _cost_of_something(self) -> Preemption:
@@ -189,11 +189,11 @@ class Device(StrictModel):
     queue_limit: int = Field(default=16, ge=1, le=1_000_000)
     """Most waiting jobs per task; a release that finds the queue full is rejected."""
     decision_time_ms: NonNegativeMs = 0.0
-    """Time the policy needs for one choice, charged to the clock."""
+    """Time the policy needs for one decision, charged to the clock."""
     stream_priorities: Annotated[list[Annotated[int, Field(ge=0, le=10)]], Field(max_length=64)] | None = None
     """One number per stream: under interference, streams with a higher one are served first."""
     memory_mb: float | None = Field(default=None, gt=0.0, le=1e9)
-    """Memory for weights; where it is full, those used least recently make room. No limit if absent."""
+    """Memory for weights; where it is full, those used least recently are evicted. No limit if absent."""
     preemption: Preemption = Preemption()
     """Whether and how a running job can be interrupted."""
     idle_w: float = Field(default=0.0, ge=0.0, le=1e6)
@@ -314,27 +314,27 @@ class EdgeScenario(ScenarioModel):
     poisson_tasks: int | None = Field(default=None, ge=0)
     """Number of Poisson tasks; checked against the list where given."""
     profile: str | None = None
-    """A file written by `slipstream profile`, named relative to the scenario file: what it measured replaces the
-    latencies, the interference and the spread that the scenario says."""
+    """A file written by `slipstream profile`, named relative to the scenario file: its measurements replace the
+    latencies, the interference and the spread of the scenario."""
     device: Device = Device()
     reward: Reward = Reward()
     tasks: Annotated[list[Task], Field(min_length=1, max_length=1000)]
 
     @property
     def has_load_times(self) -> bool:
-        """Whether some run has to wait for its weights."""
+        """Whether some variant has a load time."""
         return any(variant.load_ms > 0.0 for task in self.tasks for variant in task.ladder)
 
     def resolved(self) -> dict[str, Any]:
-        """Return what decides the results: defaults filled in, ladders and traces written out."""
+        """Return everything that determines results: defaults filled in, ladders and traces written out."""
         from slipstream.families.edge.workload.arrivals import trace_times
 
         data = self.model_dump(mode="json")
-        del data["profile"]  # its content is written out already
-        data["device"], data["reward"] = self.device.lasting(), self.reward.lasting()
+        del data["profile"]  # its content is already in the variants
+        data["device"], data["reward"] = self.device.digest_data(), self.reward.digest_data()
         for row, task in zip(data["tasks"], self.tasks, strict=True):
             del row["profile"]
-            row["variants"] = [variant.lasting() for variant in task.ladder]
+            row["variants"] = [variant.digest_data() for variant in task.ladder]
             row["deadline_ms"] = task.relative_deadline_ms
             if isinstance(task.arrival, Trace):
                 row["arrival"] = {"kind": "trace", "times_ns": trace_times(task.arrival, self._folder).tolist()}
@@ -377,8 +377,8 @@ class EdgeScenario(ScenarioModel):
                     text = (
                         "variant {rank} of tasks[{index}] needs {found} MB: expected at most device.memory_mb, {limit}"
                     )
-                    place = {"rank": rank, "index": index, "found": variant.memory_mb, "limit": limit}
-                    raise PydanticCustomError("memory", text, place)
+                    context = {"rank": rank, "index": index, "found": variant.memory_mb, "limit": limit}
+                    raise PydanticCustomError("memory", text, context)
         return self
 
 

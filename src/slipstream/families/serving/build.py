@@ -1,4 +1,4 @@
-"""From a serving scenario to the arrays that the kernel works on."""
+"""Compile a serving scenario into the arrays of the kernel."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from slipstream.families.serving.scenario import (
     ServedModel,
     ServingScenario,
 )
-from slipstream.families.serving.workload.arrivals import Flow, flow_of
+from slipstream.families.serving.workload.arrivals import ArrivalProcess, arrival_process
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
-from slipstream.sim.compiled_scenario import keep_built
+from slipstream.sim.compiled_scenario import cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.heap import empty_heap
 from slipstream.sim.kernel.lanes import LOG_MARGIN
@@ -53,55 +53,55 @@ DROPPING = {
 
 
 @dataclass(frozen=True)
-class Built:
+class CompiledScenario:
     """A scenario as arrays."""
 
     spec: dict[str, np.ndarray]
     models: tuple[ServedModel, ...]
-    """The active ones."""
-    flows: tuple[Flow, ...]
+    """The active ones: with arrivals, or hosted at the beginning."""
+    processes: tuple[ArrivalProcess, ...]
     column_of: np.ndarray
-    """The column of each kind and variant, -1 where it cannot serve."""
+    """Column of each kind and variant, -1 where it cannot serve."""
 
     @property
     def variants(self) -> tuple[ModelVariant, ...]:
-        """Those of the active models, in the order of their numbers."""
+        """Variants of the active models, in the order of their numbers."""
         return tuple(variant for model in self.models for variant in model.variants)
 
 
 def candidate_rows(scenario: ServingScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return int(built(scenario).spec["machine"][0]["rows"]) + 1
+    return int(compiled_scenario(scenario).spec["machine"][0]["rows"]) + 1
 
 
 def log_margin(scenario: ServingScenario) -> int:
-    """Return how many rows of the log one event, with the choice before it, may fill."""
-    return int(built(scenario).spec["machine"][0]["log_margin"])
+    """Return the most rows of the log that one event, with the decision before it, may write."""
+    return int(compiled_scenario(scenario).spec["machine"][0]["log_margin"])
 
 
 def timescale(scenario: ServingScenario) -> int:
-    """Return the time between two plans, or where requests are the choices, their mean time to the deadline."""
+    """Return the time between two plans or, where decisions route requests, the mean time to their deadline."""
     if scenario.mode == "plan":
         return nanoseconds_of(scenario.planning.interval_s)
-    return round(float(built(scenario).spec["models"]["slo"].mean()))
+    return round(float(compiled_scenario(scenario).spec["models"]["slo"].mean()))
 
 
 def spec_arrays(scenario: ServingScenario) -> dict[str, np.ndarray]:
-    """Return what does not change during an episode."""
-    return built(scenario).spec
+    """Return the constants of an episode."""
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-    """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
-    spec = built(scenario).spec
+    """Return fresh state for `lanes` lanes, each keeping up to `log_rows` rows of its event log."""
+    spec = compiled_scenario(scenario).spec
     accelerators, models = len(spec["kinds"]), len(spec["models"])
     alarms = k.ALARMS_PER_REQUEST * scenario.queue if scenario.compat == "proteus" else 1
     return {
         "lanes": np.zeros(lanes, k.LANE),
         "models": np.zeros((lanes, models), k.MODEL_STATE),
-        "members": np.zeros((lanes, models, accelerators), np.int32),
+        "replicas": np.zeros((lanes, models, accelerators), np.int32),
         "accelerators": np.zeros((lanes, accelerators), k.ACCELERATOR_STATE),
-        # A ring whose places are found by masking has a power of two of them.
+        # Ring buffers are indexed by masking, so that their size is a power of two.
         "queues": np.zeros((lanes, accelerators, 1 << (scenario.queue - 1).bit_length()), k.REQUEST),
         "alarms": np.zeros((lanes, accelerators, alarms), k.ALARM),
         "columns": np.zeros((lanes, len(spec["columns"])), k.COLUMN_STATE),
@@ -112,11 +112,11 @@ def state_arrays(scenario: ServingScenario, lanes: int, log_rows: int) -> dict[s
     }
 
 
-# The parts of a specification
+# The arrays of the spec
 
 
-@keep_built
-def built(scenario: ServingScenario) -> Built:
+@cached_per_scenario
+def compiled_scenario(scenario: ServingScenario) -> CompiledScenario:
     """Return the scenario as arrays."""
     hosted = {one.variant for one in scenario.initial}
     active = [
@@ -127,30 +127,30 @@ def built(scenario: ServingScenario) -> Built:
     if not active:
         raise ScenarioError("models: none has arrivals or is hosted: expected at least one")
     models = tuple(model for _, model in active)
-    flows = tuple(flow_of(scenario, model) for model in models)
-    variants = [(place, variant) for place, model in enumerate(models) for variant in model.variants]
+    processes = tuple(arrival_process(scenario, model) for model in models)
+    variants = [(index, variant) for index, model in enumerate(models) for variant in model.variants]
     service = _service(scenario, [variant for _, variant in variants])
     columns, column_of = _columns(scenario, models, variants, service)
     spec = {
         "machine": np.zeros(1, k.MACHINE),
         "kinds": np.repeat(np.arange(len(scenario.kinds)), [kind.count for kind in scenario.kinds]),
-        "models": _models(scenario, active, flows),
+        "models": _models(scenario, active, processes),
         "variants": np.array(
-            [(place, variant.accuracy, nanoseconds_of(variant.load_s)) for place, variant in variants], k.VARIANT
+            [(index, variant.accuracy, nanoseconds_of(variant.load_s)) for index, variant in variants], k.VARIANT
         ),
         "columns": columns,
         "sizes": np.array(scenario.batch_sizes, np.int64),
         "service": service,
-        "rates": np.concatenate([np.zeros(0), *(flow.rates for flow in flows)]),
-        "requests": np.concatenate([np.zeros(0, k.LISTED), *(flow.listed for flow in flows)]),
+        "rates": np.concatenate([np.zeros(0), *(process.rates for process in processes)]),
+        "requests": np.concatenate([np.zeros(0, k.LISTED), *(process.listed for process in processes)]),
         "initial": _initial(scenario, [variant for _, variant in variants], column_of),
     }
     _fill_machine(spec["machine"][0], scenario, spec)
-    return Built(spec, models, flows, column_of)
+    return CompiledScenario(spec, models, processes, column_of)
 
 
 def _service(scenario: ServingScenario, variants: list[ModelVariant]) -> np.ndarray:
-    """Return the time of each number of requests, by kind and variant; 0 where a variant cannot run so many."""
+    """Return the service time of each number of requests, by kind and variant; 0 where a variant cannot run as many."""
     most = scenario.batch_sizes[-1]
     times = np.zeros((len(scenario.kinds), len(variants), most + 1), np.int64)
     for row, kind in enumerate(scenario.kinds):
@@ -177,16 +177,16 @@ def _columns(
     variants: list[tuple[int, ModelVariant]],
     service: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of a variant and a kind that can serve it, and the number of each pair."""
+    """Return the pairs of a variant and a kind that can serve it, and the index of each pair."""
     rows: list[tuple[int, int, int, int, float]] = []
     column_of = np.full((len(scenario.kinds), len(variants)), -1, np.int64)
-    for number, (place, variant) in enumerate(variants):
+    for number, (index, variant) in enumerate(variants):
         for row, kind in enumerate(scenario.kinds):
-            largest = _largest_batch(scenario, models[place], variant, kind, service[row, number])
+            largest = _largest_batch(scenario, models[index], variant, kind, service[row, number])
             if largest:
                 column_of[row, number] = len(rows)
                 peak = largest * 1e9 / float(service[row, number, largest])
-                rows.append((place, number, row, largest, peak))
+                rows.append((index, number, row, largest, peak))
     if not rows:
         raise ScenarioError(
             "models: no variant can run on any accelerator: expected a latency below slo_share times slo_ms"
@@ -194,18 +194,20 @@ def _columns(
     return np.array(rows, k.COLUMN), column_of
 
 
-def _models(scenario: ServingScenario, active: list[tuple[int, ServedModel]], flows: tuple[Flow, ...]) -> np.ndarray:
+def _models(
+    scenario: ServingScenario, active: list[tuple[int, ServedModel]], processes: tuple[ArrivalProcess, ...]
+) -> np.ndarray:
     rows = np.zeros(len(active), k.MODEL)
     segments = requests = 0
-    for row, (number, model), flow in zip(rows, active, flows, strict=True):
+    for row, (number, model), process in zip(rows, active, processes, strict=True):
         row["number"], row["slo"], row["floor"] = number, nanoseconds(model.slo_ms), model.accuracy_floor
-        row["law"], row["gamma_shape"], row["segment"] = flow.law, flow.shape, flow.segment
-        row["first_segment"], row["segments"] = segments, flow.segments
+        row["law"], row["gamma_shape"], row["segment"] = process.law, process.shape, process.segment
+        row["first_segment"], row["segments"] = segments, process.segments
         row["end"] = nanoseconds_of(scenario.duration_s or 0.0)
-        row["first_request"], row["requests"] = requests, len(flow.listed)
-        row["expected"] = flow.mean_hz if model.expected_rate_hz is None else model.expected_rate_hz
-        segments += flow.segments
-        requests += len(flow.listed)
+        row["first_request"], row["requests"] = requests, len(process.listed)
+        row["expected"] = process.mean_hz if model.expected_rate_hz is None else model.expected_rate_hz
+        segments += process.segments
+        requests += len(process.listed)
     return rows
 
 
@@ -246,7 +248,7 @@ def _fill_machine(row: Any, scenario: ServingScenario, spec: dict[str, np.ndarra
             row["service"] = k.LOGNORMAL
             row["spread"] = math.sqrt(math.log(1.0 + scenario.service.cv**2))
     row["accuracy"], row["violations"], row["switches"] = reward.accuracy, reward.violations, reward.switches
-    # Freeing an accelerator sends a whole queue elsewhere, where batches may start and drop; only under the rules of
-    # Proteus do more requests than fit a batch wait at an accelerator that runs nothing.
+    # Freeing an accelerator routes a whole queue again, which may start batches and drop requests elsewhere; only under
+    # the rules of Proteus do more requests than fit a batch wait at an idle accelerator.
     waiting = scenario.queue if scenario.compat == "proteus" else most
     row["log_margin"] = LOG_MARGIN + 4 * scenario.queue + 4 * accelerators * (1 + waiting)

@@ -1,4 +1,4 @@
-"""What a report draws of serving alone: capacity next to demand over time, and what was hosted when."""
+"""Charts of serving alone: capacity and demand over time, and the deployment over time."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.families.serving.build import built
-from slipstream.families.serving.metrics import Stays, requests_of, stays_of
+from slipstream.families.serving.build import compiled_scenario
+from slipstream.families.serving.metrics import Deployments, deployments_of, requests_of
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.files.markup import escape
 
 BINS = 120
-"""Columns of a picture over time."""
+"""Time bins of a chart."""
 
 
 def charts(scenario: ServingScenario, events: np.ndarray) -> list[Chart | Picture]:
     """Return the charts of an episode."""
-    requests, stays = requests_of(scenario, events), stays_of(events)
+    requests, deployments = requests_of(scenario, events), deployments_of(events)
     edges = np.linspace(0.0, max(1.0, float(requests.end)), BINS + 1)
-    spec = built(scenario).spec
-    kinds, column_of = spec["kinds"], built(scenario).column_of
-    peaks = spec["columns"]["peak"][column_of[kinds[stays.accelerator], stays.variant]]
+    spec = compiled_scenario(scenario).spec
+    kinds, column_of = spec["kinds"], compiled_scenario(scenario).column_of
+    peaks = spec["columns"]["peak"][column_of[kinds[deployments.accelerator], deployments.variant]]
     lines = {
-        "capacity": hosted_share(stays, edges) @ peaks,
+        "capacity": hosted_share(deployments, edges) @ peaks,
         "demand": _rate(requests.arrival, edges),
         "answered on time": _rate(requests.finish[requests.on_time], edges),
     }
-    return [_over_time(lines, edges), _hosting(scenario, stays, edges)]
+    return [_over_time(lines, edges), _deployment_picture(scenario, deployments, edges)]
 
 
-def hosted_share(stays: Stays, edges: np.ndarray) -> np.ndarray:
-    """Return the share of each spell (rows) in which each stay (columns) lasted."""
-    begin, end = np.maximum(stays.begin, edges[:-1, None]), np.minimum(stays.end, edges[1:, None])
+def hosted_share(deployments: Deployments, edges: np.ndarray) -> np.ndarray:
+    """Return the share of each time bin (rows) for which each deployment (columns) lasted."""
+    begin, end = np.maximum(deployments.begin, edges[:-1, None]), np.minimum(deployments.end, edges[1:, None])
     return np.asarray(np.maximum(0.0, end - begin) / np.diff(edges)[:, None])
 
 
 def _rate(times: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return how many of some times there were per second."""
+    """Return the events at `times` per second, by bin."""
     return np.asarray(np.histogram(times, edges)[0] / np.diff(edges) * 1e9)
 
 
@@ -64,11 +64,11 @@ def _over_time(lines: dict[str, np.ndarray], edges: np.ndarray) -> Picture:
     return Picture("Capacity and demand", caption, {"data": traces, "layout": {**axes, "showlegend": True}})
 
 
-def _hosting(scenario: ServingScenario, stays: Stays, edges: np.ndarray) -> Picture:
-    names = [variant.name for variant in built(scenario).variants]
-    shown = np.unique(stays.variant)
-    share = hosted_share(stays, edges)
-    rows = [share[:, stays.variant == variant].sum(axis=1).round(3).tolist() for variant in shown]
+def _deployment_picture(scenario: ServingScenario, deployments: Deployments, edges: np.ndarray) -> Picture:
+    names = [variant.name for variant in compiled_scenario(scenario).variants]
+    shown = np.unique(deployments.variant)
+    share = hosted_share(deployments, edges)
+    rows = [share[:, deployments.variant == variant].sum(axis=1).round(3).tolist() for variant in shown]
     trace = {
         "type": "heatmap",
         "x": _seconds(edges),

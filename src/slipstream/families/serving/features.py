@@ -1,4 +1,4 @@
-"""The columns of a serving observation: per candidate row, and of the whole fleet.
+"""Columns of a serving observation: candidate rows and globals.
 
 Raw times are nanoseconds, raw rates per second, raw counts are as they are. In mode plan a row is a move of a variant
 on a kind of accelerator, in mode route an accelerator that a request can go to.
@@ -77,4 +77,4 @@ ALL_VIOLATIONS, ASKED_MODEL, ASKED_SLACK, HEADROOM, SHORTAGE, ACCURACY_WEIGHT, S
     10, 19
 )
 FIRST, COIN = range(19, 21)
-"""Column constants for rules and kernels; a test holds them to the tables above."""
+"""Column constants for rules and kernels; a test compares them with the tables above."""

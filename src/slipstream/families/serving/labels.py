@@ -1,8 +1,8 @@
-"""The names and expectations of a serving scenario, for pictures of a run that is under way."""
+"""Names and expectations of a serving scenario, for rendering a run in progress."""
 
 from __future__ import annotations
 
-from slipstream.families.serving.build import built
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
@@ -14,8 +14,8 @@ def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
 
 
 def run_labels(scenario: ServingScenario) -> RunLabels:
-    """Return who takes part in a run: accelerators as resources, models as tasks, and every variant of all of them."""
-    parts = built(scenario)
+    """Return the labels of a run: accelerators as resources, models as tasks, and every variant of all of them."""
+    parts = compiled_scenario(scenario)
     models, variants = parts.models, parts.variants
     fastest = [min(times[0] for times in variant.latency_ms.values()) for variant in variants]
     listed = parts.spec["requests"]["time"]

@@ -1,10 +1,10 @@
-"""Planners that rehearse: others' plans and the present one, all improved step by step, and the best of them.
+"""Planners by local search: plans of others and the present one, improved move by move; the best one is used.
 
-What a hosting is worth is not computed but played: each model's accelerators answer a stream of requests at every rate
-that may come (`outlook`), by the rules of the default data plane (`rehearsal`). The worth is accuracy on time, per
-second. While variants load, only what stays counts. A step gives an accelerator another variant, of its model or of
-another, or lets two models exchange accelerators of two kinds; the best step is made until none gains. Bold steps may
-concern all accelerators of a model.
+The value of a deployment is simulated: each model's accelerators answer a stream of requests at every rate that may
+come (`kernel.lookahead`), by the rules of the default data plane (`kernel.plan_simulation`). It is on-time accuracy per
+second. While variants load, only the replicas that stay count. A move gives an accelerator another variant, of its
+model or of another, or exchanges accelerators of two kinds between two models; the best move is made until none gains.
+Whole-model moves change all accelerators of a model.
 """
 
 from __future__ import annotations
@@ -15,222 +15,244 @@ from itertools import permutations
 
 import numpy as np
 
-from slipstream.families.serving.kernel.lookahead import Demand, Outlook
-from slipstream.families.serving.kernel.plan_simulation import rehearse
-from slipstream.families.serving.plans import LASTING, NANOSECONDS, Planner, Situation, Target
+from slipstream.families.serving.kernel.lookahead import DemandModel, DemandScenarios
+from slipstream.families.serving.kernel.plan_simulation import simulate_plan
+from slipstream.families.serving.plans import NANOSECONDS, PLAN_HORIZON, PlanFunction, Planner, PlanningState
 from slipstream.families.serving.solver import undominated
 
-GAPS = 1024
-SWITCH = 1.0
-"""Requests that a switch has to bring in, besides those that it costs."""
+GAP_COUNT = 1024
+SWITCH_COST = 1.0
+"""Requests that a switch must gain, besides those that it loses."""
 LEAST_GAIN = 1e-6
 PROGRAM_GAP = 0.005
-"""Gap of the program that is good enough for a beginning."""
+"""Relative gap of the program that is small enough for a starting plan."""
 
 
 @dataclass(frozen=True)
-class Thoroughness:
-    """How hostings are rehearsed."""
+class SearchSettings:
+    """Settings of the simulations and moves of a search."""
 
-    fewest: int
-    most: int
-    """Requests of a rehearsal, at the least and at the most."""
-    span: float
-    """How long it lasts in between, as a multiple of the SLO."""
-    work: int
-    """Requests times accelerators that are rehearsed for one plan: large fleets are left as the program wants them."""
-    whole: bool
+    min_requests: int
+    max_requests: int
+    """Least and greatest number of requests of a simulation."""
+    duration: float
+    """Simulated time between these limits, as a multiple of the SLO."""
+    budget: int
+    """Requests times accelerators simulated for one plan: plans of large fleets stay as the program returns them."""
+    drain: bool
     """Whether every request is followed to its end."""
-    bold: bool
-    """Whether a step may concern all accelerators of a model: earliest finish ignores a single accurate one among quick
+    whole_model_moves: bool
+    """Whether a move may change all accelerators of a model: earliest finish ignores a single accurate one among quick
     ones, so that only many at once gain."""
-    beyond: float
-    """Chance of rates beyond all that was seen: so small that it decides only between hostings that are alike else."""
+    unseen_probability: float
+    """Probability of rates above all peaks: so small that it only breaks ties between deployments."""
 
 
-SHORT = Thoroughness(fewest=300, most=1500, span=15.0, work=2_000_000, whole=False, bold=False, beyond=0.0)
-WHOLE = Thoroughness(fewest=300, most=1500, span=15.0, work=4_000_000, whole=True, bold=True, beyond=3e-4)
+FAST = SearchSettings(
+    min_requests=300,
+    max_requests=1500,
+    duration=15.0,
+    budget=2_000_000,
+    drain=False,
+    whole_model_moves=False,
+    unseen_probability=0.0,
+)
+THOROUGH = SearchSettings(
+    min_requests=300,
+    max_requests=1500,
+    duration=15.0,
+    budget=4_000_000,
+    drain=True,
+    whole_model_moves=True,
+    unseen_probability=3e-4,
+)
 
 
-def even_gaps() -> np.ndarray:
-    """Return gaps of mean 1 that are spread as exponential ones are, evenly, in a random order."""
-    spread = -np.log1p(-(np.arange(GAPS) + 0.5) / GAPS)
+def stratified_gaps() -> np.ndarray:
+    """Return gaps of mean 1 at the quantiles of the exponential distribution, in a random order."""
+    spread = -np.log1p(-(np.arange(GAP_COUNT) + 0.5) / GAP_COUNT)
     return np.asarray(np.random.default_rng(7).permutation(spread / spread.mean()))
 
 
-Step = tuple[float, tuple[tuple[int, int], ...]]
-"""A gain, and columns with the accelerators that they get or give."""
-NOTHING: Step = (-np.inf, ())
+Move = tuple[float, tuple[tuple[int, int], ...]]
+"""A gain, and changes of the number of accelerators by column."""
+NO_MOVE: Move = (-np.inf, ())
 
 
 @dataclass(frozen=True)
-class _Options:
-    """The best that a model could do next, by kind: take an accelerator, give one, or change one for another."""
+class _Moves:
+    """The best next moves of a model, by kind: add an accelerator, remove one, or exchange one for another."""
 
-    take: list[Step]
-    give: list[Step]
-    change: list[list[Step]]
-    """By the kind that it gives and the one that it takes, which may be the same."""
-    alone: list[Step]
-    """What needs no accelerator of another: one is left idle, or all of the model host the same variant."""
+    add: list[Move]
+    remove: list[Move]
+    exchange: list[list[Move]]
+    """By the kind of the removed and of the added accelerator, which may be the same."""
+    own_moves: list[Move]
+    """Moves without another model: one accelerator is left idle, or all of the model host the same variant."""
 
 
-class Rehearsals:
-    """The worth of hostings in one situation; nothing is played twice."""
+class PlanEvaluator:
+    """Values of deployments in one planning state; every simulation is run once."""
 
-    def __init__(self, now: Situation, demand: Demand, gaps: np.ndarray, thorough: Thoroughness = SHORT) -> None:
-        self.now = now
-        self.thorough = thorough
+    def __init__(
+        self, state: PlanningState, demand: DemandScenarios, gaps: np.ndarray, settings: SearchSettings = FAST
+    ) -> None:
+        self.state = state
+        self.settings = settings
         self.work = 0
         self._demand = demand
         self._gaps = gaps
-        self._own = [np.flatnonzero(now.model == model) for model in range(now.models)]
-        largest = np.maximum(1.0, np.rint(now.peak * now.batch_latency))
-        self._members = np.stack((now.latency, now.batch_latency, largest, now.accuracy / 100.0), axis=1)
-        self._load = now.load * LASTING / NANOSECONDS / now.interval
-        self._played: dict[tuple[int, int, bytes], float] = {}
-        self._worth: dict[tuple[int, bytes], float] = {}
+        self._own = [np.flatnonzero(state.model == model) for model in range(state.models)]
+        largest = np.maximum(1.0, np.rint(state.peak * state.batch_latency))
+        self._replicas = np.stack((state.latency, state.batch_latency, largest, state.accuracy / 100.0), axis=1)
+        self._load = state.load * PLAN_HORIZON / NANOSECONDS / state.interval
+        self._simulated: dict[tuple[int, int, bytes], float] = {}
+        self._values: dict[tuple[int, bytes], float] = {}
 
-    def worth(self, model: int, counts: np.ndarray) -> float:
-        """Return the accuracy on time per second of a model, less what its switches cost."""
+    def value(self, model: int, counts: np.ndarray) -> float:
+        """Return the on-time accuracy per second of a model, less the cost of its switches."""
         own = self._own[model]
-        hosting = counts[own]
-        key = (model, hosting.tobytes())
-        found = self._worth.get(key)
+        deployment = counts[own]
+        key = (model, deployment.tobytes())
+        found = self._values.get(key)
         if found is None:
-            kept = hosting if self.now.first else np.minimum(hosting, self.now.hosted[own])
-            new = hosting - kept
+            kept = deployment if self.state.first else np.minimum(deployment, self.state.hosted[own])
+            new = deployment - kept
             loading = min(1.0, float(self._load[own] @ new) / max(1, int(new.sum())))
-            found = -SWITCH * float(new.sum()) / self.now.interval
-            for place, weight in enumerate(self._demand.weights[:, model].tolist()):
+            found = -SWITCH_COST * float(new.sum()) / self.state.interval
+            for scenario, weight in enumerate(self._demand.weights[:, model].tolist()):
                 if weight > 0.0:
-                    found += weight * (1.0 - loading) * self._play(model, place, hosting)
-                    found += weight * loading * self._play(model, place, kept) if loading > 0.0 else 0.0
-            self._worth[key] = found
+                    found += weight * (1.0 - loading) * self._simulate(model, scenario, deployment)
+                    found += weight * loading * self._simulate(model, scenario, kept) if loading > 0.0 else 0.0
+            self._values[key] = found
         return found
 
     @property
-    def tired(self) -> bool:
-        """Whether enough was rehearsed for one plan."""
-        return self.work > self.thorough.work
+    def exhausted(self) -> bool:
+        """Whether the simulation budget of one plan is used up."""
+        return self.work > self.settings.budget
 
-    def total(self, counts: np.ndarray) -> float:
-        """Return the worth of a whole hosting."""
-        return sum(self.worth(model, counts) for model in range(self.now.models))
+    def total_value(self, counts: np.ndarray) -> float:
+        """Return the value of a deployment, summed over models."""
+        return sum(self.value(model, counts) for model in range(self.state.models))
 
-    def _play(self, model: int, place: int, hosting: np.ndarray) -> float:
-        key = (model, place, hosting.tobytes())
-        found = self._played.get(key)
+    def _simulate(self, model: int, scenario: int, deployment: np.ndarray) -> float:
+        key = (model, scenario, deployment.tobytes())
+        found = self._simulated.get(key)
         if found is None:
-            rate, slo = float(self._demand.rates[place, model]), float(self.now.slo[model])
-            how = self.thorough
-            requests = int(min(how.most, max(how.fewest, how.span * slo * rate)))
-            members = self._members[np.repeat(self._own[model], hosting)]
-            self.work += requests * max(1, len(members))
-            found = float(rehearse(self._gaps, requests, rate, slo, members, how.whole))
-            self._played[key] = found
+            rate, slo = float(self._demand.rates[scenario, model]), float(self.state.slo[model])
+            settings = self.settings
+            requests = int(min(settings.max_requests, max(settings.min_requests, settings.duration * slo * rate)))
+            replicas = self._replicas[np.repeat(self._own[model], deployment)]
+            self.work += requests * max(1, len(replicas))
+            found = float(simulate_plan(self._gaps, requests, rate, slo, replicas, settings.drain))
+            self._simulated[key] = found
         return found
 
-    def options(self, model: int, counts: np.ndarray, usable: np.ndarray) -> _Options:
-        """Return what a model could do next, as far as there is time to rehearse it."""
-        kinds, base = len(self.now.fleet), self.worth(model, counts)
-        take, give = [NOTHING] * kinds, [NOTHING] * kinds
-        change = [[NOTHING] * kinds for _ in range(kinds)]
+    def moves(self, model: int, counts: np.ndarray, usable: np.ndarray) -> _Moves:
+        """Return the best next moves of a model, as far as the budget allows to simulate them."""
+        kinds, base = len(self.state.fleet), self.value(model, counts)
+        add, remove = [NO_MOVE] * kinds, [NO_MOVE] * kinds
+        exchange = [[NO_MOVE] * kinds for _ in range(kinds)]
 
-        def step(*changes: tuple[int, int]) -> Step:
+        def move(*changes: tuple[int, int]) -> Move:
             after = counts.copy()
             for column, by in changes:
                 after[column] += by
-            return self.worth(model, after) - base, changes
+            return self.value(model, after) - base, changes
 
         own = self._own[model].tolist()
         for new in (column for column in own if usable[column]):
-            if self.tired:
+            if self.exhausted:
                 break
-            to = int(self.now.kind[new])
-            take[to] = max(take[to], step((new, 1)))
+            to = int(self.state.kind[new])
+            add[to] = max(add[to], move((new, 1)))
             for old in (column for column in own if counts[column] > 0 and column != new):
-                at = int(self.now.kind[old])
-                change[at][to] = max(change[at][to], step((old, -1), (new, 1)))
+                at = int(self.state.kind[old])
+                exchange[at][to] = max(exchange[at][to], move((old, -1), (new, 1)))
         for old in (column for column in own if counts[column] > 0):
-            at = int(self.now.kind[old])
-            give[at] = max(give[at], step((old, -1)))
-        alone = [*give, *(step(*changes) for changes in self._unions(own, counts))] if self.thorough.bold else []
-        return _Options(take, give, change, alone)
+            at = int(self.state.kind[old])
+            remove[at] = max(remove[at], move((old, -1)))
+        own_moves = (
+            [*remove, *(move(*changes) for changes in self._unified_variants(own, counts))]
+            if self.settings.whole_model_moves
+            else []
+        )
+        return _Moves(add, remove, exchange, own_moves)
 
-    def _unions(self, own: list[int], counts: np.ndarray) -> Iterator[tuple[tuple[int, int], ...]]:
+    def _unified_variants(self, own: list[int], counts: np.ndarray) -> Iterator[tuple[tuple[int, int], ...]]:
         """Yield changes after which all accelerators of a model that can do so host the same variant."""
-        for variant in sorted(set(self.now.variant[own].tolist())):
-            to = {int(self.now.kind[column]): column for column in own if self.now.variant[column] == variant}
-            olds = [old for old in own if counts[old] > 0 and to.get(int(self.now.kind[old]), old) != old]
-            if olds and not self.tired:
+        for variant in sorted(set(self.state.variant[own].tolist())):
+            to = {int(self.state.kind[column]): column for column in own if self.state.variant[column] == variant}
+            olds = [old for old in own if counts[old] > 0 and to.get(int(self.state.kind[old]), old) != old]
+            if olds and not self.exhausted:
                 gone = [(old, -int(counts[old])) for old in olds]
-                yield (*gone, *((to[int(self.now.kind[old])], int(counts[old])) for old in olds))
+                yield (*gone, *((to[int(self.state.kind[old])], int(counts[old])) for old in olds))
 
 
-def improved(rehearsals: Rehearsals, counts: np.ndarray) -> np.ndarray:
-    """Return a hosting that no single step makes better, or the best that there was time to find."""
-    now, counts = rehearsals.now, counts.copy()
-    usable = undominated(now)
-    options = [rehearsals.options(model, counts, usable) for model in range(now.models)]
+def improve(evaluator: PlanEvaluator, counts: np.ndarray) -> np.ndarray:
+    """Return the local optimum reached from `counts`, or the best deployment found within the budget."""
+    state, counts = evaluator.state, counts.copy()
+    usable = undominated(state)
+    moves = [evaluator.moves(model, counts, usable) for model in range(state.models)]
     while True:
-        free = now.fleet > np.bincount(now.kind, counts, len(now.fleet))
-        gain, changes = max(_steps(options, free), default=NOTHING)
+        free = state.fleet > np.bincount(state.kind, counts, len(state.fleet))
+        gain, changes = max(_candidate_moves(moves, free), default=NO_MOVE)
         if gain <= LEAST_GAIN:
             return counts
         for column, by in changes:
             counts[column] += by
-        if rehearsals.tired:
+        if evaluator.exhausted:
             return counts
-        for model in {int(now.model[column]) for column, _ in changes}:
-            options[model] = rehearsals.options(model, counts, usable)
+        for model in {int(state.model[column]) for column, _ in changes}:
+            moves[model] = evaluator.moves(model, counts, usable)
 
 
-def _steps(options: list[_Options], free: np.ndarray) -> Iterator[Step]:
-    """Yield steps, the best one among them: with a free accelerator, within a model, or of two models."""
-    for one in options:
-        yield from one.alone
+def _candidate_moves(moves: list[_Moves], free: np.ndarray) -> Iterator[Move]:
+    """Yield moves, the best one among them: to a free accelerator, within a model, or between two models."""
+    for one in moves:
+        yield from one.own_moves
     for at in range(len(free)):
-        for one in options:
-            yield one.change[at][at]
+        for one in moves:
+            yield one.exchange[at][at]
             if free[at]:
-                yield one.take[at]
-                yield from (row[at] for row in one.change)
-        for one, other in permutations(options, 2):
-            yield _both(one.give[at], other.take[at])
+                yield one.add[at]
+                yield from (row[at] for row in one.exchange)
+        for one, other in permutations(moves, 2):
+            yield _combined(one.remove[at], other.add[at])
             for to in range(at):
-                yield _both(one.change[at][to], other.change[to][at])
+                yield _combined(one.exchange[at][to], other.exchange[to][at])
 
 
-def _both(one: Step, other: Step) -> Step:
+def _combined(one: Move, other: Move) -> Move:
     return one[0] + other[0], one[1] + other[1]
 
 
-class Rehearsed(Planner):
-    """A planner that rehearses, with its memory of an episode.
+class LocalSearchPlanner(Planner):
+    """A planner by local search, with the demand history of an episode.
 
-    Plans of others are where it begins, besides what is hosted.
+    It starts from the plans of `program` and `others`, and from what is hosted.
     """
 
     def __init__(
-        self, name: str, description: str, program: Target, *others: Target, thorough: Thoroughness = SHORT
+        self, name: str, description: str, program: PlanFunction, *others: PlanFunction, settings: SearchSettings = FAST
     ) -> None:
         super().__init__(name, description, self._plan)
         self._program = program
         self._others = others
-        self._thorough = thorough
-        self._outlook = Outlook(thorough.beyond)
-        self._gaps = even_gaps()
+        self._settings = settings
+        self._demand_model = DemandModel(settings.unseen_probability)
+        self._gaps = stratified_gaps()
 
-    def _plan(self, now: Situation) -> np.ndarray:
-        demand = self._outlook.look(now)
-        rehearsals = Rehearsals(now, demand, self._gaps, self._thorough)
-        # The program cannot do without any demand at all.
-        level = np.maximum(demand.level, 1e-3)
-        begin = replace(now, demand=level, gap=max(now.gap, PROGRAM_GAP))
-        plans = [improved(rehearsals, self._program(begin))]
-        if not now.first:
-            # Of plans that are worth the same, the first is taken.
-            plans.insert(0, improved(rehearsals, now.hosted))
-        plans += [improved(rehearsals, other(begin)) for other in self._others]
-        return max(plans, key=rehearsals.total)
+    def _plan(self, state: PlanningState) -> np.ndarray:
+        demand = self._demand_model.predict(state)
+        evaluator = PlanEvaluator(state, demand, self._gaps, self._settings)
+        # The program is undefined without any demand.
+        expected = np.maximum(demand.expected, 1e-3)
+        start_state = replace(state, demand=expected, gap=max(state.gap, PROGRAM_GAP))
+        plans = [improve(evaluator, self._program(start_state))]
+        if not state.first:
+            # Of plans of equal value the first is taken, so that nothing is switched needlessly.
+            plans.insert(0, improve(evaluator, state.hosted))
+        plans += [improve(evaluator, other(start_state)) for other in self._others]
+        return max(plans, key=evaluator.total_value)

@@ -1,7 +1,7 @@
-"""The figures this field reports, all from the event log of one episode.
+"""Metrics of one episode, computed from its event log.
 
-Violations are true ones: every request that was offered and not answered by its own deadline. Proteus counts otherwise;
-its figure is there too, for comparisons with published ones.
+A violation is a request that was offered and not answered by its own deadline. Proteus counts otherwise; its figure is
+included, for comparisons with published ones.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.serving.build import built
+from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
 from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVICT, FINISH, MOVE, READY, REJECT, START
 
 PROTEUS_LATE_MS = 1000.0
 """Proteus counts a request as late after this time, whatever its deadline."""
-WINDOW_S = 10.0
-"""Over which the accuracy is averaged of which the least is reported."""
+AVERAGING_S = 10.0
+"""Length of the intervals of which the least mean accuracy is reported."""
 OPEN, FINISHED, DROPPED, REJECTED = range(4)
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Every request of an episode, by arrival; times in ns, -1 where the thing never happened."""
+    """All requests of an episode, by arrival; times in ns, -1 where the event never happened."""
 
     model: np.ndarray
     number: np.ndarray
@@ -33,12 +33,12 @@ class Requests:
     start: np.ndarray
     finish: np.ndarray
     left: np.ndarray
-    """When it was dropped or rejected."""
+    """Time at which it was dropped or rejected."""
     variant: np.ndarray
     accelerator: np.ndarray
     fate: np.ndarray
     end: int
-    """When the episode ended."""
+    """Time at which the episode ended."""
 
     @property
     def on_time(self) -> np.ndarray:
@@ -47,7 +47,7 @@ class Requests:
 
     @property
     def response_ms(self) -> np.ndarray:
-        """Times from arrival to answer, of those that were answered."""
+        """Response times of the answered requests."""
         done = self.fate == FINISHED
         return np.asarray((self.finish[done] - self.arrival[done]) / 1e6)
 
@@ -57,22 +57,22 @@ def requests_of(scenario: ServingScenario, events: np.ndarray) -> Requests:
     arrivals = events[events["kind"] == ARRIVAL]
     model, number = arrivals["task"].astype(np.int64), arrivals["job"].astype(np.int64)
     count = len(arrivals)
-    parts = built(scenario)
-    # Where the request of a model and a number stands among all.
+    parts = compiled_scenario(scenario)
+    # Index of the request of a model and a number among all.
     totals = np.bincount(model, minlength=len(parts.models))
     first = np.concatenate(([0], np.cumsum(totals)[:-1]))
-    place = np.empty(count, np.int64)
-    place[first[model] + number] = np.arange(count)
+    position = np.empty(count, np.int64)
+    position[first[model] + number] = np.arange(count)
     deadline = arrivals["time"] + parts.spec["models"]["slo"][model]
-    for index, flow in enumerate(parts.flows):
-        if len(flow.listed):
+    for index, process in enumerate(parts.processes):
+        if len(process.listed):
             own = model == index
-            deadline[own] = flow.listed["deadline"][number[own]]
+            deadline[own] = process.listed["deadline"][number[own]]
 
     def column(kind: int, name: str) -> np.ndarray:
         rows = events[events["kind"] == kind]
         values = np.full(count, -1, np.int64)
-        values[place[first[rows["task"]] + rows["job"]]] = rows[name]
+        values[position[first[rows["task"]] + rows["job"]]] = rows[name]
         return values
 
     finish, dropped, rejected = (column(kind, "time") for kind in (FINISH, DROP, REJECT))
@@ -94,20 +94,20 @@ def requests_of(scenario: ServingScenario, events: np.ndarray) -> Requests:
 
 
 @dataclass(frozen=True)
-class Stays:
-    """When accelerators hosted which variants; times in ns."""
+class Deployments:
+    """Intervals in which accelerators hosted variants; times in ns."""
 
     accelerator: np.ndarray
     variant: np.ndarray
     begin: np.ndarray
     end: np.ndarray
-    """The end of the episode where it still was there."""
+    """The end of the episode where it was still hosted."""
     switches: int
-    """How many began with a load, or with an exchange that took no time."""
+    """Number that began with a load, or with a change of variant that took no time."""
 
 
-def stays_of(events: np.ndarray) -> Stays:
-    """Return what was hosted when."""
+def deployments_of(events: np.ndarray) -> Deployments:
+    """Return the intervals in which accelerators hosted variants."""
     rows: list[list[int]] = []
     hosts: dict[int, int] = {}
     holds: dict[int, int] = {}
@@ -129,13 +129,13 @@ def stays_of(events: np.ndarray) -> Stays:
             ready.discard(accelerator)
     table = np.array(rows, np.int64).reshape(-1, 4)
     table[table[:, 3] < 0, 3] = int(events["time"][-1]) if len(events) else 0
-    return Stays(table[:, 0], table[:, 1], table[:, 2], table[:, 3], switches)
+    return Deployments(table[:, 0], table[:, 1], table[:, 2], table[:, 3], switches)
 
 
 def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode by name."""
-    requests, stays = requests_of(scenario, events), stays_of(events)
-    accuracy = built(scenario).spec["variants"]["accuracy"]
+    requests, deployments = requests_of(scenario, events), deployments_of(events)
+    accuracy = compiled_scenario(scenario).spec["variants"]["accuracy"]
     offered = max(1, len(requests.model))
     done, on_time = requests.fate == FINISHED, requests.on_time
     seconds = max(requests.end / 1e9, 1e-9)
@@ -145,11 +145,11 @@ def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
     weights = scenario.reward
     slow = done & (requests.finish - requests.arrival > nanoseconds(PROTEUS_LATE_MS))
     dropped, rejected = (requests.fate == DROPPED), (requests.fate == REJECTED)
-    gone = int(dropped.sum() + rejected.sum())
+    lost = int(dropped.sum() + rejected.sum())
     busy = (requests.finish - requests.start)[done] / np.maximum(1, _batch_sizes(requests)[done])
     capacity = seconds * sum(kind.count for kind in scenario.accelerators)
     figures = {
-        "reward": weights.accuracy * gained - weights.violations * violations - weights.switches * stays.switches,
+        "reward": weights.accuracy * gained - weights.violations * violations - weights.switches * deployments.switches,
         "on_time_accuracy": gained / offered,
         "violation_ratio": violations / offered,
         "effective_accuracy": float(accuracy[requests.variant[done]].mean()) if done.any() else 0.0,
@@ -165,14 +165,14 @@ def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
         "open_requests": float((requests.fate == OPEN).sum()),
         "mean_batch": float(done.sum()) / max(1, _batches(requests)),
         "utilisation": float(busy.sum()) / 1e9 / capacity,
-        "switches": float(stays.switches),
+        "switches": float(deployments.switches),
         "requests": float(len(requests.model)),
-        "proteus_violation_ratio": float(slow.sum() + gone) / max(1, int(done.sum()) + gone),
+        "proteus_violation_ratio": float(slow.sum() + lost) / max(1, int(done.sum()) + lost),
     }
-    for place, model in enumerate(built(scenario).models):
-        own = requests.model == place
-        worth = float(accuracy[requests.variant[on_time & own]].sum() / 100.0)
-        figures[f"on_time_accuracy/{model.name}"] = worth / max(1, int(own.sum()))
+    for position, model in enumerate(compiled_scenario(scenario).models):
+        own = requests.model == position
+        own_accuracy = float(accuracy[requests.variant[on_time & own]].sum() / 100.0)
+        figures[f"on_time_accuracy/{model.name}"] = own_accuracy / max(1, int(own.sum()))
         figures[f"throughput_hz/{model.name}"] = float((done & own).sum()) / seconds
     return figures
 
@@ -185,7 +185,7 @@ def _batch_keys(requests: Requests) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _batch_sizes(requests: Requests) -> np.ndarray:
-    """Return for each request how many were in its batch, 0 if it was in none."""
+    """Return the batch size of each request, 0 if it never started."""
     started, batch = _batch_keys(requests)
     sizes = np.zeros(len(requests.model), np.int64)
     if len(started):
@@ -199,13 +199,13 @@ def _batches(requests: Requests) -> int:
 
 
 def _max_drop(requests: Requests, accuracy: np.ndarray) -> float:
-    """Return 100 less the least mean accuracy of what was answered in a window of 10 s."""
+    """Return 100 less the least mean accuracy of what was answered within an interval of 10 s."""
     done = requests.fate == FINISHED
     if not done.any():
         return 100.0
-    window = requests.finish[done] // nanoseconds_of(WINDOW_S)
-    counts = np.bincount(window)
-    means = np.bincount(window, accuracy[requests.variant[done]])[counts > 0] / counts[counts > 0]
+    interval = requests.finish[done] // nanoseconds_of(AVERAGING_S)
+    counts = np.bincount(interval)
+    means = np.bincount(interval, accuracy[requests.variant[done]])[counts > 0] / counts[counts > 0]
     return 100.0 - float(means.min())
 
 

@@ -1,6 +1,6 @@
-"""What a planner sees and says, and the moves that lead from what is hosted to what it wants.
+"""What a planner observes and returns, and the moves from the present deployment to its target.
 
-A planner looks at the rows of a plan's first choice and says how many accelerators of each kind are to host each
+A planner reads the rows of a plan's first decision and returns how many accelerators of each kind are to host each
 variant: its target. Moves are then the same rows that any policy chooses from.
 """
 
@@ -17,16 +17,16 @@ from slipstream.families.serving.kernel.state import ROWS_PER_COLUMN
 
 NANOSECONDS = 1e9
 
-LASTING = 10e9
-"""Time in ns for which a plan is thought to last, at the least: what is loaded is of use beyond the next plan."""
+PLAN_HORIZON = 10e9
+"""Time in ns for which a deployment is assumed to last, at the least: a load pays off beyond the next plan."""
 
-FADING = 60e9
-"""Time in ns after which a remembered rate counts 1/e."""
+PEAK_DECAY = 60e9
+"""Time constant in ns of the decay of a remembered peak rate."""
 
 
 @dataclass(frozen=True)
-class Situation:
-    """A plan's first choice as arrays, one place per column: a variant on a kind of accelerator."""
+class PlanningState:
+    """A plan's first decision as arrays, one entry per column: a variant on a kind of accelerator."""
 
     model: np.ndarray
     variant: np.ndarray
@@ -36,18 +36,18 @@ class Situation:
     peak: np.ndarray
     """Requests per second of one accelerator."""
     load: np.ndarray
-    """Time to load the variant, as a share of the time for which a plan is thought to last."""
+    """Time to load the variant, as a share of the plan horizon."""
     latency: np.ndarray
     """Seconds of a single request."""
     batch_latency: np.ndarray
     """Seconds of the largest batch."""
     hosted: np.ndarray
     demand: np.ndarray
-    """Requests per second that are expected, of each model."""
-    seen: np.ndarray
-    """Requests per second in the last sample, of each model."""
-    recent: np.ndarray
-    """Greatest rate of each model that is still remembered: bursts come back."""
+    """Forecast of each model, in requests per second."""
+    observed: np.ndarray
+    """Rate of each model in the last sample, in requests per second."""
+    recent_peak: np.ndarray
+    """Greatest recent rate of each model, decayed: bursts come back."""
     slo: np.ndarray
     """Seconds from the arrival of a request to its deadline, of each model."""
     fleet: np.ndarray
@@ -61,44 +61,44 @@ class Situation:
     gap: float
     seconds: float
     first: bool
-    """Whether nothing was planned before in this episode."""
+    """Whether this is the first plan of the episode."""
     coin: float
 
     @property
     def models(self) -> int:
-        """How many there are."""
+        """Number of models."""
         return len(self.demand)
 
     def capacity(self, counts: np.ndarray) -> np.ndarray:
-        """Return the requests per second that some hosting can serve, of each model."""
+        """Return the requests per second of each model that a deployment of `counts` can serve."""
         return np.bincount(self.model, self.peak * counts, self.models)
 
 
-def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
-    """Return what the rows of a plan say."""
+def planning_state(global_row: np.ndarray, rows: np.ndarray) -> PlanningState:
+    """Return the planning state that the rows of a decision describe."""
     columns = rows[:-1:ROWS_PER_COLUMN]
     model, kind = columns[:, f.MODEL].astype(np.int64), columns[:, f.KIND].astype(np.int64)
     models, kinds = int(model.max()) + 1, int(kind.max()) + 1
-    demand, seen, slo, free = np.zeros(models), np.zeros(models), np.zeros(models), np.zeros(kinds)
+    demand, observed, slo, free = np.zeros(models), np.zeros(models), np.zeros(models), np.zeros(kinds)
     demand[model] = columns[:, f.FORECAST]
-    seen[model] = columns[:, f.RATE]
+    observed[model] = columns[:, f.RATE]
     slo[model] = columns[:, f.SLO] / NANOSECONDS
     free[kind] = columns[:, f.FREE]
     hosted = columns[:, f.HOSTED].astype(np.int64)
     fleet = free + np.bincount(kind, hosted, kinds)
-    return Situation(
+    return PlanningState(
         model=model,
         variant=columns[:, f.VARIANT].astype(np.int64),
         kind=kind,
         accuracy=columns[:, f.ACCURACY].copy(),
         peak=columns[:, f.PEAK].copy(),
-        load=columns[:, f.LOAD_TIME] / LASTING,
+        load=columns[:, f.LOAD_TIME] / PLAN_HORIZON,
         latency=columns[:, f.LATENCY] / NANOSECONDS,
         batch_latency=columns[:, f.BATCH_LATENCY] / NANOSECONDS,
         hosted=hosted,
         demand=demand,
-        seen=seen,
-        recent=np.maximum(demand, seen),
+        observed=observed,
+        recent_peak=np.maximum(demand, observed),
         slo=slo,
         fleet=fleet.astype(np.int64),
         interval=float(global_row[f.INTERVAL]) / NANOSECONDS,
@@ -114,7 +114,7 @@ def situation(global_row: np.ndarray, rows: np.ndarray) -> Situation:
 
 
 def next_move(target: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Return the row that leads on towards a target: first everything is freed that has to be, then hosted."""
+    """Return the row of the next move towards `target`: first accelerators are freed, then variants hosted."""
     hosted = rows[:-1:ROWS_PER_COLUMN, f.HOSTED]
     for column in np.flatnonzero(hosted > target):
         return int(ROWS_PER_COLUMN * column + 1)
@@ -124,39 +124,43 @@ def next_move(target: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
     return len(mask) - 1
 
 
-Target = Callable[[Situation], np.ndarray]
+PlanFunction = Callable[[PlanningState], np.ndarray]
 
 
 class Planner:
-    """A policy that decides at the first choice of a plan what to host, and then makes the moves."""
+    """A policy that computes a target deployment at the first decision of a plan, and then makes the moves."""
 
-    def __init__(self, name: str, description: str, target: Target) -> None:
+    def __init__(self, name: str, description: str, target: PlanFunction) -> None:
         self.name = name
         self.family = "serving"
         self.description = description
-        self._wanted = target
+        self._plan_function = target
         self._target = np.zeros(0)
-        self._awaited = (-1.0, -1.0)
-        """Time and moves left at the next choice of the plan that is under way."""
+        self._next_decision = (-1.0, -1.0)
+        """Time and moves left at the next decision of the present plan."""
         self._planned = 0.0
-        self._recent = np.zeros(0)
+        self._recent_peak = np.zeros(0)
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-        """Return the next move of the plan; where requests are the choices, the accelerator that ends first."""
+        """Return the next move of the plan; where decisions route requests, the accelerator that finishes first."""
         if rows[0, f.SEND] == 1.0:
             legal = np.flatnonzero(mask[:-1])
             return int(legal[np.argmin(rows[legal, f.FINISH])])
         time, moves = float(global_row[f.TIME]), float(global_row[f.MOVES])
-        if (time, moves) != self._awaited:
-            self._target = self._wanted(self._remembering(situation(global_row, rows), time - self._planned))
+        if (time, moves) != self._next_decision:
+            self._target = self._plan_function(
+                self._with_recent_peak(planning_state(global_row, rows), time - self._planned)
+            )
             self._planned = time
         move = next_move(self._target, rows, mask)
-        self._awaited = (time, moves - 1.0) if move < len(mask) - 1 else (-1.0, -1.0)
+        self._next_decision = (time, moves - 1.0) if move < len(mask) - 1 else (-1.0, -1.0)
         return move
 
-    def _remembering(self, now: Situation, passed: float) -> Situation:
-        """Return a situation with the greatest rates of this episode, those long past faded."""
-        if not now.first:
-            now = replace(now, recent=np.maximum(now.recent, self._recent * math.exp(-passed / FADING)))
-        self._recent = now.recent
-        return now
+    def _with_recent_peak(self, state: PlanningState, passed: float) -> PlanningState:
+        """Return `state` with the greatest rates of this episode, decayed over the time `passed`."""
+        if not state.first:
+            state = replace(
+                state, recent_peak=np.maximum(state.recent_peak, self._recent_peak * math.exp(-passed / PEAK_DECAY))
+            )
+        self._recent_peak = state.recent_peak
+        return state

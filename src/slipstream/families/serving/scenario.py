@@ -1,4 +1,4 @@
-"""The serving family's part of the scenario file: models with variants, a fleet of accelerators, and how it serves."""
+"""Scenario schema of the serving family: models with variants, a fleet of accelerators, and how it serves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SteadyRate(StrictModel):
     """Requests at a constant rate."""
 
     kind: Literal["poisson", "gamma", "even"]
-    """Law of the gaps: exponential, gamma, or all the same."""
+    """Distribution of the gaps: exponential, gamma, or constant."""
     rate_hz: Rate
     """Mean requests per second."""
     shape: float = Field(default=0.1, ge=0.01, le=100.0)
@@ -54,9 +54,9 @@ class DiurnalRate(StrictModel):
     period_s: PositiveSeconds = 86400.0
     """Length of a day."""
     phase_s: NonNegativeSeconds = 0.0
-    """How far into its day the episode begins."""
+    """Time of day at which the episode begins."""
     gaps: Gaps = "poisson"
-    """Law of the gaps."""
+    """Distribution of the gaps."""
     shape: float = Field(default=0.1, ge=0.01, le=100.0)
     """Shape of gamma gaps."""
 
@@ -72,7 +72,7 @@ class BurstyRate(StrictModel):
     switch_s: PositiveSeconds = 47.0
     """Time between two jumps."""
     gaps: Gaps = "poisson"
-    """Law of the gaps."""
+    """Distribution of the gaps."""
     shape: float = Field(default=0.1, ge=0.01, le=100.0)
     """Shape of gamma gaps."""
 
@@ -82,15 +82,15 @@ class ListedRates(StrictModel):
 
     kind: Literal["rates"]
     rates_hz: Annotated[list[Rate], Field(min_length=1, max_length=MOST_SEGMENTS)] | None = None
-    """Mean requests per second of each step; the list is gone through again where it is shorter than the episode."""
+    """Mean requests per second of each step; the list repeats where it is shorter than the episode."""
     path: str | None = None
     """In place of the list: a text file with one number a line, relative to the scenario file."""
     step_s: PositiveSeconds = 1.0
     """Length of a step."""
     scale: float = Field(default=1.0, gt=0.0, le=1e6)
-    """Rates are multiplied by this."""
+    """Factor on the rates."""
     gaps: Gaps = "poisson"
-    """Law of the gaps."""
+    """Distribution of the gaps."""
     shape: float = Field(default=0.1, ge=0.01, le=100.0)
     """Shape of gamma gaps."""
 
@@ -102,7 +102,7 @@ class ListedRates(StrictModel):
 
 
 class RequestTrace(StrictModel):
-    """Requests one by one."""
+    """Requests listed one by one."""
 
     kind: Literal["trace"]
     times_ms: Annotated[list[NonNegativeMs], Field(min_length=1)] | None = None
@@ -110,9 +110,9 @@ class RequestTrace(StrictModel):
     path: str | None = None
     """In place of the list: a file, relative to the scenario file."""
     format: Literal["requests", "azure-llm"] = "requests"
-    """Of the file: lines `arrival_ms,accuracy_floor,deadline_ms`, or a CSV with a column TIMESTAMP."""
+    """Format of the file: lines `arrival_ms,accuracy_floor,deadline_ms`, or a CSV with a column TIMESTAMP."""
     stretch: float = Field(default=1.0, gt=0.0, le=1e6)
-    """Arrival times are multiplied by this."""
+    """Factor on the arrival times."""
 
     @model_validator(mode="after")
     def _one_source(self) -> RequestTrace:
@@ -130,7 +130,7 @@ Arrivals = Annotated[SteadyRate | DiurnalRate | BurstyRate | ListedRates | Reque
 
 
 class ModelVariant(StrictModel):
-    """One of the networks that can answer a model's requests."""
+    """A network that can answer a model's requests."""
 
     name: Name
     """Unique in the scenario."""
@@ -154,41 +154,41 @@ class ModelVariant(StrictModel):
 
 
 class ServedModel(StrictModel):
-    """A model family: what its requests want, and the variants that can answer them."""
+    """A model family: the SLO of its requests, and the variants that can answer them."""
 
     name: Name
     """Unique in the scenario."""
     slo_ms: PositiveMs
-    """Time from the arrival of a request to its deadline, where a trace does not say otherwise."""
+    """Time from the arrival of a request to its deadline, unless a trace states another."""
     accuracy_floor: float = Field(default=0.0, ge=0.0, le=100.0)
     """Accuracy that requests ask for; only the routing `infaas` heeds it."""
     expected_rate_hz: Rate | None = None
-    """Rate that is expected before anything was seen; the mean rate of the arrivals if absent."""
+    """Expected rate before the first sample; the mean rate of the arrivals if absent."""
     variants: Annotated[list[ModelVariant], Field(min_length=1, max_length=1000)]
     arrivals: Arrivals | None = None
-    """When requests come; never if absent."""
+    """Arrival process; no requests if absent."""
 
 
 class Accelerators(StrictModel):
     """Accelerators of one kind."""
 
     name: Name
-    """The kind, as latencies call it."""
+    """Name of the kind, as latencies refer to it."""
     count: int = Field(ge=1, le=MOST_ACCELERATORS)
-    """How many there are."""
+    """Number of accelerators."""
     memory_mb: float | None = Field(default=None, gt=0.0, le=1e9)
-    """Memory of each, in 10^6 bytes; without limit if absent."""
+    """Memory of each, in 10^6 bytes; unlimited if absent."""
 
 
 class Hosted(StrictModel):
-    """Variants that are there from the beginning."""
+    """Variants hosted from the beginning."""
 
     variant: Name
     """Name of the variant."""
     accelerator: Name
     """Kind of accelerator."""
     count: int = Field(default=1, ge=1, le=MOST_ACCELERATORS)
-    """On how many of them."""
+    """Number of accelerators."""
 
 
 class Planning(StrictModel):
@@ -203,9 +203,9 @@ class Planning(StrictModel):
     shortage: float = Field(default=0.4, ge=0.0, le=1000.0)
     """Accuracy, from 0 to 1, that a plan gives up for a unit of headroom; all it can above some 10."""
     accuracy_weight: float = Field(default=1.0, ge=0.0, le=1.0)
-    """What planners maximise: accuracy of what is served (1), the amount (0), or a mixture."""
+    """Objective of planners: accuracy of what is served (1), the amount (0), or a mixture."""
     served_share: float = Field(default=1.0, ge=0.0, le=1.0)
-    """Least share of the forecast that a plan serves; what is above it may be given up for accuracy."""
+    """Least share of the forecast that a plan serves; the rest may be given up for accuracy."""
     gap: float = Field(default=0.001, ge=0.0, le=1.0)
     """Relative gap at which a solver may stop."""
     seconds: float = Field(default=1.0, gt=0.0, le=3600.0)
@@ -213,7 +213,7 @@ class Planning(StrictModel):
 
 
 class Ewma(StrictModel):
-    """Exponentially weighted mean of the rates seen."""
+    """Exponentially weighted mean of the observed rates."""
 
     kind: Literal["ewma"]
     com: float = Field(default=1.6, ge=0.0, le=1000.0)
@@ -223,7 +223,7 @@ class Ewma(StrictModel):
 
 
 class Holt(StrictModel):
-    """Level and trend, looked ahead by half a plan, with a margin for what is uncertain."""
+    """Level and trend, extrapolated by half a plan, with a margin for uncertainty."""
 
     kind: Literal["holt"]
     level: float = Field(default=0.4, gt=0.0, le=1.0)
@@ -231,7 +231,7 @@ class Holt(StrictModel):
     trend: float = Field(default=0.1, ge=0.0, le=1.0)
     """Weight of the last change in the trend."""
     margin: float = Field(default=0.5, ge=0.0, le=10.0)
-    """Mean errors that are added."""
+    """Margin that is added, in mean errors."""
     sample_s: PositiveSeconds = 1.0
     """Length of a sample."""
 
@@ -240,19 +240,19 @@ Forecast = Annotated[Ewma | Holt, Field(discriminator="kind")]
 
 
 class FixedService(StrictModel):
-    """Batches take what the profile says."""
+    """Batches take the time of the profile."""
 
     kind: Literal["fixed"]
 
 
 class ExponentialService(StrictModel):
-    """Batches take an exponential time, with the mean that the profile says."""
+    """Batches take an exponential time with the mean of the profile."""
 
     kind: Literal["exponential"]
 
 
 class LognormalService(StrictModel):
-    """Batches take a lognormal time, with the mean that the profile says."""
+    """Batches take a lognormal time with the mean of the profile."""
 
     kind: Literal["lognormal"]
     cv: float = Field(ge=0.0, le=10.0)
@@ -270,11 +270,11 @@ class ServingReward(StrictModel):
     violations: float = Field(default=1.0, ge=0.0, le=1e6)
     """Cost: requests that are late, dropped, rejected or never answered."""
     switches: float = Field(default=0.1, ge=0.0, le=1e6)
-    """Cost: times that an accelerator loads another variant."""
+    """Cost: loads of another variant on an accelerator."""
 
 
 class ServingScenario(ScenarioModel):
-    """Requests for several models arrive at a fleet of unlike accelerators, each of which hosts one variant."""
+    """Requests for several models arrive at a fleet of heterogeneous accelerators, each of which hosts one variant."""
 
     family: Literal["serving"]
     accelerators: Annotated[list[Accelerators], Field(min_length=1, max_length=MOST_KINDS)]
@@ -287,32 +287,32 @@ class ServingScenario(ScenarioModel):
     """Batches take less than this share of the SLO, so that a request can wait for one batch and be in the next."""
     models: Annotated[list[ServedModel], Field(min_length=1, max_length=MOST_MODELS)]
     initial: list[Hosted] = Field(default=[])
-    """What is hosted at the beginning."""
+    """Deployment at the beginning."""
     duration_s: PositiveSeconds | None = None
-    """For how long requests come, where they are drawn at a rate."""
+    """Time for which requests arrive, where they are drawn at a rate."""
     mode: Literal["plan", "route"] = "plan"
-    """Whether a choice is a move of a plan, or the way of a request."""
+    """Whether a decision is a move of a plan, or the routing of a request."""
     batching: Literal["none", "accscale", "aimd", "nexus", "deadline-aware"] = "deadline-aware"
-    """When an accelerator starts how many of the requests that wait."""
+    """When an accelerator starts a batch, and of which size."""
     routing: Literal["random", "round-robin", "eft", "lft", "infaas", "weighted"] = "eft"
-    """To which of a model's accelerators a request goes, in mode plan."""
+    """Rule that routes a request to one of its model's accelerators, in mode plan."""
     drop: Literal["never", "expired", "hopeless", "crowded", "batch", "twice-deadline"] = "crowded"
-    """Which requests are given up before a batch."""
+    """Which requests are dropped before a batch."""
     compat: Literal["strict", "proteus"] = "strict"
-    """Whether batching follows our rules or those of Proteus's simulator."""
+    """Whether batching follows the rules of this machine or those of Proteus's simulator."""
     queue: int = Field(default=128, ge=1, le=65536)
     """Most requests at an accelerator, those in its batch included."""
     rows: int = Field(default=32, ge=1, le=MOST_ACCELERATORS)
     """Most accelerators to choose from, in mode route."""
     service: Service = FixedService(kind="fixed")
-    """How long batches take."""
+    """Distribution of batch times."""
     planning: Planning = Planning()
     forecast: Forecast = Ewma(kind="ewma")
-    """How planners guess the rates to come."""
+    """How planners forecast the rates."""
     reward: ServingReward = ServingReward()
 
     def resolved(self) -> dict[str, Any]:
-        """Return what decides the results: defaults filled in, files replaced by a digest of what is in them."""
+        """Return what determines the results: defaults filled in, files replaced by a digest of their content."""
         data = self.model_dump(mode="json")
         data["accelerators"] = [kind.model_dump(mode="json") for kind in self.kinds]
         for model in data["models"]:
@@ -324,7 +324,7 @@ class ServingScenario(ScenarioModel):
 
     @property
     def kinds(self) -> list[Accelerators]:
-        """The kinds of accelerators in the order of their numbers: by name, under published rules as listed."""
+        """Kinds of accelerators in the order of their numbers: by name, under published rules as listed."""
         if self.compat == "proteus":
             return self.accelerators
         return sorted(self.accelerators, key=lambda kind: kind.name)

@@ -1,17 +1,17 @@
-"""The plan that serves the expected rates most accurately, as a mixed-integer linear program on HiGHS.
+"""The deployment that serves the forecast most accurately, as a mixed-integer linear program on HiGHS.
 
 Accelerators of a kind are alike, so the program counts them: n of column (kind, variant) host it, and c requests per
 second of their capacity count. It is a linear, type-aggregated form of the model in Proteus (ASPLOS'24):
 
-    max   sum over columns of  value x c - switching x u,  plus  demand x (credit x s + more x t)  summed over models
+    max   sum over columns of  value x c - switching x u,  plus  demand x (credit x s + rest x t)  summed over models
     s.t.  c <= peak x n,  n of a kind in all <= fleet,  u >= n - hosted,
           c of a model in all + demand x (s + t) = headroom x demand,  s <= scarce - base,  t <= headroom - scarce
 
 All that is hosted gets requests, in proportion to its capacity: so the accuracy of a model is the mean over c. In
-Proteus all of the headroom is a must (s = t = 0). Here it has a price: what is missing of it is credited with the
-accuracy of the best variant less that price, so that accuracy is not sold for headroom that is hardly needed. The first
-third of the usual headroom (s) is dear, the rest (t) is not. Where even the base, the demand itself, is more than there
-is capacity for, it is lowered until it is not.
+Proteus all of the headroom is required (s = t = 0). Here it has a price: missing headroom is credited with the accuracy
+of the best variant less that price, so that accuracy is not traded for headroom that is hardly needed. The first third
+of the usual headroom (s) has the full price, the rest (t) a part of it. Where even the base, the demand itself, exceeds
+the capacity, it is lowered until it does not.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.families.serving.plans import Situation
+from slipstream.families.serving.plans import PlanningState
 
 SMALLEST_BASE = 0.05
-STEP = 0.9
-"""By which the base is multiplied when whole accelerators cannot do what fractions of them can."""
+BASE_STEP = 0.9
+"""Factor on the base when whole accelerators cannot serve what fractions of them can."""
 FEW_COLUMNS = 240
-"""Columns that are solved for all at once."""
+"""Most columns of a program that is solved as a whole."""
 LEAST_SECONDS = 0.05
-DEAR_SHARE, EASY_PRICE = 1 / 3, 1 / 4
-"""Share of the headroom that has the whole price, and the share of the price that the rest has."""
+SCARCE_SHARE, REST_PRICE = 1 / 3, 1 / 4
+"""Share of the headroom at full price, and the share of the price that the rest has."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """The program above: whole n and real c, u of each column, real s, t of each model."""
+    """The program above: integer n and real c, u of each column, real s, t of each model."""
 
     value: np.ndarray
     switching: np.ndarray
     credit: np.ndarray
-    more: np.ndarray
+    rest_credit: np.ndarray
     peak: np.ndarray
     model: np.ndarray
     kind: np.ndarray
@@ -61,7 +61,7 @@ BY_COLUMN = ("value", "switching", "peak", "model", "kind", "hosted")
 
 @dataclass(frozen=True)
 class Solution:
-    """A plan, and how good it is known to be."""
+    """A plan and its proven quality."""
 
     counts: np.ndarray
     """Accelerators of each column."""
@@ -69,25 +69,24 @@ class Solution:
     gap: float
     """Proven distance from the best value, relative to it."""
     base: float
-    """Least capacity of every model per request; below 1, the demand exceeds what there is."""
+    """Least capacity of every model per request; below 1, the demand exceeds the capacity."""
 
 
 Solver = Callable[[Program], Solution | None]
-"""Returns a plan, or None if there is none; another solver is a function of this kind."""
+"""Returns a plan, or None if there is none; any such function can replace `highs`."""
 
 
 def highs(program: Program) -> Solution | None:
     """Solve with the HiGHS that comes with SciPy.
 
-    Of many columns only those are looked at that are worth most in the relaxed program, in which accelerators can be
-    split; its value bounds what the others could add.
+    Of many columns only the most valuable of the LP relaxation are kept; its value bounds what the others could add.
     """
     from scipy.optimize import linprog
 
     if len(program.value) <= FEW_COLUMNS:
-        return whole(program)
+        return solve_integer(program)
     began = perf_counter()
-    form = _form(program)
+    form = _standard_form(program)
     relaxed = linprog(
         form.cost,
         A_ub=form.rows[: form.equal],
@@ -103,9 +102,9 @@ def highs(program: Program) -> Solution | None:
     kept = np.sort(order[:FEW_COLUMNS])
     seconds = max(LEAST_SECONDS, program.seconds - (perf_counter() - began))
     part = replace(program, seconds=seconds, **{name: getattr(program, name)[kept] for name in BY_COLUMN})
-    found = whole(part)
+    found = solve_integer(part)
     if found is None:
-        return whole(program)
+        return solve_integer(program)
     counts = np.zeros(columns, np.int64)
     counts[kept] = found.counts
     gap = max(0.0, -float(relaxed.fun) - found.value) / max(abs(found.value), 1e-9)
@@ -113,25 +112,25 @@ def highs(program: Program) -> Solution | None:
 
 
 @dataclass(frozen=True)
-class _Form:
-    """The program as a solver takes it: least cost, rows of which the last ones are equations, bounds from 0 up."""
+class _StandardForm:
+    """The program in the solver's form: least cost, rows of which the last ones are equations, bounds from 0 up."""
 
     cost: np.ndarray
     rows: Any
     lower: np.ndarray
     upper: np.ndarray
     equal: int
-    """Where the equations begin."""
+    """Index of the first equation."""
     most: np.ndarray
 
 
-def _form(program: Program) -> _Form:
-    """Return the form; unknowns are n and c of each column, u of those that are hosted, s and t of each model."""
+def _standard_form(program: Program) -> _StandardForm:
+    """Return the solver's form; unknowns are n and c of each column, u of those hosted, s and t of each model."""
     from scipy.sparse import block_array, coo_array, diags_array
 
     columns, models, kinds = len(program.value), len(program.demand), len(program.fleet)
     each = np.arange(columns)
-    # What is not hosted is loaded on every accelerator that it gets, so u is n there.
+    # A variant that is not hosted yet is loaded on every accelerator that it gets, so u = n there.
     hosted = np.flatnonzero(program.hosted > 0)
     one = diags_array(np.ones(columns))
     by_kind = coo_array((np.ones(columns), (program.kind, each)), shape=(kinds, columns))
@@ -148,10 +147,10 @@ def _form(program: Program) -> _Form:
         format="csr",
     )
     wanted = program.headroom * program.demand
-    credited = np.concatenate((program.credit * program.demand, program.more * program.demand))
+    credited = np.concatenate((program.credit * program.demand, program.rest_credit * program.demand))
     widths = np.concatenate((program.scarce - program.base, program.headroom - program.scarce))
     equal = columns + kinds + len(hosted)
-    return _Form(
+    return _StandardForm(
         cost=np.concatenate(
             (
                 np.where(program.hosted > 0, 0.0, program.switching),
@@ -168,11 +167,11 @@ def _form(program: Program) -> _Form:
     )
 
 
-def whole(program: Program) -> Solution | None:
+def solve_integer(program: Program) -> Solution | None:
     """Solve with whole accelerators, all columns at once."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    columns, form = len(program.value), _form(program)
+    columns, form = len(program.value), _standard_form(program)
     found = milp(
         form.cost,
         integrality=np.arange(len(form.cost)) < columns,
@@ -187,61 +186,61 @@ def whole(program: Program) -> Solution | None:
     return Solution(counts, -float(found.fun), gap, program.base)
 
 
-def largest_base(now: Situation, demand: np.ndarray) -> float:
-    """Return the most capacity per request that fractions of accelerators could offer to every model."""
+def largest_base(state: PlanningState, demand: np.ndarray) -> float:
+    """Return the most capacity per request that fractions of accelerators could give to every model."""
     from scipy.optimize import linprog
     from scipy.sparse import block_array, coo_array
 
-    columns = len(now.peak)
+    columns = len(state.peak)
     asked = np.flatnonzero(demand > 0.0)
     each = np.arange(columns)
-    by_kind = coo_array((np.ones(columns), (now.kind, each)), shape=(len(now.fleet), columns))
-    by_model = coo_array((-now.peak, (now.model, each)), shape=(len(demand), columns)).tocsr()[asked]
+    by_kind = coo_array((np.ones(columns), (state.kind, each)), shape=(len(state.fleet), columns))
+    by_model = coo_array((-state.peak, (state.model, each)), shape=(len(demand), columns)).tocsr()[asked]
     found = linprog(
         np.append(np.zeros(columns), -1.0),
         A_ub=block_array([[by_kind, None], [by_model, coo_array(demand[asked, None])]]),
-        b_ub=np.concatenate((now.fleet, np.zeros(len(asked)))),
+        b_ub=np.concatenate((state.fleet, np.zeros(len(asked)))),
         bounds=(0.0, None),
     )
     return float(found.x[-1])
 
 
-def undominated(now: Situation) -> np.ndarray:
-    """Return whether each column is worth considering: none of its model and kind is both as accurate and as fast."""
-    keep = np.ones(len(now.peak), bool)
-    order = np.lexsort((now.variant, -now.peak, -now.accuracy, now.kind, now.model))
-    best, place = -np.inf, (-1, -1)
+def undominated(state: PlanningState) -> np.ndarray:
+    """Return a mask of the columns that no other of their model and kind matches in both accuracy and throughput."""
+    keep = np.ones(len(state.peak), bool)
+    order = np.lexsort((state.variant, -state.peak, -state.accuracy, state.kind, state.model))
+    best, pair = -np.inf, (-1, -1)
     for column in order:
-        here = (int(now.model[column]), int(now.kind[column]))
-        if here != place:
-            best, place = -np.inf, here
-        keep[column] = now.peak[column] > best
-        best = max(best, now.peak[column])
+        here = (int(state.model[column]), int(state.kind[column]))
+        if here != pair:
+            best, pair = -np.inf, here
+        keep[column] = state.peak[column] > best
+        best = max(best, state.peak[column])
     return keep
 
 
 def solve(
-    now: Situation, usable: np.ndarray, headroom: np.ndarray, base: float = 1.0, solver: Solver = highs
+    state: PlanningState, usable: np.ndarray, headroom: np.ndarray, base: float = 1.0, solver: Solver = highs
 ) -> Solution:
-    """Return the best plan that uses some columns only, with headroom by model; who has none of these is left out."""
-    reachable = np.bincount(now.model[usable], minlength=now.models) > 0
-    asked = np.where(reachable, now.demand, 0.0)
-    part = _narrowed(now, usable)
-    # So scaled that the value is the mean accuracy of a request.
+    """Return the best plan on the columns `usable`, with headroom by model; models without columns are left out."""
+    reachable = np.bincount(state.model[usable], minlength=state.models) > 0
+    asked = np.where(reachable, state.demand, 0.0)
+    part = _restricted(state, usable)
+    # Scaled so that the value is the mean accuracy of a request.
     scale = 1.0 / (headroom * max(float(asked.sum()), 1e-9))
-    value = now.accuracy_weight * part.accuracy / 100.0 + (1.0 - now.accuracy_weight)
-    best = np.zeros(now.models)
+    value = state.accuracy_weight * part.accuracy / 100.0 + (1.0 - state.accuracy_weight)
+    best = np.zeros(state.models)
     np.maximum.at(best, part.model, value)
-    base = min(float(headroom.min()), now.served_share * base)
+    base = min(float(headroom.min()), state.served_share * base)
     if base * asked.sum() > 0.0:
         base = min(base, largest_base(part, asked))
     while True:
         program = Program(
             value=scale[part.model] * value,
-            # While it loads, an accelerator serves nothing.
+            # A loading accelerator serves nothing.
             switching=scale[part.model] * value * part.peak * np.minimum(part.load, 1.0),
-            credit=scale * (best - now.shortage),
-            more=scale * (best - EASY_PRICE * now.shortage),
+            credit=scale * (best - state.shortage),
+            rest_credit=scale * (best - REST_PRICE * state.shortage),
             peak=part.peak,
             model=part.model,
             kind=part.kind,
@@ -249,10 +248,10 @@ def solve(
             demand=asked,
             fleet=part.fleet,
             headroom=headroom,
-            scarce=np.maximum(base, np.minimum(headroom, 1.0 + DEAR_SHARE * (now.headroom - 1.0))),
+            scarce=np.maximum(base, np.minimum(headroom, 1.0 + SCARCE_SHARE * (state.headroom - 1.0))),
             base=base,
-            gap=now.gap,
-            seconds=now.seconds,
+            gap=state.gap,
+            seconds=state.seconds,
         )
         found = solver(program)
         if found is not None:
@@ -261,9 +260,9 @@ def solve(
             return replace(found, counts=counts)
         if base == 0.0:
             return Solution(np.zeros(len(usable), np.int64), 0.0, 0.0, 0.0)
-        base = base * STEP if base > SMALLEST_BASE else 0.0
+        base = base * BASE_STEP if base > SMALLEST_BASE else 0.0
 
 
-def _narrowed(now: Situation, usable: np.ndarray) -> Situation:
+def _restricted(state: PlanningState, usable: np.ndarray) -> PlanningState:
     names = ("model", "variant", "kind", "accuracy", "peak", "load", "hosted")
-    return replace(now, **{name: getattr(now, name)[usable] for name in names})
+    return replace(state, **{name: getattr(state, name)[usable] for name in names})

@@ -1,4 +1,4 @@
-"""An episode of the serving family as pictures show it: requests, and batches on accelerators."""
+"""Timeline of a serving episode for rendering: requests, and batches on accelerators."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, OV
 
 
 def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
-    """Return the timeline of a whole episode.
+    """Return the timeline of an episode.
 
-    A batch is one slice, under the name of its first request.
+    A batch is one slice, named after its first request.
     """
     names, requests = run_labels(scenario), m.requests_of(scenario, events)
     on_time = requests.on_time

@@ -1,4 +1,4 @@
-"""Charts of one episode that a family adds to the pictures all families have: plain numbers, drawn by the report."""
+"""Data of the charts that a family adds to those of all families; the report draws them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class Line:
     """A line of a chart, or its bars."""
 
     name: str
-    """Empty where a chart has one line: it is then called as the run."""
+    """Empty in a chart of one line: it is then labelled with the run."""
     x: np.ndarray
     y: np.ndarray
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart; runs that are compared share it."""
+    """One chart; compared runs share it."""
 
     section: str
-    """Heading under which it stands, with others of the same."""
+    """Heading of its group of charts."""
     title: str
     caption: str
     x: str
@@ -31,44 +31,44 @@ class Chart:
     y: str
     lines: tuple[Line, ...]
     over_time: bool = False
-    """Whether x are times in ns, and y holds from each of them to the next."""
+    """Whether x are times in ns and y is a step function of them."""
     log_x: bool = False
     percent: bool = False
-    """Whether y are shares."""
+    """Whether y are fractions, to be shown in percent."""
     limit: tuple[str, float] | None = None
-    """A level that y is held to, and its name."""
+    """Name and value of a limit on y."""
     marks: tuple[float, ...] = ()
     """Values of y at which the line is marked."""
     names: tuple[str, ...] = field(default=())
-    """What bars stand for; there are bars only where there are names, and x are their places."""
+    """Labels of bars; a chart with labels has bars, and x are their indices."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart that lines cannot tell: a figure as plotly.js reads it, one for each run.
+    """A chart that is not made of lines: a plotly.js figure, one for each run.
 
-    Colours are left to the page; a trace says in `meta` which one is its own.
+    The page sets the colours; a trace names its own in `meta`.
     """
 
     section: str
-    """Heading under which it stands."""
+    """Heading of its group."""
     caption: str
     figure: dict[str, Any]
 
 
 def distribution(name: str, values: np.ndarray, most: int = 400) -> Line:
-    """Return which share of some values is no greater than each of them."""
+    """Return the cumulative distribution of `values` as a line of at most `most` points."""
     ordered = np.sort(values)
     picks = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), most)).round().astype(np.int64))
     return Line(name, ordered[picks], (picks + 1) / max(1, len(ordered)))
 
 
 def envelope(x: np.ndarray, y: np.ndarray, end: float, bins: int = 800) -> tuple[np.ndarray, np.ndarray]:
-    """Return steps thinned out: where there are too many, the least and the greatest of each of many short spells."""
+    """Return a step function reduced to the minimum and maximum of each of `bins` intervals, if it has more steps."""
     if len(x) <= 2 * bins:
         return x, y
     edges = np.linspace(x[0], max(end, x[-1]), bins + 1)[:-1]
-    # A spell begins with the value that holds there, which may have come before it.
+    # An interval includes the value at its beginning, which may have been set before it.
     firsts = np.searchsorted(x, edges, side="right") - 1
     lasts = np.append(firsts[1:], len(x) - 1)
     low = np.array([y[first : last + 1].min() for first, last in zip(firsts, lasts, strict=True)])

@@ -1,4 +1,4 @@
-"""What the columns of an observation mean: name, unit, sentence and range, in one place per family."""
+"""Columns of observations: name, unit, meaning and range, one table per family."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Feature:
-    """A column: the kernel keeps it raw (float64), the observation shows clip(raw * scale, low, high) as float32."""
+    """A column: raw (float64) in the kernel, clip(raw * scale, low, high) as float32 in observations."""
 
     name: str
     unit: str
@@ -21,7 +21,7 @@ class Feature:
     observed: bool = True
     """False for columns that only compiled policies read."""
     on_demand: bool = False
-    """True for a column of rows that is not written for rules that do not read it."""
+    """True for a column that is written only for rules that read it."""
 
 
 FOR_HEURISTICS = (
@@ -29,7 +29,7 @@ FOR_HEURISTICS = (
     Feature("parameter", "number", "the number that a policy with one was given", 0, 1, observed=False),
     Feature("coin", "number", "fresh random number in (0, 1) for policies that toss one", 0, 1, observed=False),
 )
-"""Globals that agents do not see, last in a table: the length of a list of rows, a policy's own number, and lots."""
+"""Unobserved globals, last in a table: number of filled rows, the policy's parameter, and a random number."""
 
 
 @dataclass(frozen=True)
@@ -51,27 +51,27 @@ class FeatureTable:
 
     @property
     def observed(self) -> FeatureTable:
-        """The columns an agent sees; hidden ones stand last, so indices agree."""
+        """The columns an agent sees; hidden columns come last, so indices agree."""
         return FeatureTable(tuple(feature for feature in self.features if feature.observed))
 
     @property
     def on_demand(self) -> frozenset[int]:
-        """The columns that are not written for rules that do not read them."""
+        """The columns that are written only for rules that read them."""
         return frozenset(index for index, feature in enumerate(self.features) if feature.on_demand)
 
     def image(self) -> np.ndarray:
-        """Return rows (scale, low, high): how raw values become observed ones."""
+        """Return the rows (scale, low, high) that map raw to observed values."""
         return np.array(
             [[f.scale for f in self.features], [f.low for f in self.features], [f.high for f in self.features]]
         )
 
     def identity(self) -> np.ndarray:
-        """Return the image that leaves raw values as they are."""
+        """Return the rows (scale, low, high) that leave raw values unchanged."""
         count = len(self.features)
         return np.array([np.ones(count), np.full(count, -np.inf), np.full(count, np.inf)])
 
     def markdown(self) -> str:
-        """Return the table as documentation."""
+        """Return the table as Markdown."""
         lines = ["| column | name | unit | range | meaning |", "|---|---|---|---|---|"]
         for index, feature in enumerate(self.features):
             shown = f"{feature.low:g} … {feature.high:g}" if feature.observed else "not observed"
@@ -81,11 +81,11 @@ class FeatureTable:
 
 @dataclass(frozen=True)
 class GraphShape:
-    """The room that an observation has for a graph."""
+    """Capacity of an observation for a graph."""
 
     features: FeatureTable
     """Columns of a node."""
     nodes: int
     edges: int
     jobs: int
-    """Most jobs that the nodes can belong to."""
+    """Greatest number of jobs among the nodes."""

@@ -1,4 +1,4 @@
-"""What a family offers to `slipstream generate`: settings, and the function that turns them into a scenario."""
+"""Interface of a family's scenario generator, used by `slipstream generate`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ class Generator:
     """A seeded source of scenarios."""
 
     settings: type[StrictModel]
-    """Each field becomes an option of the command line, and the docstring under it the help."""
+    """Each field becomes a command-line option, with the docstring under it as help text."""
     generate: Callable[[Any, int], Any]
-    """Returns the scenario of some settings and a seed."""
+    """Returns the scenario of the settings and a seed."""
     traced: Callable[[Any, int, str, Any], tuple[Any, dict[str, bytes]]]
     """Takes a scenario, a seed, the name of a folder and 'csv' or 'parquet'.
 
-    Returns the scenario with the arrivals of that seed as traces, and those files by their paths beside the scenario.
+    Returns the scenario with the arrivals of that seed as traces, and the trace files by their relative paths.
     """
 
 
 def option(field: str) -> str:
-    """Return the option of the command line that sets a field."""
+    """Return the command-line option that sets `field`."""
     return "--" + field.replace("_", "-")
 
 
 def options(settings: StrictModel) -> list[str]:
-    """Return the words of a command line that gives these settings; defaults are left out."""
+    """Return the command-line arguments that give `settings`; defaults are left out."""
     words = []
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)

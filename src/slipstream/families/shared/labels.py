@@ -1,4 +1,4 @@
-"""What is known of a run before it begins: the names that pictures show, and what to expect of each."""
+"""Names and expected durations of a scenario's tasks, variants and resources, for pictures of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slipstream.errors import printable
 
 
 def printable_names(names: Any) -> Any:
-    """Return a name, or tuples of names inside each other, with all that is not printable escaped."""
+    """Return `names`, a string or nested tuples of strings, with unprintable characters escaped."""
     return printable(names) if isinstance(names, str) else tuple(map(printable_names, names))
 
 
@@ -21,28 +21,28 @@ class RunLabels:
     """Family and name; `Family.run_labels` fills it in, and the unit."""
     unit: str = "s"
     nanoseconds_per_unit: int = 1_000_000_000
-    """The unit in which people read times."""
+    """Nanoseconds in the unit in which times are displayed."""
     resources: tuple[str, ...]
     tasks: tuple[str, ...]
     variants: tuple[tuple[str, ...], ...]
     """Names of each task's variants."""
     expected: tuple[tuple[int, ...], ...]
-    """How long each variant takes with the machine to itself."""
+    """Duration of each variant without contention."""
     deadline: tuple[int | None, ...] = ()
-    """From release to deadline, of each task, None where it has none; default: none has."""
+    """Relative deadline of each task, None where it has none; default: none has."""
     accuracy: tuple[tuple[float, ...], ...] | None = None
-    """Of each variant; None in families that know no accuracy."""
+    """Accuracy of each variant; None in families without accuracies."""
     end: int
-    """The latest end of an episode."""
+    """Latest end of an episode."""
     graphs: bool = False
-    """Whether jobs are graphs of stages on several resources at once: each job is then a task of its own here."""
+    """Whether jobs are graphs that run on several resources at once; each job is then listed as a task."""
     batches: bool = False
-    """Whether a resource works on several jobs at once, which begin and end together."""
+    """Whether a resource runs batches of jobs, which start and end together."""
     groups: tuple[int, ...] = ()
-    """Resources of each node, where a job takes several of them at once and the log only counts them; else none."""
+    """Number of resources of each node, in families whose log only counts the resources of a job; else empty."""
 
     def __post_init__(self) -> None:
-        """Escape what is not printable in names, since pictures show them; fill in that tasks have no deadlines."""
+        """Escape unprintable characters of names, because pictures show them; set absent deadlines to None each."""
         if not self.deadline:
             object.__setattr__(self, "deadline", (None,) * len(self.tasks))
         for field in ("scenario", "resources", "tasks", "variants"):

@@ -1,8 +1,8 @@
-"""What every decision of a run cost, against hindsight.
+"""Regret of every decision of a run against the hindsight optimum.
 
-V_k is the best reward that an episode can still bring once its first k decisions are made, all that is to come known.
-Decision k costs V_k-1 - V_k, never less than nothing; all together they cost what the run fell short of the optimum.
-V never rises, so where two of them are equal, so are all between: few have to be worked out.
+V_k is the best total reward of an episode after its first k decisions, with the whole future known. The regret of
+decision k is V_k-1 - V_k >= 0; their sum is the gap of the run to the optimum. V never rises, so if two values are
+equal, so are all between them: few have to be computed.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, find, nam
 from slipstream.sim.simulator import Simulator, check_action
 
 LEAST_GAIN = 1e-9
-"""Rewards closer than this, by their size, count as equal: sums of the same terms differ by rounding."""
+"""Relative difference below which rewards count as equal, because sums of the same terms differ by rounding."""
 
 
 @dataclass(frozen=True)
-class Rest:
-    """What can still become of an episode from some point on: its whole reward lies from `best` to `bound`."""
+class ValueBounds:
+    """Bounds of the best total reward of an episode from a state on: it lies between `best` and `bound`."""
 
     best: float
-    """A reward that some way of going on reaches."""
+    """A reward that some continuation reaches."""
     bound: float
-    """A reward that no way of going on exceeds."""
+    """A reward that no continuation exceeds."""
     action: int = -1
-    """The first choice of the best way; -1 where that is the way that was known before."""
+    """First action of the best continuation; -1 if that is the one known before."""
     source: str = "run"
-    """What found the best way."""
+    """What found the best continuation."""
     method: str = "none"
     """What proved the bound."""
 
     @property
     def exact(self) -> bool:
-        """Whether the two meet."""
+        """Whether the two are equal up to rounding."""
         return same(self.best, self.bound)
 
 
 class Hindsight(Protocol):
-    """Whatever knows an episode and can say what is still possible in it."""
+    """A solver or estimator of the remaining reward of one episode whose future it knows."""
 
-    def look(self, simulator: Simulator, earned: float, known: Rest) -> Rest:
-        """Return what can become of the episode from where the simulator is, which stays there.
+    def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
+        """Return bounds of the best total reward from the simulator's state, which is left unchanged.
 
-        `earned` is the reward up to here. `known` is what is known already: a reward that can be reached from here on,
-        and one that cannot be exceeded.
+        `earned` is the reward up to now. `known` are bounds that are known already: a reward that can be reached from
+        this state, and one that cannot be exceeded.
         """
 
     def describe(self, simulator: Simulator, action: int) -> str:
-        """Return in a few words what an action does where the simulator is."""
+        """Return a short description of `action` in the simulator's state."""
 
     @property
     def refusal(self) -> str:
-        """Why the episode cannot be solved, so that all it gives are estimates; nothing where it can."""
+        """Why the episode cannot be solved and all values are estimates; empty if it can."""
 
 
 def heuristics(scenario: Any) -> list[Policy]:
-    """Return all heuristics of a scenario's family, with what they work out of it beforehand."""
+    """Return all heuristics of the scenario's family, prepared for `scenario`."""
     family = family_of(scenario).name
     found = [find(name, family) for name in names(family)]
     for policy in found:
@@ -76,16 +76,16 @@ def _prepare(policy: Policy, scenario: Any) -> None:
 
 
 class Rollouts:
-    """Estimates what can still become of an episode: the best that one of the heuristics makes of it."""
+    """Estimates the remaining reward by rollouts of all heuristics."""
 
     def __init__(self, scenario: Any, refusal: str) -> None:
         self.refusal = refusal
         self.policies = heuristics(scenario)
 
-    def look(self, simulator: Simulator, earned: float, known: Rest) -> Rest:
-        """Return the best of the heuristics' rewards; that is no bound."""
+    def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
+        """Return the best total reward over rollouts of the heuristics; its `bound` stays that of `known`."""
         if not simulator.asking:
-            return Rest(earned, earned, method="end")
+            return ValueBounds(earned, earned, method="end")
         here, best = simulator.save(), known
         for policy in self.policies:
             action, total = check_action(policy.choose(*simulator.observe())), earned
@@ -98,12 +98,12 @@ class Rollouts:
         return best
 
     def describe(self, simulator: Simulator, action: int) -> str:
-        """Return the number of the row, or that it waits."""
+        """Return the index of the row, or 'wait'."""
         return "wait" if action == len(simulator.observe()[2]) - 1 else f"row {action}"
 
 
 def hindsight_of(scenario: Any, seed: int, split: str, seconds: float) -> Hindsight:
-    """Return the family's solver of the rest of an episode; where it has none, heuristics play on: an estimate."""
+    """Return the family's solver of the rest of an episode, or rollouts of heuristics if it has none."""
     family = family_of(scenario)
     found = family.hindsight(scenario, seed, split, seconds)
     if found is None:
@@ -113,24 +113,24 @@ def hindsight_of(scenario: Any, seed: int, split: str, seconds: float) -> Hindsi
 
 @dataclass(frozen=True)
 class Decision:
-    """One choice of a run, and what it cost."""
+    """One decision of a run and its regret."""
 
     number: int
     time: int
     """In ns."""
     options: int
-    """How many actions were allowed."""
+    """Number of legal actions."""
     chosen: int
     what: str
-    """What was chosen, in words."""
+    """Description of the chosen action."""
     best: int
-    """An action that costs nothing; the one that was chosen, if that does."""
+    """An action without regret: the chosen one if it has none."""
     better: str
-    """What that is, in words."""
+    """Description of that action."""
     regret: float
     """In units of the reward."""
     exact: bool
-    """Whether the regret is proven; otherwise it is an estimate from the best that was found on either side."""
+    """Whether the regret is proven; else it is the difference of the best rewards found before and after."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON-ready data."""
@@ -139,11 +139,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class Regret:
-    """What the decisions of a run cost."""
+    """Regret of all decisions of a run."""
 
     decisions: tuple[Decision, ...]
-    values: tuple[Rest, ...]
-    """Before each decision, and after the last."""
+    values: tuple[ValueBounds, ...]
+    """Bounds before each decision and after the last."""
 
     @property
     def reached(self) -> float:
@@ -167,17 +167,17 @@ class Regret:
 
     @property
     def total(self) -> float:
-        """What all decisions cost together: the best reward less the one of the run."""
+        """Sum over all decisions: the best reward minus that of the run."""
         return self.best_known - self.reached
 
     def worst(self, count: int) -> list[Decision]:
-        """Return the decisions that cost most, dearest first; none that cost nothing."""
+        """Return up to `count` decisions with the greatest positive regret, greatest first."""
         costly = [one for one in self.decisions if one.regret > 0.0]
         return sorted(costly, key=lambda one: (-one.regret, one.number))[:count]
 
 
 def same(one: float, other: float) -> bool:
-    """Return whether two rewards are equal but for rounding."""
+    """Return whether two rewards are equal up to rounding."""
     return abs(one - other) <= LEAST_GAIN * max(1.0, abs(one))
 
 
@@ -189,15 +189,15 @@ def regret_of(
     hindsight: Hindsight,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Regret:
-    """Return what the actions of an episode cost; the simulator must keep no log."""
-    looks = _Looks(simulator, actions, seed, split, hindsight, progress)
-    values = looks.values()
-    decisions = [looks.decision(number, values) for number in range(len(actions))]
+    """Return the regret of the `actions` of an episode; the simulator must keep no log."""
+    trajectory = _Trajectory(simulator, actions, seed, split, hindsight, progress)
+    values = trajectory.values()
+    decisions = [trajectory.decision(number, values) for number in range(len(actions))]
     return Regret(tuple(decisions), tuple(values))
 
 
-class _Looks:
-    """The points of a run at which what can still come is looked at."""
+class _Trajectory:
+    """The states of a run before each decision, with the value bounds that were computed of them."""
 
     def __init__(
         self,
@@ -216,17 +216,17 @@ class _Looks:
             simulator.step(action)
             self.earned.append(self.earned[-1] + float(simulator.header["reward"]))
         self.states.append(simulator.save())
-        self.found: dict[int, Rest] = {}
+        self.found: dict[int, ValueBounds] = {}
 
-    def values(self) -> list[Rest]:
-        """Return what can become of the episode before each decision, and after the last."""
+    def values(self) -> list[ValueBounds]:
+        """Return value bounds before each decision and after the last."""
         last = len(self.actions)
-        self._look(last, Rest(-math.inf, math.inf))
-        self._look(0, Rest(self.found[last].best, math.inf))
+        self._evaluate(last, ValueBounds(-math.inf, math.inf))
+        self._evaluate(0, ValueBounds(self.found[last].best, math.inf))
         self._divide(0, last)
         values = [self.found[number] for number in range(last + 1)]
         for number in range(last - 1, -1, -1):
-            # What can be reached later can be reached from here, by what was chosen.
+            # A reward reachable later is reachable from here by the chosen actions.
             if values[number].best < values[number + 1].best:
                 values[number] = replace(values[number], best=values[number + 1].best, action=-1)
         return values
@@ -238,19 +238,19 @@ class _Looks:
                 self.found[number] = replace(other, action=-1)
         elif last - first > 1:
             middle = (first + last) // 2
-            self._look(middle, Rest(other.best, one.bound))
+            self._evaluate(middle, ValueBounds(other.best, one.bound))
             self._divide(first, middle)
             self._divide(middle, last)
         self.progress(len(self.found), len(self.actions) + 1)
 
-    def _look(self, number: int, known: Rest) -> None:
+    def _evaluate(self, number: int, known: ValueBounds) -> None:
         if number in self.found:
             return
         self.simulator.restore(self.states[number])
-        self.found[number] = self.hindsight.look(self.simulator, self.earned[number], known)
+        self.found[number] = self.hindsight.value_bounds(self.simulator, self.earned[number], known)
 
-    def decision(self, number: int, values: list[Rest]) -> Decision:
-        """Return what became of a choice."""
+    def decision(self, number: int, values: list[ValueBounds]) -> Decision:
+        """Return the regret of decision `number`, given the `values` of all states."""
         before, after = values[number], values[number + 1]
         cost = 0.0 if same(before.best, after.best) else before.best - after.best
         chosen = self.actions[number]
@@ -270,7 +270,7 @@ class _Looks:
 
 
 def choices_of(simulator: Simulator, policy: Policy, seed: int, split: str) -> list[int]:
-    """Return what a policy chooses in an episode, choice by choice; the simulator must keep no log."""
+    """Return the actions of `policy` in an episode; the simulator must keep no log."""
     actions = []
     _prepare(policy, simulator.scenario)
     simulator.reset(seed, split)
@@ -282,7 +282,7 @@ def choices_of(simulator: Simulator, policy: Policy, seed: int, split: str) -> l
 
 
 def _choice(simulator: Simulator, policy: Policy) -> int:
-    """Return the action of a policy; of one that decides in compiled code only, the one that leads where it goes."""
+    """Return the action of `policy`; for one that only runs compiled, the action that leads to the same state."""
     if not getattr(policy, "reads_graph", False):
         return check_action(policy.choose(*simulator.observe()))
     assert isinstance(policy, WholeEpisodes)
@@ -296,4 +296,4 @@ def _choice(simulator: Simulator, policy: Policy) -> int:
         simulator.restore(here)
         if all(np.array_equal(found[name], there[name]) for name in found):
             return int(action)
-    raise AssertionError("a policy went where no action leads")
+    raise AssertionError("a policy reached a state that no action leads to")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.shared import invariants
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE, Timeline
@@ -19,16 +19,16 @@ NO_DEADLINE = 2**62
 
 @dataclass(frozen=True)
 class Jobs:
-    """Every job of an episode, sorted by task and release; times in ns, -1 where the thing never happened."""
+    """Every job of an episode, sorted by task and release; times in ns, -1 where the event never happened."""
 
     task: np.ndarray
     release: np.ndarray
     deadline: np.ndarray
     start: np.ndarray
-    """When it first started."""
+    """Of the first run."""
     finish: np.ndarray
     variant: np.ndarray
-    """As it was started last."""
+    """Of the last run."""
     fate: np.ndarray
     end: int
     """When the episode ended."""
@@ -37,7 +37,7 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Slices:
-    """The times for which jobs held streams: one of each job, or several where it was interrupted; times in ns."""
+    """The intervals in which jobs held resources, several for a preempted job; times in ns."""
 
     job: np.ndarray
     """Index into the jobs."""
@@ -46,20 +46,20 @@ class Slices:
     start: np.ndarray
     """Ascending."""
     end: np.ndarray
-    """The end of the episode where the job still held its stream then."""
+    """The end of the episode if the job still held its resource then."""
 
     @property
     def length(self) -> np.ndarray:
-        """How long each lasted."""
+        """Duration of each slice."""
         return np.asarray(self.end - self.start)
 
 
 def jobs_of(events: np.ndarray, deadlines: Sequence[int | None]) -> Jobs:
-    """Return the jobs of an episode from its event log; `deadlines` of the tasks count from release, None for none."""
-    # A log may have millions of rows: they are passed on by their numbers, and only columns that count are copied.
+    """Return the jobs of an episode from its event log; `deadlines` are relative, by task, None where there is none."""
+    # A log may have millions of rows: functions pass row indices, and only the columns in use are copied.
     kind, time = np.ascontiguousarray(events["kind"]), events["time"]
     arrivals = np.flatnonzero(kind == ARRIVAL)
-    # Jobs of a task arrive in the order of their numbers: it is enough to put the tasks together.
+    # Jobs of a task arrive in the order of their numbers: a stable sort by task is enough.
     arrivals = arrivals[np.argsort(events["task"][arrivals], kind="stable")]
     task, release = events["task"][arrivals].astype(np.int64), time[arrivals]
     first = np.searchsorted(task, np.arange(len(deadlines)))
@@ -70,7 +70,7 @@ def jobs_of(events: np.ndarray, deadlines: Sequence[int | None]) -> Jobs:
     slices = _slices(events, kind, first, end, len(task))
     start, finish, variant = (np.full(len(task), -1, np.int64) for _ in range(3))
     fate = np.where(deadline <= end, OVERDUE, OPEN)
-    # Of several values for one place the last stays: so the first start, and the last variant.
+    # The last assignment to an index wins: the first start, and the last variant.
     start[slices.job[::-1]] = slices.start[::-1]
     variant[slices.job] = slices.variant
     finishes = np.flatnonzero(kind == FINISH)
@@ -83,7 +83,7 @@ def jobs_of(events: np.ndarray, deadlines: Sequence[int | None]) -> Jobs:
 
 
 def rows_of(kinds: np.ndarray, *wanted: int) -> np.ndarray:
-    """Return the rows that are of some kinds."""
+    """Return the indices of the rows whose kind is in `wanted`."""
     found = np.zeros(len(kinds), bool)
     for kind in wanted:
         found |= kinds == kind
@@ -91,7 +91,7 @@ def rows_of(kinds: np.ndarray, *wanted: int) -> np.ndarray:
 
 
 def jobs_of_rows(events: np.ndarray, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return which job each of some rows is about, among all jobs; `first` are the first ones of the tasks."""
+    """Return the index of the job of each row; `first` holds the index of each task's first job."""
     return np.asarray(first[events["task"][rows]] + events["job"][rows])
 
 
@@ -100,7 +100,7 @@ def _slices(events: np.ndarray, kind: np.ndarray, first: np.ndarray, end: int, c
     job = jobs_of_rows(events, starts, first)
     if (kind == PREEMPT).any():
         stop = _stops(events, rows_of(kind, START, FINISH, FAIL, PREEMPT), first, end)
-    else:  # every job has at most one slice, and nothing need be sorted
+    else:  # every job has at most one slice: no sorting needed
         leaves = rows_of(kind, FINISH, FAIL)
         left = np.full(count, end, np.int64)
         left[jobs_of_rows(events, leaves, first)] = events["time"][leaves]
@@ -115,7 +115,7 @@ def _slices(events: np.ndarray, kind: np.ndarray, first: np.ndarray, end: int, c
 
 
 def _stops(events: np.ndarray, rows: np.ndarray, first: np.ndarray, end: int) -> np.ndarray:
-    """Return when each start among the rows was followed by what next happened to its job, `end` if by nothing."""
+    """Return the time of the next event of the same job after each start in `rows`, `end` if there is none."""
     job = jobs_of_rows(events, rows, first)
     order = np.argsort(job, kind="stable")
     followed = np.flatnonzero(job[order[1:]] == job[order[:-1]])
@@ -128,10 +128,10 @@ def timeline_of(labels: RunLabels, events: np.ndarray) -> Timeline:
     """Return the timeline of a whole episode, with the names and deadlines that `labels` give."""
     jobs = jobs_of(events, labels.deadline)
     first = np.searchsorted(jobs.task, np.arange(len(labels.tasks)))
-    # A job waits from its release, and again from each interruption, until it starts, is dropped, or all ends.
+    # A job waits from its release, and again from each preemption, until it starts, is dropped, or the episode ends.
     wait_job, wait_start = _by_job(events, rows_of(events["kind"], ARRIVAL, PREEMPT), first)
     end_job, wait_end = _by_job(events, rows_of(events["kind"], START, EXPIRE, REJECT, DROP), first)
-    # Of every job the begins and ends alternate, so that at most the last wait has no end.
+    # Starts and ends of a job's waits alternate, so at most its last wait has no end.
     still = np.bincount(wait_job, minlength=len(jobs.task)) > np.bincount(end_job, minlength=len(jobs.task))
     order = np.argsort(np.concatenate((end_job, np.flatnonzero(still))), kind="stable")
     wait_end = np.concatenate((wait_end, np.full(int(still.sum()), jobs.end)))[order]
@@ -158,17 +158,19 @@ def timeline_of(labels: RunLabels, events: np.ndarray) -> Timeline:
 
 
 def _by_job(events: np.ndarray, rows: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the jobs of some rows and their times, by job and then by time."""
+    """Return the jobs and times of `rows`, sorted by job, then by time."""
     job = jobs_of_rows(events, rows, first)
     order = np.argsort(job, kind="stable")
     return np.asarray(job[order]), np.asarray(events["time"][rows[order]])
 
 
 def check(labels: RunLabels, events: np.ndarray, queue_limit: int | None = None) -> None:
-    """Raise a LawError where the log of a whole episode breaks an invariant, or has tasks that `labels` do not name.
+    """Raise an InvariantError if the log of an episode violates an invariant or names tasks that `labels` lack.
 
-    `queue_limit`, where there is one, is how many jobs of a task may wait.
+    `queue_limit` is the most jobs of a task that may wait, None for no limit.
     """
     invariants.check(events, len(labels.resources), queue_limit)
     if events["task"].max() >= len(labels.tasks):
-        raise LawError(f"task {events['task'].max()}: expected numbers below {len(labels.tasks)}, as in the scenario")
+        raise InvariantError(
+            f"task {events['task'].max()}: expected numbers below {len(labels.tasks)}, as in the scenario"
+        )

@@ -1,4 +1,4 @@
-"""The base of every part of a scenario: strict, frozen, and helpful about unknown keys."""
+"""Base model of all objects of a scenario: strict, frozen, with suggestions for unknown keys; units of time."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 def nanoseconds(milliseconds: float) -> int:
-    """Return the nearest whole number of nanoseconds; kernels know no other unit of time."""
+    """Return `milliseconds` in whole nanoseconds, the unit of time of all kernels."""
     return round(milliseconds * NANOSECONDS_PER_MS)
 
 
 def nanoseconds_of(seconds: float) -> int:
-    """Return the nearest whole number of nanoseconds of a time in seconds."""
+    """Return `seconds` in whole nanoseconds."""
     return round(seconds * NANOSECONDS_PER_S)
 
 
 class StrictModel(BaseModel):
-    """A JSON object of a scenario: no unknown keys, no silent conversions, no NaN, no changes afterwards."""
+    """A JSON object of a scenario: no unknown keys, no silent conversions, no NaN, immutable."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     newer_keys: ClassVar[tuple[str, ...]] = ()
-    """Keys that came after scenarios had been identified by their digest."""
+    """Keys that were added after digests had come into use."""
 
-    def lasting(self) -> dict[str, Any]:
-        """Return the JSON form without newer keys at their default: so digests outlive the coming of new keys."""
+    def digest_data(self) -> dict[str, Any]:
+        """Return the JSON form without newer keys at their default, so that new keys do not change old digests."""
         data = self.model_dump(mode="json")
         for key in self.newer_keys:
             if getattr(self, key) == type(self).model_fields[key].default:

@@ -1,7 +1,4 @@
-"""The best that is known of an episode: of all heuristics, and of a small one by trying all choices.
-
-Choices are tried depth first, every lane a copy of the one before it.
-"""
+"""Best known reward of an episode: over all heuristics, and for small episodes by exhaustive depth-first search."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.errors import LawError
+from slipstream.errors import InvariantError
 from slipstream.families.contract import family_of
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.policies.base import find, names
@@ -20,16 +17,16 @@ from slipstream.sim.simulator import Simulator
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search came to."""
+class SearchResult:
+    """Result of an exhaustive search."""
 
     reward: float
     complete: bool
-    """Whether everything was tried: then nothing is better."""
+    """Whether the search tree was exhausted: then `reward` is optimal."""
 
 
 def best_policy(simulator: Simulator, seed: int, split: str) -> tuple[str, float, np.ndarray]:
-    """Return the heuristic that earns most in an episode, the first among equals; its reward, and its event log."""
+    """Return name, reward and event log of the heuristic with the greatest reward, the first among equals."""
     family = family_of(simulator.scenario)
     best: tuple[str, float, np.ndarray] | None = None
     for name in names(family.name):
@@ -55,29 +52,29 @@ def heuristic_bounds(
         source, best, events = best_policy(Simulator(scenario), seed, split)
         most = reward_bound(scenario, events, seed, split)
         if best > most + 1e-6 * max(1.0, abs(most)):
-            raise LawError(f"a reward of {best} was reached, but {most} was proven to be the most")
+            raise InvariantError(f"a reward of {best} was reached, but {most} was proven to be the most")
         return OptimumBounds(best, max(most, best), bool(best >= most), source, method, perf_counter() - began)
 
     return optimum_bounds
 
 
-def search(simulator: Simulator, seed: int, split: str, best: float, deadline: float) -> Found:
-    """Return the best reward of an episode, at least `best`, which some policy reached."""
+def search(simulator: Simulator, seed: int, split: str, best: float, deadline: float) -> SearchResult:
+    """Return the best reward of an episode, at least `best`; stop at `deadline`, a time of `perf_counter`."""
     simulator.reset(seed, split)
-    looking = _Search(simulator, best, deadline)
-    # What came before the first choice belongs to the first step, so nothing is earned yet.
-    complete = looking.try_all(0.0)
-    return Found(looking.best, complete)
+    tree = _Search(simulator, best, deadline)
+    # The reward before the first decision is part of the first step, so none is earned yet.
+    complete = tree.try_all(0.0)
+    return SearchResult(tree.best, complete)
 
 
 class _Search:
-    """A walk through the tree of choices; costs only grow, so a branch that costs as much as the best is cut."""
+    """Depth-first branch and bound over decisions; rewards only fall, so a branch not above the best is cut."""
 
     def __init__(self, simulator: Simulator, best: float, deadline: float) -> None:
         self.simulator, self.best, self.deadline = simulator, best, deadline
 
     def try_all(self, earned: float) -> bool:
-        """Try every action of the present choice; return whether there was time for all."""
+        """Search below the present decision, `earned` being the reward up to it; return whether it ended in time."""
         if not self.simulator.asking:
             self.best = max(self.best, earned)
             return True

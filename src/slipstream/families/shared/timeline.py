@@ -1,4 +1,4 @@
-"""What pictures need of an episode, in the same shape from every family."""
+"""Jobs, waits and runs of an episode as arrays, the input of pictures for every family."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from slipstream.families.shared.labels import printable_names
 
 OPEN, ON_TIME, LATE, DROPPED, OVERDUE, FAILED = range(6)
 FATES = ("not finished at the end", "on time", "late", "dropped", "past its deadline, not finished", "failed")
-"""What became of a job, in the order of the codes."""
+"""Outcomes of a job, in the order of the codes."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Every job of an episode, and every stretch of time in which a resource worked on one; times in ns."""
+    """Every job of an episode, its waits, and the intervals in which resources ran it; times in ns."""
 
     tasks: tuple[str, ...]
     variants: tuple[tuple[str, ...], ...]
@@ -28,12 +28,12 @@ class Timeline:
     number: np.ndarray  # (jobs) counts within the task
     release: np.ndarray  # (jobs)
     deadline: np.ndarray  # (jobs)
-    finish: np.ndarray  # (jobs) -1 where it never did
+    finish: np.ndarray  # (jobs) -1 where it did not finish
     fate: np.ndarray  # (jobs) index into FATES
 
     wait_job: np.ndarray  # (waits) index into the jobs, ascending
-    wait_start: np.ndarray  # (waits) its release, or when it was interrupted
-    wait_end: np.ndarray  # (waits) when it stopped waiting: a start, its drop, or the end
+    wait_start: np.ndarray  # (waits) release or preemption
+    wait_end: np.ndarray  # (waits) start, drop, or end of the episode
 
     slice_job: np.ndarray  # (slices) index into the jobs
     slice_resource: np.ndarray  # (slices)
@@ -42,15 +42,15 @@ class Timeline:
     slice_end: np.ndarray  # (slices)
 
     by_task: bool = False
-    """Whether bars have the colour of their task, as where jobs have no deadlines and tasks are their owners."""
+    """Whether bars are coloured by task, as for jobs without deadlines whose tasks are their users."""
 
     def __post_init__(self) -> None:
-        """Escape what is not printable in names: pictures show them."""
+        """Escape unprintable characters of names, because pictures show them."""
         for field in ("tasks", "variants", "resources"):
             object.__setattr__(self, field, printable_names(getattr(self, field)))
 
     def waiting(self, jobs: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return when the number of waiting jobs, of all or of some, changed, and what it was from then on."""
+        """Return the step function of the number of waiting jobs, of all or of `jobs`: times and values."""
         begins, ends = self.wait_start, self.wait_end
         if jobs is not None:
             chosen = np.isin(self.wait_job, jobs)

@@ -1,4 +1,4 @@
-"""How far a scenario is varied: for domain randomisation, for a curriculum, for tests of robustness."""
+"""Random variation of a scenario: for domain randomisation, curricula and tests of robustness."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from slipstream.errors import InputError
 
 LEAST_LOAD, MOST_LOAD = 1e-3, 1e3
 WIDTHS = ("latency", "profile_error", "interference", "rate")
-"""Properties that are varied by a factor drawn at random."""
+"""Properties that are multiplied by a random factor."""
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Half-widths of random factors: x stands for a factor drawn uniformly from 1 − x to 1 + x, so 0 varies nothing."""
+    """Half-widths of random factors: x means a factor drawn uniformly from 1 − x to 1 + x, 0 no variation."""
 
     latency: float = 0.0
-    """How long runs take, as the profile says and as they really do: a policy sees it."""
+    """Duration of runs, both in the profile and actual: visible to policies."""
     profile_error: float = 0.0
-    """How long runs really take, beside a profile that stays as it is: a policy does not see it."""
+    """Actual duration of runs with an unchanged profile: invisible to policies."""
     interference: float = 0.0
-    """How much jobs that run side by side slow each other down."""
+    """Slowdown of concurrent jobs."""
     rate: float = 0.0
-    """How often jobs arrive."""
+    """Arrival rate of jobs."""
     load: float = 1.0
-    """No half-width: a multiple of every arrival rate; 1 leaves them as they are."""
+    """Not a half-width: a multiplier of every arrival rate; 1 leaves them unchanged."""
 
     length: float = 0.0
-    """No half-width: mean length of an episode in the family's timescale, cut off at any moment alike; 0 never."""
+    """Not a half-width: mean length of episodes cut off at a memoryless random time, in units of the family's
+    timescale; 0 cuts none."""
 
     def __post_init__(self) -> None:
         for name in WIDTHS:
@@ -44,29 +45,29 @@ class Variation:
             )
 
     def factors(self, seed: int, name: str, count: int) -> np.ndarray:
-        """Return the factors of one property: exactly 1 where its width is 0.
+        """Return `count` random factors of the property `name`: exactly 1 where its width is 0.
 
-        Every property has draws of its own, which do not depend on the widths: a wider variation of the same seed goes
-        the same way, only farther.
+        Every property has its own draws, which do not depend on the widths: a wider variation of the same seed deviates
+        in the same direction, only farther.
         """
         source = np.random.SeedSequence(seed, spawn_key=(WIDTHS.index(name),))
         draws = np.random.Generator(np.random.PCG64(source)).random(count)
         factors: np.ndarray = 1.0 + getattr(self, name) * (2.0 * draws - 1.0)
         return factors
 
-    def only(self, family: str, *names: str) -> None:
-        """Refuse what a family cannot vary."""
+    def require_only(self, family: str, *names: str) -> None:
+        """Raise an InputError if a property other than `names`, those that `family` supports, is varied."""
         for field in fields(self):
             if field.name not in names and getattr(self, field.name) != field.default:
                 known = ", ".join(names)
                 raise InputError(f"variation: {field.name}: scenarios of '{family}' do not vary so: expected {known}")
 
-    def told(self, seed: int) -> str:
-        """Return a sentence that says how a scenario came to be."""
+    def description(self, seed: int) -> str:
+        """Return a sentence that lists the varied properties and `seed`."""
         varied = [field for field in fields(self) if getattr(self, field.name) != field.default]
         return f"Varied: {', '.join(f'{field.name} {getattr(self, field.name):g}' for field in varied)}, seed {seed}."
 
     @property
-    def nothing(self) -> bool:
-        """Whether it leaves every scenario as it is."""
+    def is_identity(self) -> bool:
+        """Whether it leaves every scenario unchanged."""
         return self == Variation()

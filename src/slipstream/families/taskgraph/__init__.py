@@ -1,1 +1,1 @@
-"""Taskgraph: tasks on tiles of data run on processors with memories of their own; moving tiles takes time."""
+"""Taskgraph family: tasks on data tiles run on processors with private memories; transfers take time."""

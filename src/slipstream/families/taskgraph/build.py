@@ -1,4 +1,4 @@
-"""From a scenario to the arrays the kernel works on."""
+"""Conversion of a scenario to the arrays of the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipstream.families.shared.features import GraphShape
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.families.taskgraph import features as f
 from slipstream.families.taskgraph.kernel import state as k
-from slipstream.families.taskgraph.kernel.lookahead import rank_upward
+from slipstream.families.taskgraph.kernel.lookahead import upward_ranks
 from slipstream.families.taskgraph.scenario import (
     Additive,
     GraphBatch,
@@ -27,8 +27,8 @@ from slipstream.families.taskgraph.scenario import (
     WindowVisible,
 )
 from slipstream.families.taskgraph.workload.arrivals import trace_rows
-from slipstream.families.taskgraph.workload.templates import Library, Lists, Template, library_of
-from slipstream.sim.compiled_scenario import Built, keep_built
+from slipstream.families.taskgraph.workload.templates import Library, RaggedArray, Template, library_of
+from slipstream.sim.compiled_scenario import CompiledScenario, cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.heap import NEVER, empty_heap
 from slipstream.sim.kernel.job_stream import BATCH, POISSON, TRACE
@@ -39,14 +39,14 @@ EVICTIONS = {"lru": k.LRU, "luf": k.LUF, "belady": k.BELADY}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the arrays of a scenario are."""
+    """Sizes of the arrays of a scenario."""
 
     jobs: int
     """Jobs of an episode."""
     tasks: int
     """Tasks of the largest graph."""
     tiles: int
-    """Tiles of the graph that has most."""
+    """Tiles of the graph with most tiles."""
     processors: int
     devices: int
     rows: int
@@ -58,12 +58,12 @@ class Sizes:
     log_margin: int
 
 
-@keep_built
-def built(scenario: TaskgraphScenario) -> Built[Sizes, Library]:
-    """Return the scenario as arrays."""
+@cached_per_scenario
+def compiled_scenario(scenario: TaskgraphScenario) -> CompiledScenario[Sizes, Library]:
+    """Return the scenario as arrays, with their sizes and its graph library."""
     library = library_of(scenario)
     sizes = _sizes(scenario, library)
-    return Built(_spec_arrays(scenario, library, sizes), sizes, library)
+    return CompiledScenario(_spec_arrays(scenario, library, sizes), sizes, library)
 
 
 def _sizes(scenario: TaskgraphScenario, library: Library) -> Sizes:
@@ -74,7 +74,7 @@ def _sizes(scenario: TaskgraphScenario, library: Library) -> Sizes:
     edges = max(template.edge_count for template in library.templates)
     processors = scenario.processor_count
     devices = sum(kind.count for kind in scenario.processors if kind.device)
-    # No window is larger than all there can be.
+    # A window is at most as large as the largest possible list.
     candidates = min(scenario.window.candidates, jobs * tasks)
     rows = max(candidates, processors) + 1
     return Sizes(
@@ -92,10 +92,10 @@ def _sizes(scenario: TaskgraphScenario, library: Library) -> Sizes:
 
 
 def _log_margin(scenario: TaskgraphScenario, library: Library, processors: int, devices: int) -> int:
-    """Return how many rows one event, with the choice before it, may fill.
+    """Return the most log rows that one event and the decision before it add.
 
-    Each lets every link begin to carry a tile and every processor start. A load lets at most so many tiles leave as
-    the largest is larger than the smallest, and never more than there are.
+    Each may start a transfer on every link and a task on every processor. A load evicts at most as many tiles as the
+    ratio of the largest to the smallest size, and never more than there are.
     """
     margin = LOG_MARGIN + 2 * (processors + k.LINKS_PER_DEVICE * devices)
     if scenario.links is None or all(kind.memory_mb is None for kind in scenario.processors):
@@ -109,28 +109,28 @@ def _log_margin(scenario: TaskgraphScenario, library: Library, processors: int, 
 
 def candidate_rows(scenario: TaskgraphScenario) -> int:
     """Return the number of rows of an observation, wait included."""
-    return built(scenario).sizes.rows
+    return compiled_scenario(scenario).sizes.rows
 
 
 def all_rows(scenario: TaskgraphScenario) -> int:
     """Return the number of rows that heuristics see, wait included."""
-    return built(scenario).sizes.all_rows
+    return compiled_scenario(scenario).sizes.all_rows
 
 
 def graph(scenario: TaskgraphScenario) -> GraphShape:
-    """Return the room that an observation has for the graph."""
-    sizes = built(scenario).sizes
+    """Return the shape of the observed graph."""
+    sizes = compiled_scenario(scenario).sizes
     return GraphShape(f.NODE, sizes.nodes, sizes.edges, sizes.jobs)
 
 
 def log_margin(scenario: TaskgraphScenario) -> int:
-    """Return how many rows of the log one event, with the choice before it, may fill."""
-    return built(scenario).sizes.log_margin
+    """Return the most log rows that one event and the decision before it add."""
+    return compiled_scenario(scenario).sizes.log_margin
 
 
 def timescale(scenario: TaskgraphScenario) -> int:
-    """Return the mean time that a job needs at the least: its longest path, or its work on all processors."""
-    spec = built(scenario).spec
+    """Return the mean over graphs, in ns, of the longest path or of work / processors if that is longer."""
+    spec = compiled_scenario(scenario).spec
     times = []
     for template in spec["templates"]:
         rows = spec["tasks"][template["first_task"] : template["first_task"] + template["tasks"]]
@@ -139,13 +139,13 @@ def timescale(scenario: TaskgraphScenario) -> int:
 
 
 def spec_arrays(scenario: TaskgraphScenario) -> dict[str, np.ndarray]:
-    """Return what does not change during an episode."""
-    return built(scenario).spec
+    """Return the specification arrays, constant during an episode."""
+    return compiled_scenario(scenario).spec
 
 
 def state_arrays(scenario: TaskgraphScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
-    """Return fresh state for a number of lanes, each keeping up to `log_rows` rows of its event log."""
-    sizes = built(scenario).sizes
+    """Return new state arrays for `lanes` lanes with event logs of `log_rows` rows."""
+    sizes = compiled_scenario(scenario).sizes
     tasks, tiles = sizes.jobs * sizes.tasks, sizes.jobs * sizes.tiles
     links = k.LINKS_PER_DEVICE * sizes.devices
     return {
@@ -155,7 +155,7 @@ def state_arrays(scenario: TaskgraphScenario, lanes: int, log_rows: int) -> dict
         "tiles": np.zeros((lanes, tiles), k.TILE_STATE),
         "copies": np.zeros((lanes, tiles, 1 + sizes.devices), k.COPY),
         "processors": np.zeros((lanes, sizes.processors), k.PROCESSOR_STATE),
-        # One place more, so that what is behind the last can be moved up.
+        # One more element, so that removal can shift without a bounds test.
         "holds": np.zeros((lanes, sizes.processors, scenario.pipeline + 1), np.int32),
         "queues": np.zeros((lanes, sizes.processors, tasks + 1 if scenario.mode == "push" else 1), np.int32),
         "memories": np.zeros((lanes, 1 + sizes.devices), k.MEMORY_STATE),
@@ -229,7 +229,7 @@ def _machine(scenario: TaskgraphScenario, sizes: Sizes) -> np.ndarray:
 
 
 def capacity_of(memory_mb: float | None) -> int:
-    """Return the bytes of a memory, NEVER where it has no limit."""
+    """Return the capacity of a memory in bytes; NEVER if it is unlimited."""
     return NEVER if memory_mb is None else round(memory_mb * 1e6)
 
 
@@ -250,7 +250,7 @@ def _processors(library: Library, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]
 
 
 def transfer_time(link: Link | None, size: int) -> int:
-    """Return the nanoseconds that a link needs for a tile; the division is exact."""
+    """Return the time in ns of a transfer of `size` bytes on a link, in exact arithmetic."""
     if link is None:
         return 0
     per_byte = Fraction(1000) / Fraction(link.bandwidth_mb_s)
@@ -260,13 +260,13 @@ def transfer_time(link: Link | None, size: int) -> int:
 def _graphs(
     scenario: TaskgraphScenario, library: Library, durations: np.ndarray, kind_of: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return templates, tasks, children, accesses, tiles and their users, those of all graphs one behind the other."""
+    """Return templates, tasks, children, accesses, tiles and users, concatenated over all graphs."""
     templates = np.zeros(len(library.templates), k.TEMPLATE)
     tasks = np.zeros(len(durations), k.TASK)
     tasks["least"] = durations[:, kind_of].min(axis=1)
     tasks["average"] = (durations[:, kind_of].sum(axis=1) + len(kind_of) // 2) // len(kind_of)
     tiles = np.zeros(sum(len(template.tile_bytes) for template in library.templates), k.TILE)
-    children = np.concatenate([template.children_lists.values for template in library.templates])
+    children = np.concatenate([template.children_ragged.values for template in library.templates])
     accesses = np.zeros(sum(len(template.modes) for template in library.templates), k.ACCESS)
     accesses["tile"] = np.concatenate([template.used.values for template in library.templates])
     accesses["mode"] = np.concatenate([template.modes for template in library.templates])
@@ -289,32 +289,32 @@ def _graphs(
 
 
 def _fill_tasks(rows: np.ndarray, template: Template, first_child: int, first_access: int) -> None:
-    children = template.children_lists
+    children = template.children_ragged
     rows["number"] = np.arange(len(rows))
     rows["parents"] = template.parents.counts
     rows["accesses"] = template.used.counts
     rows["bytes"] = template.used.sums(np.array(template.tile_bytes, np.int64)[template.used.values])
-    rows["first_access"] = first_access + template.used.first[:-1]
+    rows["first_access"] = first_access + template.used.offsets[:-1]
     rows["children"] = children.counts
-    rows["first_child"] = first_child + children.first[:-1]
+    rows["first_child"] = first_child + children.offsets[:-1]
     for times, target in (("average", "rank"), ("least", "path_after")):
         ranks = np.zeros(len(rows), np.int64)
-        rank_upward(children.first, children.values, rows[times].copy(), ranks)
+        upward_ranks(children.offsets, children.values, rows[times].copy(), ranks)
         rows[target] = ranks
-    # What follows a task, without the task itself.
+    # The path after a task excludes the task itself.
     rows["path_after"] -= rows["least"]
 
 
 def _fill_tiles(rows: np.ndarray, template: Template, scenario: TaskgraphScenario, first_user: int) -> np.ndarray:
-    """Return the tasks that use each tile."""
+    """Fill the tile rows of a graph; return the users of all tiles, concatenated."""
     rows["bytes"] = template.tile_bytes
     if scenario.links is not None:
         for size in set(template.tile_bytes):
             own = rows["bytes"] == size
             for name, time in zip(("load_time", "send_time", "peer_time"), _times(scenario, size), strict=True):
                 rows[name][own] = time
-    users = Lists.of(template.used.values, template.used.owner, len(rows))
-    rows["first_user"], rows["users"] = first_user + users.first[:-1], users.counts
+    users = RaggedArray.of(template.used.values, template.used.owner, len(rows))
+    rows["first_user"], rows["users"] = first_user + users.offsets[:-1], users.counts
     return users.values
 
 
@@ -325,7 +325,7 @@ def _times(scenario: TaskgraphScenario, size: int) -> tuple[int, int, int]:
 
 
 def _check_memory(scenario: TaskgraphScenario, library: Library, needed: np.ndarray) -> None:
-    """Refuse a memory that has no room for the tiles of some task; `needed` are the bytes of each, of all graphs."""
+    """Raise a ScenarioError if a memory is smaller than the tiles of some task; `needed` has the bytes of each task."""
     if scenario.links is None:
         return
     for kind in scenario.processors:

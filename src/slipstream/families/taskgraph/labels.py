@@ -1,10 +1,10 @@
-"""The names and expectations of a taskgraph scenario, for pictures of a run that is under way."""
+"""Names and expected times of a taskgraph scenario for live views of a run."""
 
 from __future__ import annotations
 
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import nanoseconds
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
 
 LINK_NAMES = ("load", "send", "peer")
@@ -12,23 +12,23 @@ LINK_NAMES = ("load", "send", "peer")
 
 def processor_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
     """Return a name for each processor."""
-    kinds = built(scenario).library.kinds
+    kinds = compiled_scenario(scenario).library.kinds
     return tuple(f"{kind.name} {number}" for kind in kinds for number in range(kind.count))
 
 
 def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
     """Return a name for each link."""
-    kinds = built(scenario).library.kinds
+    kinds = compiled_scenario(scenario).library.kinds
     devices = [f"{kind.name} {number}" for kind in kinds if kind.device for number in range(kind.count)]
     return tuple(f"{which} {device}" for device in devices for which in LINK_NAMES)
 
 
 def run_labels(scenario: TaskgraphScenario) -> RunLabels:
-    """Return who takes part in a run: processors and links, and as tasks the jobs by their number in the episode.
+    """Return the labels of a run: processors and links as resources, jobs by number as tasks.
 
-    What is done for a job is named by the kind of the processor, or of the link.
+    Variants are the kinds of processors and of links.
     """
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     spec = parts.spec
     work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
     expected = max(1, work // parts.sizes.processors)
@@ -38,13 +38,13 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
         tasks=tuple(f"job {number}" for number in range(parts.sizes.jobs)),
         variants=(variants,) * parts.sizes.jobs,
         expected=((expected,) * len(variants),) * parts.sizes.jobs,
-        end=_about_the_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
+        end=_expected_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
         graphs=True,
     )
 
 
-def _about_the_end(scenario: TaskgraphScenario, work: int) -> int:
-    """Return about when an episode ends: the last arrival, or all the work on all processors."""
+def _expected_end(scenario: TaskgraphScenario, work: int) -> int:
+    """Return the approximate end of an episode in ns: the last arrival plus `work`."""
     last = 0
     if isinstance(scenario.arrivals, GraphStream):
         waits = scenario.arrivals.jobs - scenario.arrivals.initial_jobs

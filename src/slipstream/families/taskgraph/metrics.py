@@ -1,4 +1,4 @@
-"""The figures this field reports, all from the event log of one episode."""
+"""Metrics of one episode, computed from its event log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import TO_HOST
 from slipstream.families.taskgraph.oracle.bounds import least_makespan
 from slipstream.families.taskgraph.scenario import NoNoise, TaskgraphScenario
@@ -15,25 +15,25 @@ from slipstream.sim.eventlog import ARRIVAL, DONE, END, EVICT, FINISH, MOVE, REA
 
 @dataclass(frozen=True)
 class Spans:
-    """Stretches of time in which a resource did something, from a begin to its end; times in ns."""
+    """Time intervals of tasks on processors or of transfers on links; times in ns."""
 
     job: np.ndarray
     task: np.ndarray
-    """The task that ran, or the tile that moved."""
+    """Task that ran or tile that was transferred."""
     resource: np.ndarray
     variant: np.ndarray
     start: np.ndarray
     end: np.ndarray
-    """The end of the episode where it went on."""
+    """End of the episode if the interval was not over by then."""
 
     @property
     def total_ms(self) -> float:
-        """All of them together, in milliseconds."""
+        """Sum of all intervals, in milliseconds."""
         return float((self.end - self.start).sum() / 1e6)
 
 
 def spans_of(events: np.ndarray, begin: int, finish: int) -> Spans:
-    """Return what resources did between two kinds of events, by time; a resource does one thing at a time."""
+    """Return the intervals between events of kind `begin` and `finish` on each resource, by start time."""
     rows = events[np.isin(events["kind"], (begin, finish))]
     rows = rows[np.argsort(rows["resource"], kind="stable")]
     starts = np.flatnonzero(rows["kind"] == begin)
@@ -54,18 +54,18 @@ def tasks_of(events: np.ndarray) -> Spans:
 
 
 def transfers_of(events: np.ndarray) -> Spans:
-    """Return what links carried; the variant is the kind of link."""
+    """Return the transfers of an episode; the variant is the kind of link."""
     return spans_of(events, MOVE, READY)
 
 
 def end_of(events: np.ndarray) -> int:
-    """Return when the episode ended."""
+    """Return the end of the episode in ns."""
     ends = events[events["kind"] == END]
     return int(ends["time"][-1]) if len(ends) else int(events["time"][-1]) if len(events) else 0
 
 
 def union_ns(start: np.ndarray, end: np.ndarray) -> int:
-    """Return the length of the union of stretches of time."""
+    """Return the length of the union of intervals in ns."""
     order = np.argsort(start, kind="stable")
     total, until = 0, 0
     for begin, stop in zip(start[order].tolist(), end[order].tolist(), strict=True):
@@ -75,7 +75,7 @@ def union_ns(start: np.ndarray, end: np.ndarray) -> int:
 
 
 def overlap_ns(tasks: Spans, transfers: Spans) -> int:
-    """Return for how long links carried something while some processor worked."""
+    """Return the time in ns in which a transfer and a task overlap."""
     both_start = np.concatenate((tasks.start, transfers.start))
     both_end = np.concatenate((tasks.end, transfers.end))
     apart = union_ns(tasks.start, tasks.end) + union_ns(transfers.start, transfers.end)
@@ -83,7 +83,7 @@ def overlap_ns(tasks: Spans, transfers: Spans) -> int:
 
 
 def stall_ms(events: np.ndarray) -> float:
-    """Return the time that processors held a task first in line and ran none: its tiles had to come."""
+    """Return the total time in ms in which processors held a task but waited for its tiles."""
     total = 0
     rows = events[np.isin(events["kind"], (TAKE, START, FINISH))]
     for processor in np.unique(rows["resource"]):
@@ -101,7 +101,7 @@ def stall_ms(events: np.ndarray) -> float:
 
 def metrics(scenario: TaskgraphScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode by name."""
-    parts = built(scenario)
+    parts = compiled_scenario(scenario)
     tasks, transfers = tasks_of(events), transfers_of(events)
     end = end_of(events)
     arrivals, done = events[events["kind"] == ARRIVAL], events[events["kind"] == DONE]
@@ -132,20 +132,20 @@ def metrics(scenario: TaskgraphScenario, events: np.ndarray) -> dict[str, float]
 
 
 def in_hindsight(scenario: TaskgraphScenario, events: np.ndarray, seed: int, split: str) -> dict[str, float]:
-    """Return the metrics that are others once the luck of the episode is known: the log has it only where tasks ran."""
-    from slipstream.families.taskgraph.oracle.hindsight import work_of_episode
+    """Return the bound metrics of the episode of `seed` from its drawn durations, which `events` has only in part."""
+    from slipstream.families.taskgraph.oracle.hindsight import jobs_of_episode
 
     if isinstance(scenario.noise, NoNoise):
         return {}
     arrivals = events[events["kind"] == ARRIVAL]
-    jobs = work_of_episode(scenario, arrivals, seed, split)
+    jobs = jobs_of_episode(scenario, arrivals, seed, split)
     bound = least_makespan(scenario, arrivals, [np.array(job.durations) for job in jobs])
     return {"bound_ms": bound / 1e6, "ratio_to_bound": end_of(events) / bound if bound else 1.0}
 
 
 def _sizes(scenario: TaskgraphScenario, arrivals: np.ndarray, transfers: Spans) -> np.ndarray:
-    """Return the bytes of what links carried."""
-    templates = built(scenario).library.templates
+    """Return the bytes of each transfer."""
+    templates = compiled_scenario(scenario).library.templates
     graph = dict(zip(arrivals["job"].tolist(), arrivals["task"].tolist(), strict=True))
     pairs = zip(transfers.job.tolist(), transfers.task.tolist(), strict=True)
     return np.array([templates[graph[job]].tile_bytes[tile] for job, tile in pairs], np.float64)

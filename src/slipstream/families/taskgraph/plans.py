@@ -1,11 +1,11 @@
-"""Static schedules, planned on expected durations before an episode: HEFT, PEFT and CPOP.
+"""Static list schedules on expected durations: HEFT, PEFT and CPOP.
 
-HEFT and CPOP: Topcuoglu, Hariri, Wu, IEEE TPDS 2002. PEFT: Arabnejad, Barbosa, IEEE TPDS 2014. A task goes into the
-first gap of a processor that is long enough. In HEFT an exact fit is not enough, as READYS has it, and among tasks of
-equal rank the later one goes first: of the usual rules, these were chosen because they give the makespans known for
-READYS's graphs. In PEFT and CPOP an exact fit is enough, and the earlier one goes first. Equal processors: the
-lower number. What a task writes and a child of it reads has to move if they run on different nodes; first loads, memory
-limits and busy links are left out of the plan.
+HEFT and CPOP: Topcuoglu, Hariri, Wu, IEEE TPDS 2002. PEFT: Arabnejad, Barbosa, IEEE TPDS 2014. A task is
+inserted into the first sufficient gap of a processor. In HEFT a gap must exceed the duration, as in READYS, and among
+tasks of equal rank the later one goes first: of the common rules, these reproduce the makespans known for READYS's
+graphs. In PEFT and CPOP an exact fit is sufficient, and the earlier task goes first. Ties between processors go to the
+lower number. Data written by a task and read by a child on another node is transferred; initial loads, memory limits
+and contention for links are ignored.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import Sizes, built
+from slipstream.families.taskgraph.build import Sizes, compiled_scenario
 from slipstream.families.taskgraph.kernel.state import PLANNERS, READ, WRITE
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.templates import Library
-from slipstream.sim.compiled_scenario import Built
+from slipstream.sim.compiled_scenario import CompiledScenario
 
-Placed = list[tuple[int, int]]
-"""Processor and turn of each task: which place it has among the tasks of its job on that processor."""
+Placement = list[tuple[int, int]]
+"""Processor of each task, and its position among the tasks of its job on that processor."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One graph on the machine, to be planned."""
+    """Scheduling problem of one graph on the machine; times in ns."""
 
     durations: np.ndarray  # (tasks, processors)
     children: list[list[int]]
     parents: list[list[int]]
-    moves: dict[tuple[int, int], tuple[int, int, int]]
-    """Of each edge with data: time to a device, to the host, and from device to device."""
+    transfer_times: dict[tuple[int, int], tuple[int, int, int]]
+    """Transfer times of each edge with data: to a device, to the host, and between devices."""
     node: list[int]
 
     @property
@@ -46,16 +46,16 @@ class Problem:
         return len(self.node)
 
     def delay(self, parent: int, child: int, source: int, target: int) -> int:
-        """Return the time to bring what a child reads of its parent from a processor to another."""
-        if self.node[source] == self.node[target] or (parent, child) not in self.moves:
+        """Return the transfer time of the data of an edge from processor `source` to processor `target`."""
+        if self.node[source] == self.node[target] or (parent, child) not in self.transfer_times:
             return 0
-        to_device, to_host, between = self.moves[parent, child]
+        to_device, to_host, between = self.transfer_times[parent, child]
         return to_host if self.node[target] == 0 else to_device if self.node[source] == 0 else between
 
     def mean_delay(self, parent: int, child: int) -> float:
         """Return the mean delay over all pairs of different processors."""
         count = self.processors
-        if (parent, child) not in self.moves or count == 1:
+        if (parent, child) not in self.transfer_times or count == 1:
             return 0.0
         pairs = [(p, q) for p in range(count) for q in range(count) if p != q]
         return sum(self.delay(parent, child, p, q) for p, q in pairs) / len(pairs)
@@ -63,23 +63,23 @@ class Problem:
 
 @dataclass
 class Schedule:
-    """What was planned so far."""
+    """Partial or complete schedule."""
 
     problem: Problem
-    slots: list[list[tuple[int, int, int]]]
-    """(start, end, task) of each processor, by time."""
+    intervals: list[list[tuple[int, int, int]]]
+    """(start, end, task) by processor and time."""
     where: list[int]
     end: list[int]
-    spare: int
-    """What a gap must be longer than a task, at the least."""
+    slack: int
+    """Least difference between a usable gap and the duration of the task."""
 
     @staticmethod
-    def of(problem: Problem, spare: int = 0) -> Schedule:
-        """Return an empty one."""
-        return Schedule(problem, [[] for _ in problem.node], [-1] * problem.tasks, [0] * problem.tasks, spare)
+    def of(problem: Problem, slack: int = 0) -> Schedule:
+        """Return an empty schedule."""
+        return Schedule(problem, [[] for _ in problem.node], [-1] * problem.tasks, [0] * problem.tasks, slack)
 
     def earliest_end(self, task: int, processor: int) -> int:
-        """Return when a task could end on a processor."""
+        """Return the earliest finish time of a task on a processor."""
         problem = self.problem
         ready = 0
         for parent in problem.parents[task]:
@@ -87,62 +87,64 @@ class Schedule:
             ready = max(ready, self.end[parent] + delay)
         length = int(problem.durations[task, processor])
         before = ready
-        for start, end, _ in self.slots[processor]:
+        for start, end, _ in self.intervals[processor]:
             if end > ready:
-                if start - before >= length + self.spare:
+                if start - before >= length + self.slack:
                     break
                 before = max(before, end)
         return before + length
 
-    def put(self, task: int, processor: int) -> None:
-        """Plan a task on a processor, as early as it can."""
+    def assign(self, task: int, processor: int) -> None:
+        """Assign a task to a processor at its earliest finish time."""
         end = self.earliest_end(task, processor)
-        self.slots[processor].append((end - int(self.problem.durations[task, processor]), end, task))
-        self.slots[processor].sort()
+        self.intervals[processor].append((end - int(self.problem.durations[task, processor]), end, task))
+        self.intervals[processor].sort()
         self.where[task], self.end[task] = processor, end
 
-    def soonest(self, task: int, cost: Callable[[int], float] = lambda processor: 0.0) -> int:
-        """Return the processor where a task ends first, with something added to its end."""
+    def best_processor(self, task: int, cost: Callable[[int], float] = lambda processor: 0.0) -> int:
+        """Return the processor that minimises the earliest finish time of a task plus `cost`."""
         return min(range(self.problem.processors), key=lambda p: (self.earliest_end(task, p) + cost(p), p))
 
     @property
     def makespan(self) -> int:
-        """When the last task ends."""
+        """End of the last task."""
         return max(self.end)
 
-    def placed(self) -> Placed:
-        """Return processor and turn of each task."""
+    def placement(self) -> Placement:
+        """Return processor and position of each task."""
         result = [(-1, -1)] * self.problem.tasks
-        for processor, slots in enumerate(self.slots):
-            for turn, (_, _, task) in enumerate(slots):
-                result[task] = (processor, turn)
+        for processor, intervals in enumerate(self.intervals):
+            for position, (_, _, task) in enumerate(intervals):
+                result[task] = (processor, position)
         return result
 
 
 def heft(problem: Problem) -> Schedule:
-    """Plan by upward rank: the mean durations and delays on the longest path from a task on."""
-    rank = _upward(problem)
-    schedule = Schedule.of(problem, spare=1)
+    """Schedule by upward rank: mean durations and delays along the longest path from a task."""
+    rank = _upward_ranks(problem)
+    schedule = Schedule.of(problem, slack=1)
     for task in sorted(range(problem.tasks), key=lambda task: (-rank[task], -task)):
-        schedule.put(task, schedule.soonest(task))
+        schedule.assign(task, schedule.best_processor(task))
     return schedule
 
 
 def peft(problem: Problem) -> Schedule:
-    """Plan by optimistic costs: on each processor, the best that could follow of the path from a task on."""
+    """Schedule by the optimistic cost table: least remaining path per task and processor."""
     table = np.zeros((problem.tasks, problem.processors))
     for task in range(problem.tasks - 1, -1, -1):
         for child in problem.children[task]:
             delay = problem.mean_delay(task, child)
             ends = table[child] + problem.durations[child]
-            # The child may follow on the same processor without the delay.
+            # A child on the same processor has no delay.
             np.maximum(table[task], np.minimum(ends, ends.min() + delay), out=table[task])
-    return _by_priority(problem, table.sum(axis=1), lambda schedule, task: schedule.soonest(task, table[task].item))
+    return _list_schedule(
+        problem, table.sum(axis=1), lambda schedule, task: schedule.best_processor(task, table[task].item)
+    )
 
 
 def cpop(problem: Problem) -> Schedule:
-    """Plan by the length of the longest path through a task; a critical path goes to the processor that suits it."""
-    upward = _upward(problem)
+    """Schedule by the longest path through a task; the critical path goes to its fastest processor."""
+    upward = _upward_ranks(problem)
     downward = [0.0] * problem.tasks
     means = problem.durations.sum(axis=1)
     scale = problem.processors
@@ -151,7 +153,7 @@ def cpop(problem: Problem) -> Schedule:
             through = downward[parent] + means[parent] + problem.mean_delay(parent, task) * scale
             downward[task] = max(downward[task], through)
     priority = np.array(upward) + np.array(downward)
-    # The longest of all, from its first task on; sums that differ by rounding only are the same.
+    # Critical path from its entry task; sums that differ only by rounding count as equal.
     longest = priority.max() * (1.0 - 1e-12)
     roots = [task for task in range(problem.tasks) if not problem.parents[task] and priority[task] >= longest]
     path = roots[:1]
@@ -159,11 +161,13 @@ def cpop(problem: Problem) -> Schedule:
         path.append(max(problem.children[path[-1]], key=lambda child: (priority[child], -child)))
     best = int(problem.durations[path].sum(axis=0).argmin())
     critical = set(path)
-    return _by_priority(problem, priority, lambda schedule, task: best if task in critical else schedule.soonest(task))
+    return _list_schedule(
+        problem, priority, lambda schedule, task: best if task in critical else schedule.best_processor(task)
+    )
 
 
-def _upward(problem: Problem) -> list[float]:
-    """Return the upward ranks, times the number of processors: so they are whole numbers without delays."""
+def _upward_ranks(problem: Problem) -> list[float]:
+    """Return the upward ranks times the number of processors, which are integers without delays."""
     rank = [0.0] * problem.tasks
     sums = problem.durations.sum(axis=1)
     for task in range(problem.tasks - 1, -1, -1):
@@ -172,8 +176,8 @@ def _upward(problem: Problem) -> list[float]:
     return rank
 
 
-def _by_priority(problem: Problem, priority: np.ndarray, choose: Callable[[Schedule, int], int]) -> Schedule:
-    """Plan the ready task of the highest priority, one after the other."""
+def _list_schedule(problem: Problem, priority: np.ndarray, choose: Callable[[Schedule, int], int]) -> Schedule:
+    """Return a list schedule: repeatedly assign the ready task of highest `priority` to the processor of `choose`."""
     schedule = Schedule.of(problem)
     waits = [len(parents) for parents in problem.parents]
     ready: list[tuple[float, int]] = [
@@ -182,7 +186,7 @@ def _by_priority(problem: Problem, priority: np.ndarray, choose: Callable[[Sched
     ready.sort()
     while ready:
         _, task = heappop(ready)
-        schedule.put(task, choose(schedule, task))
+        schedule.assign(task, choose(schedule, task))
         for child in problem.children[task]:
             waits[child] -= 1
             if waits[child] == 0:
@@ -194,16 +198,16 @@ SCHEDULERS: dict[str, Callable[[Problem], Schedule]] = {"heft": heft, "peft": pe
 
 
 def problems(scenario: TaskgraphScenario) -> list[Problem]:
-    """Return the graphs of a scenario, each to be planned alone."""
-    parts = built(scenario)
+    """Return the scheduling problem of each graph of a scenario."""
+    parts = compiled_scenario(scenario)
     return [_problem(parts, number) for number in range(len(parts.library.templates))]
 
 
-def _problem(parts: Built[Sizes, Library], number: int) -> Problem:
+def _problem(parts: CompiledScenario[Sizes, Library], number: int) -> Problem:
     template = parts.library.templates[number]
     spec = parts.spec
     first_tile = int(spec["templates"][number]["first_tile"])
-    moves: dict[tuple[int, int], tuple[int, int, int]] = {}
+    transfer_times: dict[tuple[int, int], tuple[int, int, int]] = {}
     if spec["machine"]["transfers"][0]:
         peer = bool(spec["machine"]["peer"][0])
         for parent, child in template.edges:
@@ -212,34 +216,34 @@ def _problem(parts: Built[Sizes, Library], number: int) -> Problem:
             rows = spec["tiles"][[first_tile + tile for tile in read]]
             to_device, to_host, direct = (int(rows[name].sum()) for name in ("load_time", "send_time", "peer_time"))
             if read:
-                moves[parent, child] = (to_device, to_host, direct if peer else to_host + to_device)
+                transfer_times[parent, child] = (to_device, to_host, direct if peer else to_host + to_device)
     return Problem(
         parts.library.durations[number][:, spec["processors"]["kind"]],
         [list(ones) for ones in template.children],
         [list(task.parents) for task in template.tasks],
-        moves,
+        transfer_times,
         spec["processors"]["node"].tolist(),
     )
 
 
-_PLANS: list[tuple[TaskgraphScenario, str, list[Placed]]] = []
+_PLANS: list[tuple[TaskgraphScenario, str, list[Placement]]] = []
 MOST_KEPT = 12
 
 
-def plan(scenario: TaskgraphScenario, planner: str) -> list[Placed]:
-    """Return the plan for each graph of a scenario."""
+def plan(scenario: TaskgraphScenario, planner: str) -> list[Placement]:
+    """Return the placement of each graph of a scenario by `planner`; recent ones are cached."""
     for known, name, result in _PLANS:
         if known is scenario and name == planner:
             return result
-    result = [SCHEDULERS[planner](problem).placed() for problem in problems(scenario)]
+    result = [SCHEDULERS[planner](problem).placement() for problem in problems(scenario)]
     _PLANS.insert(0, (scenario, planner, result))
     del _PLANS[MOST_KEPT:]
     return result
 
 
 def write_plan(scenario: TaskgraphScenario, planner: str) -> None:
-    """Let the rows of a scenario show a plan."""
-    rows = built(scenario).spec["plans"][PLANNERS.index(planner)]
+    """Write the plan of `planner` into the specification arrays of a scenario."""
+    rows = compiled_scenario(scenario).spec["plans"][PLANNERS.index(planner)]
     if rows[0]["processor"] < 0:
-        placed = [pair for graph in plan(scenario, planner) for pair in graph]
-        rows[:] = np.array(placed, rows.dtype)
+        placement = [pair for graph in plan(scenario, planner) for pair in graph]
+        rows[:] = np.array(placement, rows.dtype)

@@ -1,11 +1,11 @@
-"""Heuristics of the taskgraph family: which task a processor takes, or which processor a task goes to.
+"""Heuristics of the taskgraph family: which task a processor takes, or which processor a task is placed on.
 
-A row is a task on a processor in every phase, so each rule serves all of them. The dm family is at home in mode push,
-as in StarPU: a task goes where it ends first, and a processor that is free chooses from its queue. Ties go to the
+A row is a task on a processor in every phase, so each rule applies to all phases. The dm policies are meant for mode
+push, as in StarPU: a task is placed where it ends first, and a free processor chooses from its queue. Ties go to the
 lowest row.
 """
 
-# Elements of arrays and results of compiled functions have no type that mypy knows.
+# mypy does not know the types of array elements and of results of compiled functions.
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class InOrder(Heuristic):
-    """A policy that takes from a queue what came first: whole episodes need not look at queues."""
+class FastPathHeuristic(Heuristic):
+    """Heuristic that serves queues in FIFO order, so whole episodes use the fast path."""
 
     def run(self, simulator: Simulator, choices: int) -> int:
-        """Play on in the simulator's lane; return why it stopped."""
-        from slipstream.families.taskgraph.kernel.fast_path import run_in_order
-        from slipstream.sim.simulator import FOREVER
+        """Continue the episode in the simulator's lane for up to `choices` decisions; return the final status."""
+        from slipstream.families.taskgraph.kernel.fast_path import run_fast_path
+        from slipstream.sim.simulator import NO_LIMIT
 
-        if choices < FOREVER or simulator.scenario.mode != "push":
+        if choices < NO_LIMIT or simulator.scenario.mode != "push":
             return super().run(simulator, choices)
-        return int(run_in_order(simulator.spec, simulator.state, 0, simulator.buffer, self.address))
+        return int(run_fast_path(simulator.spec, simulator.state, 0, simulator.buffer, self.address))
 
 
-def in_order(function: Callable[..., int]) -> Heuristic:
-    """Make a heuristic from a function that takes from a queue what came first, and register it under its name."""
-    return register(InOrder(function.__name__, "taskgraph", function, is_rule=False))
+def fast_path(function: Callable[..., int]) -> Heuristic:
+    """Register `function`, which serves queues in FIFO order, as a heuristic of that name."""
+    return register(FastPathHeuristic(function.__name__, "taskgraph", function, is_rule=False))
 
 
 @chooser("taskgraph")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Any row but waiting, each as likely as the others."""
+    """Uniformly random row, never waiting."""
     return random_row(mask, int(globals_row[ROWS]), globals_row[COIN])
 
 
 @kernel
 def least(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: int) -> int:
-    """Return the row with the least in a column."""
+    """Return the legal row that is least in `column`."""
     best = -1
     for row in range(int(globals_row[ROWS])):
         if mask[row] and (best < 0 or rows[row, column] < rows[best, column]):
@@ -80,7 +80,7 @@ def least(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: i
 
 @kernel
 def greatest_then_least(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, first: int, second: int) -> int:
-    """Return the row that is greatest in one column, and among these least in another."""
+    """Return the legal row that is greatest in column `first`, then least in column `second`."""
     best = -1
     for row in range(int(globals_row[ROWS])):
         if not mask[row]:
@@ -94,9 +94,9 @@ def greatest_then_least(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndar
     return best
 
 
-@in_order
+@fast_path
 def fifo(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """The task that became ready first, to whoever is free; a task goes where the least work is ahead."""
+    """First ready task first, on any free processor; a task is placed where the least work is ahead."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
         return least(globals_row, rows, mask, WORK_AHEAD)
     return least(globals_row, rows, mask, PLACE)
@@ -104,7 +104,7 @@ def fifo(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("taskgraph")
 def mct(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Least completion time: a processor takes the task that ends first, but waits where all end sooner elsewhere."""
+    """Minimum completion time: a processor takes the task that ends first, but waits if all end sooner elsewhere."""
     last = mask.shape[0] - 1
     best, any_row = -1, -1
     for row in range(int(globals_row[ROWS])):
@@ -122,7 +122,7 @@ def mct(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @kernel
 def deque_model(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, weight: float) -> int:
-    """Return the processor with the least end, as StarPU weighs it: the end, and the transfer once more."""
+    """Return the row of least cost as in StarPU: expected end plus `weight` × transfer time."""
     best, best_cost = -1, np.inf
     for row in range(int(globals_row[ROWS])):
         if mask[row]:
@@ -134,17 +134,17 @@ def deque_model(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, wei
     return best
 
 
-@in_order
+@fast_path
 def dm(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """StarPU's dm: a task goes where it ends first, transfers left out; queues in their order."""
+    """StarPU's dm: a task is placed where it ends first, ignoring transfers; FIFO queues."""
     if globals_row[PHASE] == CHOOSE_QUEUED:
         return least(globals_row, rows, mask, PLACE)
     return deque_model(globals_row, rows, mask, 0.0)
 
 
-@in_order
+@fast_path
 def dmda(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """StarPU's dmda: least end plus transfer; queues in their order."""
+    """StarPU's dmda: least expected end plus transfer time; FIFO queues."""
     if globals_row[PHASE] == CHOOSE_QUEUED:
         return least(globals_row, rows, mask, PLACE)
     return deque_model(globals_row, rows, mask, 1.0)
@@ -152,7 +152,7 @@ def dmda(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("taskgraph")
 def dmdar(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """StarPU's dmdar: as dmda, but from its queue a processor takes the task that misses the fewest bytes."""
+    """StarPU's dmdar: as dmda, but a processor takes the queued task with the fewest missing bytes."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
         return deque_model(globals_row, rows, mask, 1.0)
     return least(globals_row, rows, mask, MISSING)
@@ -160,7 +160,7 @@ def dmdar(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("taskgraph")
 def dmdas(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """StarPU's dmdas: as dmdar, but the longest path first, and then the fewest bytes."""
+    """StarPU's dmdas: as dmdar, but by longest path first, then by fewest missing bytes."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
         return deque_model(globals_row, rows, mask, 1.0)
     return greatest_then_least(globals_row, rows, mask, RANK, MISSING)
@@ -168,7 +168,7 @@ def dmdas(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("taskgraph")
 def darts(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Data first, as in DARTS: what needs no load; else the tile that frees most work for the time of its load."""
+    """Data first, as in DARTS: a task without loads, else the tile that frees most work per load time."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
         return deque_model(globals_row, rows, mask, 1.0)
     best, best_gain = -1, -np.inf
@@ -185,23 +185,23 @@ def darts(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("taskgraph")
 def critical_path(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """The task with the longest path before it, to whoever is free; a task goes where it ends first."""
+    """Task with the longest remaining path first, on any free processor; a task is placed where it ends first."""
     if globals_row[PHASE] == CHOOSE_PROCESSOR:
         return least(globals_row, rows, mask, EXPECTED_END)
     return greatest_then_least(globals_row, rows, mask, RANK, MISSING)
 
 
 @kernel
-def replay(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: int) -> int:
-    """Follow a plan: a processor takes what is its turn, and waits for it; a task goes where it was planned."""
+def follow_plan(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: int) -> int:
+    """Follow the plan in `column`: a processor takes its next planned task or waits; a task goes where planned."""
     last = mask.shape[0] - 1
     best = -1
     for row in range(int(globals_row[ROWS])):
-        turns = rows[row, column]
-        if mask[row] and turns >= 0.0 and (best < 0 or turns < rows[best, column]):
+        before = rows[row, column]
+        if mask[row] and before >= 0.0 and (best < 0 or before < rows[best, column]):
             best = row
-    places = globals_row[PHASE] == CHOOSE_PROCESSOR
-    if best >= 0 and (places or rows[best, column] == 0.0):
+    is_placement = globals_row[PHASE] == CHOOSE_PROCESSOR
+    if best >= 0 and (is_placement or rows[best, column] == 0.0):
         return best
     if mask[last]:
         return last
@@ -210,17 +210,17 @@ def replay(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, column: 
 
 @chooser("taskgraph", prepare=partial(write_plan, planner="heft"))
 def heft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """HEFT: planned before the episode by upward rank and earliest end, then replayed."""
-    return replay(globals_row, rows, mask, HEFT)
+    """HEFT: static schedule by upward rank and earliest finish time, replayed."""
+    return follow_plan(globals_row, rows, mask, HEFT)
 
 
 @chooser("taskgraph", prepare=partial(write_plan, planner="peft"))
 def peft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """PEFT: planned before the episode with optimistic costs of what follows, then replayed."""
-    return replay(globals_row, rows, mask, PEFT)
+    """PEFT: static schedule by the optimistic cost table, replayed."""
+    return follow_plan(globals_row, rows, mask, PEFT)
 
 
 @chooser("taskgraph", prepare=partial(write_plan, planner="cpop"))
 def cpop(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """CPOP: planned before the episode, the critical path on one processor, then replayed."""
-    return replay(globals_row, rows, mask, CPOP)
+    """CPOP: static schedule with the critical path on one processor, replayed."""
+    return follow_plan(globals_row, rows, mask, CPOP)

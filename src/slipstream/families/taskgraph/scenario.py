@@ -1,4 +1,4 @@
-"""The taskgraph family's part of the scenario file: graphs of tasks on tiles, and a machine with memories and links."""
+"""Scenario model of the taskgraph family: graphs of tasks on tiles, processors with memories and links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PROCESSORS = 256
 MOST_KINDS = 16
 MOST_TASKS = 1_000_000
 MOST_TASKS_IN_ALL = 2_200_000
-"""Of all graphs of a scenario: the largest product of tiles has nearly as many."""
+"""Limit over all graphs of a scenario; the largest tiled product is just below it."""
 LARGEST_TILE = 2**40
 
 Access = Literal["r", "w", "rw"]
@@ -29,15 +29,15 @@ class GraphBatch(StrictModel):
 
 
 class GraphStream(StrictModel):
-    """Jobs arrive one after the other, with independent exponential gaps."""
+    """Jobs arrive as a Poisson process: independent exponential gaps."""
 
     kind: Literal["poisson"]
     jobs: int = Field(ge=1, le=MOST_JOBS)
-    """Jobs of an episode, those at time 0 included."""
+    """Jobs of an episode, including those at time 0."""
     mean_gap_ms: PositiveMs
     """Mean time between two arrivals."""
     initial_jobs: int = Field(default=1, ge=0, le=MOST_JOBS)
-    """Jobs that are there at time 0."""
+    """Jobs that arrive at time 0."""
 
     @model_validator(mode="after")
     def _initial_jobs_are_among_the_jobs(self) -> GraphStream:
@@ -75,7 +75,7 @@ class Tiled(StrictModel):
     """A factorisation or product of a matrix of n × n tiles."""
 
     kind: Literal["cholesky", "lu", "qr", "gemm"]
-    """Which one; `qr` has a flat tree."""
+    """Algorithm; `qr` uses a flat reduction tree."""
     n: int = Field(ge=1, le=128)
     """Tiles in a row of the matrix."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
@@ -89,9 +89,9 @@ class SpGemm(StrictModel):
     n: int = Field(ge=1, le=128)
     """Tiles in a row of the matrices."""
     density: float = Field(default=0.15, gt=0.0, le=1.0)
-    """Chance of each tile to be there."""
+    """Probability of each tile to be nonzero."""
     seed: int = Field(default=0, ge=0, le=2**62 - 1)
-    """Decides which are."""
+    """Seed of the sparsity pattern."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
     """Size of a tile."""
 
@@ -103,15 +103,15 @@ class Layered(StrictModel):
     layers: int = Field(ge=1, le=10_000)
     """Layers of tasks."""
     width: int = Field(ge=1, le=10_000)
-    """Most tasks in a layer; each has from 1 to so many."""
+    """Most tasks in a layer; the number is uniform from 1 to `width`."""
     most_parents: int = Field(default=3, ge=1, le=64)
     """Most tasks of the layer before that a task reads from."""
     kernels: Annotated[list[Name], Field(min_length=1, max_length=64)] = Field(
         default=["POTRF", "TRSM", "SYRK", "GEMM"]
     )
-    """What the tasks are, each as likely."""
+    """Kernels of the tasks, equally likely."""
     seed: int = Field(default=0, ge=0, le=2**62 - 1)
-    """Decides the graph."""
+    """Seed of the graph."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
     """Size of what a task writes."""
 
@@ -130,7 +130,7 @@ class Stg(StrictModel):
     path: str
     """An .stg file, relative to the scenario file."""
     unit_ms: PositiveMs = 1.0
-    """Time that one unit stands for, on a processor of speed 1."""
+    """Time of one unit on a processor of speed 1."""
     tile_bytes: int = Field(default=1_000_000, ge=1, le=LARGEST_TILE)
     """Size of what a task writes."""
 
@@ -142,7 +142,7 @@ class WfCommons(StrictModel):
     path: str
     """A .json file, relative to the scenario file."""
     scale: float = Field(default=1.0, gt=0.0, le=1e6)
-    """Run times are multiplied by this."""
+    """Factor of the run times."""
 
 
 class TaskDescription(StrictModel):
@@ -151,13 +151,13 @@ class TaskDescription(StrictModel):
     name: Name
     """Unique in the graph."""
     kernel: Name | None = None
-    """What it does, as the table of durations calls it."""
+    """Kernel name in the table of durations."""
     duration_ms: PositiveMs | dict[Name, PositiveMs] | None = None
-    """In place of a kernel: its time on a processor of speed 1, or on each kind of processor."""
+    """Instead of a kernel: its time on a processor of speed 1, or by kind of processor."""
     accesses: dict[Name, Access] = Field(default={})
-    """What it does with which tiles: reads, writes or both."""
+    """Access mode by tile: read, write or both."""
     after: list[Name] = Field(default=[])
-    """Tasks before it that it waits for besides."""
+    """Further earlier tasks that it waits for."""
 
     @model_validator(mode="after")
     def _one_duration(self) -> TaskDescription:
@@ -170,11 +170,11 @@ class GraphDescription(StrictModel):
     """Tasks in the order of their submission."""
 
     tasks: Annotated[list[TaskDescription], Field(min_length=1, max_length=MOST_TASKS)]
-    """Each waits for earlier ones only: what these write of its tiles, what they read of those that it writes."""
+    """Each depends on earlier tasks only, by read-after-write, write-after-read and write-after-write on its tiles."""
     tiles: dict[Name, Annotated[int, Field(ge=1, le=LARGEST_TILE)]] = Field(default={})
-    """Sizes in bytes of tiles that are not of the common size."""
+    """Sizes in bytes of tiles that differ from `tile_bytes`."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
-    """The common size."""
+    """Default size of a tile."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> GraphDescription:
@@ -213,7 +213,7 @@ Graph = Annotated[Tiled | SpGemm | Layered | Stg | WfCommons | InlineGraph | Gra
 
 
 class ReadysTable(StrictModel):
-    """Durations that READYS gives to the kernels of Cholesky, LU and QR on kinds `cpu` and `gpu`; 1 unit is 1 ms."""
+    """Durations of READYS for the kernels of Cholesky, LU and QR on kinds `cpu` and `gpu`; 1 unit is 1 ms."""
 
     kind: Literal["readys"]
 
@@ -227,19 +227,19 @@ class Table(StrictModel):
 
 
 class Profile(StrictModel):
-    """Durations that StarPU measured, from a file that you have."""
+    """Durations measured by StarPU, from a local file."""
 
     kind: Literal["profile"]
     path: str
     """A file in the format of starpu_perfmodels.json, relative to the scenario file."""
     machine: Name
-    """Which of its machines."""
+    """Machine in the file."""
     kernels: dict[Name, Name]
-    """The file's name of the model for each kernel."""
+    """Name of the performance model in the file, by kernel."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
-    """Size of the tiles whose rows are taken."""
+    """Size of the tiles whose measurements are used."""
     kinds: dict[Name, Literal["cpu", "cuda"]] = Field(default={"cpu": "cpu", "gpu": "cuda"})
-    """What the file calls each kind of processor."""
+    """Architecture in the file, by kind of processor."""
 
 
 Durations = Annotated[ReadysTable | Table | Profile, Field(discriminator="kind")]
@@ -249,15 +249,15 @@ class Processors(StrictModel):
     """Processors of one kind."""
 
     name: Name
-    """The kind, as the table of durations calls it."""
+    """Name of the kind in the table of durations."""
     count: int = Field(ge=1, le=MOST_PROCESSORS)
-    """How many there are."""
+    """Number of processors of the kind."""
     device: bool = False
-    """Whether each has a memory of its own, behind links."""
+    """Whether each has its own memory, connected by links."""
     memory_mb: float | None = Field(default=None, gt=0.0, le=1e9)
-    """Size of that memory, in 10^6 bytes; without limit if absent."""
+    """Size of that memory, in 10^6 bytes; unlimited if absent."""
     speed: float = Field(default=1.0, ge=1e-3, le=1e6)
-    """By which a duration that is given for a processor of speed 1 is divided."""
+    """Divisor of durations given for a processor of speed 1."""
 
     @model_validator(mode="after")
     def _memory_belongs_to_devices(self) -> Processors:
@@ -267,45 +267,45 @@ class Processors(StrictModel):
 
 
 class Link(StrictModel):
-    """A way for tiles, one at a time."""
+    """A link that transfers one tile at a time."""
 
     latency_us: float = Field(default=0.0, ge=0.0, le=1e9)
-    """Before the first byte."""
+    """Latency of a transfer."""
     bandwidth_mb_s: float = Field(gt=0.0, le=1e9)
     """In 10^6 bytes per second."""
 
 
 class Links(StrictModel):
-    """What each device is connected by."""
+    """Links of each device."""
 
     to_device: Link
     """From the host."""
     to_host: Link
     """From the device."""
     peer: Link | None = None
-    """From another device; by way of the host if absent."""
+    """From another device; transfers go through the host if absent."""
 
 
 class NoNoise(StrictModel):
-    """Every task takes what is expected."""
+    """Every task takes its expected duration."""
 
     kind: Literal["none"]
 
 
 class Additive(StrictModel):
-    """A normal number is added to durations."""
+    """A normal deviate is added to durations."""
 
     kind: Literal["additive"]
     sd_ms: NonNegativeMs
     """Its standard deviation."""
     floor_ms: float = Field(default=-2.0, ge=-1e9, le=0.0)
-    """The least that is added."""
+    """Lower limit of what is added."""
     kinds: list[Name] | None = None
     """On which kinds of processors; all if absent."""
 
 
 class Lognormal(StrictModel):
-    """Durations are multiplied by a lognormal number of mean 1."""
+    """Durations are multiplied by a lognormal deviate of mean 1."""
 
     kind: Literal["lognormal"]
     cv: float = Field(ge=0.0, le=10.0)
@@ -324,17 +324,17 @@ class AllVisible(StrictModel):
 
 
 class ParentsVisible(StrictModel):
-    """A task comes into view when its parents have ended."""
+    """A task becomes visible when its parents have finished."""
 
     kind: Literal["parents"]
 
 
 class WindowVisible(StrictModel):
-    """Tasks come into view in the order of their submission."""
+    """Tasks become visible in the order of submission, within a submission window."""
 
     kind: Literal["window"]
     tasks: int = Field(ge=1, le=MOST_TASKS)
-    """How many visible ones may be unfinished before the next comes into view."""
+    """Most visible unfinished tasks of a job."""
 
 
 Visibility = Annotated[AllVisible | ParentsVisible | WindowVisible, Field(discriminator="kind")]
@@ -344,55 +344,55 @@ class TaskgraphReward(StrictModel):
     """Weight of the reward term, a cost."""
 
     makespan: float = Field(default=1.0, ge=0.0, le=1e6)
-    """Cost: milliseconds that pass."""
+    """Cost: elapsed milliseconds."""
 
 
 class GraphWindow(StrictModel):
-    """How much of a large graph an observation holds; what does not fit is counted, not shown."""
+    """Size of the observation window; what does not fit is counted, not shown."""
 
     candidates: int = Field(default=32, ge=2, le=100_000)
-    """Most tasks to choose from; compiled policies see every one."""
+    """Most tasks to choose from; compiled policies see all."""
     nodes: int = Field(default=64, ge=2, le=100_000)
     """Most nodes of the graph."""
     edges: int = Field(default=128, ge=2, le=1_000_000)
     """Most edges of the graph."""
     depth: int = Field(default=2, ge=0, le=1000)
-    """How many edges beyond the tasks that are held, queued or ready."""
+    """Depth of the graph below the held, queued and ready tasks, in edges."""
 
 
 class TaskgraphScenario(ScenarioModel):
-    """A runtime unrolls graphs of tasks on tiles; processors take them, and tiles have to be where they run."""
+    """Task graphs on data tiles; processors run the tasks where their tiles have been transferred."""
 
     family: Literal["taskgraph"]
     processors: Annotated[list[Processors], Field(min_length=1, max_length=MOST_KINDS)]
     """Kinds of processors, in any order: they are numbered from the fastest kind on."""
     links: Links | None = None
-    """How tiles come to devices; every tile is everywhere if absent."""
+    """Links of the devices; tiles are available at every node if absent."""
     durations: Durations = ReadysTable(kind="readys")
-    """How long kernels take."""
+    """Expected durations of kernels."""
     noise: Noise = NoNoise(kind="none")
-    """How far tasks deviate from it."""
+    """Random deviation from the expected durations."""
     graphs: Annotated[list[Graph], Field(min_length=1, max_length=1000)]
-    """What arrives; each arrival is one of them, all equally likely unless a trace names them."""
+    """Graphs of the jobs; each arrival is one of them, all equally likely unless a trace names them."""
     arrivals: Arrivals = GraphBatch(kind="batch")
-    """When jobs arrive, and how many."""
+    """Number of jobs and their arrival times."""
     mode: Literal["pull", "push"] = "pull"
-    """Whether processors choose tasks, or tasks processors."""
+    """pull: processors choose tasks; push: tasks choose processors."""
     pipeline: int = Field(default=1, ge=1, le=2)
-    """Tasks that a processor takes: with 2, tiles of the next one are loaded while one runs."""
+    """Tasks that a processor holds: with 2, the tiles of the next one are loaded while one runs."""
     prefetch: int = Field(default=0, ge=0, le=64)
-    """Tasks of its queue whose tiles a device loads beforehand, in mode push."""
+    """Queued tasks whose tiles a device prefetches, in mode push."""
     eviction: Literal["lru", "luf", "belady"] = "lru"
-    """What leaves a full memory first."""
+    """Eviction policy of full memories."""
     visibility: Visibility = AllVisible(kind="all")
-    """What of a graph is known."""
+    """Visible part of a graph."""
     reward: TaskgraphReward = TaskgraphReward()
     window: GraphWindow = GraphWindow()
 
     newer_keys: ClassVar[tuple[str, ...]] = ()
 
     def resolved(self) -> dict[str, Any]:
-        """Return what decides the results: defaults filled in, graphs and tables replaced by what is in them."""
+        """Return what determines results: defaults filled in, graphs and tables replaced by their content."""
         from slipstream.families.taskgraph.workload.templates import digest_of_graphs, library_of
 
         library = library_of(self)
@@ -404,7 +404,7 @@ class TaskgraphScenario(ScenarioModel):
 
     @property
     def processor_count(self) -> int:
-        """How many processors there are."""
+        """Number of processors."""
         return sum(kind.count for kind in self.processors)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""An episode of the taskgraph family as pictures show it: what processors ran, and what links carried."""
+"""Timeline of a taskgraph episode for plots: tasks on processors and transfers on links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def timeline(scenario: TaskgraphScenario, events: np.ndarray) -> Timeline:
     done[rows["job"]] = rows["time"]
     began = np.full(count, end, np.int64)
     np.minimum.at(began, tasks.job, tasks.start)
-    # What links carry comes behind the kinds of processors among the variants.
+    # Among the variants, kinds of links follow the kinds of processors.
     kinds = len(scenario.processors)
     job, resource, start, stop = (
         np.concatenate((getattr(tasks, name), getattr(transfers, name))) for name in ("job", "resource", "start", "end")

@@ -1,8 +1,8 @@
-"""How much better a choice was than expected, when the time between choices varies.
+"""Advantages and returns when the time between choices varies.
 
-Returns are discounted by elapsed simulated time: what comes `t` later counts exp(-t / horizon), so two choices at the
-same instant are not discounted against each other. An episode that was cut off goes on in the estimate by the value of
-what was seen last; one that ended does not.
+Returns are discounted by elapsed simulated time: a reward after time `t` counts exp(-t / horizon), so choices at the
+same instant are not discounted against each other. A truncated episode is bootstrapped with the value of its last
+observation; a terminated one is not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from slipstream.learn.compiled.collect import ENDED
 
 
 def discounts(elapsed: np.ndarray, horizon: float) -> np.ndarray:
-    """Return the factor by which every step discounts what follows; times in the unit of the horizon."""
+    """Return the discount factor of every step, exp(-`elapsed` / `horizon`), both in the same unit."""
     factors: np.ndarray = np.exp(-elapsed / horizon)
     return factors
 
@@ -21,16 +21,16 @@ def discounts(elapsed: np.ndarray, horizon: float) -> np.ndarray:
 def generalised_advantages(
     reward: np.ndarray,
     value: np.ndarray,
-    after: np.ndarray,
+    next_value: np.ndarray,
     ended: np.ndarray,
     discount: np.ndarray,
-    trace: float,
+    gae_lambda: float,
     length: np.ndarray,
 ) -> np.ndarray:
     """Return the generalised advantage estimates (Schulman et al. 2016) of (lanes, steps) choices.
 
-    `after` is what was expected after a step that was cut off or is a lane's last; `trace` is their lambda; `length`
-    how many steps of each lane count.
+    `next_value` is the value after a step that was truncated or is the last of its lane; `length` is the number of
+    steps of each lane.
     """
     lanes, steps = reward.shape
     advantages = np.zeros((lanes, steps))
@@ -38,9 +38,9 @@ def generalised_advantages(
     for step in range(steps - 1, -1, -1):
         counts = step < length
         last = (step == length - 1) | (ended[:, step] != 0)
-        following = np.where(last, np.where(ended[:, step] == ENDED, 0.0, after[:, step]), following)
-        surprise = reward[:, step] + discount[:, step] * following - value[:, step]
-        running = surprise + np.where(last, 0.0, discount[:, step] * trace * running)
+        following = np.where(last, np.where(ended[:, step] == ENDED, 0.0, next_value[:, step]), following)
+        delta = reward[:, step] + discount[:, step] * following - value[:, step]
+        running = delta + np.where(last, 0.0, discount[:, step] * gae_lambda * running)
         running = np.where(counts, running, 0.0)
         advantages[:, step] = running
         following = np.where(counts, value[:, step], following)
@@ -48,8 +48,8 @@ def generalised_advantages(
 
 
 def returns_to_go(
-    reward: np.ndarray, after: np.ndarray, ended: np.ndarray, discount: np.ndarray, length: np.ndarray
+    reward: np.ndarray, next_value: np.ndarray, ended: np.ndarray, discount: np.ndarray, length: np.ndarray
 ) -> np.ndarray:
-    """Return the discounted sum of what every step and those after it brought; a cut-off counts what was expected."""
-    nothing = np.zeros_like(after)
-    return generalised_advantages(reward, nothing, after, ended, discount, 1.0, length)
+    """Return the discounted sum of rewards from every step on; a truncated episode adds its bootstrap value."""
+    zeros = np.zeros_like(next_value)
+    return generalised_advantages(reward, zeros, next_value, ended, discount, 1.0, length)

@@ -1,10 +1,10 @@
-"""Learning from hindsight: what each candidate would have earned on the future that really came.
+"""Learning from hindsight: returns of all candidates of a choice on the future that was drawn.
 
-A lane is copied once per candidate; each copy takes another one and goes on under a base policy, on the same arrivals.
-The difference between the copies is what the choice was worth, with almost none of the noise of the arrivals, which
-all of them share. Learned over many situations, that is one step of policy improvement over the base policy: the
-rollout algorithm (Tesauro and Galperin 1996), asked in the situations that the network gets itself into (DAgger). Where
-the oracle solves what remains of an episode, every copy goes on as well as it can be gone on.
+A lane is copied once per candidate; each copy takes its candidate and goes on under a base policy, on the same
+arrivals. The difference between the copies is the advantage of a candidate, with almost none of the variance of the
+arrivals, which all copies share. Learned over many states, that is one step of policy improvement over the base policy:
+the rollout algorithm (Tesauro and Galperin 1996), applied in the states that the network visits (DAgger). Where the
+oracle solves the rest of an episode, every copy goes on optimally.
 """
 
 from __future__ import annotations
@@ -13,65 +13,65 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.learn.algorithms.states import Situations
-from slipstream.learn.compiled.objective import ENTROPY, EXPECTED, LESSON, POLICY, Objective
-from slipstream.learn.rollout.learner import Descent, Learner, Lessons
+from slipstream.learn.algorithms.states import States
+from slipstream.learn.compiled.objective import ENTROPY, EXPECTED, POLICY, SAMPLE, Objective
+from slipstream.learn.rollout.learner import Batch, Learner, Optimizer
 
 
 @dataclass(frozen=True)
 class HindsightSettings:
-    """The knobs of learning from hindsight."""
+    """Settings of learning from hindsight."""
 
     rounds: int = 0
-    """How many rounds follow the warm start; 0 leaves it out."""
-    window: float = 4.0
-    """For how long the copies of a lane go on, in the family's timescale (edge: the mean deadline)."""
+    """Rounds after the warm start; 0: none."""
+    horizon: float = 4.0
+    """Simulated time of a branch, in the family's timescale (edge: the mean deadline)."""
     own_rounds: int = 0
-    """In how many of the rounds, the last ones, the copies go on under the network as it is then: every round improves
-    on the one before."""
+    """Last rounds in which branches follow the current network instead of the base policy: every round improves on the
+    one before."""
     candidates: int = 1000
-    """Most candidates of a choice that are tried: those that the network likes best."""
+    """Most candidates of a choice that are branched: those with the highest logits."""
     episodes: int = 8
-    """Episodes of a round that the oracle looks at, if it is what the training starts from."""
-    look_seconds: float = 1.0
-    """How long the oracle looks at a candidate, at the most; what it has not solved by then is an estimate."""
-    apart: int = 8
-    """Choices that lanes make by the network between two situations that are looked at."""
-    remembered: int = 40
-    """Rounds that every update learns from: this one and the latest before it."""
-    minibatches: int = 24
-    """Gradient steps of every round."""
-    minibatch: int = 2048
-    """Choices per gradient step."""
+    """Episodes per round that the oracle solves, if the warm start is `oracle`."""
+    oracle_seconds: float = 1.0
+    """Time limit of the oracle per candidate, in seconds; what it has not solved by then is an estimate."""
+    steps_between: int = 8
+    """Choices that lanes make by the network between two branched states."""
+    buffer_rounds: int = 40
+    """Rounds in the replay buffer that every update samples from, the current one included."""
+    gradient_steps: int = 24
+    """Gradient steps per round."""
+    batch_size: int = 2048
+    """Choices per gradient step (minibatch)."""
     learning_rate: float = 1e-3
-    """At the beginning; it falls linearly to a tenth by the last round."""
-    entropy_weight: float = 0.01
-    """Reward for keeping options open, in units of the typical difference between candidates."""
-    gradient_norm: float = 1.0
-    """Longer gradients are shortened to this."""
+    """Initial learning rate; it falls linearly to a tenth by the last round."""
+    ent_coef: float = 0.01
+    """Coefficient of the entropy bonus, in units of the deviation of candidates' returns."""
+    max_grad_norm: float = 1.0
+    """Greatest norm of a gradient; longer ones are scaled down."""
 
 
 class Hindsight:
-    """Improves a network from what all candidates of a choice would have earned."""
+    """Updates of a network from the returns of all candidates of a choice."""
 
     def __init__(self, learner: Learner, settings: HindsightSettings) -> None:
         self.settings = settings
-        self.descent = Descent(learner, settings.learning_rate, settings.gradient_norm)
-        self.memory: list[Situations] = []
+        self.optimizer = Optimizer(learner, settings.learning_rate, settings.max_grad_norm)
+        self.buffer: list[States] = []
 
-    def update(self, situations: Situations, progress: float, rng: np.random.Generator) -> dict[str, float]:
+    def update(self, states: States, progress: float, rng: np.random.Generator) -> dict[str, float]:
         """Take the gradient steps of one round; `progress` runs from 0 to 1 over the rounds."""
         settings = self.settings
-        self.descent.slow_down(progress)
-        self.memory = [*self.memory[1 - settings.remembered :], situations]
-        known = Situations.joined(self.memory)
-        choices, worth = known.choices, known.earned / np.float32(max(float(known.earned.std()), 1e-6))
-        lessons = Lessons(choices, np.zeros(len(choices), LESSON), worth)
-        objective = Objective(EXPECTED, entropy_weight=settings.entropy_weight)
-        size = min(settings.minibatch, len(choices))
-        told = [
-            self.descent.learn(lessons, rng.integers(len(choices), size=size), objective)
-            for _ in range(settings.minibatches)
+        self.optimizer.anneal(progress)
+        self.buffer = [*self.buffer[1 - settings.buffer_rounds :], states]
+        known = States.joined(self.buffer)
+        choices, action_values = known.choices, known.advantages / np.float32(max(float(known.advantages.std()), 1e-6))
+        batch = Batch(choices, np.zeros(len(choices), SAMPLE), action_values)
+        objective = Objective(EXPECTED, ent_coef=settings.ent_coef)
+        size = min(settings.batch_size, len(choices))
+        stats = [
+            self.optimizer.learn(batch, rng.integers(len(choices), size=size), objective)
+            for _ in range(settings.gradient_steps)
         ]
-        means = np.mean(told, axis=0)
+        means = np.mean(stats, axis=0)
         return {"improvement": -float(means[POLICY]), "entropy": float(means[ENTROPY])}

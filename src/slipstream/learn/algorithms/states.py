@@ -1,4 +1,4 @@
-"""Situations looked at from every side: what each candidate would have earned on the future that really came."""
+"""States with the returns of all their candidates on the future that was drawn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from slipstream.learn.compiled.branches import branch, branch_by_network, see
+from slipstream.learn.compiled.branches import branch, branch_by_network, observe_states
 from slipstream.learn.compiled.collect import make_rollout
 from slipstream.learn.rollout.batch import Choices
 from slipstream.learn.rollout.learner import Learner
@@ -18,98 +18,98 @@ from slipstream.policies.compiled.networks import make_network
 from slipstream.policies.operations import Layout
 
 COPIES = 256
-"""Copies of lanes that are tried at a time: enough to share the work, few enough for the memory of large machines."""
+"""Copies of lanes per batch: enough to share the work, few enough for the memory of large scenarios."""
 
 
 @dataclass(frozen=True)
-class Situations:
-    """Choices with packed candidates, and what each of these would have earned."""
+class States:
+    """Choices with the advantages of all their candidates."""
 
     choices: Choices
-    earned: np.ndarray
-    """One number per candidate, in the order of the packed rows, less the mean of its choice."""
+    advantages: np.ndarray
+    """Return of every candidate less the mean of its choice, in the order of the packed rows."""
 
     @classmethod
-    def of(cls, choices: Choices, earned: np.ndarray) -> Situations:
-        """Return situations from choices that are packed without gaps, and what their candidates earned.
+    def of(cls, choices: Choices, returns: np.ndarray) -> States:
+        """Return states from choices that are packed without gaps, and the returns of their candidates.
 
-        What was not tried (not a number) counts as the mean of what was: nothing is known for or against it.
+        A candidate that was not branched (NaN) gets the mean of the others: an advantage of 0.
         """
-        tried = np.add.reduceat(~np.isnan(earned), choices.begin, dtype=np.int64)
-        means = np.add.reduceat(np.nan_to_num(earned), choices.begin) / tried
-        return cls(choices, np.nan_to_num(earned - np.repeat(means, choices.count)).astype(np.float32))
+        tried = np.add.reduceat(~np.isnan(returns), choices.begin, dtype=np.int64)
+        means = np.add.reduceat(np.nan_to_num(returns), choices.begin) / tried
+        return cls(choices, np.nan_to_num(returns - np.repeat(means, choices.count)).astype(np.float32))
 
     @classmethod
-    def joined(cls, parts: Sequence[Situations]) -> Situations:
-        """Return the situations of several parts as one."""
+    def joined(cls, parts: Sequence[States]) -> States:
+        """Return the concatenation of several parts."""
         choices = Choices.joined([part.choices for part in parts])
-        return cls(choices, np.concatenate([part.earned for part in parts]))
+        return cls(choices, np.concatenate([part.advantages for part in parts]))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return everything as arrays."""
-        return {**self.choices.arrays(), "earned": self.earned}
+        """Return all fields as plain arrays."""
+        return {**self.choices.arrays(), "advantages": self.advantages}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Situations:
-        """Return what `arrays` gave."""
-        return cls(Choices.from_arrays(arrays), arrays["earned"])
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> States:
+        """Return the states whose `arrays` were given."""
+        return cls(Choices.from_arrays(arrays), arrays["advantages"])
 
 
-class Lookout(Protocol):
-    """Whatever finds situations and tries them from every side."""
+class StateEvaluator(Protocol):
+    """Protocol: collects states and computes the returns of their candidates."""
 
-    def look_around(self, pool: LanePool, round_number: int) -> Situations | None:
-        """Return situations that the network gets itself into, if it had a choice in any.
+    def evaluate_states(self, pool: LanePool, round_number: int) -> States | None:
+        """Return states that the network visits, with all candidates evaluated; None if no lane has a choice.
 
-        The lanes of the pool stay where they are.
+        The lanes of the pool are not changed.
         """
 
 
 class Branching:
-    """Looks at where the lanes are: copies of them try candidates and go on under a base policy, or the network."""
+    """Evaluates the lanes' current states: copies take each candidate, then follow a base policy or the network."""
 
-    def __init__(self, learner: Learner, base: Heuristic, window: float, candidates: int, based_rounds: int) -> None:
-        """The copies go on for `window` ns, in the first `based_rounds` rounds under the base policy.
+    def __init__(self, learner: Learner, base: Heuristic, horizon: float, candidates: int, based_rounds: int) -> None:
+        """Branches last `horizon` ns, and follow `base` in the first `based_rounds` rounds, then the network.
 
-        Of every choice, up to `candidates` are tried: those that the network likes best.
+        Of every choice, up to `candidates` are branched: those with the highest logits.
         """
-        self.learner, self.base, self.window, self.candidates = learner, base, window, candidates
+        self.learner, self.base, self.horizon, self.candidates = learner, base, horizon, candidates
         self.based_rounds = based_rounds
 
-    def look_around(self, pool: LanePool, round_number: int) -> Situations | None:
-        """Return the present situations of all lanes that have a choice."""
-        look = Look(
+    def evaluate_states(self, pool: LanePool, round_number: int) -> States | None:
+        """Return the current states of all lanes that have a choice."""
+        evaluation = CandidateReturns(
             self.learner.layout,
             self.learner.weights,
             self.base,
-            self.window,
+            self.horizon,
             self.candidates,
             round_number >= self.based_rounds,
         )
-        parts = [part for part in pool.map(look) if part is not None]
-        return Situations.joined(parts) if parts else None
+        parts = [part for part in pool.map(evaluation) if part is not None]
+        return States.joined(parts) if parts else None
 
 
 @dataclass(frozen=True)
-class Look:
-    """The look at the present situations of a group's lanes."""
+class CandidateReturns:
+    """Computes the returns of all candidates in the current states of a group's lanes."""
 
     layout: Layout
     weights: np.ndarray
     base: Heuristic
-    window: float
+    horizon: float
     candidates: int
     by_network: bool
-    """Whether the copies go on under the network, not under the base policy."""
+    """Whether branches follow the network instead of the base policy."""
 
-    def __call__(self, group: Group) -> Situations | None:
-        """Return the choices of a group that have several candidates, and what each of these would earn."""
+    def __call__(self, group: Group) -> States | None:
+        """Return the choices of `group` with several candidates, evaluated; None if there is none."""
         rollout = Rollout.empty(group.count, 1, group.candidates, self.layout.widths[:2], group.graph)
         actions = np.zeros((group.count, group.candidates), np.int64)
         logits = np.full(actions.shape, -np.inf)
         network = make_network(self.layout, self.weights)
-        see(group.spec, group.state, group.buffer, network, make_rollout(rollout.arrays), actions, logits)
-        # A choice with one candidate teaches nothing.
+        observe_states(group.spec, group.state, group.buffer, network, make_rollout(rollout.arrays), actions, logits)
+        # A choice with one candidate has no advantage to learn from.
         rollout.length[rollout.count[:, 0] < 2] = 0
         asked = np.flatnonzero(rollout.length)
         if not len(asked):
@@ -119,24 +119,24 @@ class Look:
         source = np.repeat(asked, counts)
         rank = np.argsort(np.argsort(-logits[asked], axis=1), axis=1)
         tried = rank[np.repeat(np.arange(len(asked)), counts), offsets] < self.candidates
-        earned = np.full(len(source), np.nan)
-        earned[tried] = self._try(group, source[tried], actions[source, offsets][tried])
-        return Situations.of(rollout.choices().picked(np.arange(len(asked))), earned)
+        returns = np.full(len(source), np.nan)
+        returns[tried] = self._branch(group, source[tried], actions[source, offsets][tried])
+        return States.of(rollout.choices().picked(np.arange(len(asked))), returns)
 
-    def _try(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Return what copies of lanes earn that take these actions, a few copies at a time."""
+    def _branch(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Return the returns of `actions` in copies of the lanes `source`, in batches."""
         copies = group.copies(min(len(source), COPIES))
         network = make_network(self.layout, self.weights)
-        earned = np.zeros(len(source))
+        returns = np.zeros(len(source))
         self.base.prepare_for(group.scenario)
         for first in range(0, len(source), copies.count):
             part = slice(first, first + copies.count)
             for name, array in group.arrays.items():
                 copies.arrays[name][: len(source[part])] = array[source[part]]
-            copies.take_number(self.base)
-            end = (actions[part], self.window, earned[part])
+            copies.set_parameter(self.base)
+            end = (actions[part], self.horizon, returns[part])
             if self.by_network:
                 branch_by_network(copies.spec, copies.state, copies.buffer, network, *end)
             else:
                 branch(copies.spec, copies.state, copies.raw, self.base.form, self.base.address, *end)
-        return earned
+        return returns

@@ -1,4 +1,4 @@
-"""The way back through the operations that walk graphs, in compiled code."""
+"""Backward pass of the operations on graphs, in compiled code."""
 
 from __future__ import annotations
 
@@ -6,135 +6,143 @@ import numpy as np
 
 from slipstream.jit.decorators import algebra
 from slipstream.policies import operations as o
-from slipstream.policies.compiled.graphs import climb_layer, climb_parts
+from slipstream.policies.compiled.graphs import message_passing_buffers, message_passing_layer
 from slipstream.policies.compiled.networks import graph_function
 from slipstream.policies.compiled.vectors import ZERO, add_product, add_vector, matrix, sum_rows
 
 
 @graph_function
-def turn_climb(network, turned, step):
-    """Write the matrices of a climb with their outputs first."""
+def transpose_message_passing(network, transposed, step):
+    """Write the transposes of the matrices of message passing."""
     weights = network.weights
     for number in range(3):
-        source, goal = climb_layer(weights, step, number)[0], climb_layer(turned, step, number)[0]
+        source, target = (
+            message_passing_layer(weights, step, number)[0],
+            message_passing_layer(transposed, step, number)[0],
+        )
         for i in range(source.shape[0]):
             for j in range(source.shape[1]):
-                goal[j, i] = source[i, j]
+                target[j, i] = source[i, j]
 
 
 @algebra
-def climb_slopes(network, slopes, step, nodes):
-    """Carry slopes back from the top level to the leaves; those of the layers then come from all levels at once."""
+def message_passing_gradient(network, gradients, step, nodes):
+    """Propagate gradients from the top level to the leaves; those of the layers come from all levels at once."""
     starts, child_starts, child_at = network.level_starts, network.child_starts, network.child_at
-    vectors, messages, sums, hidden = climb_parts(network.registers, step, nodes)
-    to_vectors, to_messages, to_sums, to_hidden = climb_parts(slopes.registers, step, nodes)
-    message, merge = climb_layer(slopes.turned, step, 0)[0], climb_layer(slopes.turned, step, 1)[0]
-    update = climb_layer(slopes.turned, step, 2)[0]
+    vectors, messages, sums, hidden = message_passing_buffers(network.registers, step, nodes)
+    vector_gradients, message_gradients, sum_gradients, hidden_gradients = message_passing_buffers(
+        gradients.registers, step, nodes
+    )
+    message, merge = (
+        message_passing_layer(gradients.transposed, step, 0)[0],
+        message_passing_layer(gradients.transposed, step, 1)[0],
+    )
+    update = message_passing_layer(gradients.transposed, step, 2)[0]
     levels = 0
     while starts[levels] < nodes:
         levels += 1
     leaves, below = starts[1], starts[levels - 1]
-    to_messages[:below] = ZERO
+    message_gradients[:below] = ZERO
     for level in range(levels - 1, -1, -1):
         first, end = starts[level], starts[level + 1]
         if level + 1 < levels:
-            cut_off(to_messages[first:end], messages[first:end])
-            # The place of the sums' slopes is free until the vectors' are done.
-            np.dot(to_messages[first:end], message, to_sums[first:end])
-            add_rows(to_vectors[first:end], to_sums[first:end])
+            relu_gradient(message_gradients[first:end], messages[first:end])
+            # The gradients of this level's sums are not written yet, so their buffer holds the product.
+            np.dot(message_gradients[first:end], message, sum_gradients[first:end])
+            add_rows(vector_gradients[first:end], sum_gradients[first:end])
         if level > 0:
-            np.dot(to_vectors[first:end], update, to_hidden[first:end])
-            cut_off(to_hidden[first:end], hidden[first:end])
-            np.dot(to_hidden[first:end], merge, to_sums[first:end])
-            tell_children(to_sums, child_starts, child_at, first, end, to_messages)
-    layer_slopes(slopes, step, 0, vectors[:below], to_messages[:below])
-    layer_slopes(slopes, step, 1, sums[leaves:], to_hidden[leaves:])
-    layer_slopes(slopes, step, 2, hidden[leaves:], to_vectors[leaves:])
-    add_vector(slopes.registers, step[o.SOURCE], step[o.TARGET], nodes * step[o.N_IN])
+            np.dot(vector_gradients[first:end], update, hidden_gradients[first:end])
+            relu_gradient(hidden_gradients[first:end], hidden[first:end])
+            np.dot(hidden_gradients[first:end], merge, sum_gradients[first:end])
+            scatter_to_children(sum_gradients, child_starts, child_at, first, end, message_gradients)
+    layer_gradient(gradients, step, 0, vectors[:below], message_gradients[:below])
+    layer_gradient(gradients, step, 1, sums[leaves:], hidden_gradients[leaves:])
+    layer_gradient(gradients, step, 2, hidden[leaves:], vector_gradients[leaves:])
+    add_vector(gradients.registers, step[o.SOURCE], step[o.TARGET], nodes * step[o.N_IN])
 
 
 @algebra
-def layer_slopes(slopes, step, number, source, slope):
-    """Add the slopes of one of a climb's layers, from what it read and the slopes of what it wrote."""
+def layer_gradient(gradients, step, number, source, output_gradient):
+    """Add the gradients of layer `number` of message passing, given its input and the gradient of its output."""
     if source.shape[0] > 0:
-        to_matrix, to_bias = climb_layer(slopes.weights, step, number)
-        add_product(to_matrix, source.T, slope, slopes.product)
-        sum_rows(slope, to_bias)
+        matrix_gradient, bias_gradient = message_passing_layer(gradients.weights, step, number)
+        add_product(matrix_gradient, source.T, output_gradient, gradients.product)
+        sum_rows(output_gradient, bias_gradient)
 
 
 @algebra
-def cut_off(slope, reached):
-    """Forget slopes where nothing got through on the way there."""
-    flat, through = slope.reshape(-1), reached.reshape(-1)
+def relu_gradient(gradient, output):
+    """Set gradients to zero where the output of a ReLU is zero, in place."""
+    flat, values = gradient.reshape(-1), output.reshape(-1)
     for index in range(flat.shape[0]):
-        flat[index] = flat[index] if through[index] > ZERO else ZERO
+        flat[index] = flat[index] if values[index] > ZERO else ZERO
 
 
 @algebra
 def add_rows(target, term):
-    """Add rows to rows."""
+    """Add the rows of `term` to those of `target`."""
     flat, other = target.reshape(-1), term.reshape(-1)
     for index in range(flat.shape[0]):
         flat[index] += other[index]
 
 
 @algebra
-def tell_children(to_sums, child_starts, child_at, first, end, to_messages):
-    """Add the slopes of the sums of a level to those of the messages that they were made of."""
-    for place in range(first, end):
-        for index in range(child_starts[place], child_starts[place + 1]):
-            goal, slope = to_messages[child_at[index]], to_sums[place]
-            for j in range(goal.shape[0]):
-                goal[j] += slope[j]
+def scatter_to_children(sum_gradients, child_starts, child_at, first, end, message_gradients):
+    """Add the gradients of a level's sums to those of the messages they were summed from."""
+    for node in range(first, end):
+        for index in range(child_starts[node], child_starts[node + 1]):
+            message_gradient, sum_gradient = message_gradients[child_at[index]], sum_gradients[node]
+            for j in range(message_gradient.shape[0]):
+                message_gradient[j] += sum_gradient[j]
 
 
 @algebra
-def sum_jobs_slopes(network, slopes, step, nodes, jobs):
-    """Give every node the slopes of its job."""
+def sum_jobs_gradient(network, gradients, step, nodes, jobs):
+    """Add the gradient of every job to its nodes."""
     width, job_at = step[o.N_IN], network.job_at
-    slope = matrix(slopes.registers, step[o.TARGET], jobs, width)
-    goal = matrix(slopes.registers, step[o.SOURCE], nodes, width)
-    for place in range(nodes):
-        own, of_job = goal[place], slope[job_at[place]]
+    output_gradient = matrix(gradients.registers, step[o.TARGET], jobs, width)
+    input_gradient = matrix(gradients.registers, step[o.SOURCE], nodes, width)
+    for node in range(nodes):
+        node_gradient, job_gradient = input_gradient[node], output_gradient[job_at[node]]
         for j in range(width):
-            own[j] += of_job[j]
+            node_gradient[j] += job_gradient[j]
 
 
 @algebra
-def sum_choices_slopes(slopes, step, starts, choices):
-    """Give every job the slopes of its choice."""
+def sum_choices_gradient(gradients, step, starts, choices):
+    """Add the gradient of every choice to its jobs."""
     width = step[o.N_IN]
-    slope = matrix(slopes, step[o.TARGET], choices, width)
-    goal = matrix(slopes, step[o.SOURCE], starts[choices], width)
+    output_gradient = matrix(gradients, step[o.TARGET], choices, width)
+    input_gradient = matrix(gradients, step[o.SOURCE], starts[choices], width)
     for choice in range(choices):
         for job in range(starts[choice], starts[choice + 1]):
             for j in range(width):
-                goal[job, j] += slope[choice, j]
+                input_gradient[job, j] += output_gradient[choice, j]
 
 
 @algebra
-def take_slopes(network, slopes, step, count, rows):
-    """Give every node, or every job, the slopes of the candidates that took its vector."""
-    width, place_of, job_at = step[o.N_IN], network.place_of, network.job_at
-    slope = matrix(slopes.registers, step[o.TARGET], rows, width)
-    goal = matrix(slopes.registers, step[o.SOURCE], count, width)
+def take_gradient(network, gradients, step, count, rows):
+    """Add the gradients of candidates to the nodes, or jobs, whose vectors they took."""
+    width, row_position, job_at = step[o.N_IN], network.row_position, network.job_at
+    output_gradient = matrix(gradients.registers, step[o.TARGET], rows, width)
+    input_gradient = matrix(gradients.registers, step[o.SOURCE], count, width)
     for row in range(rows):
-        place = place_of[row]
-        if place >= 0:
+        index = row_position[row]
+        if index >= 0:
             if step[o.DOMAIN] == o.JOB:
-                place = job_at[place]
+                index = job_at[index]
             for j in range(width):
-                goal[place, j] += slope[row, j]
+                input_gradient[index, j] += output_gradient[row, j]
 
 
 @graph_function
-def graph_slopes(network, slopes, step, choices, count):
-    """Carry slopes back through one of the operations that walk graphs; its source has `count` vectors."""
-    if step[o.OP] == o.CLIMB:
-        climb_slopes(network, slopes, step, count)
+def graph_gradient(network, gradients, step, choices, count):
+    """Propagate gradients back through an operation on graphs; its source has `count` vectors."""
+    if step[o.OP] == o.MESSAGE_PASSING:
+        message_passing_gradient(network, gradients, step, count)
     elif step[o.OP] == o.SUM_JOBS:
-        sum_jobs_slopes(network, slopes, step, count, network.job_starts[choices])
+        sum_jobs_gradient(network, gradients, step, count, network.job_starts[choices])
     elif step[o.OP] == o.TAKE:
-        take_slopes(network, slopes, step, count, network.starts[choices])
+        take_gradient(network, gradients, step, count, network.starts[choices])
     else:
-        sum_choices_slopes(slopes.registers, step, network.job_starts, choices)
+        sum_choices_gradient(gradients.registers, step, network.job_starts, choices)

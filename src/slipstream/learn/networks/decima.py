@@ -1,4 +1,4 @@
-"""A network that looks at the graph of the work, after Decima (Mao et al. 2019), made of operations."""
+"""Network that reads the graph of the work, after Decima (Mao et al. 2019), made of operations."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.utils import scatter
 
-from slipstream.learn.networks.graphs import Climb, PackedGraphs
+from slipstream.learn.networks.graphs import MessagePassing, PackedGraphs
 from slipstream.learn.networks.networks import NetworkSettings, Scorer, linear_step, scale_step
 from slipstream.policies.operations import GLOBALS, LOGITS, NODES, ROWS, Operation
 
 
 class Decima(Scorer):
-    """Looks at candidates, globals, and the stages that wait for each other.
+    """Scorer of candidates, globals, and the graph of dependent stages.
 
-    Every node learns what waits for it (`learn.graphs.Climb`); the nodes of a job are summed up, and the jobs of a
-    choice. The logit of a candidate comes from its row, the vector of its node, the summary of its job and that of all
-    jobs; the value from the last alone. Where a flag in the globals says that another kind of choice is due, such as
-    a number of executors instead of a stage, another head gives the logits.
+    Message passing (`learn.networks.graphs.MessagePassing`) gives a vector per node; sums over nodes and jobs give a
+    vector per job and per choice. The logit of a candidate comes from its row and the vectors of its node, its job and
+    the choice; the value from that of the choice. Where a flag in the globals announces another kind of choice, such as
+    a number of executors instead of a stage, a second head gives the logits.
     """
 
     node_scale: Tensor
@@ -36,16 +36,16 @@ class Decima(Scorer):
         settings: NetworkSettings | None = None,
         flag: int | None = None,
     ) -> None:
-        """`flag` is the column of the globals that asks for the other head, None where there is one kind of choice."""
+        """`flag` is the column of the globals that selects the second head, None where there is one kind of choice."""
         super().__init__(columns, global_columns, settings)
         width, own = self.settings.width, self.settings.node_width
         self._add_scale("node", node_columns)
-        # Sums grow with what is summed up; training measures how much that usually is.
+        # Sums grow with the number of terms; training measures the usual number.
         self._add_scale("job", own)
         self._add_scale("total", own)
         self.node = nn.Linear(node_columns, own)
         self.start = nn.Linear(own, own)
-        self.climb = Climb(own)
+        self.message_passing = MessagePassing(own)
         self.part = nn.Linear(own, own)
         self.job = nn.Linear(own, own)
         self.share = nn.Linear(own, own)
@@ -64,12 +64,12 @@ class Decima(Scorer):
         self._add_heads()
         if flag is not None:
             nn.init.orthogonal_(self.other_logit.weight, gain=0.01)
-        # Levels are many: what each adds must not grow from one to the next.
-        nn.init.orthogonal_(self.climb.update.weight, gain=0.5)
+        # A small gain keeps vectors from growing over many levels.
+        nn.init.orthogonal_(self.message_passing.update.weight, gain=0.5)
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the network as operations for compiled code."""
-        act = self.settings.activation
+        activation = self.settings.activation
         return (
             scale_step("row", ROWS, "row_in"),
             scale_step("global", GLOBALS, "global_in"),
@@ -77,7 +77,7 @@ class Decima(Scorer):
             linear_step("node", "node_in", "node_hidden"),
             Operation("relu", "node_hidden", "node_hidden"),
             linear_step("start", "node_hidden", "start"),
-            Operation("climb", "start", "vectors", "climb"),
+            Operation("message_passing", "start", "vectors", "message_passing"),
             linear_step("part", "vectors", "parts"),
             Operation("relu", "parts", "parts"),
             Operation("sum_jobs", "parts", "job_sums"),
@@ -90,7 +90,7 @@ class Decima(Scorer):
             linear_step("context", "total_in", "context"),
             linear_step("context_globals", "global_in", "context_now"),
             Operation("add", "context_now", "context"),
-            Operation(act, "context", "context"),
+            Operation(activation, "context", "context"),
             Operation("take", "vectors", "own_node"),
             linear_step("row_node", "own_node", "from_node"),
             linear_step("row_job", "jobs", "job_terms"),
@@ -100,18 +100,18 @@ class Decima(Scorer):
             Operation("add", "hidden_context", "hidden"),
             Operation("add", "from_node", "hidden"),
             Operation("add", "from_job", "hidden"),
-            Operation(act, "hidden", "hidden"),
+            Operation(activation, "hidden", "hidden"),
             *self._head_steps("hidden"),
             *(self._other_head() if self.has_other else ()),
         )
 
     def _other_head(self) -> tuple[Operation, ...]:
-        act = self.settings.activation
+        activation = self.settings.activation
         return (
             linear_step("other_context", "context", "other_deep_context"),
             linear_step("other", "hidden", "other_deep"),
             Operation("add", "other_deep_context", "other_deep"),
-            Operation(act, "other_deep", "other_deep"),
+            Operation(activation, "other_deep", "other_deep"),
             linear_step("other_logit", "other_deep", "other_logits"),
             Operation("switch", "other_logits", LOGITS, "other_asked"),
         )
@@ -119,19 +119,21 @@ class Decima(Scorer):
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor, graphs: PackedGraphs) -> tuple[Tensor, Tensor]:
         """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
 
-        This is the definition; training runs the same operations in compiled code (`learn.learner`).
+        This is the definition; training runs the same operations in compiled code (`learn.rollout.learner`).
         """
-        act = torch.relu if self.settings.activation == "relu" else torch.tanh
+        activation = torch.relu if self.settings.activation == "relu" else torch.tanh
         choices, jobs = len(counts), len(graphs.choice_of)
         row_choice = torch.repeat_interleave(torch.arange(choices), counts)
         globals_in = global_rows * self.global_scale + self.global_shift
         node_in = graphs.nodes * self.node_scale + self.node_shift
-        vectors = self.climb(self.start(torch.relu(self.node(node_in))), graphs.edges)
+        vectors = self.message_passing(self.start(torch.relu(self.node(node_in))), graphs.edges)
         parts = torch.relu(self.part(vectors))
         job_sums = scatter(parts, graphs.job_of, 0, jobs, reduce="sum")
         summaries = self.job(job_sums * self.job_scale + self.job_shift)
         total = scatter(torch.relu(self.share(summaries)), graphs.choice_of, 0, choices, reduce="sum")
-        context = act(self.context(total * self.total_scale + self.total_shift) + self.context_globals(globals_in))
+        context = activation(
+            self.context(total * self.total_scale + self.total_shift) + self.context_globals(globals_in)
+        )
         hidden = self.row(rows * self.row_scale + self.row_shift) + self.row_context(context)[row_choice]
         known = graphs.node_of >= 0
         node_of = graphs.node_of.clamp(min=0)
@@ -140,9 +142,11 @@ class Decima(Scorer):
             hidden = hidden + self.row_job(summaries)[graphs.job_of[node_of]] * known.unsqueeze(1)
         else:
             own_node = vectors.new_zeros((len(rows), vectors.shape[1]))
-        hidden = act(hidden + self.row_node(own_node))
+        hidden = activation(hidden + self.row_node(own_node))
         logits, values = self._heads(hidden, context, row_choice)
         if self.has_other:
-            others = self.other_logit(act(self.other(hidden) + self.other_context(context)[row_choice])).squeeze(1)
+            others = self.other_logit(activation(self.other(hidden) + self.other_context(context)[row_choice])).squeeze(
+                1
+            )
             logits = torch.where((global_rows @ self.other_asked > 0.5)[row_choice], others, logits)
         return logits, values

@@ -1,4 +1,4 @@
-"""Networks that score candidates: shared weights over rows, so one network serves scenarios of any size."""
+"""Networks that score candidates with weights shared over rows, so that one network fits scenarios of any size."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from slipstream.policies.operations import GLOBALS, LOGITS, ROWS, VALUE, Operati
 
 Summary = Literal["pool", "attention"]
 WIDEST = 4096
-"""Most numbers in a hidden vector."""
+"""Greatest width of a hidden layer."""
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """How a network is built."""
+    """Architecture of a network."""
 
     width: int = 32
-    """Numbers in every hidden vector."""
+    """Width of the hidden layers."""
     summary: Summary = "pool"
-    """How all candidates are summed up: their mean and their maximum, or a weighted mean per head."""
+    """How the candidates are pooled: mean and maximum (`pool`), or a weighted mean per head (`attention`)."""
     heads: int = 4
     """Heads of the attention."""
     activation: Literal["relu", "tanh"] = "relu"
-    """What bends hidden vectors: `relu` or `tanh`."""
+    """Activation of hidden layers: `relu` or `tanh`."""
     layer_norm: bool = False
-    """Whether hidden vectors of candidates are normalised."""
+    """Whether a layer norm follows the first layer."""
     kind: Literal["rows", "decima"] = "rows"
-    """What it looks at: `rows`, the candidates alone, or `decima`, the graph of the work too, where work is one."""
+    """Inputs of the network: `rows`, the candidates alone, or `decima`, also the graph of the work, where it is one."""
     node_width: int = 16
-    """Numbers in the vectors of nodes, jobs and the whole graph (`decima`)."""
+    """Width of the vectors of nodes, jobs and the whole graph (`decima`)."""
 
     def __post_init__(self) -> None:
         for name in ("width", "heads", "node_width"):
@@ -51,7 +51,7 @@ class NetworkSettings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> NetworkSettings:
-        """Return the settings that a file gives, or say what is wrong with them."""
+        """Return the settings of JSON-ready data, or raise a one-line InputError."""
         found: NetworkSettings = parse_settings(cls, data, "network settings")
         return found
 
@@ -61,17 +61,17 @@ class NetworkSettings:
 
     @classmethod
     def from_card(cls, card: Mapping[str, Any]) -> NetworkSettings:
-        """Return the settings that the card of a policy gives."""
+        """Return the settings in the card of a policy."""
         own = as_object(card.get("network", {}), "network settings", PolicyError)
         return cls.from_dict({key: value for key, value in own.items() if key != "type"})
 
     def to_card(self) -> dict[str, Any]:
-        """Return the settings as the card of a policy gives them."""
+        """Return the settings for the card of a policy."""
         return {"type": "candidate-scorer" if self.kind == "rows" else self.kind, **self.to_dict()}
 
 
 class Scorer(nn.Module, ABC):
-    """A logit for every candidate and a value for the choice, in torch and as operations for compiled code.
+    """Network with a logit per candidate and a value per choice, in torch and as operations for compiled code.
 
     Training measures once how to scale inputs and value (x * scale + shift); a scale of 0 hides a column.
     """
@@ -94,9 +94,9 @@ class Scorer(nn.Module, ABC):
         self.register_buffer(f"{name}_shift", torch.zeros(size))
 
     def _add_heads(self) -> None:
-        """Add what makes logits and the value of hidden vectors and their context, and give all weights their start.
+        """Add the layers from hidden vectors and context to logits and value, and initialise all weights.
 
-        Layers are orthogonal at first, and logits near zero: every candidate is about as likely.
+        Weights are orthogonal, and logits near zero, so that all candidates are about equally likely at first.
         """
         width = self.settings.width
         self.second = nn.Linear(width, width)
@@ -112,25 +112,25 @@ class Scorer(nn.Module, ABC):
         nn.init.orthogonal_(self.value.weight, gain=1.0)
 
     def _head_steps(self, hidden: str) -> tuple[Operation, ...]:
-        """Return the heads as operations on hidden vectors of this name and on the context."""
-        act = self.settings.activation
+        """Return the heads as operations on the hidden vectors `hidden` and the context."""
+        activation = self.settings.activation
         return (
             linear_step("second_context", "context", "deep_context"),
             linear_step("second", hidden, "deep"),
             Operation("add", "deep_context", "deep"),
-            Operation(act, "deep", "deep"),
+            Operation(activation, "deep", "deep"),
             linear_step("logit", "deep", LOGITS),
-            linear_step("value_hidden", "context", "outlook"),
-            Operation(act, "outlook", "outlook"),
-            linear_step("value", "outlook", "value_out"),
+            linear_step("value_hidden", "context", "value_hidden"),
+            Operation(activation, "value_hidden", "value_hidden"),
+            linear_step("value", "value_hidden", "value_out"),
             scale_step("value", "value_out", VALUE),
         )
 
     def _heads(self, hidden: Tensor, context: Tensor, choice_of: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of packed candidates, each of a choice, and the values of the choices."""
-        act = torch.relu if self.settings.activation == "relu" else torch.tanh
-        logits = self.logit(act(self.second(hidden) + self.second_context(context)[choice_of])).squeeze(1)
-        values = self.value(act(self.value_hidden(context))).squeeze(1)
+        activation = torch.relu if self.settings.activation == "relu" else torch.tanh
+        logits = self.logit(activation(self.second(hidden) + self.second_context(context)[choice_of])).squeeze(1)
+        values = self.value(activation(self.value_hidden(context))).squeeze(1)
         return logits, values * self.value_scale + self.value_shift
 
     @abstractmethod
@@ -139,23 +139,23 @@ class Scorer(nn.Module, ABC):
 
     @property
     def reads_graph(self) -> bool:
-        """Whether it looks at the graph of a choice."""
+        """Whether the network reads the graph of a choice."""
         return reads_graph(self.operations())
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what the operations read: the parameters, and the measured constants that scale inputs and value."""
+        """Return parameters and measured scales, which the operations read, by name."""
         return {**dict(self.named_parameters()), **dict(self.named_buffers())}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the tensors as arrays of their own."""
+        """Return copies of the tensors as arrays."""
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.tensors().items()}
 
 
 class CandidateScorer(Scorer):
-    """Looks at candidates and globals.
+    """Scorer of candidates and globals.
 
-    Every candidate becomes a hidden vector, with the globals in it; all of them are summed up as the context; the
-    logit comes from the hidden vector and the context, the value from the context alone.
+    Every candidate and the globals make a hidden vector; the pooled hidden vectors make the context; the logit is
+    computed from the hidden vector and the context, the value from the context alone.
     """
 
     def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None = None) -> None:
@@ -176,7 +176,7 @@ class CandidateScorer(Scorer):
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the network as operations for compiled code."""
-        act = self.settings.activation
+        activation = self.settings.activation
         steps = [
             scale_step("row", ROWS, "row_in"),
             scale_step("global", GLOBALS, "global_in"),
@@ -188,37 +188,37 @@ class CandidateScorer(Scorer):
         if self.settings.layer_norm:
             hidden = "normal"
             steps.append(Operation("normalise", "hidden", hidden, "norm.weight", "norm.bias"))
-        steps.append(Operation(act, hidden, hidden))
+        steps.append(Operation(activation, hidden, hidden))
         if self.settings.summary == "attention":
             steps += [
                 linear_step("attention", hidden, "scores"),
                 Operation("attend", hidden, "summary", scores="scores"),
             ]
         else:
-            steps += [Operation("mean", hidden, "summary"), Operation("max", hidden, "summit")]
+            steps += [Operation("mean", hidden, "summary"), Operation("max", hidden, "maximum")]
         steps.append(linear_step("mean", "summary", "context"))
         if self.settings.summary != "attention":
-            steps += [linear_step("peak", "summit", "context_peak"), Operation("add", "context_peak", "context")]
+            steps += [linear_step("peak", "maximum", "context_peak"), Operation("add", "context_peak", "context")]
         return (
             *steps,
             linear_step("context_globals", "global_in", "context_now"),
             Operation("add", "context_now", "context"),
-            Operation(act, "context", "context"),
+            Operation(activation, "context", "context"),
             *self._head_steps(hidden),
         )
 
     def forward(self, rows: Tensor, global_rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of packed candidates, `counts` of them per choice, and the values of the choices.
 
-        This is the definition; training runs the same operations in compiled code (`learn.learner`).
+        This is the definition; training runs the same operations in compiled code (`learn.rollout.learner`).
         """
-        act = torch.relu if self.settings.activation == "relu" else torch.tanh
+        activation = torch.relu if self.settings.activation == "relu" else torch.tanh
         choice_of = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
         globals_in = global_rows * self.global_scale + self.global_shift
         hidden = self.row(rows * self.row_scale + self.row_shift) + self.row_globals(globals_in)[choice_of]
         if self.settings.layer_norm:
             hidden = self.norm(hidden)
-        hidden = act(hidden)
+        hidden = activation(hidden)
         context = self.context_globals(globals_in)
         if self.settings.summary == "attention":
             weights = packed_softmax(self.attention(hidden), choice_of, len(counts))
@@ -226,9 +226,9 @@ class CandidateScorer(Scorer):
             context = context + self.mean(_sum(parts.flatten(1), choice_of, len(counts)))
         else:
             mean = _sum(hidden, choice_of, len(counts)) / counts.unsqueeze(1)
-            peak = _highest(hidden, choice_of, len(counts))
+            peak = _maximum(hidden, choice_of, len(counts))
             context = context + self.mean(mean) + self.peak(peak)
-        return self._heads(hidden, act(context), choice_of)
+        return self._heads(hidden, activation(context), choice_of)
 
 
 def linear_step(layer: str, source: str, target: str) -> Operation:
@@ -245,15 +245,15 @@ def _sum(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:
     return values.new_zeros((choices, *values.shape[1:])).index_add(0, choice_of, values)
 
 
-def _highest(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+def _maximum(values: Tensor, choice_of: Tensor, choices: int) -> Tensor:
     start = values.new_full((choices, *values.shape[1:]), -torch.inf)
-    places = choice_of.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
-    return start.scatter_reduce(0, places, values, "amax")
+    indices = choice_of.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+    return start.scatter_reduce(0, indices, values, "amax")
 
 
 def packed_log_softmax(logits: Tensor, choice_of: Tensor, choices: int) -> Tensor:
     """Return the log-probability of every packed candidate among those of its choice."""
-    shifted = logits - _highest(logits.detach(), choice_of, choices)[choice_of]
+    shifted = logits - _maximum(logits.detach(), choice_of, choices)[choice_of]
     return shifted - _sum(shifted.exp(), choice_of, choices).log()[choice_of]
 
 
@@ -262,6 +262,6 @@ def packed_softmax(logits: Tensor, choice_of: Tensor, choices: int) -> Tensor:
     return packed_log_softmax(logits, choice_of, choices).exp()
 
 
-def packed_entropy(log_chances: Tensor, choice_of: Tensor, choices: int) -> Tensor:
+def packed_entropy(log_probs: Tensor, choice_of: Tensor, choices: int) -> Tensor:
     """Return the entropy of every choice from the log-probabilities of its candidates."""
-    return -_sum(log_chances * log_chances.exp(), choice_of, choices)
+    return -_sum(log_probs * log_probs.exp(), choice_of, choices)

@@ -1,4 +1,4 @@
-"""How the inputs of a network are scaled: measured once, from choices that were met."""
+"""Scaling of a network's inputs, measured once from observed choices."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from slipstream.learn.rollout.batch import Choices
 MEASURED_CHOICES = 20_000
 """Choices from which the scales of inputs are measured."""
 LEAST_DEVIATION = 0.02
-"""Columns that vary less than this are not blown up further."""
+"""Lower limit of the deviation that a column is divided by."""
 
 
 def scale_inputs(
     network: Scorer, family: Family, seen: Choices, global_rows: np.ndarray, hidden: tuple[str, ...]
 ) -> None:
-    """Scale rows, globals and, where the network looks at them, nodes; hide what is to be hidden.
+    """Set the scales of rows, globals and, where the network reads them, nodes; columns of `hidden` get a scale of 0.
 
-    Sums over a graph are scaled by how many nodes a job, and jobs a choice, has on average.
+    Sums over a graph are scaled by the mean number of nodes per job, and of jobs per choice.
     """
     _set_scale(network.row_scale, network.row_shift, seen.rows, family.candidate_features.observed.names, hidden)
     names = family.global_features.observed.names
@@ -30,15 +30,15 @@ def scale_inputs(
     graphs = seen.graphs
     scale, shift = network.get_buffer("node_scale"), network.get_buffer("node_shift")
     _set_scale(scale, shift, graphs.nodes, family.node_features.observed.names, hidden)
-    jobs = int(graphs.places["jobs"].sum())
+    jobs = int(graphs.spans["jobs"].sum())
     network.get_buffer("job_scale")[:] = jobs / len(graphs.nodes)
-    network.get_buffer("total_scale")[:] = len(graphs.places) / jobs
+    network.get_buffer("total_scale")[:] = len(graphs.spans) / jobs
 
 
 def _set_scale(
     scale: torch.Tensor, shift: torch.Tensor, values: np.ndarray, names: list[str], hidden: tuple[str, ...]
 ) -> None:
-    """Scale columns to mean 0 and deviation 1; hide those that are to be hidden or never vary."""
+    """Scale columns to mean 0 and deviation 1; hide those of `hidden` and those that never vary."""
     mean, deviation = values.mean(axis=0), values.std(axis=0)
     factor = 1.0 / np.maximum(deviation, LEAST_DEVIATION)
     factor[[name in hidden for name in names] | (deviation < 1e-6)] = 0.0

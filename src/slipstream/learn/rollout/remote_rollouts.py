@@ -1,7 +1,6 @@
-"""Groups of lanes that play elsewhere: a piece of work takes their state along and brings it back changed.
+"""Rollouts on remote workers: a call carries the state of a group and returns the state after it.
 
-So no worker holds anything that could be lost: if one dies, its piece is played again from the same state, with the
-same draws, and nobody can tell.
+Workers hold no state of their own, so a call that is lost with its worker is repeated elsewhere with the same result.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.learn.rollout.rollout import PACKED, Group, LanePool, Play, Rollout
+from slipstream.learn.rollout.rollout import PACKED, Group, LanePool, Rollout, RolloutPlan
 from slipstream.policies.base import Heuristic, find
-from slipstream.scale.executor import Farm
+from slipstream.scale.executor import Executor
 from slipstream.scenario import digest
 
 KEPT_GROUPS = 64
 
 _groups: OrderedDict[tuple[Any, ...], Group] = OrderedDict()
-"""Groups that this worker built, by what they were built of: they serve whoever sends a state."""
+"""Groups that this worker built, by recipe; each call restores the state that came with it."""
 
 State = list[np.ndarray]
 
@@ -36,8 +35,8 @@ def _restore(group: Group, state: State) -> None:
 
 
 @dataclass(frozen=True)
-class _Recipe:
-    """What a group is built of."""
+class _GroupRecipe:
+    """What a group is built from."""
 
     scenario: Any
     digest: str
@@ -58,14 +57,14 @@ class _Recipe:
 
 
 @dataclass(frozen=True)
-class _Elsewhere:
-    """The work of applying a function to groups: of a recipe and a state, it makes a result and the state after it."""
+class _RemoteCall:
+    """Call of `function` on a group: takes its recipe and state, returns the result and the state after it."""
 
     function: Callable[[Group], Any]
     graph: bool
     judges: tuple[str, ...]
 
-    def __call__(self, item: tuple[_Recipe, State]) -> tuple[Any, State]:
+    def __call__(self, item: tuple[_GroupRecipe, State]) -> tuple[Any, State]:
         recipe, state = item
         group = recipe.group(self.graph, self.judges)
         _restore(group, state)
@@ -73,25 +72,25 @@ class _Elsewhere:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The part of a rollout that a group plays, packed into arrays of its own."""
+class _RemoteRollout:
+    """Rollout of one group, packed into arrays of its own."""
 
-    play: Play
+    plan: RolloutPlan
 
     def __call__(self, group: Group) -> dict[str, np.ndarray]:
-        arrays = self.play.room(group.count)
-        rows, nodes, edges = self.play.into(group, arrays, (0, 0, 0))
+        arrays = self.plan.allocate(group.count)
+        rows, nodes, edges = self.plan.collect_into(group, arrays, (0, 0, 0))
         ends = {"rows": rows, "row_node": rows, "nodes": nodes, "node_job": nodes, "edges": edges}
         shared = ("free", "graph_free")
         return {name: array[: ends.get(name)].copy() for name, array in arrays.items() if name not in shared}
 
 
-class FarmedPool(LanePool):
-    """Groups of lanes that a farm plays; what comes back is what this process would have played."""
+class RemotePool(LanePool):
+    """Groups of lanes that play on an executor; the results are those of `LanePool`."""
 
     def __init__(
         self,
-        farm: Farm,
+        executor: Executor,
         scenarios: Sequence[Any],
         lane_count: int,
         graph: bool = False,
@@ -99,31 +98,33 @@ class FarmedPool(LanePool):
     ) -> None:
         """See `LanePool`."""
         super().__init__(scenarios, lane_count, 1, graph, judges)
-        self.farm = farm
+        self.executor = executor
         self._reads_graph, self._judges = graph, tuple(judge.name for judge in judges)
-        self._recipes = [_Recipe(one.scenario, digest(one.scenario), one.first_lane, one.count) for one in self.groups]
+        self._recipes = [
+            _GroupRecipe(one.scenario, digest(one.scenario), one.first_lane, one.count) for one in self.groups
+        ]
 
     def map(self, function: Callable[[Group], Any]) -> list[Any]:
-        """Return what a function, which is sent out, gives for every group."""
-        work = _Elsewhere(function, self._reads_graph, self._judges)
+        """Return the result of `function`, which is pickled, for every group."""
+        work = _RemoteCall(function, self._reads_graph, self._judges)
         items = [(recipe, _state(group)) for recipe, group in zip(self._recipes, self.groups, strict=True)]
         results = []
-        for group, (result, state) in zip(self.groups, self.farm.map(work, items), strict=True):
+        for group, (result, state) in zip(self.groups, self.executor.map(work, items), strict=True):
             _restore(group, state)
             results.append(result)
         return results
 
-    def play(self, play: Play) -> Rollout:
-        """Let every group play its part of a rollout, and put the parts where `LanePool` has them."""
-        arrays = self._arrays(play)
-        for group, part in zip(self.groups, self.map(_Part(play)), strict=True):
-            rows, nodes, edges = play.stretch(group)
+    def play(self, plan: RolloutPlan) -> Rollout:
+        """Collect the rollout of `plan` remotely, and copy the groups' parts to where `LanePool` has them."""
+        arrays = self._arrays(plan)
+        for group, part in zip(self.groups, self.map(_RemoteRollout(plan)), strict=True):
+            rows, nodes, edges = plan.offsets(group)
             first = {"rows": rows, "row_node": rows, "nodes": nodes, "node_job": nodes, "edges": edges}
             for name, found in part.items():
                 at = first[name] if name in PACKED else group.first_lane
                 arrays[name][at : at + len(found)] = found
             own = slice(group.first_lane, group.first_lane + group.count)
             arrays["begin"][own] += rows
-            arrays["places"]["node_begin"][own] += nodes
-            arrays["places"]["edge_begin"][own] += edges
+            arrays["spans"]["node_begin"][own] += nodes
+            arrays["spans"]["edge_begin"][own] += edges
         return Rollout(arrays)

@@ -1,11 +1,11 @@
-"""A study of settings, one at a time around the defaults: which of them matter, and which value is best.
+"""Sweep over settings, one at a time around the defaults: which of them matter, and which value is best.
 
 Every training has the same number of steps and a folder of its own:
 
-sweep.json                          what came out
-trainings/default/seed-0/           all settings at their defaults; counts for every knob
-trainings/ppo.clip=0.1/seed-0/      one knob turned
-    score.json                      how the best policy did; written last, so what has it is finished
+sweep.json                                result
+trainings/default/seed-0/                 all settings at their defaults; shared by all parameters
+trainings/ppo.clip_range=0.1/seed-0/      one setting changed
+    score.json                            score of the best policy; written last, so it marks a finished training
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from slipstream.files.inputs import read_object
 from slipstream.learn.files import EXPECTED
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.study.search_space import Knob, choose_knobs, told
+from slipstream.learn.study.search_space import Parameter, format_value, make_search_space
 from slipstream.learn.training import Report, train
 from slipstream.policies.base import Policy, find
-from slipstream.scale.executor import Farm, InProcess
+from slipstream.scale.executor import Executor, InProcess
 from slipstream.scenario import digest, load
 
 SCORE_SEED = 1_000_000
-"""First seed of the episodes that score a training, in the split of evaluation: far from those by which the
-training itself picked its best policy, so that a lucky pick earns nothing."""
+"""First seed of the episodes that score a training, in the evaluation split: disjoint from those that selected its best
+policy, so that the score is unbiased."""
 
 TRAININGS, SCORE, RESULT = "trainings", "score.json", "sweep.json"
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far a sweep is."""
+class SweepProgress:
+    """Progress of a sweep."""
 
     training: str
-    """Which training is under way."""
+    """Name and seed of the current training."""
     number: int
     trainings: int
     steps: int
-    """Steps of all trainings so far."""
+    """Steps done, of all trainings."""
     planned_steps: int
 
 
@@ -60,91 +60,91 @@ class Standing:
 class Training:
     """One training of the sweep."""
 
-    knob: str | None
+    setting: str | None
     value: Any
     seed: int
     settings: TrainSettings
 
     @property
     def name(self) -> str:
-        """How tables and folders call it, but for the seed."""
-        return "default" if self.knob is None else f"{self.knob}={told(self.value)}"
+        """Name in tables and folders, without the seed."""
+        return "default" if self.setting is None else f"{self.setting}={format_value(self.value)}"
 
     @property
     def key(self) -> tuple[str, int]:
-        """What no other training of the sweep shares."""
+        """Name and seed, which identify the training."""
         return self.name, self.seed
 
 
-Tell = Callable[[int, Training, int], None]
-"""Called with a training's number, the training, and its steps so far."""
+Notify = Callable[[int, Training, int], None]
+"""Callback with the number of a training, the training, and its steps done."""
 
 
 def sweep(
     scenario: Any,
     out: str | Path,
-    knobs: Sequence[Knob] | None = None,
+    search_space: Sequence[Parameter] | None = None,
     settings: TrainSettings | None = None,
     seeds: int = 3,
     episodes: int = 100,
     resume: bool = False,
     command: str = "",
-    report: Callable[[Standing], None] | None = None,
-    farm: Farm | None = None,
+    report: Callable[[SweepProgress], None] | None = None,
+    executor: Executor | None = None,
     scheduler: str = "none",
     tell_limits: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Train with one setting changed at a time, several seeds each; return what `sweep.json` then holds.
+    """Train with one setting changed at a time, several seeds each; return the content of `sweep.json`.
 
     Args:
-        scenario: What to train on.
+        scenario: Scenario to train on.
         out: Folder for the trainings and the result.
-        knobs: What to turn (`choose_knobs`); by default the usual ones.
-        settings: What the knobs are turned around; its seed is the first.
-        seeds: Trainings of every value.
+        search_space: Settings and their values (`make_search_space`); by default those of `GRIDS`.
+        settings: Settings of all trainings but for the one changed; its seed is the first.
+        seeds: Trainings per value.
         episodes: Held-out episodes that score a training.
-        resume: Go on with the sweep in `out`: finished trainings are read back, the one under way goes on.
-        command: What to note as the command that made this.
-        report: Called after every update; of trainings on a farm, after each of them.
-        farm: Where whole trainings run; by default here, one after the other. What comes out is the same.
-        scheduler: Who stops hopeless trainings early (`early.SCHEDULERS`), on a Ray cluster. Who is stopped depends on
-            who was quick; only scores are kept then.
-        tell_limits: Called before the first training with the steps that every one of them ends at, in words.
+        resume: Continue the sweep in `out`: finished trainings are read back, an unfinished one is resumed.
+        command: Command line, for the record.
+        report: Called after every update; with an executor, after every training.
+        executor: Where trainings run; by default in this process, one at a time. The result is the same.
+        scheduler: Early stopping of trainings on a Ray cluster (`early_stopping.SCHEDULERS`). Which are stopped depends
+            on the order in which they report; only scores are kept.
+        tell_limits: Called before the first training with the limit of each, in words.
     """
     base = settings or TrainSettings()
-    knobs = choose_knobs(base, None, {}) if knobs is None else knobs
+    search_space = make_search_space(base, None, {}) if search_space is None else search_space
     if seeds < 1 or episodes < 1:
         raise InputError(f"sweep: {seeds} seeds and {episodes} episodes: expected at least 1 of each")
     loaded: Any = load(scenario)
-    trainings = _plan(base, knobs, seeds)
+    trainings = _plan(base, search_space, seeds)
     for start in {one.settings.warm_start for one in trainings} - {None}:
         find(str(start), family_of(loaded).name)
-    home = Path(out)
-    refuse_links_out(home, (TRAININGS, RESULT))
-    if resume != (home / TRAININGS).exists():
+    folder = Path(out)
+    refuse_links_out(folder, (TRAININGS, RESULT))
+    if resume != (folder / TRAININGS).exists():
         problem = "holds no sweep: expected the folder of one" if resume else "holds a sweep: expected a new folder"
-        raise InputError(f"{home}: {problem}{', or --resume' if not resume else ''}")
+        raise InputError(f"{folder}: {problem}{', or --resume' if not resume else ''}")
     if tell_limits is not None:
         tell_limits(base.limits(None))
     played = compare(loaded, "all", episodes, SCORE_SEED, "eval").evaluations
     heuristic = max(played, key=lambda evaluation: evaluation.mean("reward"))
-    study = Study(loaded, home / TRAININGS, episodes, command)
+    study = Study(loaded, folder / TRAININGS, episodes, command)
 
-    def tell(number: int, training: Training, steps: int) -> None:
+    def notify(number: int, training: Training, steps: int) -> None:
         if report is not None:
             done = number * base.planned_steps + min(steps, base.planned_steps)
             name = f"{training.name}, seed {training.seed}"
-            report(Standing(name, number + 1, len(trainings), done, len(trainings) * base.planned_steps))
+            report(SweepProgress(name, number + 1, len(trainings), done, len(trainings) * base.planned_steps))
 
     stopped: dict[tuple[str, int], int] = {}
     if scheduler != "none":
-        from slipstream.learn.study.early_stopping import scored_early
+        from slipstream.learn.study.early_stopping import score_with_early_stopping
 
-        scores, stopped = scored_early(study, trainings, scheduler, farm, base.planned_steps)
-    elif farm is None or isinstance(farm, InProcess):
-        scores = study.scored_here(trainings, tell)
+        scores, stopped = score_with_early_stopping(study, trainings, scheduler, executor, base.planned_steps)
+    elif executor is None or isinstance(executor, InProcess):
+        scores = study.scored_here(trainings, notify)
     else:
-        scores = study.scored_on(farm, trainings, tell)
+        scores = study.scored_on(executor, trainings, notify)
     result = {
         "scenario": scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}",
         "scenario_digest": digest(loaded),
@@ -154,33 +154,33 @@ def sweep(
         "episodes": episodes,
         "heuristic": {"policy": heuristic.policy, "reward": heuristic.mean("reward")},
         "settings": base.to_dict(),
-        "knobs": [_results(knob, trainings, scores, heuristic.mean("reward")) for knob in knobs],
+        "knobs": [_results(parameter, trainings, scores, heuristic.mean("reward")) for parameter in search_space],
         "scheduler": scheduler,
         "stopped": [{"training": name, "seed": seed, "steps": at} for (name, seed), at in stopped.items()],
     }
-    home.mkdir(parents=True, exist_ok=True)  # trainings that a scheduler stops leave nothing there
-    replace_file(home / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode(), inside=home)
+    folder.mkdir(parents=True, exist_ok=True)  # with a scheduler, trainings leave no files there
+    replace_file(folder / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode(), inside=folder)
     return result
 
 
-def _plan(base: TrainSettings, knobs: Sequence[Knob], seeds: int) -> list[Training]:
-    """Return all trainings; that of the defaults is shared by the knobs."""
-    turned: list[tuple[str | None, Any]] = [(None, None)]
-    turned += [(knob.name, value) for knob in knobs for value in knob.values if value != knob.default]
+def _plan(base: TrainSettings, search_space: Sequence[Parameter], seeds: int) -> list[Training]:
+    """Return all trainings; those of the defaults are shared by all parameters."""
+    changes: list[tuple[str | None, Any]] = [(None, None)]
+    changes += [(one.name, value) for one in search_space for value in one.values if value != one.default]
     return [
-        Training(knob, value, base.seed + index, _settings_of(base, knob, value, base.seed + index))
-        for knob, value in turned
+        Training(setting, value, base.seed + index, _settings_of(base, setting, value, base.seed + index))
+        for setting, value in changes
         for index in range(seeds)
     ]
 
 
-def _settings_of(base: TrainSettings, knob: str | None, value: Any, seed: int) -> TrainSettings:
-    changed = base.with_changes({"seed": seed} if knob is None else {"seed": seed, knob: value})
-    if knob == "evaluate_every":
+def _settings_of(base: TrainSettings, setting: str | None, value: Any, seed: int) -> TrainSettings:
+    changed = base.with_changes({"seed": seed} if setting is None else {"seed": seed, setting: value})
+    if setting == "evaluate_every":
         return changed
-    # The best policy is the best of all evaluations: larger updates must not mean fewer of them.
-    choices = base.evaluate_every * base.lanes * base.rollout
-    return changed.with_changes({"evaluate_every": max(1, round(choices / (changed.lanes * changed.rollout)))})
+    # The best policy is the best of all evaluations, so their number must not depend on the size of an update.
+    choices = base.evaluate_every * base.n_envs * base.n_steps
+    return changed.with_changes({"evaluate_every": max(1, round(choices / (changed.n_envs * changed.n_steps)))})
 
 
 @dataclass(frozen=True)
@@ -193,52 +193,54 @@ class Study:
     command: str
 
     def folder_of(self, training: Training) -> Path:
-        """Return where a training is kept.
+        """Return the folder of a training.
 
         Raises:
-            ConfinementError: A link at this place leads out of the folder of all trainings.
+            ConfinementError: A link at this path leads out of the folder of all trainings.
         """
         name = quote(training.name, safe="=")
         refuse_links_out(self.folder, (name, f"{name}/seed-{training.seed}"))
         return self.folder / name / f"seed-{training.seed}"
 
-    def scored_here(self, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
-        """Train one after the other, in this process; each goes on where it was."""
+    def scored_here(self, trainings: Sequence[Training], notify: Notify) -> dict[tuple[str, int], float]:
+        """Return the scores of `trainings`, run one at a time in this process; unfinished ones are resumed."""
         scores = {}
         for number, training in enumerate(trainings):
             folder = self.folder_of(training)
             score = self.known_score(training)
             if score is None:
-                tell(number, training, 0)
+                notify(number, training, 0)
                 begun = RunFolder(folder).exists
 
                 def follow(now: Report, number: int = number, training: Training = training) -> None:
-                    tell(number, training, now.steps)
+                    notify(number, training, now.steps)
 
                 score = self.train(training, folder, begun, follow)
                 _write_score(folder, score)
             else:
-                tell(number, training, training.settings.planned_steps)
+                notify(number, training, training.settings.planned_steps)
             scores[training.key] = float(score["reward"])
         return scores
 
-    def scored_on(self, farm: Farm, trainings: Sequence[Training], tell: Tell) -> dict[tuple[str, int], float]:
-        """Train on a farm, side by side; what comes back is written here."""
+    def scored_on(
+        self, executor: Executor, trainings: Sequence[Training], notify: Notify
+    ) -> dict[tuple[str, int], float]:
+        """Return the scores of `trainings`, run in parallel on `executor`; their files are written here."""
         known = {training.key: self.known_score(training) for training in trainings}
         scores = {key: float(score["reward"]) for key, score in known.items() if score is not None}
         due = [training for training in trainings if training.key not in scores]
-        for training, (score, files) in zip(due, farm.map(_Elsewhere(self), due), strict=True):
+        for training, (score, files) in zip(due, executor.map(_RemoteCall(self), due), strict=True):
             folder = self.folder_of(training)
             for name, content in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 replace_file(folder / name, content, inside=folder)
             _write_score(folder, score)
             scores[training.key] = float(score["reward"])
-            tell(len(scores) - 1, training, training.settings.planned_steps)
+            notify(len(scores) - 1, training, training.settings.planned_steps)
         return scores
 
     def known_score(self, training: Training) -> dict[str, Any] | None:
-        """Return the score of a training that is finished; refuse a folder that holds another one."""
+        """Return the score of a finished training, None if it is not finished; refuse a folder of another training."""
         folder = self.folder_of(training)
         run = RunFolder(folder)
         if not run.exists:
@@ -257,9 +259,9 @@ class Study:
     def train(
         self, training: Training, folder: Path, resume: bool, follow: Callable[[Report], None] | None = None
     ) -> dict[str, Any]:
-        """Train, and return how the best policy did on held-out episodes."""
+        """Train, and return the score of the best policy on held-out episodes."""
         result = train(
-            self.scenario, training.settings, folder, resume=resume, command=self.command, report=follow or _nobody
+            self.scenario, training.settings, folder, resume=resume, command=self.command, report=follow or _ignore
         )
         found = {"reward": self.reward(result.policy), "episodes": self.episodes}
         return {**found, "steps": result.steps, "seconds": result.seconds}
@@ -270,21 +272,21 @@ class Study:
 
 
 @dataclass(frozen=True)
-class _Elsewhere:
-    """The work of one training in a worker: its score and its files come back."""
+class _RemoteCall:
+    """Training in a worker: returns its score and its files."""
 
     study: Study
 
     def __call__(self, training: Training) -> tuple[dict[str, Any], dict[str, bytes]]:
-        with TemporaryDirectory() as place:
-            folder = Path(place) / "training"
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "training"
             score = self.study.train(training, folder, resume=False)
             files = [path for path in folder.rglob("*") if path.is_file()]
             return score, {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def _nobody(_: Report) -> None:
-    """Tell nobody."""
+def _ignore(_: Report) -> None:
+    """Ignore a report."""
 
 
 def _write_score(folder: Path, score: dict[str, Any]) -> None:
@@ -292,40 +294,40 @@ def _write_score(folder: Path, score: dict[str, Any]) -> None:
 
 
 def _results(
-    knob: Knob, trainings: Sequence[Training], scores: dict[tuple[str, int], float], heuristic: float
+    parameter: Parameter, trainings: Sequence[Training], scores: dict[tuple[str, int], float], heuristic: float
 ) -> dict[str, Any]:
-    """Return what came of a knob: for each value the reward of every seed, and how it compares."""
+    """Return, for each value of `parameter`, the rewards of all seeds, and differences to default and heuristic."""
 
     def rewards(value: Any) -> np.ndarray:
-        kept = None if value == knob.default else knob.name
-        same = [one for one in trainings if one.knob == kept and (kept is None or one.value == value)]
+        kept = None if value == parameter.default else parameter.name
+        same = [one for one in trainings if one.setting == kept and (kept is None or one.value == value)]
         return np.array([scores[one.name, one.seed] for one in same])
 
-    means = [float(rewards(value).mean()) for value in knob.values]
+    means = [float(rewards(value).mean()) for value in parameter.values]
     values = []
-    for value, mean in zip(knob.values, means, strict=True):
+    for value, mean in zip(parameter.values, means, strict=True):
         found = rewards(value)
         values.append(
             {
                 "value": value,
-                "label": told(value),
-                "default": value == knob.default,
+                "label": format_value(value),
+                "default": value == parameter.default,
                 "best": mean == max(means),
                 "rewards": found.tolist(),
                 "mean": mean,
                 "half_width": half_width(found),
-                "to_default": float((found - rewards(knob.default)).mean()),
-                "to_default_half_width": half_width(found - rewards(knob.default)),
+                "to_default": float((found - rewards(parameter.default)).mean()),
+                "to_default_half_width": half_width(found - rewards(parameter.default)),
                 "to_heuristic": mean - heuristic,
             }
         )
-    return {"knob": knob.name, "default": knob.default, "values": values}
+    return {"knob": parameter.name, "default": parameter.default, "values": values}
 
 
 def half_width(values: np.ndarray) -> float | None:
-    """Return half of Student's 95% interval of the mean; a single value has none.
+    """Return half of Student's 95% interval of the mean; None for a single value.
 
-    Seeds are few, and a bootstrap of three values is far too sure of itself.
+    Seeds are few, and a bootstrap of three values gives intervals that are far too narrow.
     """
     if len(values) < 2:
         return None

@@ -1,7 +1,7 @@
-"""Immutable folders, each named by a hash of what is in it: written aside, then put in place in one step.
+"""Immutable folders named by a hash of their content: written to a temporary folder, then renamed.
 
-A folder that can be seen under its name is whole, whenever a writer stopped; one whose files were changed later no
-longer has the content that its name says.
+A folder under its final name is complete even if a writer was killed; later changes of its files no longer match the
+hash in its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slipstream.files.inputs import LARGEST_FILE_BYTES, read_bytes, unreadable
 
 
 def content_hash(files: Mapping[str, bytes]) -> str:
-    """Return the hash of files and their names."""
+    """Return the hash of names and contents of `files`."""
     whole = hashlib.sha256()
     for name in sorted(files):
         whole.update(os.fsencode(name) + f"\0{hashlib.sha256(files[name]).hexdigest()}\n".encode())
@@ -26,7 +26,7 @@ def content_hash(files: Mapping[str, bytes]) -> str:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """Return the files of a folder by name."""
+    """Return the contents of the files in `folder` by name."""
     try:
         paths = sorted(folder.iterdir())
         for path in paths:
@@ -39,7 +39,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def fault(folder: Path, expected: str) -> str | None:
-    """Return what is wrong with a folder that should have a certain content; None if nothing is."""
+    """Return what is wrong with `folder`, whose content should have the hash `expected`; None if nothing is."""
     if folder.is_symlink():
         return "is a link: expected a folder"
     if not folder.is_dir():
@@ -52,7 +52,7 @@ def fault(folder: Path, expected: str) -> str | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder outlast a power failure, where the system can."""
+    """Flush the directory entries of `folder` to the disk, if the system supports it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows does not open folders
@@ -63,32 +63,32 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def put_in_place(files: Mapping[str, bytes], incoming: Path, home: Path) -> tuple[str, Path]:
-    """Write files as one folder below `home`; return its hash and its place. What is there already stays."""
+def publish_folder(files: Mapping[str, bytes], incoming: Path, home: Path) -> tuple[str, Path]:
+    """Write `files` as one folder in `home`; return hash and path. An intact folder of the same hash is kept."""
     sha256 = content_hash(files)
-    place = home / sha256[:24]
-    if place.exists() and fault(place, sha256) is None:
-        return sha256, place
-    for folder in (incoming, home):  # a copy of a library may have lost what was empty
+    target = home / sha256[:24]
+    if target.exists() and fault(target, sha256) is None:
+        return sha256, target
+    for folder in (incoming, home):  # a copy of a library may lack empty folders
         folder.mkdir(parents=True, exist_ok=True)
-    with scratch_folder(incoming) as aside:
+    with scratch_folder(incoming) as temporary:
         try:
             for name, content in files.items():
-                with (aside / name).open("xb") as file:
+                with (temporary / name).open("xb") as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
         except OSError as problem:
             problem.filename = str(home)
             raise
-        sync_folder(aside)
-        if place.exists() and fault(place, sha256) is not None:
-            # The same content heals a folder that was damaged after it had been published.
-            place.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / place.name)
+        sync_folder(temporary)
+        if target.exists() and fault(target, sha256) is not None:
+            # Publishing the same content repairs a folder that was damaged later.
+            target.rename(Path(tempfile.mkdtemp(prefix="damaged-", dir=incoming)) / target.name)
         try:
-            aside.rename(place)
+            temporary.rename(target)
         except OSError:
-            if fault(place, sha256) is not None:
+            if fault(target, sha256) is not None:
                 raise  # else another writer of the same content was faster
     sync_folder(home)
-    return sha256, place
+    return sha256, target

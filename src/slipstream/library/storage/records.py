@@ -1,4 +1,4 @@
-"""What the library's database holds, as Python sees it."""
+"""Records of the library's database as dataclasses."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ REFERENCE = re.compile(rf"({NAME.pattern})(?:@v([0-9]{{1,9}}))?")
 
 @dataclass(frozen=True)
 class Version:
-    """One trained policy: never changed, never removed."""
+    """One trained policy: immutable and never removed."""
 
     id: int
     model: str
     number: int
-    """Counts within the model, from 1."""
+    """Number within the model, from 1."""
     sha256: str
-    """Of the folder's files and their names."""
+    """Hash of names and contents of the folder's files."""
     operation: str
-    """What made it: add, update, merge, average or split."""
+    """Operation that made it: add, update, merge, average or split."""
     created: str
     parents: tuple[str, ...] = ()
-    """The versions that it was made from."""
+    """Versions that it was derived from."""
 
     @property
     def label(self) -> str:
-        """How people call it."""
+        """Name such as 'cholesky@v3'."""
         return f"{self.model}@v{self.number}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -40,16 +40,16 @@ class Version:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a model, with the evidence for it."""
+    """An event in the history of a model, with its evidence."""
 
     id: int
     time: str
     operation: str
     model: str
     before: str | None
-    """The version that the model's name stood for until then."""
+    """Version in use before the event."""
     after: str | None
-    """The version that it has stood for since; None where the event did not touch the name."""
+    """Version in use after the event; None if it did not change."""
     reason: str
     evidence: dict[str, Any] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class Event:
 
 @dataclass(frozen=True)
 class KnownScenario:
-    """A workload that the library has met."""
+    """A workload that is stored in the library."""
 
     digest: str
     family: str
@@ -68,19 +68,19 @@ class KnownScenario:
     text: str
     """The scenario as JSON."""
     folder: str
-    """Where relative paths inside it start."""
+    """Folder that its relative paths start from."""
     traits: dict[str, float]
 
 
 def check_name(name: str) -> str:
-    """Return the name of a model if it is one."""
+    """Return `name` if it is a valid name of a model; else raise a LibraryError."""
     if not NAME.fullmatch(name):
         raise LibraryError(f"model '{name}': expected a name of letters, digits, dots, dashes and underscores")
     return name
 
 
 def parse_reference(text: str) -> tuple[str, int | None]:
-    """Return model and number of a text such as 'cholesky@v3'; without a number it means the version in use."""
+    """Return model and number of a reference such as 'cholesky@v3'; None for the version in use."""
     found = REFERENCE.fullmatch(text)
     if found is None:
         raise LibraryError(f"version '{text}': expected a model, or one of its versions as in 'cholesky@v3'")

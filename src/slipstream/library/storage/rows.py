@@ -1,4 +1,4 @@
-"""What each column of the library's database may hold: SQLite itself lets any value into any column."""
+"""Types of the columns of the library's database: SQLite itself accepts any value in any column."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Kind:
-    """The values that a column may hold."""
+    """The set of values of a column."""
 
     expected: str
-    """In words."""
+    """Description for error messages."""
     holds: Callable[[Any], bool]
 
 
@@ -47,7 +47,7 @@ TABLES: dict[str, dict[str, Kind]] = {
         "reward": NUMBER,
         "code": TEXT,
     },
-    "bracket": {
+    "optimum_bounds": {
         "scenario": TEXT,
         "split": TEXT,
         "seed": COUNT,
@@ -77,11 +77,11 @@ TABLES: dict[str, dict[str, Kind]] = {
         "evidence": TEXT,
     },
 }
-"""Every table, its columns and what they hold."""
+"""Columns of every table and their types."""
 
 
 def row_fault(table: str, columns: Sequence[str], row: Sequence[Any]) -> str | None:
-    """Return what is wrong with a row of some columns; None if nothing is."""
+    """Return what is wrong with the values `row` of `columns`; None if nothing is."""
     for column, value in zip(columns, row, strict=True):
         kind = TABLES[table][column]
         if not kind.holds(value):

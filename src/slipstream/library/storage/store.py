@@ -1,12 +1,12 @@
-"""The library on disk: immutable version folders, and one SQLite file that says what they are.
+"""The library on disk: immutable version folders, and a SQLite database of their records.
 
-versions/<hash>/     a trained policy each (`policies.learned`), never changed
-incoming/            what writers have not finished yet
+versions/<hash>/     a trained policy each (`policies.learned`), immutable
+incoming/            unfinished folders of writers
 library.sqlite       models, versions, scenarios, evaluations, runs, aliases and events
 
-A version is published in two steps: its folder is put in place whole, then one transaction makes it known, with the
-alias and the event that belong to it. Whoever is stopped between them leaves a folder that nobody knows of, and nothing
-else; whoever writes at the same time waits for the other's transaction.
+A version is published in two steps: its complete folder is renamed to its final name, then one transaction inserts the
+version with its alias and event. A writer that is killed between the two leaves an unreferenced folder; concurrent
+writers wait for each other's transactions.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any
 from slipstream.errors import LibraryError, one_line
 from slipstream.files.confined import ConfinementError, refuse_links_out
 from slipstream.files.inputs import json_object
-from slipstream.library.storage.folders import fault, put_in_place, sync_folder
+from slipstream.library.storage.folders import fault, publish_folder, sync_folder
 from slipstream.library.storage.records import Event, KnownScenario, Version, check_name, parse_reference
 from slipstream.library.storage.rows import TABLES, row_fault
 
 DATABASE, VERSIONS, INCOMING = "library.sqlite", "versions", "incoming"
 APPLICATION = 0x51125712
 """Marks the SQLite file as one of ours."""
-FORMAT = 1
-PATIENCE_S = 60.0
-"""How long a writer waits for another one's transaction."""
+FORMAT = 2
+BUSY_TIMEOUT_S = 60.0
+"""Timeout of waiting for the transaction of another writer."""
 
 SCHEMA = (
     "CREATE TABLE model (name TEXT PRIMARY KEY, family TEXT NOT NULL, created TEXT NOT NULL)",
@@ -52,7 +52,7 @@ SCHEMA = (
         policy TEXT NOT NULL, scenario TEXT NOT NULL REFERENCES scenario, split TEXT NOT NULL,
         seed INTEGER NOT NULL, reward REAL NOT NULL, code TEXT NOT NULL,
         PRIMARY KEY (scenario, split, seed, policy))""",
-    """CREATE TABLE bracket (
+    """CREATE TABLE optimum_bounds (
         scenario TEXT NOT NULL REFERENCES scenario, split TEXT NOT NULL, seed INTEGER NOT NULL,
         best_known REAL NOT NULL, bound REAL NOT NULL, exact INTEGER NOT NULL, code TEXT NOT NULL,
         PRIMARY KEY (scenario, split, seed))""",
@@ -66,11 +66,14 @@ SCHEMA = (
         before INTEGER REFERENCES version, after INTEGER REFERENCES version, reason TEXT NOT NULL,
         evidence TEXT NOT NULL)""",
 )
+WHOLE = "a whole library; see `slipstream library verify`"
+OLD_FORMAT, OLD_COLUMN, OLD_TABLE = 1, ("namespace", "split"), ("bracket", "optimum_bounds")
+"""Format of earlier versions, and the names that have changed since."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A version to be published, and what is to be known about it."""
+    """A version to be published, with its record."""
 
     model: str
     family: str
@@ -79,19 +82,19 @@ class Entry:
     reason: str
     parents: Sequence[Version] = ()
     owned: Sequence[str] = ()
-    """Digests of the scenarios that the model has from now on."""
+    """Digests of the scenarios that the model owns from now on."""
     held_out: Sequence[str] = ()
-    """Digests of scenarios that it was not trained on, to judge it by."""
+    """Digests of scenarios that it was not trained on, for judging it."""
     taken_from: str | None = None
-    """The model that gives these scenarios away."""
+    """The model that loses the owned scenarios."""
     use: bool = False
-    """Whether the model's name stands for this version from now on."""
+    """Whether this becomes the version in use."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a version earned in use."""
+    """Reward of a version in use in one episode."""
 
     version: int
     scenario: str
@@ -101,10 +104,10 @@ class Run:
 
 
 class Store:
-    """The files of a library."""
+    """Folders and database of a library."""
 
     def __init__(self, folder: str | Path, create: bool = False) -> None:
-        """Open a library; with `create`, begin one where there is none."""
+        """Open the library in `folder`; with `create`, make a new one if there is none."""
         self.folder = Path(folder)
         self.path = self.folder / DATABASE
         self._skipped: list[str] | None = None
@@ -120,10 +123,10 @@ class Store:
             for part in (VERSIONS, INCOMING):
                 if create:
                     (self.folder / part).mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
+            self._database = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         except (OSError, sqlite3.OperationalError) as error:
             raise LibraryError(f"{self.folder}: cannot be written ({error}): expected a writable folder") from None
-        with self._told_in_words():
+        with self._database_errors():
             self._database.execute("PRAGMA foreign_keys = ON")
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.execute("PRAGMA trusted_schema = OFF")
@@ -133,7 +136,7 @@ class Store:
         found = self._pragma("application_id"), self._pragma("user_version")
         if found == (0, 0):
             with self.transaction():
-                # Another process may have been faster.
+                # Another process may have made it meanwhile.
                 if self._pragma("user_version") == 0:
                     if self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                         raise LibraryError(f"{self.path}: is another program's database: expected a library")
@@ -142,37 +145,57 @@ class Store:
                     self._database.execute(f"PRAGMA application_id = {APPLICATION}")
                     self._database.execute(f"PRAGMA user_version = {FORMAT}")
             sync_folder(self.folder)
+        elif found == (APPLICATION, OLD_FORMAT):
+            self._migrate()
         elif found != (APPLICATION, FORMAT):
             raise LibraryError(f"{self.path}: is no library of format {FORMAT}: expected one of this program's version")
         self._check_schema()
 
     def _check_schema(self) -> None:
-        """Refuse a database with other tables, or with anything that acts when these are read or written."""
-        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-        found = {" ".join(str(sql).split()) for (sql,) in self._database.execute(query)}
-        if found != {" ".join(statement.split()) for statement in SCHEMA}:
+        """Raise a LibraryError if the database has other tables, or triggers, views or indices."""
+        if self._schema() != {" ".join(statement.split()) for statement in SCHEMA}:
             raise LibraryError(f"{self.path}: its tables are not those of a library: expected a whole library")
+
+    def _schema(self) -> set[str]:
+        """Return the statements that define the database, without the quotes of a renamed table."""
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        quoted, plain = f'TABLE "{OLD_TABLE[1]}"', f"TABLE {OLD_TABLE[1]}"
+        return {" ".join(str(sql).split()).replace(quoted, plain) for (sql,) in self._database.execute(query)}
+
+    def _migrate(self) -> None:
+        """Rename the columns and the table that earlier versions named otherwise, in one transaction."""
+        expected = {" ".join(statement.split()) for statement in SCHEMA}
+        with self.transaction(f"a whole, writable library to migrate from format {OLD_FORMAT} to {FORMAT}") as database:
+            if self._pragma("user_version") == FORMAT:  # another process has migrated it meanwhile
+                return
+            if {sql.replace(*OLD_COLUMN).replace(*OLD_TABLE) for sql in self._schema()} != expected:
+                raise LibraryError(f"{self.path}: its tables are not those of a library: expected a whole library")
+            for table in ("evaluation", OLD_TABLE[0], "run"):
+                columns = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+                if OLD_COLUMN[0] in columns:
+                    database.execute(f"ALTER TABLE {table} RENAME COLUMN {OLD_COLUMN[0]} TO {OLD_COLUMN[1]}")
+                if columns and table == OLD_TABLE[0]:
+                    database.execute(f"ALTER TABLE {table} RENAME TO {OLD_TABLE[1]}")
+            database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _pragma(self, name: str) -> int:
         return int(self._database.execute(f"PRAGMA {name}").fetchone()[0])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the database."""
         self._database.close()
 
     @contextmanager
-    def _told_in_words(self) -> Iterator[None]:
+    def _database_errors(self, expected: str = WHOLE) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what it finds, as bytes
-            raise LibraryError(
-                f"{self.path}: {error}: expected a whole library; see `slipstream library verify`"
-            ) from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes invalid text in its messages
+            raise LibraryError(f"{self.path}: {error}: expected {expected}") from None
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Change the database wholly or not at all, after everybody who began before."""
-        with self._told_in_words():
+    def transaction(self, expected: str = WHOLE) -> Iterator[sqlite3.Connection]:
+        """Run the block as one write transaction, after those of other writers; errors end with `expected`."""
+        with self._database_errors(expected):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database
@@ -181,10 +204,10 @@ class Store:
                 raise
             self._database.execute("COMMIT")
 
-    def _rows(self, table: str, columns: str, behind: str = "", values: Sequence[Any] = ()) -> list[Any]:
-        """Return some columns of a table's rows, once each is known to hold what it may."""
-        with self._told_in_words():
-            found = self._database.execute(f"SELECT {columns} FROM {table} {behind}", values).fetchall()
+    def _rows(self, table: str, columns: str, clause: str = "", values: Sequence[Any] = ()) -> list[Any]:
+        """Return `columns` of the rows of `table` selected by `clause`, with their types checked."""
+        with self._database_errors():
+            found = self._database.execute(f"SELECT {columns} FROM {table} {clause}", values).fetchall()
         return self._checked(table, columns, found)
 
     def _checked(self, table: str, columns: str, rows: list[Any]) -> list[Any]:
@@ -201,7 +224,7 @@ class Store:
 
     @contextmanager
     def skipping_damage(self) -> Iterator[list[str]]:
-        """Leave out rows with values that cannot be, and give what is wrong with them, while others are read."""
+        """Skip invalid rows within the block; yield the list of their errors."""
         self._skipped = []
         try:
             yield self._skipped
@@ -211,9 +234,9 @@ class Store:
     # Versions and aliases ------------------------------------------------------------------------------------------
 
     def publish(self, entry: Entry) -> Version:
-        """Make a version known; when this returns, it is there for good."""
+        """Publish a version durably and return its record."""
         check_name(entry.model)
-        sha256, _ = put_in_place(entry.files, self.folder / INCOMING, self.folder / VERSIONS)
+        sha256, _ = publish_folder(entry.files, self.folder / INCOMING, self.folder / VERSIONS)
         with self.transaction() as database:
             database.execute("INSERT OR IGNORE INTO model VALUES (?, ?, ?)", (entry.model, entry.family, now()))
             family = database.execute("SELECT family FROM model WHERE name = ?", (entry.model,)).fetchone()[0]
@@ -265,7 +288,7 @@ class Store:
             values,
         )
 
-    def note(
+    def record_event(
         self,
         operation: str,
         model: str,
@@ -275,16 +298,16 @@ class Store:
         instead_of: Version | None = None,
         owned: Sequence[str] = (),
     ) -> None:
-        """Write down what happened; with `use`, let the model's name stand for that version from now on.
+        """Record an event; with `use`, set the version in use.
 
-        It is refused where the name no longer stands for `instead_of`, against which the version was judged.
+        It is refused if the version in use is no longer `instead_of`, against which the new one was judged.
         """
         with self.transaction() as database:
             before = self._alias(model)
             if use is not None:
                 if instead_of is not None and before != instead_of.id:
                     raise LibraryError(
-                        f"model '{model}' was moved by somebody else meanwhile: expected it at {instead_of.label}; "
+                        f"model '{model}' was changed by another writer meanwhile: expected it at {instead_of.label}; "
                         f"{use.label} is kept, but not in use"
                     )
                 database.execute("INSERT OR REPLACE INTO alias VALUES (?, ?)", (model, use.id))
@@ -296,7 +319,7 @@ class Store:
         return dict(self._rows("model", "name, family", "ORDER BY name"))
 
     def versions(self, model: str | None = None) -> list[Version]:
-        """Return all versions, of one model or of all, in the order of their making."""
+        """Return all versions, of `model` or of all models, in the order of creation."""
         chosen, values = ("", ()) if model is None else ("WHERE model = ?", (model,))
         rows = self._rows("version", "id, model, number, sha256, operation, created", f"{chosen} ORDER BY id", values)
         labels = {one: f"{name}@v{number}" for one, name, number in self._rows("version", "id, model, number")}
@@ -306,7 +329,7 @@ class Store:
         return [Version(*row) for row in ((*row, tuple(parents.get(row[0], ()))) for row in rows)]
 
     def version(self, reference: str) -> Version:
-        """Return the version that a text such as 'cholesky@v3' names; the one in use where it gives no number."""
+        """Return the version of a reference such as 'cholesky@v3'; without a number, the version in use."""
         model, number = parse_reference(reference)
         known = self.versions(model)
         if not known:
@@ -331,26 +354,26 @@ class Store:
         """Return the id of the version in use by model."""
         return dict(self._rows("alias", "name, version", "ORDER BY name"))
 
-    def place(self, version: Version) -> Path:
-        """Return the folder of a version, once it is known to hold what was published."""
-        place = self.folder_of(version)
-        wrong = fault(place, version.sha256)
+    def verified_folder(self, version: Version) -> Path:
+        """Return the folder of `version`; raise a LibraryError if its files are not the published ones."""
+        folder = self.folder_of(version)
+        wrong = fault(folder, version.sha256)
         if wrong is not None:
-            raise LibraryError(f"{version.label}: {place}: {wrong}")
-        return place
+            raise LibraryError(f"{version.label}: {folder}: {wrong}")
+        return folder
 
     def folder_of(self, version: Version) -> Path:
-        """Return where the folder of a version should be."""
+        """Return the path of the folder of `version`, without a check."""
         return self.folder / VERSIONS / version.sha256[:24]
 
     def events(self, model: str | None = None) -> list[Event]:
-        """Return what happened, to one model or to all, first things first."""
+        """Return the events of `model` or of all models, oldest first."""
         labels = {version.id: version.label for version in self.versions()}
         chosen, values = ("", ()) if model is None else ("WHERE model = ?", (model,))
         columns = "id, time, operation, model, before, after, reason, evidence"
         rows = self._rows("event", columns, f"{chosen} ORDER BY id", values)
-        told = ((*row[:4], *map(labels.get, row[4:6]), row[6], self._json("event", row[0], row[7])) for row in rows)
-        return [Event(*one) for one in told]
+        fields = ((*row[:4], *map(labels.get, row[4:6]), row[6], self._json("event", row[0], row[7])) for row in rows)
+        return [Event(*one) for one in fields]
 
     def _json(self, table: str, row: Any, text: str) -> dict[str, Any]:
         return json_object(text, f"{self.path}: {table} {row}", LibraryError)
@@ -358,7 +381,7 @@ class Store:
     # Scenarios -----------------------------------------------------------------------------------------------------
 
     def remember(self, scenario: KnownScenario) -> None:
-        """Keep a scenario; one that is known already stays as it is."""
+        """Store a scenario; one that is stored already is not changed."""
         values = (*vars(scenario).values(),)[:-1]
         with self.transaction() as database:
             database.execute(
@@ -366,12 +389,12 @@ class Store:
             )
 
     def scenarios(self) -> dict[str, KnownScenario]:
-        """Return all known scenarios by digest."""
+        """Return all stored scenarios by digest."""
         rows = self._rows("scenario", "digest, family, name, text, folder, traits", "ORDER BY rowid")
         return {row[0]: self._known(*row) for row in rows}
 
     def scenario(self, digest: str) -> KnownScenario:
-        """Return a known scenario by its digest."""
+        """Return the stored scenario of `digest`."""
         columns = "digest, family, name, text, folder, traits"
         for row in self._rows("scenario", columns, "WHERE digest = ?", (digest,)):
             return self._known(*row)
@@ -387,7 +410,7 @@ class Store:
         return traits
 
     def owned(self, held_out: bool = False) -> dict[str, list[str]]:
-        """Return the digests of every model's own scenarios, or of those held out to judge it by."""
+        """Return the digests of every model's own scenarios, or of its held-out ones."""
         found: dict[str, list[str]] = {}
         for model, digest in self._rows("owned", "model, scenario", "WHERE held_out = ? ORDER BY rowid", (held_out,)):
             found.setdefault(model, []).append(digest)
@@ -396,18 +419,18 @@ class Store:
     # Evaluations and runs ------------------------------------------------------------------------------------------
 
     def rewards(self, policy: str, scenario: str, split: str, code: str) -> dict[int, float]:
-        """Return what a policy is known to earn, by seed; what other code found does not count."""
+        """Return the stored rewards of a policy by seed, of the same simulator `code` only."""
         chosen = "WHERE scenario = ? AND split = ? AND policy = ? AND code = ?"
         return dict(self._rows("evaluation", "seed, reward", chosen, (scenario, split, policy, code)))
 
     def keep_rewards(self, policy: str, scenario: str, split: str, code: str, found: Mapping[int, float]) -> None:
-        """Keep what a policy earned, by seed."""
+        """Store the rewards `found` of a policy by seed."""
         rows = [(policy, scenario, split, seed, reward, code) for seed, reward in found.items()]
         with self.transaction() as database:
             database.executemany("INSERT OR REPLACE INTO evaluation VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def best_rewards(self, scenario: str, split: str, code: str) -> dict[int, tuple[float, int]]:
-        """Return the best that any policy is known to earn, by seed, and how many were tried."""
+        """Return by seed the best stored reward of any policy and the number of policies."""
         chosen = "WHERE scenario = ? AND split = ? AND code = ?"
         found: dict[int, tuple[float, int]] = {}
         for seed, reward in self._rows("evaluation", "seed, reward", chosen, (scenario, split, code)):
@@ -415,22 +438,22 @@ class Store:
             found[seed] = (max(best, reward), count + 1)
         return found
 
-    def brackets(self, scenario: str, split: str, code: str) -> dict[int, tuple[float, float, bool]]:
-        """Return what the oracle found, by seed: best known, bound, and whether they meet."""
+    def optimum_bounds(self, scenario: str, split: str, code: str) -> dict[int, tuple[float, float, bool]]:
+        """Return the oracle's results by seed: best known reward, bound, and whether they are equal."""
         chosen = "WHERE scenario = ? AND split = ? AND code = ?"
-        rows = self._rows("bracket", "seed, best_known, bound, exact", chosen, (scenario, split, code))
+        rows = self._rows("optimum_bounds", "seed, best_known, bound, exact", chosen, (scenario, split, code))
         return {row[0]: (row[1], row[2], bool(row[3])) for row in rows}
 
-    def keep_brackets(
+    def keep_optimum_bounds(
         self, scenario: str, split: str, code: str, found: Mapping[int, tuple[float, float, bool]]
     ) -> None:
-        """Keep what the oracle found, by seed."""
-        rows = [(scenario, split, seed, *bracket, code) for seed, bracket in found.items()]
+        """Store the oracle's results `found` by seed."""
+        rows = [(scenario, split, seed, *bounds, code) for seed, bounds in found.items()]
         with self.transaction() as database:
-            database.executemany("INSERT OR REPLACE INTO bracket VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            database.executemany("INSERT OR REPLACE INTO optimum_bounds VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def record(self, runs: Iterable[Run]) -> None:
-        """Keep what versions earned in use."""
+        """Store rewards of versions in use."""
         rows = [(now(), run.version, run.scenario, run.split, run.seed, run.reward) for run in runs]
         with self.transaction() as database:
             database.executemany(
@@ -438,25 +461,25 @@ class Store:
             )
 
     def runs(self, version: Version, scenario: str, newest: int) -> list[Run]:
-        """Return the newest runs of a version on a scenario, oldest first."""
+        """Return the `newest` last runs of a version on a scenario, oldest first."""
         chosen = "WHERE version = ? AND scenario = ? ORDER BY id DESC LIMIT ?"
         columns = "version, scenario, split, seed, reward"
         return [Run(*row) for row in reversed(self._rows("run", columns, chosen, (version.id, scenario, newest)))]
 
     def check_database(self) -> list[str]:
-        """Return what SQLite finds wrong with its file, and references that lead nowhere."""
+        """Return SQLite's integrity errors, dangling references and invalid rows."""
         try:
-            with self._told_in_words():
+            with self._database_errors():
                 found = [str(row[0]) for row in self._database.execute("PRAGMA integrity_check")]
                 lost = self._database.execute("PRAGMA foreign_key_check").fetchall()
-                told = [text for text in found if text != "ok"]
-                told += [f"row {row[1]} of {row[0]} refers to a {row[2]} that is not there" for row in lost]
-                return [one_line(text) for text in told + self._check_rows()]
+                errors = [text for text in found if text != "ok"]
+                errors += [f"row {row[1]} of {row[0]} refers to a {row[2]} that is not there" for row in lost]
+                return [one_line(text) for text in errors + self._check_rows()]
         except LibraryError as error:
             return [str(error).removeprefix(f"{self.path}: ")]
 
     def _check_rows(self) -> list[str]:
-        """Return every row that holds what it cannot, and every text that should be JSON and is not."""
+        """Return the errors of all rows with invalid values or invalid JSON."""
         with self.skipping_damage() as found:
             for table, columns in TABLES.items():
                 self._rows(table, ", ".join(columns))
@@ -473,5 +496,5 @@ class Store:
 
 
 def now() -> str:
-    """Return the present time as text that sorts."""
+    """Return the present time in ISO 8601, which sorts as text."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""Whether a library is whole: every damage is found, and named."""
+"""Integrity check of a library: finds and names every damage."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slipstream.library.storage.folders import content_hash, fault, read_files
 from slipstream.library.storage.store import DATABASE, INCOMING, VERSIONS, Store
 
 DAMAGE, LEFTOVER = "damage", "leftover"
-"""What needs care, and what an interrupted writer left behind, which harms nothing."""
+"""Kinds of findings: damage, and harmless leftovers of killed writers."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be."""
+    """A defect of a library."""
 
     kind: str
     place: str
@@ -30,7 +30,7 @@ class Finding:
 
 
 def verify(folder: str | Path) -> list[Finding]:
-    """Return everything that is wrong with a library, damages first."""
+    """Return all defects of the library in `folder`, damages first."""
     try:
         store = Store(folder)
     except LibraryError as error:
@@ -47,7 +47,7 @@ def verify(folder: str | Path) -> list[Finding]:
             *_check_scenarios(store),
             *_check_folders(store),
         ]
-    except InputError as error:  # what was whole a moment ago
+    except InputError as error:  # damaged since the check of the database
         found = [Finding(DAMAGE, DATABASE, str(error))]
     finally:
         store.close()
@@ -61,33 +61,33 @@ def _check_versions(store: Store) -> Iterator[Finding]:
         if version.number != numbers[version.model]:
             yield Finding(DAMAGE, version.label, f"follows v{numbers[version.model] - 1}: a version between is lost")
             numbers[version.model] = version.number
-        place = store.folder_of(version)
-        wrong = fault(place, version.sha256)
+        folder = store.folder_of(version)
+        wrong = fault(folder, version.sha256)
         if wrong is not None:
-            yield Finding(DAMAGE, version.label, f"{place}: {wrong}")
+            yield Finding(DAMAGE, version.label, f"{folder}: {wrong}")
 
 
 def _check_aliases(store: Store) -> Iterator[Finding]:
-    """A name stands for the version that the last event to move it says, and for one of its own model."""
+    """Check that every alias is a version of its model and agrees with the last event that set it."""
     labels = {version.id: version for version in store.versions()}
-    told: dict[str, str | None] = {}
+    recorded: dict[str, str | None] = {}
     for event in store.events():
         if event.after is not None:
-            told[event.model] = event.after
+            recorded[event.model] = event.after
     aliases = store.aliases()
     for name, used in aliases.items():
-        version = labels[used]  # references that lead nowhere were found before
+        version = labels[used]  # dangling references were found before
         if version.model != name:
             yield Finding(DAMAGE, name, f"stands for {version.label}, which is a version of another model")
-        elif told.get(name) != version.label:
-            yield Finding(DAMAGE, name, f"stands for {version.label}, but by its last event for {told.get(name)}")
-    for name in told:
+        elif recorded.get(name) != version.label:
+            yield Finding(DAMAGE, name, f"stands for {version.label}, but by its last event for {recorded.get(name)}")
+    for name in recorded:
         if name not in aliases:
-            yield Finding(DAMAGE, name, f"stands for nothing, but by its last event for {told[name]}")
+            yield Finding(DAMAGE, name, f"stands for nothing, but by its last event for {recorded[name]}")
 
 
 def _check_scenarios(store: Store) -> Iterator[Finding]:
-    """A scenario is the one that its digest names."""
+    """Check that every stored scenario has its digest."""
     from slipstream.scenario import digest, load
 
     for signature, known in store.scenarios().items():

@@ -1,8 +1,7 @@
-"""Running a network of operations in compiled code.
+"""Forward pass of a network of operations in compiled code.
 
-Registers and weights are flat arrays of float32 (`policies.operations` lays them out), few enough to stay in a near
-cache. The candidates of several choices may lie one behind the other: those of choice c from `starts[c]` to
-`starts[c + 1]`.
+Registers and weights are flat arrays of float32 (`policies.operations` assigns the offsets), small enough for the L1 or
+L2 cache. The candidates of several choices are concatenated: those of choice c from `starts[c]` to `starts[c + 1]`.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from slipstream.policies.compiled.vectors import (
     HALF,
     ONE,
     ZERO,
+    add_bias,
+    add_bias_per_choice,
     add_vector,
-    bend,
     matrix,
-    shift,
-    shift_choices,
+    tanh_activation,
     weighted_sums,
 )
 
-TINY = np.float32(1e-5)
-"""Keeps a layer norm from dividing by zero; the default of torch."""
+EPSILON = np.float32(1e-5)
+"""Epsilon of the layer norm, torch's default."""
 
 
 @algebra
 def linear(registers, weights, step, starts, choices, count):
-    """Write a linear layer of the source; what is added to it and bends it comes in the same pass."""
+    """Write the linear layer of the source, with the vector added to it and the activation in the same pass."""
     n_in, n_out = step[o.N_IN], step[o.N_OUT]
     source = matrix(registers, step[o.SOURCE], count, n_in)
     target = matrix(registers, step[o.TARGET], count, n_out)
@@ -39,17 +38,18 @@ def linear(registers, weights, step, starts, choices, count):
         weighted_sums(source, weights[step[o.WEIGHT] : step[o.WEIGHT] + n_in], bias[0], target)
     else:
         np.dot(source, matrix(weights, step[o.WEIGHT], n_in, n_out), target)
-        rectify = step[o.BEND] == o.RELU
+        rectify = step[o.ACTIVATION] == o.RELU
         if step[o.ADDED] < 0:
-            shift(target, bias, rectify)
+            add_bias(target, bias, rectify)
         else:
-            shift_choices(target, bias, matrix(registers, step[o.ADDED], choices, n_out), starts, rectify)
-    if step[o.BEND] == o.TANH:
-        bend(registers, step[o.TARGET], count * n_out)
+            add_bias_per_choice(target, bias, matrix(registers, step[o.ADDED], choices, n_out), starts, rectify)
+    if step[o.ACTIVATION] == o.TANH:
+        tanh_activation(registers, step[o.TARGET], count * n_out)
 
 
 @algebra
 def add(registers, step, starts, choices, count):
+    """Add the source to the target; a vector per choice is added to every candidate of the choice."""
     width = step[o.N_OUT]
     if step[o.DOMAIN] == step[o.TARGET_DOMAIN]:
         add_vector(registers, step[o.TARGET], step[o.SOURCE], width * count)
@@ -57,22 +57,24 @@ def add(registers, step, starts, choices, count):
     target = matrix(registers, step[o.TARGET], starts[choices], width)
     source = matrix(registers, step[o.SOURCE], choices, width)
     for choice in range(choices):
-        shift(target[starts[choice] : starts[choice + 1]], source[choice], False)
+        add_bias(target[starts[choice] : starts[choice + 1]], source[choice], False)
 
 
 @algebra
 def activate(registers, step, count):
+    """Apply the activation of `step` in place."""
     size = count * step[o.N_OUT]
-    goal = registers[step[o.TARGET] : step[o.TARGET] + size]
+    values = registers[step[o.TARGET] : step[o.TARGET] + size]
     if step[o.OP] == o.RELU:
-        for place in range(size):
-            goal[place] = max(goal[place], ZERO)
+        for index in range(size):
+            values[index] = max(values[index], ZERO)
     else:
-        bend(registers, step[o.TARGET], size)
+        tanh_activation(registers, step[o.TARGET], size)
 
 
 @algebra
 def scale(registers, weights, step, count):
+    """Write source * weight + bias, column by column."""
     width = step[o.N_IN]
     factor = weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
     bias = weights[step[o.BIAS] : step[o.BIAS] + width]
@@ -85,7 +87,7 @@ def scale(registers, weights, step, count):
 
 @algebra
 def normalise(registers, weights, step, count):
-    """Write the layer norm of every vector, and the inverse of what it was divided by."""
+    """Write the layer norm of every vector, and the inverse of its deviation for the backward pass."""
     width = step[o.N_IN]
     scale = weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
     bias = weights[step[o.BIAS] : step[o.BIAS] + width]
@@ -98,7 +100,7 @@ def normalise(registers, weights, step, count):
         mean /= np.float32(width)
         for j in range(width):
             variance += (source[row, j] - mean) * (source[row, j] - mean)
-        inverse = ONE / np.sqrt(variance / np.float32(width) + TINY)
+        inverse = ONE / np.sqrt(variance / np.float32(width) + EPSILON)
         registers[step[o.EXTRA] + row] = inverse
         for j in range(width):
             target[row, j] = (source[row, j] - mean) * inverse * scale[j] + bias[j]
@@ -106,7 +108,7 @@ def normalise(registers, weights, step, count):
 
 @algebra
 def pool(registers, step, starts, choices):
-    """Write, for every choice, the mean or the greatest value of every column over its candidates."""
+    """Write, for every choice, the mean or the maximum of every column over its candidates."""
     width = step[o.N_IN]
     source = matrix(registers, step[o.SOURCE], starts[choices], width)
     target = matrix(registers, step[o.TARGET], choices, width)
@@ -129,7 +131,7 @@ def pool(registers, step, starts, choices):
 
 @algebra
 def attend(registers, step, starts, choices):
-    """Write, head by head, the mean of the vectors weighted by the softmax of their scores; scores become weights."""
+    """Write, per head, the mean of the vectors weighted by the softmax of `scores`, which become the weights."""
     heads, width = step[o.WEIGHT], step[o.N_IN]
     part = width // heads
     source = matrix(registers, step[o.SOURCE], starts[choices], width)
@@ -154,7 +156,7 @@ def attend(registers, step, starts, choices):
 
 @algebra
 def is_switched(network, step, choice):
-    """Return whether the globals of a choice turn a switch."""
+    """Return whether the globals of a choice select the second head."""
     width = network.ports[5]
     weight = network.weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
     seen = matrix(network.registers, network.ports[1], choice + 1, width)[choice]
@@ -166,7 +168,7 @@ def is_switched(network, step, choice):
 
 @algebra
 def switch(network, step, starts, choices):
-    """Give the candidates of choices that turn the switch the source's vectors."""
+    """Copy the source to the target for candidates of choices that select the second head."""
     width = step[o.N_IN]
     source = matrix(network.registers, step[o.SOURCE], starts[choices], width)
     target = matrix(network.registers, step[o.TARGET], starts[choices], width)
@@ -179,14 +181,14 @@ def switch(network, step, starts, choices):
 
 @algebra
 def count_vectors(network, choices):
-    """Return how many vectors a register has of each domain: choices, candidates, nodes, jobs."""
+    """Return the number of vectors in a register of each domain: choices, candidates, nodes, jobs."""
     nodes, jobs = np.int64(count_nodes(network, choices)), np.int64(count_jobs(network, choices))
     return choices, network.starts[choices], nodes, jobs
 
 
 @algebra
 def infer(network, choices):
-    """Run the network on the choices that lie in its registers."""
+    """Run the forward pass on the first `choices` choices in the registers."""
     registers, weights, starts, code = network.registers, network.weights, network.starts, network.code
     counts = count_vectors(network, choices)
     arrange(network, choices)
@@ -208,7 +210,7 @@ def infer(network, choices):
             pool(registers, step, starts, choices)
         elif step[o.OP] == o.SWITCH:
             switch(network, step, starts, choices)
-        elif step[o.OP] >= o.CLIMB:
+        elif step[o.OP] >= o.MESSAGE_PASSING:
             run_graph_step(network, step, choices, count)
         else:
             activate(registers, step, count)
@@ -216,23 +218,23 @@ def infer(network, choices):
 
 @algebra
 def load_candidates(network, choice, rows, legal, count, global_row):
-    """Put the legal candidates of a choice, and the globals, behind the choices already in the network's registers."""
+    """Append the `count` legal candidates of a choice, and its globals, to the choices in the registers."""
     registers, ports, starts = network.registers, network.ports, network.starts
     first = starts[choice]
     starts[choice + 1] = first + count
     for position in range(count):
         row = legal[position]
-        place = ports[0] + (first + position) * ports[4]
+        offset = ports[0] + (first + position) * ports[4]
         for column in range(ports[4]):
-            registers[place + column] = rows[row, column]
-    place = ports[1] + choice * ports[5]
+            registers[offset + column] = rows[row, column]
+    offset = ports[1] + choice * ports[5]
     for column in range(ports[5]):
-        registers[place + column] = global_row[column]
+        registers[offset + column] = global_row[column]
 
 
 @algebra
 def best_candidate(network, choice):
-    """Return a choice's candidate with the greatest logit, the first of equals."""
+    """Return the candidate of `choice` with the highest logit, the first of equals."""
     first, end = network.ports[2] + network.starts[choice], network.ports[2] + network.starts[choice + 1]
     logits = network.registers[first:end]
     best = 0

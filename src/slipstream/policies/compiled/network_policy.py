@@ -1,4 +1,4 @@
-"""Policies that are a network of operations: decided in compiled code, whole episodes at a time, without torch."""
+"""Policies made of a network: evaluated in compiled code, whole episodes at a time, without torch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from slipstream.errors import PolicyError
 from slipstream.families.contract import FAMILIES
 from slipstream.jit.decorators import algebra, code_of, entry
-from slipstream.policies.compiled.graphs import graph_fits, load_graph, looks_at_graphs
+from slipstream.policies.compiled.graphs import graph_fits, is_graph_network, load_graph
 from slipstream.policies.compiled.inference import best_candidate, infer, load_candidates
 from slipstream.policies.compiled.networks import graph_function, make_network
-from slipstream.policies.operations import NO_GRAPH, GraphRoom, Layout, Operation, lay_out, reads_graph
+from slipstream.policies.operations import NO_GRAPH, GraphCapacity, Layout, Operation, lay_out, reads_graph
 from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, RULE_ON_ALL, act, list_legal, observe, resume, summarise
 
 if TYPE_CHECKING:
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 @graph_function
-def look_at_graph(network, spec, state, lane, buffer, slot):
-    """Write what there is to see of a lane's present choice, with the graph."""
+def observe_with_graph(network, spec, state, lane, buffer, slot):
+    """Write the observation of a lane's decision, with its graph, into `slot` of the buffer."""
     observe(spec, state, lane, buffer, slot, True)
 
 
 @algebra
-def look(spec, state, lane, buffer, slot, network, choice):
-    """Put the legal candidates of a lane's present choice before the network; return how many they are.
+def load_choice(spec, state, lane, buffer, slot, network, choice):
+    """Observe the decision of a lane and append its legal candidates to the network's inputs; return their number.
 
-    0 says that they do not fit behind the choices that are there already.
+    Returns 0 if the candidates or the graph exceed the capacity left by the choices loaded before.
     """
-    graph = looks_at_graphs(network)
+    graph = is_graph_network(network)
     if graph:
-        look_at_graph(network, spec, state, lane, buffer, slot)
+        observe_with_graph(network, spec, state, lane, buffer, slot)
     else:
         summarise(spec, state, lane, buffer, slot)
         list_legal(spec, state, lane, buffer, slot, RULE_ON_ALL)
@@ -49,12 +49,12 @@ def look(spec, state, lane, buffer, slot, network, choice):
 
 @entry
 def run_network(spec, state, lane, buffer, network, choices):
-    """Play by the network's best candidates until the episode ends, the log is full, or `choices` were made."""
+    """Play the candidates with the highest logit until the episode ends, the log is full, or `choices` were made."""
     header = state.lanes[lane]
     midway = header.status == LOG_FULL
     while midway or (header.status == ASKING and choices > 0):
         if not midway:
-            look(spec, state, lane, buffer, 0, network, 0)
+            load_choice(spec, state, lane, buffer, 0, network, 0)
             infer(network, 1)
             act(spec, state, lane, np.int64(buffer.legal[0, best_candidate(network, 0)]))
             choices -= 1
@@ -65,14 +65,14 @@ def run_network(spec, state, lane, buffer, network, choices):
 
 @entry
 def decide(network, rows, legal, count, global_row):
-    """Return the row of the network's best candidate."""
+    """Return the legal row with the highest logit."""
     load_candidates(network, 0, rows, legal, count, global_row)
     infer(network, 1)
     return legal[best_candidate(network, 0)]
 
 
 class CompiledPolicy:
-    """A network that picks the legal candidate with the greatest logit."""
+    """Policy that picks the legal candidate with the highest logit of a network."""
 
     def __init__(
         self, name: str, family: str, operations: Sequence[Operation], tensors: Mapping[str, np.ndarray]
@@ -90,14 +90,14 @@ class CompiledPolicy:
         return {**vars(self), "_networks": {}}
 
     def layout(self, capacity: int, nodes: int = 0, edges: int = 0) -> Layout:
-        """Return the network's plan for up to so many candidates, nodes and edges."""
+        """Return the layout of the network for up to `capacity` candidates, `nodes` and `edges`."""
         shapes = {name: tensor.shape for name, tensor in self.tensors.items()}
         columns = len(FAMILIES[self.family].node_features.observed)
-        graph = GraphRoom(columns, nodes, edges) if self.reads_graph and columns else NO_GRAPH
+        graph = GraphCapacity(columns, nodes, edges) if self.reads_graph and columns else NO_GRAPH
         return lay_out(self.operations, shapes, self._widths, capacity, graph=graph)
 
-    def _given(self, simulator: Simulator) -> tuple[Any, ...]:
-        """Return what the compiled loop is called with."""
+    def _arguments(self, simulator: Simulator) -> tuple[Any, ...]:
+        """Return the arguments of the compiled loop."""
         capacity = len(simulator.raw["mask"][0])
         shape = simulator.family.graph(simulator.scenario) if self.reads_graph else None
         if shape is None:
@@ -107,25 +107,25 @@ class CompiledPolicy:
         return simulator.spec, simulator.state, 0, buffer, network
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
-        """Return what plays on in the simulator's lane as `run` does, called with the number of choices."""
-        given = self._given(simulator)
-        return partial(code_of(run_network, *given, 0), *given)
+        """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
+        arguments = self._arguments(simulator)
+        return partial(code_of(run_network, *arguments, 0), *arguments)
 
     def run(self, simulator: Simulator, choices: int) -> int:
-        """Play on in the simulator's lane; return why it stopped."""
-        return int(run_network(*self._given(simulator), choices))
+        """Play at most `choices` decisions in the simulator's lane; return its status."""
+        return int(run_network(*self._arguments(simulator), choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""
         if self.reads_graph:
-            raise PolicyError(f"policy '{self.name}' looks at the graph of a choice: expected whole episodes to play")
+            raise PolicyError(f"policy '{self.name}' reads the graph of a choice: expected whole episodes to play")
         shown, summary, legal = self.shown(global_row, rows, mask)
         return int(decide(self.network(len(mask)), shown, legal, len(legal), summary))
 
     def shown(
         self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows and globals as the network sees them, and which rows are legal."""
+        """Return rows and globals scaled and clipped as the network sees them, and the indices of the legal rows."""
         (scale, low, high), (global_scale, global_low, global_high) = self._images
         shown = np.clip(rows[:, : len(scale)] * scale, low, high).astype(np.float32)
         summary = np.clip(global_row[: len(global_scale)] * global_scale, global_low, global_high).astype(np.float32)
@@ -142,9 +142,9 @@ class CompiledPolicy:
         return len(family.candidate_features.observed), len(family.global_features.observed)
 
     def network(self, capacity: int, nodes: int = 0, edges: int = 0) -> Any:
-        """Return the compiled network for choices of up to so many candidates, nodes and edges."""
-        room = (capacity, nodes, edges)
-        if room not in self._networks:
-            layout = self.layout(*room)
-            self._networks[room] = make_network(layout, layout.flat(self.tensors))
-        return self._networks[room]
+        """Return the compiled network for choices of up to `capacity` candidates, `nodes` and `edges`."""
+        capacities = (capacity, nodes, edges)
+        if capacities not in self._networks:
+            layout = self.layout(*capacities)
+            self._networks[capacities] = make_network(layout, layout.flat(self.tensors))
+        return self._networks[capacities]

@@ -1,4 +1,4 @@
-"""Networks of operations as compiled code takes them, and functions that only those have which look at graphs."""
+"""Networks of operations as structs of compiled code, and functions specialised for networks that read graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRAPH_FIELDS = [
     "edges",
     "level",
     "position",
-    "place_of",
+    "row_position",
     "job_at",
     "level_starts",
     "child_starts",
@@ -34,25 +34,24 @@ GRAPH_FIELDS = [
 
 @struct(*FIELDS)
 class NetworkType(types.StructRef):
-    """A network: code (operations, COLUMNS), ports (13,) and starts (choices + 1,) int64, weights, registers float32.
+    """Network: code (operations, COLUMNS), ports (13,) and starts (choices + 1,) int64, weights and registers float32.
 
-    Those of choice c are the candidates from starts[c] to starts[c + 1].
+    The candidates of choice c are those from starts[c] to starts[c + 1].
     """
 
 
 @struct(*FIELDS, *GRAPH_FIELDS)
 class GraphNetworkType(types.StructRef):
-    """A network that looks at graphs as well, int64 each.
+    """Network that also reads graphs, with additional fields of int64.
 
     node_starts, job_starts, edge_starts (choices + 1,), as `starts`; node_of (candidates,), the node of a candidate, -1
-    if none; job_of (nodes,); edges (edges, 2), parent and child; and what `policies.graphs` finds out about them:
-    level, position and job_at (nodes,), place_of (candidates,), level_starts and child_starts (nodes + 1,), child_at
-    (edges,).
+    if none; job_of (nodes,); edges (edges, 2), parent and child. Computed by `compiled.graphs.arrange`: level, position
+    and job_at (nodes,), row_position (candidates,), level_starts and child_starts (nodes + 1,), child_at (edges,).
     """
 
 
 def make_network(layout: Layout, weights: np.ndarray) -> Any:
-    """Return the network with registers of its own; it reads the caller's weights."""
+    """Return a network with its own registers over the caller's `weights`."""
     arrays = {
         "code": layout.code,
         "ports": layout.ports,
@@ -65,7 +64,7 @@ def make_network(layout: Layout, weights: np.ndarray) -> Any:
         return make_struct(NetworkType, arrays)
     starts = (layout.choices + 1,)
     shapes = {"edges": (edges, 2), "child_at": (edges,)}
-    shapes |= dict.fromkeys(("node_of", "place_of"), (layout.candidates,))
+    shapes |= dict.fromkeys(("node_of", "row_position"), (layout.candidates,))
     shapes |= dict.fromkeys(("node_starts", "job_starts", "edge_starts"), starts)
     shapes |= dict.fromkeys(("level_starts", "child_starts"), (nodes + 1,))
     arrays |= {name: np.zeros(shapes.get(name, (nodes,)), np.int64) for name in GRAPH_FIELDS}
@@ -73,9 +72,9 @@ def make_network(layout: Layout, weights: np.ndarray) -> Any:
 
 
 def graph_function(function: Callable[..., Any]) -> Any:
-    """Compile a function of networks that look at graphs, where they do; for others it returns False.
+    """Compile `function` for networks that read graphs; for other networks it returns False.
 
-    Few networks look at graphs, and what walks them takes long to compile.
+    Few networks read graphs, and the code for them takes long to compile.
     """
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""What compiled heuristics of several families share."""
+"""Row selection shared by compiled heuristics of several families."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from slipstream.jit.decorators import kernel
 
 
 @kernel
-def random_row(mask, listed, coin):
-    """Return any of the first `listed` rows that is legal, each as likely as the others; the last row if none is."""
+def random_row(mask, listed, draw):
+    """Return one of the legal rows among the first `listed`, uniformly by `draw` in [0, 1); the last row if none is."""
     legal = 0
     for row in range(listed):
         legal += mask[row]
-    left = int(coin * legal)
+    left = int(draw * legal)
     for row in range(listed):
         if mask[row]:
             if left == 0:

@@ -1,4 +1,4 @@
-"""The arithmetic under the operations, compiled: parts of flat arrays as matrices, and what is done to their rows."""
+"""Arithmetic under the operations, compiled: views of flat arrays as matrices, and loops over their rows."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ ZERO, HALF, ONE, INFINITE = np.float32(0.0), np.float32(0.5), np.float32(1.0), n
 
 
 @kernel
-def copy_rows(source, begin, goal, first, count):
-    """Copy rows, from `begin` of the source on, to those from `first` on.
+def copy_rows(source, begin, target, first, count):
+    """Copy `count` rows of `source`, from `begin` on, to the rows of `target` from `first` on.
 
-    An assignment of slices would do as much, but compiles what it says of shapes that do not agree, which takes long.
+    An assignment of slices does the same, but Numba also compiles its error for different shapes, which takes long.
     """
     for row in range(count):
         for column in range(source.shape[1]):
-            goal[first + row, column] = source[begin + row, column]
+            target[first + row, column] = source[begin + row, column]
 
 
 @algebra
-def matrix(flat, place, rows, columns):
-    """Return a part of a flat array as a matrix."""
-    return flat[place : place + rows * columns].reshape((rows, columns))
+def matrix(flat, offset, rows, columns):
+    """Return the view of `flat` from `offset` on as a matrix of `rows` by `columns`."""
+    return flat[offset : offset + rows * columns].reshape((rows, columns))
 
 
 @reduction
 def weighted_sums(source, weight, bias, target):
-    """Write the product of a matrix and a vector."""
+    """Write `source` @ `weight` + `bias` to the single column of `target`."""
     for row in range(source.shape[0]):
         total = bias
         for j in range(source.shape[1]):
@@ -37,8 +37,8 @@ def weighted_sums(source, weight, bias, target):
 
 
 @algebra
-def shift(target, vector, rectify):
-    """Add a vector to every row, and cut off what is negative where asked to."""
+def add_bias(target, vector, rectify):
+    """Add `vector` to every row of `target`; apply a ReLU if `rectify`."""
     floor = ZERO if rectify else -INFINITE
     for row in range(target.shape[0]):
         for j in range(target.shape[1]):
@@ -46,8 +46,8 @@ def shift(target, vector, rectify):
 
 
 @algebra
-def shift_choices(target, vector, of_choice, starts, rectify):
-    """Add a vector, and that of its choice, to every row, and cut off what is negative where asked to."""
+def add_bias_per_choice(target, vector, of_choice, starts, rectify):
+    """Add `vector` and the vector of its choice to every row of `target`; apply a ReLU if `rectify`."""
     floor = ZERO if rectify else -INFINITE
     for choice in range(of_choice.shape[0]):
         for row in range(starts[choice], starts[choice + 1]):
@@ -56,37 +56,37 @@ def shift_choices(target, vector, of_choice, starts, rectify):
 
 
 @algebra
-def bend(registers, place, size):
-    """Write the hyperbolic tangent of some numbers in their place."""
-    goal = registers[place : place + size]
+def tanh_activation(registers, offset, size):
+    """Replace `size` registers from `offset` on by their hyperbolic tangent."""
+    values = registers[offset : offset + size]
     for index in range(size):
-        goal[index] = np.tanh(goal[index])
+        values[index] = np.tanh(values[index])
 
 
 @algebra
 def add_vector(registers, target, source, size):
-    """Add numbers at one place to those at another."""
-    goal, term = registers[target : target + size], registers[source : source + size]
+    """Add `size` registers from `source` on to those from `target` on."""
+    total, term = registers[target : target + size], registers[source : source + size]
     for index in range(size):
-        goal[index] += term[index]
+        total[index] += term[index]
 
 
 @algebra
-def sum_rows(source, goal):
-    """Add every row to a vector, four at a time: the vector is read and written as often as that."""
+def sum_rows(source, target):
+    """Add every row of `source` to the vector `target`, four rows per pass to save loads and stores of the vector."""
     fours = source.shape[0] - source.shape[0] % 4
     for row in range(0, fours, 4):
         for j in range(source.shape[1]):
-            goal[j] += (source[row, j] + source[row + 1, j]) + (source[row + 2, j] + source[row + 3, j])
+            target[j] += (source[row, j] + source[row + 1, j]) + (source[row + 2, j] + source[row + 3, j])
     for row in range(fours, source.shape[0]):
         for j in range(source.shape[1]):
-            goal[j] += source[row, j]
+            target[j] += source[row, j]
 
 
 @algebra
-def add_product(target, a, b, room):
-    """Add the matrix product of a and b to the target."""
-    product = matrix(room, 0, target.shape[0], target.shape[1])
+def add_product(target, a, b, scratch):
+    """Add the matrix product of `a` and `b` to `target`; `scratch` holds the product."""
+    product = matrix(scratch, 0, target.shape[0], target.shape[1])
     np.dot(a, b, product)
     for row in range(target.shape[0]):
         for j in range(target.shape[1]):

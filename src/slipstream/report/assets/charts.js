@@ -1,7 +1,7 @@
 "use strict";
-// Charts over the time of a run, drawn on canvas: fast enough to redraw while a hand drags them.
-// A chart is an object with `draw(view, look, printing)` and `find(x, y)`, which says what lies under the pointer. The
-// report hands it all of a run at once; the dashboard loads piece after piece, with jobs or, from far away, with shares.
+// Charts over the time of a run, drawn on canvas: fast enough to redraw while they are dragged.
+// A chart is an object with `draw(view, look, printing)` and `find(x, y)`, which describes what lies under the pointer. The
+// report passes a whole run; the dashboard loads windows of it, with jobs or, when zoomed out, with shares of time.
 const charts = (() => {
   const [OPEN, ON_TIME] = [0, 1];
   const KINDS = ["missed", "on-time", "open"]; // from the bottom up, where they are drawn as shares
@@ -39,14 +39,14 @@ const charts = (() => {
   const rowsOf = (run) => (run.never ? [...run.resources, NEVER] : run.resources);
 
   // What all charts share: a canvas, a column for labels that is as wide everywhere, a time axis.
-  function sheet(holder, page) {
+  function surface(holder, page) {
     const canvas = holder.appendChild(document.createElement("canvas"));
     const pen = canvas.getContext("2d");
     const labels = page.runs.flatMap(rowsOf);
     let cursor = null;
     return {
       canvas, pen,
-      // Prepares a fresh sheet of a height; returns where the plot lies and how to turn times into pixels.
+      // Prepares the canvas at a height; returns where the plot lies and how to turn times into pixels.
       begin(view, look, printing, height) {
         cursor = view.cursor;
         const width = printing ? 660 : Math.max(holder.clientWidth, 200);
@@ -91,13 +91,13 @@ const charts = (() => {
     };
   }
 
-  function shortened(pen, text, room) {
-    if (pen.measureText(text).width <= room) return text;
-    while (text.length > 1 && pen.measureText(text + "…").width > room) text = text.slice(0, -1);
+  function shortened(pen, text, width) {
+    if (pen.measureText(text).width <= width) return text;
+    while (text.length > 1 && pen.measureText(text + "…").width > width) text = text.slice(0, -1);
     return text + "…";
   }
 
-  // Who ran when ------------------------------------------------------------------------------------------------
+  // Schedule      ------------------------------------------------------------------------------------------------
 
   function gantt(holder, run, page) {
     const rows = rowsOf(run);
@@ -120,7 +120,7 @@ const charts = (() => {
       marked = null;
     }
     const partsOf = (i) => parts.get(`${jobs.task[i]}/${jobs.number[i]}`);
-    const paper = sheet(holder, page), marks = page.marks || [];
+    const paper = surface(holder, page), marks = page.marks || [];
     const pen = paper.pen;
     const middle = (row) => row * ROW + ABOVE + BAR / 2;
     load(run);
@@ -128,8 +128,8 @@ const charts = (() => {
     function draw(view, look, printing) {
       plot = paper.begin(view, look, printing, rows.length * ROW + AXIS + 6);
       sight = lanes.map((lane) => [first(lane.length, (n) => jobs.end[lane[n]] > view.from), first(lane.length, (n) => jobs.start[lane[n]] >= view.to)]);
-      const room = (plot.right - plot.left) / FEWEST_PIXELS;
-      detailed = !coarse && sight.every(([begin, end]) => end - begin <= room);
+      const most = (plot.right - plot.left) / FEWEST_PIXELS;
+      detailed = !coarse && sight.every(([begin, end]) => end - begin <= most);
       Object.assign(holder.dataset, { mode: detailed ? "jobs" : "shares", lanes: rows.map((_, row) => middle(row)).join(), bar: BAR, column: COLUMN });
       pen.textAlign = "right"; pen.textBaseline = "middle"; pen.fillStyle = look.text;
       rows.forEach((name, row) => pen.fillText(shortened(pen, name, plot.left - 12), plot.left - 8, middle(row)));
@@ -152,10 +152,10 @@ const charts = (() => {
         const paused = jobs.start[partsOf(i).at(-1)] >= jobs.end[i] && width > 9;
         if (paused) drawPause(x + width - 8, top, look);
         const seen = Math.max(x, plot.left), name = run.tasks[jobs.task[i]];
-        const room = Math.min(x + width - (paused ? 8 : 0), plot.right) - seen - 6;
-        if (room > 14 && pen.measureText(name).width <= room) {
+        const free = Math.min(x + width - (paused ? 8 : 0), plot.right) - seen - 6;
+        if (free > 14 && pen.measureText(name).width <= free) {
           pen.fillStyle = ON_BAR;
-          pen.fillText(name, seen + 3 + room / 2, top + BAR / 2);
+          pen.fillText(name, seen + 3 + free / 2, top + BAR / 2);
         }
       }
       for (let n = begin; n < end; n++) {
@@ -271,17 +271,17 @@ const charts = (() => {
       if (row < lanes.length) return detailed ? findJob(lanes[row], row, x, y, time) : findShares(row, x);
       const near = lostIn(plot.time(x - 5), plot.time(x + 5));
       if (row > lanes.length || !near.length) return null;
-      return { lines: near.length > 3 ? [`${near.length} jobs never ran around here`] : near.flatMap((i) => told(idle, i)) };
+      return { lines: near.length > 3 ? [`${near.length} jobs never ran around here`] : near.flatMap((i) => describe(idle, i)) };
     }
 
     function findJob(lane, row, x, y, time) {
       const [begin, end] = sight[row];
       if (y < middle(row) - BAR / 2) {
-        for (let n = begin; n < end; n++) if (Math.abs(plot.x(jobs.deadline[lane[n]]) - x) <= 5) return { lines: ["deadline of", ...told(jobs, lane[n])], job: lane[n] };
+        for (let n = begin; n < end; n++) if (Math.abs(plot.x(jobs.deadline[lane[n]]) - x) <= 5) return { lines: ["deadline of", ...describe(jobs, lane[n])], job: lane[n] };
         return null;
       }
       const n = first(lane.length, (place) => jobs.end[lane[place]] > time), i = lane[n];
-      return n < lane.length && jobs.start[i] <= time ? { lines: told(jobs, i), job: i } : null;
+      return n < lane.length && jobs.start[i] <= time ? { lines: describe(jobs, i), job: i } : null;
     }
 
     function findShares(row, x) {
@@ -291,7 +291,7 @@ const charts = (() => {
         `${percent(shares[0])} on jobs that missed`, `${percent(Math.max(1 - shares[0] - shares[1] - shares[2], 0))} idle`, "zoom in to see the jobs"] };
     }
 
-    function told(list, i) {
+    function describe(list, i) {
       const lines = [`${run.tasks[list.task[i]]}, job ${list.number[i]}`];
       if (list === jobs) {
         const slices = partsOf(i);
@@ -304,13 +304,13 @@ const charts = (() => {
     return { canvas: paper.canvas, load, draw, find, mark: (job) => { const changed = marked !== job; marked = job; return changed; }, shares: () => !detailed };
   }
 
-  // How many jobs waited ----------------------------------------------------------------------------------------
+  // Queue lengths       ----------------------------------------------------------------------------------------
 
   function waiting(holder, all, page, colours) {
     const HEIGHT = 190, TOP = all.length > 1 ? 30 : 10;
     let lines = all;
     const most = page.most || Math.max(1, ...lines.map((line) => line.counts.reduce((a, b) => Math.max(a, b), 0)));
-    const paper = sheet(holder, page);
+    const paper = surface(holder, page);
     const pen = paper.pen;
     let plot = null;
 

@@ -1,8 +1,8 @@
 "use strict";
-// One window of time that several charts share. A slider and buttons move it, and so does a hand that drags a chart;
-// pointing at a chart tells what lies there. The report and the dashboard have the same controls, by their ids.
-// `look()` returns the colours, `printing()` whether the page is on its way to paper; `moved(view)` hears of every move;
-// a `signal` ends it all.
+// One window of time that several charts share. A slider, buttons and dragging a chart move it;
+// pointing at a chart describes what lies there. The report and the dashboard have the same controls, by their ids.
+// `look()` returns the colours, `printing()` whether the page is on its way to paper; `moved(view)` is called at every move;
+// an abort `signal` removes all listeners.
 function timeview(timed, page, { look, printing = () => false, moved = () => {}, signal }) {
   const view = { from: 0, to: innerWidth < 520 ? page.first / 2 : page.first };
   const element = (id) => document.getElementById(id);
@@ -15,9 +15,9 @@ function timeview(timed, page, { look, printing = () => false, moved = () => {},
     view.to = round(view.from + span);
     moved(view);
     redraw();
-    const slider = element("position"), room = page.end - span;
-    slider.disabled = room <= 0;
-    slider.value = room > 0 ? (1000 * view.from) / room : 0;
+    const slider = element("position"), rest = page.end - span;
+    slider.disabled = rest <= 0;
+    slider.value = rest > 0 ? (1000 * view.from) / rest : 0;
     const words = [view.from, view.to, page.end].map((time) => round(time).toLocaleString("en"));
     element("window").textContent = `${words[0]} to ${words[1]} of ${words[2]} ${page.unit}`;
     element("shares").hidden = !timed.some((chart) => chart.shares());

@@ -1,1 +1,1 @@
-"""Data of charts, and still pictures."""
+"""Data of the pages' charts, and still figures."""

@@ -1,4 +1,4 @@
-"""Charts that families add to the page, and those that set runs and trainings side by side, as plotly.js reads them."""
+"""Charts of families, trade-offs between policies and training curves, as plotly.js figures."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from slipstream.report.runs import Run
 from slipstream.report.terminal.tables import lower_is_better
 
 LIMIT_COLOUR = 3
-"""Place in the palette of a line that is not to be crossed."""
+"""Palette index of a limit that values should not cross."""
 
 
 def figure_of(charts: Sequence[Chart], runs: Sequence[Run], labels: Sequence[str], scale: Sequence[float]) -> Figure:
-    """Return a chart with the lines of all runs; `scale` turns each run's x into what the axis shows."""
+    """Return a chart with the lines of all runs; `scale` converts each run's x to the unit of the axis."""
     first = charts[0]
     if first.names:
         return _bars(charts, labels)
     traces: list[Figure] = []
     several = len(first.lines) > 1
     for number, (chart, run, label, factor) in enumerate(zip(charts, runs, labels, scale, strict=True)):
-        for place, line in enumerate(chart.lines):
+        for index, line in enumerate(chart.lines):
             name = f"{label}: {line.name}" if several and len(runs) > 1 else line.name or label
-            traces += _traces(chart, run, line, name, number + place * len(runs), factor)
+            traces += _traces(chart, run, line, name, number + index * len(runs), factor)
     limits = dict.fromkeys(chart.limit for chart in charts if chart.limit is not None)
     ends = [trace["x"][end] for trace in traces for end in (0, -1) if trace["x"]]
     for limit_name, level in limits:
@@ -47,9 +47,9 @@ def _traces(chart: Chart, run: Run, line: Line, name: str, colour: int, factor: 
     shape = {"line": {"shape": "hv"}}
     traces = [line_of(_rounded(x * factor), _rounded(y), name, colour, **shape)]
     for mark in chart.marks:
-        place = min(int(np.searchsorted(line.y, mark)), len(line.y) - 1)
+        index = min(int(np.searchsorted(line.y, mark)), len(line.y) - 1)
         more = {"mode": "markers", "marker": {"size": 7}, "showlegend": False}
-        point = [float(line.x[place] * factor)]
+        point = [float(line.x[index] * factor)]
         traces.append(line_of(point, [mark], f"{name}: {mark:.0%}", colour, **more))
     return traces
 
@@ -62,7 +62,7 @@ def _bars(charts: Sequence[Chart], labels: Sequence[str]) -> Figure:
     traces = []
     names = list(dict.fromkeys(name for chart in charts for name in chart.names))
     for number, (chart, label) in enumerate(zip(charts, labels, strict=True)):
-        for place, line in enumerate(chart.lines):
+        for index, line in enumerate(chart.lines):
             known = dict(zip(chart.names, line.y.tolist(), strict=True))
             title = line.name if len(charts) == 1 else f"{label}: {line.name}"
             traces.append(
@@ -72,7 +72,7 @@ def _bars(charts: Sequence[Chart], labels: Sequence[str]) -> Figure:
                     "x": [known.get(name) for name in names],
                     "y": [escape(name) for name in names],
                     "name": escape(title),
-                    "meta": {"colour": number * len(chart.lines) + place},
+                    "meta": {"colour": number * len(chart.lines) + index},
                 }
             )
     height = 110 + len(names) * (8 + 12 * len(traces))
@@ -80,7 +80,7 @@ def _bars(charts: Sequence[Chart], labels: Sequence[str]) -> Figure:
     return {"data": traces, "layout": {**layout, "showlegend": True, "height": height}}
 
 
-# Runs side by side
+# Trade-offs between policies
 
 
 def points_of(runs: Sequence[Run], metrics: Sequence[str]) -> dict[str, tuple[float, ...]]:
@@ -99,26 +99,26 @@ def points_of(runs: Sequence[Run], metrics: Sequence[str]) -> dict[str, tuple[fl
 
 
 def front_of(points: Sequence[tuple[float, ...]], metrics: Sequence[str]) -> list[int]:
-    """Return the points that no other beats in one metric without being behind in another."""
+    """Return the indices of the Pareto-optimal `points`, whose coordinates are `metrics`."""
     signs = np.array([1.0 if lower_is_better(metric) else -1.0 for metric in metrics])
     costs = np.array(points) * signs
     return [
-        place
-        for place, own in enumerate(costs)
+        index
+        for index, own in enumerate(costs)
         if not any((other <= own).all() and (other < own).any() for other in costs)
     ]
 
 
 def tradeoff(runs: Sequence[Run], metrics: tuple[str, str]) -> Figure:
-    """Return policies by two metrics, with a line through those that no other beats in both."""
+    """Return the policies of `runs` as points over two metrics, with a line through the Pareto front."""
     points = points_of(runs, metrics)
     values = list(points.values())
-    front = sorted(front_of(values, metrics), key=lambda place: values[place])
+    front = sorted(front_of(values, metrics), key=lambda index: values[index])
     traces: list[Any] = [
         line_of(
-            [values[place][0] for place in front],
-            [values[place][1] for place in front],
-            "beaten by none in both",
+            [values[index][0] for index in front],
+            [values[index][1] for index in front],
+            "Pareto front",
             0,
             line={"shape": "linear", "dash": "dot", "width": 1},
         )
@@ -131,7 +131,7 @@ def tradeoff(runs: Sequence[Run], metrics: tuple[str, str]) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-# Trainings
+# Training curves
 
 
 def training(history: Sequence[dict[str, Any]]) -> Figure:

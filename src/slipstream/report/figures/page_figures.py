@@ -1,8 +1,8 @@
-"""What the page draws: plain data, computed from timelines and metrics.
+"""Data of the report's charts, computed from timelines and metrics.
 
-Charts over time (`gantt`, `waiting`) are columns for the page's own `charts.js`; the others are figures as plotly.js
-reads them. Colours are left to the page, which knows whether it is light or dark: a trace says in `meta` which of the
-palette's colours is its own. Names in figures are escaped, because plotly.js understands a little HTML.
+Charts over time (`gantt`, `waiting`) are columns for the page's own `charts.js`; the others are plotly.js figures. The
+page, which may be light or dark, chooses the colours: the `meta` of a trace holds its palette index. Names in figures
+are escaped, because plotly.js interprets some HTML.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from slipstream.report.runs import Run
 Figure = dict[str, Any]
 
 FIRST_SLICES = 40
-"""Bars of a Gantt chart at first sight."""
+"""Bars that a Gantt chart shows before it is moved or zoomed."""
 CURVE_POINTS = 400
-"""Most points of one curve of a distribution."""
+"""Maximum number of points of a distribution's curve."""
 TIME_BINS = 240
-"""Columns of the picture of queues."""
+"""Time columns of the queue heat map."""
 
 
 def gantt(run: Run) -> dict[str, Any]:
-    """Return every slice and every job that never ran, in columns; the page draws those in sight."""
+    """Return all slices and all jobs that never ran as columns; the page draws the visible ones."""
     line, unit = run.timeline, run.family.nanoseconds_per_unit
     idle = never_ran(line)
     return {
@@ -42,20 +42,20 @@ def gantt(run: Run) -> dict[str, Any]:
 
 
 def never_ran(line: Timeline) -> np.ndarray:
-    """Return the jobs that left, or were left over, without having run."""
+    """Return the indices of the jobs that never ran, whether they left the queue or not."""
     ran = np.zeros(len(line.task), bool)
     ran[line.slice_job] = True
     return np.flatnonzero(~ran)
 
 
 def when_left(line: Timeline, idle: np.ndarray) -> np.ndarray:
-    """Return when jobs that never ran left the queue, in ns: they waited once."""
+    """Return the times in ns at which the `idle` jobs, which waited once, left the queue."""
     left: np.ndarray = line.wait_end[np.searchsorted(line.wait_job, idle)]
     return left
 
 
 def slice_columns(line: Timeline, unit: int, slices: np.ndarray) -> dict[str, list[Any]]:
-    """Return some slices as `charts.js` reads them."""
+    """Return the `slices` of `line` as columns for `charts.js`, times in `unit` ns."""
     return {
         "resource": line.slice_resource[slices].tolist(),
         "start": (line.slice_start[slices] / unit).tolist(),
@@ -66,7 +66,7 @@ def slice_columns(line: Timeline, unit: int, slices: np.ndarray) -> dict[str, li
 
 
 def idle_columns(line: Timeline, unit: int, idle: np.ndarray) -> dict[str, list[Any]]:
-    """Return some jobs that never ran as `charts.js` reads them."""
+    """Return the `idle` jobs of `line` as columns for `charts.js`, times in `unit` ns."""
     return {"left": (when_left(line, idle) / unit).tolist(), **_job_columns(line, unit, idle)}
 
 
@@ -81,13 +81,13 @@ def _job_columns(line: Timeline, unit: int, jobs: np.ndarray) -> dict[str, list[
 
 
 def first_window(runs: Sequence[Run]) -> float:
-    """Return up to when the Gantt charts show a run at first: the first few dozen bars of the busiest."""
+    """Return the end of the initial time window: the first `FIRST_SLICES` bars of the busiest run."""
     ends = [run.times(run.timeline.slice_end)[:FIRST_SLICES] for run in runs]
     return min((max(times) for times in ends if times), default=1.0)
 
 
 def waiting(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Return when the number of waiting jobs changed, and what it was from then on, for each run."""
+    """Return the number of waiting jobs of each run as a step function of time."""
     lines = []
     for run, label in zip(runs, labels, strict=True):
         times, counts = run.timeline.waiting(np.arange(len(run.timeline.task)))
@@ -96,7 +96,7 @@ def waiting(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def queues(run: Run) -> Figure:
-    """Return the longest queue of every task in each of many short spells of the run."""
+    """Return a heat map of each task's longest queue in `TIME_BINS` intervals of the run."""
     line = run.timeline
     edges = np.linspace(0, max(line.end, 1), TIME_BINS + 1)
     rows = []
@@ -121,7 +121,7 @@ def queues(run: Run) -> Figure:
 
 
 def responses(run: Run) -> Figure:
-    """Return the share of each task's jobs that finished within a time of their release; a diamond is the deadline."""
+    """Return the distribution of each task's response times; a diamond marks the deadline."""
     line = run.timeline
     curves, marks = [], []
     for task, name in enumerate(line.tasks):
@@ -147,7 +147,7 @@ def responses(run: Run) -> Figure:
 
 
 def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: bool) -> Figure:
-    """Return bars of a metric that is reported by task, side by side for the runs."""
+    """Return bars of a per-task `metric`, grouped by task, one bar per run."""
     names = list(dict.fromkeys(name for run in runs for name in run.timeline.tasks))
     traces = []
     for index, (run, label) in enumerate(zip(runs, labels, strict=True)):
@@ -169,7 +169,7 @@ def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: b
 
 
 def line_of(x: list[float], y: list[Any], name: str, colour: int, **more: Any) -> Figure:
-    """Return a line, or what else `more` makes of it, in a colour of the palette."""
+    """Return a plotly trace in the palette's `colour`: a line, unless `more` says otherwise."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -187,7 +187,7 @@ def axis(title: str, **more: Any) -> Figure:
 
 
 def categories() -> Figure:
-    """Return an axis of names, the first on top."""
+    """Return a category axis, the first name on top."""
     return {"type": "category", "autorange": "reversed", "fixedrange": True}
 
 

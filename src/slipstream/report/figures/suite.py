@@ -1,80 +1,71 @@
-"""The picture of a policy on the benchmark suite, drawn by Pillow, which comes with the extra `render`."""
+"""Figure of a policy's scores on the benchmark suite, beside those of the package's own policies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from PIL import Image
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from slipstream.report.figures.canvas import FAINT, INK, LINE, Canvas, ticks
+from slipstream.report.figures.plotting import BLUE, FAINT, INK, ORANGE, RED, handle, head, label, panels, plot_style
 
-WIDTH, ROW = 860, 64
-LEFT, RIGHT, HEAD, FOOT = 110, 30, 76, 52
-OWN, RULE, OTHER, BOUND = "#4c8dd6", "#e2843b", "#b7bec9", "#d64550"
+OTHER = "#b7bec9"
+WIDTH, ROW = 8.6, 0.72
+"""Inches: of the figure, and of the row of a family."""
+LOWEST, HIGHEST = -60.0, 180.0
+"""Scores beyond these stand at the edge, as a triangle that points outwards."""
 
 
-def paint_suite(found: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> Image.Image:
-    """Return a picture with a line per family: the policy with its interval, beside those of the package."""
+@plot_style()
+def suite_figure(found: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Return the figure of the results `found`, a row per family; `baselines` holds scores by family and policy."""
     families = list(found["families"])
-    canvas = Canvas((WIDTH, HEAD + ROW * len(families) + FOOT))
-    top, bottom = HEAD, HEAD + ROW * len(families)
-    low, high = _span(found, baselines)
+    title = f"{label(found['title'])} on Slipstream-Bench {found['suite']['version']}"
+    figure, (ax,) = panels(1, 1, (WIDTH, ROW * len(families) + 0.8))
+    entries = [handle("this policy", BLUE, line="-"), handle("best rule", ORANGE)]
+    entries += [handle("other policies of the package", OTHER, size=5.0), handle("upper bound", RED, "|", size=12.0)]
+    head(figure, title, entries, 4)
+    low, high = _score_range(found, baselines)
+    ax.set_xlim(low, high)
+    ax.set_ylim(len(families) - 0.5, -0.5)
+    ax.grid(axis="x")
+    for score in (0.0, 100.0):
+        ax.axvline(score, color=FAINT, linewidth=1.0)
+    for row, family in enumerate(families):
+        _row(ax, row, found["families"][family], baselines[family])
+    ax.set_yticks(range(len(families)), families, color=INK, fontsize=11)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("score: 0 random, 100 best known")
+    return figure
 
-    def across(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (min(max(value, low), high) - low) / (high - low)
 
-    title = f"{found['title']} on Slipstream-Bench {found['suite']['version']}"
-    canvas.text((18, 12), title, INK, 16, "la")
-    _key(canvas, found["title"])
-    for tick in ticks(low, high):
-        x = across(tick)
-        canvas.line([(x, top), (x, bottom)], INK if tick in (0, 100) else LINE, 1.0 if tick in (0, 100) else 0.7)
-        canvas.text((x, bottom + 8), f"{tick:g}", FAINT, 11, "ma")
-    canvas.text(((LEFT + WIDTH - RIGHT) / 2, bottom + 26), "score: 0 random, 100 best known", FAINT, 12, "ma")
-    for index, family in enumerate(families):
-        _row(canvas, top + ROW * (index + 0.5), across, family, found["families"][family], baselines[family])
-    return canvas.finished()
-
-
-def _span(found: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> tuple[float, float]:
-    """Return the scores between which all is drawn: what is far below random stands at the edge."""
-    shown = [one[key] for family in found["families"].values() for one in [family["score"]] for key in ("low", "high")]
+def _score_range(found: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the lowest and the highest score that the axis shows."""
+    shown = [family["score"][key] for family in found["families"].values() for key in ("low", "high")]
     shown += [family["ceiling"] for family in found["families"].values()]
     shown += [one["mean"] for family in found["families"] for one in baselines[family].values()]
-    return max(-60.0, min(0.0, *shown) - 4.0), min(180.0, max(100.0, *shown) + 4.0)
+    return max(LOWEST, min(0.0, *shown) - 4.0), min(HIGHEST, max(100.0, *shown) + 4.0)
 
 
-def _key(canvas: Canvas, title: str) -> None:
-    x, y = 18.0, 48.0
-    canvas.line([(x, y), (x + 18, y)], OWN, 2)
-    canvas.dot(x + 9, y, 4.5, OWN)
-    x += 24 + canvas.text((x + 24, y), title, FAINT, 12, "lm") + 18
-    for colour, text in ((RULE, "best rule"), (OTHER, "other policies of the package")):
-        canvas.dot(x + 5, y, 4, colour)
-        x += 14 + canvas.text((x + 14, y), text, FAINT, 12, "lm") + 18
-    canvas.line([(x, y - 7), (x, y + 7)], BOUND, 2)
-    canvas.text((x + 8, y), "nobody can exceed", FAINT, 12, "lm")
-
-
-def _row(
-    canvas: Canvas,
-    y: float,
-    across: Any,
-    family: str,
-    own: Mapping[str, Any],
-    others: Mapping[str, Mapping[str, float]],
-) -> None:
-    canvas.text((LEFT - 12, y), family, INK, 14, "rm")
+def _row(ax: Axes, row: int, own: Mapping[str, Any], others: Mapping[str, Mapping[str, float]]) -> None:
+    best, score = own["best_rule"], own["score"]
     for name, one in others.items():
-        if name != own["best_rule"]:
-            canvas.dot(across(one["mean"]), y, 3.5, OTHER)
-    best = across(others[own["best_rule"]]["mean"])
-    canvas.dot(best, y, 4.5, RULE)
-    canvas.text((best, y + 11), own["best_rule"], FAINT, 11, "ma")
-    x = across(own["ceiling"])
-    canvas.line([(x, y - 14), (x, y + 14)], BOUND, 2)
-    score = own["score"]
-    canvas.line([(across(score["low"]), y), (across(score["high"]), y)], OWN, 3)
-    canvas.dot(across(score["mean"]), y, 5, OWN)
-    canvas.text((across(score["mean"]), y - 11), f"{score['mean']:.1f}", INK, 12, "ms")
+        if name != best:
+            _mark(ax, one["mean"], row, OTHER, 5.0)
+    x = _mark(ax, others[best]["mean"], row, ORANGE, 6.5)
+    ax.annotate(best, (x, row), (0, -7), textcoords="offset points", ha="center", va="top", color=FAINT, fontsize=8)
+    ax.plot([own["ceiling"]], [row], color=RED, marker="|", markersize=22, markeredgewidth=2)
+    ax.plot([score["low"], score["high"]], [row, row], color=BLUE, linewidth=3)
+    x = _mark(ax, score["mean"], row, BLUE, 7.5)
+    text = f"{score['mean']:.1f}"
+    ax.annotate(text, (x, row), (0, 7), textcoords="offset points", ha="center", va="bottom", color=INK, fontsize=9)
+
+
+def _mark(ax: Axes, score: float, row: int, colour: str, size: float) -> float:
+    """Draw a score; return the x of its mark, which lies on the axis."""
+    low, high = ax.get_xlim()
+    x = min(max(score, low), high)
+    marker = "<" if score < low else ">" if score > high else "o"
+    ax.plot([x], [row], color=colour, marker=marker, markersize=size, clip_on=False)
+    return x

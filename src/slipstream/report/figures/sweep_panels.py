@@ -1,74 +1,55 @@
-"""The picture of a sweep: a small panel per knob, drawn by Pillow, which comes with the extra `render`."""
+"""Figure of a sweep: reward over the values of each setting, one panel per setting."""
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any
 
-from PIL import Image
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from slipstream.report.figures.canvas import FAINT, INK, LINE, Canvas, dashes, ticks
-from slipstream.report.html.sweep import span
+from slipstream.report.figures.plotting import BLUE, GREY, INK, RED, handle, head, label, panels, plot_style
+from slipstream.report.html.sweep import reward_range
 
-PANEL = (360, 250)
-HEAD, PAD = 62, 16
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 30, 34
-"""Room around the axes of a panel."""
-SEED, MEAN, DEFAULT, HEURISTIC = "#a8afba", "#4c8dd6", "#b3460f", "#d64550"
-
-
-def paint(result: dict[str, Any]) -> Image.Image:
-    """Return the picture of a study."""
-    knobs = result["knobs"]
-    columns = min(3, len(knobs))
-    size = (2 * PAD + max(2, columns) * PANEL[0], HEAD + ceil(len(knobs) / columns) * PANEL[1] + PAD)
-    canvas = Canvas(size)
-    title = f"{result['scenario']}: reward over one setting at a time, {result['steps']:,} steps per training"
-    canvas.text((PAD, 12), title, INK, 16, "la")
-    _key(canvas, result)
-    for index, knob in enumerate(knobs):
-        corner = (PAD + index % columns * PANEL[0], HEAD + index // columns * PANEL[1])
-        _panel(canvas, corner, knob, result["heuristic"]["reward"], span(result))
-    return canvas.finished()
+DEFAULT = "#b3460f"
+COLUMNS, PANEL = 3, (3.6, 2.6)
+SEED_OFFSET = -0.13
+"""Where the trainings of a value stand, beside its interval, which would hide them."""
 
 
-def _key(canvas: Canvas, result: dict[str, Any]) -> None:
-    x, y = float(PAD), 46.0
+@plot_style()
+def sweep_figure(result: dict[str, Any]) -> Figure:
+    """Return the figure of `result`, the data of `sweep.json`; all panels share one reward axis."""
+    title = f"{label(result['scenario'])}: reward over one setting at a time, {result['steps']:,} steps per training"
+    settings = result["knobs"]
+    figure, axes = panels(len(settings), COLUMNS, PANEL)
+    if len(settings) == 1:
+        figure.set_figwidth(2 * PANEL[0])  # wide enough for the title
     means = "mean of the seeds, 95% interval" if len(result["seeds"]) > 1 else "reward of the seed"
-    for sign, text in ((SEED, "one training"), (MEAN, means), (DEFAULT, "default")):
-        draw = canvas.diamond if sign == DEFAULT else canvas.dot
-        draw(x + 5, y, 5 if sign == DEFAULT else 4, sign)
-        x += 16 + canvas.text((x + 14, y), text, FAINT, 12, "lm") + 18
-    dashes(canvas, HEURISTIC, x, x + 24, y)
-    canvas.text((x + 30, y), f"best heuristic ({result['heuristic']['policy']})", FAINT, 12, "lm")
+    heuristic = f"best heuristic ({result['heuristic']['policy']})"
+    entries = [handle("one training", GREY, size=5.0), handle(means, BLUE, line="-"), handle("default", DEFAULT, "D")]
+    head(figure, title, [*entries, handle(heuristic, RED, "", "--")], 2 if len(settings) < COLUMNS else 4)
+    for ax, setting in zip(axes, settings, strict=True):
+        _panel(ax, setting, result["heuristic"]["reward"], reward_range(result))
+    for ax in axes[::COLUMNS]:
+        ax.set_ylabel("reward")
+    return figure
 
 
-def _panel(
-    canvas: Canvas, corner: tuple[int, int], knob: dict[str, Any], heuristic: float, limits: tuple[float, float]
-) -> None:
-    left, right = corner[0] + LEFT, corner[0] + PANEL[0] - RIGHT
-    top, bottom = corner[1] + TOP, corner[1] + PANEL[1] - BOTTOM
-    rows = knob["values"]
-
-    def across(index: int) -> float:
-        return left + (right - left) * (index + 0.5) / len(rows)
-
-    def up(reward: float) -> float:
-        return bottom - (bottom - top) * (reward - limits[0]) / (limits[1] - limits[0])
-
-    canvas.text((left, top - 8), knob["knob"], INK, 13, "ls")
-    for tick in ticks(*limits):
-        canvas.line([(left, up(tick)), (right, up(tick))], LINE, 0.7)
-        canvas.text((left - 6, up(tick)), f"{tick:,g}", FAINT, 11, "rm")
-    dashes(canvas, HEURISTIC, left, right, up(heuristic))
-    canvas.line([(across(index), up(row["mean"])) for index, row in enumerate(rows)], MEAN, 2)
-    for index, row in enumerate(rows):
-        x = across(index)
-        for reward in row["rewards"]:
-            canvas.dot(x - 9, up(reward), 2.6, SEED)  # beside the interval, which would hide it
-        if row["half_width"]:
-            low, high = (up(row["mean"] + sign * row["half_width"]) for sign in (-1, 1))
-            canvas.line([(x, low), (x, high)], MEAN, 1.2)
-        mark = canvas.diamond if row["default"] else canvas.dot
-        mark(x, up(row["mean"]), 6 if row["default"] else 4, DEFAULT if row["default"] else MEAN)
-        canvas.text((x, bottom + 8), row["label"], DEFAULT if row["default"] else INK, 12, "ma")
+def _panel(ax: Axes, setting: dict[str, Any], heuristic: float, limits: tuple[float, float]) -> None:
+    rows = setting["values"]
+    ax.set_title(label(setting["knob"]))
+    ax.set_ylim(*limits)
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.grid(axis="y")
+    ax.axhline(heuristic, color=RED, linestyle="--", linewidth=1.2)
+    means = [row["mean"] for row in rows]
+    half_widths = [row["half_width"] or 0.0 for row in rows]
+    ax.errorbar(range(len(rows)), means, yerr=half_widths, color=BLUE, marker="o", elinewidth=1.2, capsize=2.5)
+    seeds = [(index + SEED_OFFSET, reward) for index, row in enumerate(rows) for reward in row["rewards"]]
+    ax.plot([x for x, _ in seeds], [y for _, y in seeds], color=GREY, marker="o", linestyle="none", markersize=4)
+    ax.set_xlim(-0.5, len(rows) - 0.5)
+    ax.set_xticks(range(len(rows)), [label(row["label"]) for row in rows])
+    for index, (row, tick) in enumerate(zip(rows, ax.get_xticklabels(), strict=True)):
+        tick.set_color(DEFAULT if row["default"] else INK)
+        if row["default"]:
+            ax.plot([index], [row["mean"]], color=DEFAULT, marker="D", markersize=7, zorder=3)

@@ -13,8 +13,8 @@ from slipstream.report.terminal.suite import SCALE, interval
 PACKAGE = "comes with the package"
 
 
-def ranking(handed_in: Sequence[Mapping[str, Any]], stored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the rows of every family, best first: results that were handed in, and the package's own policies."""
+def ranking(submissions: Sequence[Mapping[str, Any]], stored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the rows of every family, best first: `submissions`, and the package's own policies `stored`."""
     found = {}
     for family, own in stored.items():
         rows = [
@@ -25,7 +25,7 @@ def ranking(handed_in: Sequence[Mapping[str, Any]], stored: Mapping[str, Mapping
                 "score": data["families"][family]["score"],
                 "own": True,
             }
-            for data in handed_in
+            for data in submissions
             if family in data["families"]
         ]
         rows += [
@@ -37,32 +37,32 @@ def ranking(handed_in: Sequence[Mapping[str, Any]], stored: Mapping[str, Mapping
 
 
 def leaderboard_page(
-    handed_in: Sequence[Mapping[str, Any]], stored: Mapping[str, Mapping[str, Any]], digest: str, command: str
+    submissions: Sequence[Mapping[str, Any]], stored: Mapping[str, Mapping[str, Any]], digest: str, command: str
 ) -> str:
     """Return the page; `stored` are the scores of the package's own policies by family."""
-    ranked = ranking(handed_in, stored)
-    version = handed_in[0]["suite"]["version"]
+    ranked = ranking(submissions, stored)
+    version = submissions[0]["suite"]["version"]
     plots: dict[str, Figure] = {}
-    sections = [_overview(handed_in, list(stored))]
+    sections = [_overview(submissions, list(stored))]
     for family, rows in ranked.items():
         plots[f"family-{family}"] = _panel(rows)
         sections.append(_section(family, rows))
     body = f"""<p class="lead">{escape(SCALE)}. A score is the mean over the scenarios of a family, with the bootstrap
-95% interval over their episodes; everybody plays the same ones.</p>
+95% interval over their episodes, which are the same for all policies.</p>
 {"".join(sections)}
-<p class="note">This page: <code>{escape(command)}</code>, suite digest <code>{escape(digest)}</code>. Scores that were
-handed in are shown as they are; <code>slipstream bench verify</code> recomputes them.</p>"""
+<p class="note">This page: <code>{escape(command)}</code>, suite digest <code>{escape(digest)}</code>. Submitted
+scores are shown as they are; <code>slipstream bench verify</code> recomputes them.</p>"""
     return document(f"Slipstream-Bench {version}", body, {"figures": plots}, ("sweep.js",))
 
 
-def _overview(handed_in: Sequence[Mapping[str, Any]], families: Sequence[str]) -> str:
-    """Return a table of all that was handed in; those that play most families come first, then by their mean."""
+def _overview(submissions: Sequence[Mapping[str, Any]], families: Sequence[str]) -> str:
+    """Return a table of all submissions, by number of families played, then by mean score."""
 
     def mean(data: Mapping[str, Any]) -> float:
         scores = [one["score"]["mean"] for one in data["families"].values()]
         return float(sum(scores) / len(scores))
 
-    order = sorted(handed_in, key=lambda data: (-len(data["families"]), -mean(data)))
+    order = sorted(submissions, key=lambda data: (-len(data["families"]), -mean(data)))
     best = {
         family: max((d["families"][family]["score"]["mean"] for d in order if family in d["families"]), default=None)
         for family in families
@@ -75,19 +75,19 @@ def _overview(handed_in: Sequence[Mapping[str, Any]], families: Sequence[str]) -
             one is not None and one["score"]["mean"] == best[name] for name, one in zip(families, played, strict=True)
         ]
         rows.append((data["title"], cells([*texts, f"{mean(data):.1f}"], [*marks, False])))
-    table = table_of("The best score of a family is bold.", ["handed in", *families, "mean of those played"], rows)
+    table = table_of("The best score of a family is bold.", ["submission", *families, "mean of those played"], rows)
     return f'<section aria-labelledby="all"><h2 id="all">All families</h2>{table}</section>'
 
 
 def _section(family: str, rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         (
-            f"{place}. {row['title']}",
+            f"{rank}. {row['title']}",
             cells([interval(row["score"]), escape(row["policy"]), escape(row["source"])], [row["own"], False, False]),
         )
-        for place, row in enumerate(rows, 1)
+        for rank, row in enumerate(rows, 1)
     ]
-    table = table_of("What was handed in is bold.", ["", "score", "policy", "from"], lines)
+    table = table_of("Submissions are bold.", ["", "score", "policy", "from"], lines)
     label = f"scores of {family}"
     plot = f'<div class="plot" id="family-{family}" role="img" aria-label="{label}"></div>'
     return f"""<section aria-labelledby="{family}"><h2 id="{family}">{family}</h2>
@@ -98,7 +98,7 @@ def _panel(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Return a dot with its interval for every row, best on top."""
     traces = []
     for role, own in (("seed", False), ("mean", True)):
-        members = [(place, row) for place, row in enumerate(rows, 1) if row["own"] is own]
+        members = [(rank, row) for rank, row in enumerate(rows, 1) if row["own"] is own]
         means = [row["score"]["mean"] for _, row in members]
         bars = {
             "type": "data",
@@ -108,7 +108,7 @@ def _panel(rows: Sequence[Mapping[str, Any]]) -> Figure:
             "thickness": 1.2,
             "width": 3,
         }
-        labels = [f"{place}. {escape(row['title'])}" for place, row in members]
+        labels = [f"{rank}. {escape(row['title'])}" for rank, row in members]
         traces.append(
             {
                 "type": "scatter",
@@ -121,7 +121,7 @@ def _panel(rows: Sequence[Mapping[str, Any]]) -> Figure:
                 "marker": {"size": 9 if own else 7},
             }
         )
-    order = [f"{place}. {escape(row['title'])}" for place, row in enumerate(rows, 1)][::-1]
+    order = [f"{rank}. {escape(row['title'])}" for rank, row in enumerate(rows, 1)][::-1]
     axes = {
         "xaxis": {"title": {"text": "score"}, "fixedrange": True},
         "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": order, "fixedrange": True},

@@ -41,7 +41,7 @@ def page(
 ) -> str:
     """Return the report of one or more runs as HTML; `command` is the one that makes this page.
 
-    `opening` and `closing`, which are HTML already, stand before and behind the figures of the runs. `trainings` are
+    `opening` and `closing`, which are HTML already, stand before and after the figures of the runs. `trainings` are
     histories of trainings by name. `marks` are shown on the Gantt charts: each has a time in the family's unit, a
     label, and a text to read where one points at it.
     """
@@ -75,7 +75,7 @@ def page(
 
 
 def document(title: str, body: str, data: dict[str, Any], scripts: Sequence[str]) -> str:
-    """Return a page of its own: the body, the data, plotly.js, and the scripts that draw the one with the other."""
+    """Return an HTML page with `title`, `body`, the JSON `data`, plotly.js, and the scripts that draw the data."""
     from plotly.offline import get_plotlyjs
 
     assets = resources.files("slipstream.report").joinpath("assets")
@@ -167,7 +167,7 @@ def cells(texts: Sequence[str], best: Sequence[bool]) -> list[str]:
 
 
 def _best(metric: str, values: Sequence[float]) -> list[bool]:
-    """Return which values are the best, where there is something to compare."""
+    """Return which `values` are the best, all False for a single one."""
     if len(set(values)) < 2:
         return [False] * len(values)
     top = min(values) if lower_is_better(metric) else max(values)
@@ -184,7 +184,7 @@ def _headline(runs: Sequence[Run], labels: Sequence[str]) -> str:
         rows.append((label, cells(texts, [mark[index] for mark in marks])))
     caption = "One row per run; the best value of a column is bold." if len(runs) > 1 else "The figures of this run."
     table = table_of(caption, ["run", *(metric.replace("_", " ") for metric in metrics)], rows)
-    return f'<section aria-labelledby="result"><h2 id="result">How it went</h2>{table}</section>'
+    return f'<section aria-labelledby="result"><h2 id="result">Metrics</h2>{table}</section>'
 
 
 def _by_policy(runs: Sequence[Run]) -> str:
@@ -247,7 +247,7 @@ MOST_OWNERS = 16
 def _how_to_read(line: Timeline) -> str:
     resource = escape(line.resources[0].split()[0])
     if line.by_task:
-        return f"Each row is a {resource}; a bar is a job that had it, in the colour of whose it is."
+        return f"Each row is a {resource}; a bar is a job that had it, in the colour of its owner."
     return f"Each row is a {resource}; a bar is one job; red bars missed their deadline."
 
 
@@ -261,7 +261,7 @@ def _owners(line: Timeline) -> str:
 
 
 def _pauses(run: Run) -> bool:
-    """Return whether a job went on later: parts that begin together are one job on several resources."""
+    """Return whether a job of `run` was interrupted; slices that begin together are one job on several resources."""
     line = run.timeline
     last = np.zeros(len(line.task), np.int64)
     np.maximum.at(last, line.slice_job, line.slice_start)
@@ -275,7 +275,7 @@ def _gantts(runs: Sequence[Run], labels: Sequence[str]) -> str:
     )
     caption = "The line counts the jobs that were released and wait for their start, at the times shown above."
     line = runs[0].timeline
-    return f"""<section aria-labelledby="gantt"><h2 id="gantt">Who ran when</h2>
+    return f"""<section aria-labelledby="gantt"><h2 id="gantt">Schedule</h2>
 <p>{_how_to_read(line)}
 Drag a chart sideways or use the slider to move through the run; point at a bar to read about its job.</p>
 <ul class="key">
@@ -301,7 +301,7 @@ def _queues(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, page
     top = max(max(map(max, pictures[f"queues-{index}"]["data"][0]["z"])) for index in range(len(runs)))
     for index in range(len(runs)):
         pictures[f"queues-{index}"]["data"][0]["zmax"] = max(top, 1)
-    return f"""<section aria-labelledby="queues"><h2 id="queues">How many jobs waited</h2>
+    return f"""<section aria-labelledby="queues"><h2 id="queues">Queue lengths</h2>
 <p>Each row is a task; the stronger the colour, the more of its jobs waited at that time of the run.</p>
 <div class="pair">{"".join(parts)}</div></section>"""
 
@@ -316,15 +316,15 @@ def _responses(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, p
     )
     for index in range(len(runs)):
         pictures[f"responses-{index}"]["layout"]["xaxis"]["range"] = [0, longest * 1.03]
-    diamond = "" if runs[0].timeline.by_task else " The diamond is the task's deadline."
-    return f"""<section aria-labelledby="responses"><h2 id="responses">How long jobs took</h2>
-<p>A curve says which share of a task's jobs had finished so long after their release; further left is faster.{diamond}
-A curve that ends below 100% belongs to a task with jobs that never finished.</p>
+    diamond = "" if runs[0].timeline.by_task else "The diamond is the task's deadline. "
+    return f"""<section aria-labelledby="responses"><h2 id="responses">Response times</h2>
+<p>A curve says which share of a task's jobs had finished within a time of their release; further left is faster.
+{diamond}A curve that ends below 100% belongs to a task with jobs that never finished.</p>
 <div class="pair">{"".join(parts)}</div></section>"""
 
 
 def _charts(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, page_figures.Figure]) -> str:
-    """Return what the family adds, section by section; runs share a chart of lines, and have a picture each."""
+    """Return the sections of the family's own charts; runs share a line chart and have one image each."""
     parts: dict[str, list[str]] = defaultdict(list)
     leads: dict[str, str] = {}
     for place, first in enumerate(runs[0].charts):
@@ -353,7 +353,7 @@ def _section(name: str, title: str, parts: Sequence[str], lead: str = "") -> str
 
 
 def _tradeoffs(runs: Sequence[Run], pictures: dict[str, page_figures.Figure]) -> str:
-    """Return policies by two metrics at a time, where there are several."""
+    """Return scatter plots of the policies over pairs of metrics, if there are several policies."""
     pairs = runs[0].family.tradeoffs
     if not pairs or len(charts.points_of(runs, pairs[0])) < 2:
         return ""
@@ -361,18 +361,18 @@ def _tradeoffs(runs: Sequence[Run], pictures: dict[str, page_figures.Figure]) ->
     for number, pair in enumerate(pairs):
         pictures[f"tradeoff-{number}"] = charts.tradeoff(runs, pair)
         parts.append(_figure(f"tradeoff-{number}", "", " and ".join(one.replace("_", " ") for one in pair)))
-    lead = "A point is a policy, its mean over the seeds; the dotted line joins those that none beats in both figures."
-    return _section("tradeoffs", "What is traded for what", parts, lead)
+    lead = "A point is a policy, its mean over the seeds; the dotted line joins the Pareto-optimal ones."
+    return _section("tradeoffs", "Trade-offs", parts, lead)
 
 
 def _trainings(trainings: Mapping[str, Sequence[dict[str, Any]]], pictures: dict[str, page_figures.Figure]) -> str:
-    """Return the curves of trainings."""
+    """Return the section of training curves."""
     parts = []
     for number, (name, history) in enumerate(trainings.items()):
         pictures[f"training-{number}"] = charts.training(history)
         parts.append(_figure(f"training-{number}", "", name))
     lead = "Mean reward of held-out episodes while a policy was trained, next to the best heuristic on the same ones."
-    return _section("trainings", "How policies were trained", parts, lead) if parts else ""
+    return _section("trainings", "Training curves", parts, lead) if parts else ""
 
 
 def _tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, page_figures.Figure]) -> str:
@@ -383,5 +383,5 @@ def _tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, page_
             parts.append(_figure(f"task-{metric}", f"{caption}.", metric.replace("_", " ").capitalize()))
     if not parts:
         return ""
-    return f"""<section aria-labelledby="tasks"><h2 id="tasks">How each task fared</h2>
+    return f"""<section aria-labelledby="tasks"><h2 id="tasks">Metrics by task</h2>
 <div class="pair">{"".join(parts)}</div></section>"""

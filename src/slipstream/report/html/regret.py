@@ -1,4 +1,4 @@
-"""What the decisions of a recorded run cost: worked out, as a table, and on its Gantt chart."""
+"""Regret of the decisions of a recorded run: computed, as a table, and on the Gantt chart."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def regret_of_run(
     seconds: float,
     progress: Callable[[int, int], None],
 ) -> Regret:
-    """Return what the decisions of a recorded run cost.
+    """Return the regret of the decisions of a recorded run.
 
-    A log has events, not decisions: the policy that it names, or the one that is given, plays the episode again.
+    A log has events, not decisions: the policy that it names, or the one that is given, replays the episode.
 
     Raises:
         TraceError: One line: the policy is not known, or plays another run.
@@ -61,7 +61,7 @@ def regret_of_run(
 
 
 def regret_table(run: Run, found: Regret, count: int) -> Group:
-    """Return the dearest decisions of a run as a table with a line below it."""
+    """Return the `top` decisions of largest regret as a table with a summary below."""
     unit = run.family.time_unit
     table = PlainTable(title=f"{run.title} under {run.about['policy']}, seed {run.about['seed']}")
     table.add_column("decision", justify="right")
@@ -75,7 +75,7 @@ def regret_table(run: Run, found: Regret, count: int) -> Group:
 
 
 def verdict(found: Regret) -> str:
-    """Return in a sentence or two what the decisions cost together."""
+    """Return a summary of the total regret."""
     costly = len([one for one in found.decisions if one.regret > 0.0])
     cost = f"{costly} of {len(found.decisions)} decisions cost something, {figure(found.total)} in all: "
     if found.exact:
@@ -86,7 +86,7 @@ def verdict(found: Regret) -> str:
 
 
 def page_of_regret(run: Run, found: Regret, count: int, command: str) -> str:
-    """Return the report of a run with its dearest decisions in a table and on its Gantt chart."""
+    """Return the report of `run` with the `top` decisions of largest regret in a table and on the Gantt chart."""
     worst = found.worst(count)
     rows = []
     for place, one in enumerate(worst, 1):
@@ -94,7 +94,7 @@ def page_of_regret(run: Run, found: Regret, count: int, command: str) -> str:
         rows.append((str(place), cells(texts, [False] * len(texts))))
     columns = ["", "decision", f"time ({run.family.time_unit})", "chosen", "better", "regret"]
     table = table_of(escape(verdict(found)), columns, rows)
-    opening = f'<section aria-labelledby="regret"><h2 id="regret">What decisions cost</h2>{table}</section>'
+    opening = f'<section aria-labelledby="regret"><h2 id="regret">Regret of decisions</h2>{table}</section>'
     marks = [
         {"time": one.time / run.family.nanoseconds_per_unit, "label": str(place), "text": _text(one)}
         for place, one in enumerate(worst, 1)

@@ -1,8 +1,7 @@
-"""What a sweep found, as a table for the terminal, as a page, and as a picture; all from the data of `sweep.json`."""
+"""Results of a sweep as a table for the terminal, as a page and as a figure, from the data of `sweep.json`."""
 
 from __future__ import annotations
 
-import io
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,39 +19,41 @@ COLUMNS = ("reward", "vs default", "vs heuristic")
 
 
 def sweep_table(result: dict[str, Any]) -> PlainTable:
-    """Return a row per knob and value; the default is marked, the best of each knob bold."""
+    """Return a row per setting and value; the default is marked, the best value of each setting bold."""
     title, padding = _caption(result), (0, 1, 0, 0)
     table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
-    for name in ("knob", "value"):
+    for name in ("setting", "value"):
         table.add_column(name, no_wrap=True)
     for name in COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
-    for knob in result["knobs"]:
-        for index, row in enumerate(knob["values"]):
+    for setting in result["knobs"]:
+        for index, row in enumerate(setting["values"]):
             texts = (row["label"], *_texts(row))
             marked = map(bold, texts) if row["best"] else texts
-            table.add_row("" if index else knob["knob"], *marked, _marks(row), end_section=row is knob["values"][-1])
+            table.add_row(
+                "" if index else setting["knob"], *marked, _marks(row), end_section=row is setting["values"][-1]
+            )
     return table
 
 
 def sweep_page(result: dict[str, Any]) -> str:
-    """Return the study as one HTML page that opens offline: a panel per knob, and the table."""
-    low, high = span(result)
+    """Return the study as one HTML page that opens offline: a panel per setting, and the table."""
+    low, high = reward_range(result)
     plots, panels = {}, []
-    for index, knob in enumerate(result["knobs"]):
-        plots[f"knob-{index}"] = _panel(knob, result["heuristic"], (low, high))
-        name = escape(knob["knob"])
-        plot = f'<div class="plot" id="knob-{index}" role="img" aria-label="reward over {name}"></div>'
+    for index, setting in enumerate(result["knobs"]):
+        plots[f"setting-{index}"] = _panel(setting, result["heuristic"], (low, high))
+        name = escape(setting["knob"])
+        plot = f'<div class="plot" id="setting-{index}" role="img" aria-label="reward over {name}"></div>'
         panels.append(f"<figure><h3>{name}</h3>{plot}</figure>")
     rows = [
-        (f"{knob['knob']} = {row['label']}", cells([*_texts(row), _marks(row)], [row["best"]] * 4))
-        for knob in result["knobs"]
-        for row in knob["values"]
+        (f"{setting['knob']} = {row['label']}", cells([*_texts(row), _marks(row)], [row["best"]] * 4))
+        for setting in result["knobs"]
+        for row in setting["values"]
     ]
-    table = table_of(escape(_caption(result)), ["knob and value", *COLUMNS, ""], rows)
-    body = f"""<section aria-labelledby="panels"><h2 id="panels">Reward over each knob</h2>
-<p>Each panel turns one setting and leaves the others at their defaults. The scale of the reward is the same in all.</p>
+    table = table_of(escape(_caption(result)), ["setting and value", *COLUMNS, ""], rows)
+    body = f"""<section aria-labelledby="panels"><h2 id="panels">Reward over each setting</h2>
+<p>Each panel varies one setting and leaves the others at their defaults. All share one reward axis.</p>
 <ul class="key">
 <li><i style="background:var(--open)"></i>one training</li>
 <li><i style="background:var(--on-time)"></i>mean of the seeds, with its 95% interval</li>
@@ -67,29 +68,28 @@ def sweep_page(result: dict[str, Any]) -> str:
 
 
 def write_pictures(result: dict[str, Any], folder: Path) -> list[Path]:
-    """Write `sweep.html` and, where Pillow is there to draw it, `sweep.png`; return what was written."""
+    """Write `sweep.html` and, where matplotlib is installed, `sweep.png` into `folder`; return the paths written."""
     page = folder / "sweep.html"
     replace_file(page, sweep_page(result).encode(), inside=folder)
-    if find_spec("PIL") is None:
+    if find_spec("matplotlib") is None:
         return [page]
-    from slipstream.report.figures.sweep_panels import paint
+    from slipstream.report.figures.plotting import png
+    from slipstream.report.figures.sweep_panels import sweep_figure
 
     picture = folder / "sweep.png"
-    content = io.BytesIO()
-    paint(result).save(content, "PNG", optimize=True)
-    replace_file(picture, content.getvalue(), inside=folder)
+    replace_file(picture, png(sweep_figure(result)), inside=folder)
     return [page, picture]
 
 
-def span(result: dict[str, Any]) -> tuple[float, float]:
-    """Return the rewards between which all panels are drawn, with some room."""
+def reward_range(result: dict[str, Any]) -> tuple[float, float]:
+    """Return the limits of the reward axis that all panels share: all rewards and intervals, with a margin."""
     shown = [result["heuristic"]["reward"]]
-    for knob in result["knobs"]:
-        for row in knob["values"]:
+    for setting in result["knobs"]:
+        for row in setting["values"]:
             half = row["half_width"] or 0.0
             shown += [*row["rewards"], row["mean"] - half, row["mean"] + half]
-    room = 0.06 * (max(shown) - min(shown)) or 1.0
-    return min(shown) - room, max(shown) + room
+    margin = 0.06 * (max(shown) - min(shown)) or 1.0
+    return min(shown) - margin, max(shown) + margin
 
 
 def _caption(result: dict[str, Any]) -> str:
@@ -120,8 +120,8 @@ def _marks(row: dict[str, Any]) -> str:
     return ", ".join(mark for mark in ("default", "best") if row[mark])
 
 
-def _panel(knob: dict[str, Any], heuristic: dict[str, Any], limits: tuple[float, float]) -> Figure:
-    rows = knob["values"]
+def _panel(setting: dict[str, Any], heuristic: dict[str, Any], limits: tuple[float, float]) -> Figure:
+    rows = setting["values"]
     labels = [row["label"] for row in rows]
     default = next(index for index, row in enumerate(rows) if row["default"])
     seeds = [(text, reward) for text, row in zip(labels, rows, strict=True) for reward in row["rewards"]]
@@ -136,7 +136,7 @@ def _panel(knob: dict[str, Any], heuristic: dict[str, Any], limits: tuple[float,
         _trace("default", "default", [labels[default]], [means[default]], mode="markers", marker=star),
     ]
     axes = {
-        "xaxis": {"type": "category", "title": {"text": escape(knob["knob"])}, "fixedrange": True},
+        "xaxis": {"type": "category", "title": {"text": escape(setting["knob"])}, "fixedrange": True},
         "yaxis": {"title": {"text": "reward"}, "range": list(limits)},
     }
     return {"data": traces, "layout": {**axes, "height": 300, "showlegend": False}}

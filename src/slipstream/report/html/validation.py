@@ -1,4 +1,4 @@
-"""The page that says how true a simulation was: measured and simulated side by side, and why they differ."""
+"""Page that compares a run on a device with its simulation: metrics of both, and the causes of the differences."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ COLUMNS = ("measured", "simulated", "difference")
 
 
 def validation_page(runs: Sequence[Run], result: dict[str, Any], command: str) -> str:
-    """Return the page of a measured and a simulated run, and what `slipstream validate` found out about them."""
+    """Return the page of a measured and a simulated run with the `result` of `slipstream validate`."""
     opening = f"{_verdict(result)}\n{_side_by_side(result)}\n{_causes(result)}"
     return page(runs, command, f"How true is the simulation of {runs[0].title}?", opening)
 
 
 def validation_table(result: dict[str, Any]) -> PlainTable:
-    """Return measured and simulated side by side, for the terminal."""
+    """Return a table of measured and simulated metrics for the terminal."""
     title = f"{result['scenario']} under {result['policy']}, seed {result['seed']}, on {result['device']}"
     table = PlainTable("metric", title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in COLUMNS:
@@ -34,7 +34,7 @@ def validation_table(result: dict[str, Any]) -> PlainTable:
 
 
 def cause_lines(result: dict[str, Any]) -> list[str]:
-    """Return a line for each reason why measured and simulated differ, largest first."""
+    """Return a line for each cause of a difference between measured and simulated, largest first."""
     return [f"{cause['name']}: {_cause_text(cause)} ({cause['meaning']})" for cause in result["causes"]]
 
 

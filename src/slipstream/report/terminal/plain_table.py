@@ -1,4 +1,4 @@
-"""Tables for the terminal whose texts are shown as they are: names from files are neither markup nor control codes."""
+"""Tables for the terminal that show texts literally: names from files are neither markup nor control codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipstream.errors import printable
 
 
 class PlainTable(Table):
-    """A table of which every title, heading and cell that is a string is one printable line."""
+    """Table whose strings (title, headings, cells) are printed literally, each on one line."""
 
     def __init__(self, *headers: str, title: str | None = None, **options: Any) -> None:
         shown = None if title is None else Text(printable(title), style="table.title")
@@ -21,11 +21,11 @@ class PlainTable(Table):
             self.add_column(header)
 
     def add_column(self, header: RenderableType = "", *arguments: Any, **options: Any) -> None:
-        """Add a column; a heading that is a string is shown as it is."""
+        """Add a column; a heading that is a string is shown literally."""
         super().add_column(_plain(header), *arguments, **options)
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
-        """Add a row; cells that are strings are shown as they are."""
+        """Add a row; cells that are strings are shown literally."""
         super().add_row(*map(_plain, cells), **options)
 
 

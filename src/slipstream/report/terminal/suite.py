@@ -1,4 +1,4 @@
-"""What a policy reached on the benchmark suite, as tables for the terminal; all from the data of a submission."""
+"""Scores of a policy on the benchmark suite as tables for the terminal, from the data of a submission."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def interval(one: Mapping[str, float], signed: bool = False) -> str:
 
 
 def suite_table(found: Mapping[str, Any]) -> PlainTable:
-    """Return a row per family: the score, what nobody can exceed, and the gain over the best rule."""
+    """Return a row per family: the score, its upper bound, and the gain over the best rule."""
     title = f"{found['title']} on Slipstream-Bench {found['suite']['version']}: {SCALE}"
     columns = ("score", "ceiling", "gain over it")
     table = figure_table(title, ("family", "policy"), columns[:2])

@@ -74,12 +74,12 @@ def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> PlainTab
         table.add_column(metric.replace("_", " "), justify="right")
         means = [evaluation.mean(metric) for evaluation in ranked]
         best[metric] = min(means) if lower_is_better(metric) else max(means)
-    if comparison.brackets:
+    if comparison.optimum_bounds:
         table.add_column("of bound", justify="right")
     for evaluation in ranked:
         cells = [_cell(evaluation, metric, best[metric]) for metric in metrics]
-        if comparison.brackets:
-            cells.append(f"{comparison.place(evaluation.policy):.1%}")
+        if comparison.optimum_bounds:
+            cells.append(f"{comparison.share_of_bound(evaluation.policy):.1%}")
         table.add_row(evaluation.policy, *cells)
     return table
 

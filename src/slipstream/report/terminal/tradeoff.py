@@ -1,4 +1,4 @@
-"""How many models a library needs, as a table, from the data of `library.tradeoff`."""
+"""Regret over the number of models of a library, as a table, from the data of `library.tradeoff`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipstream.report.terminal.plain_table import PlainTable, bold
 def tradeoff_table(curve: dict[str, Any]) -> PlainTable:
     """Return a row per number of models; the one that is enough is bold."""
     title = (
-        f"{curve['family']}: regret of so many models together on {len(curve['scenarios'])} workloads of their own and "
+        f"{curve['family']}: regret over the number of models, on {len(curve['scenarios'])} workloads of their own and "
         f"{len(curve['held_out'])} held out; the best single rule, {curve['heuristic']}: {curve['heuristic_mean']:.2%}"
     )
     table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))

@@ -1,9 +1,9 @@
 """The event heap: one slot per event source, ordered by (time, slot).
 
 Every source (a stream about to finish, a task about to release a job, ...) has at most one pending event, so the heap
-is a fixed array of times, in blocks that know their least one: changing or cancelling an event is one store and, at
-times, a look at its block. Nothing stale is ever stored, it cannot overflow, and ties go to the lowest slot. Families
-number their slots by kind, which makes the order (time, kind, id) the same everywhere.
+is a fixed array of times in blocks with their minima: changing or cancelling an event is one store and at times a scan
+of its block. It holds no stale events, cannot overflow, and breaks ties by the lowest slot. Families number their slots
+by kind, so events are ordered by (time, kind, id).
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ BLOCK = 8
 
 
 def empty_heap(lanes: int, slots: int) -> np.ndarray:
-    """Return a heap for `slots` event sources in each lane: the least time of each block, then all times."""
+    """Return a heap for `slots` event sources in each of `lanes`: the minimum of each block, then all times."""
     blocks = -(-slots // BLOCK)
     return np.full((lanes, blocks * (1 + BLOCK)), NEVER, np.int64)
 
 
 def next_time(heap: np.ndarray) -> int:
-    """Return the time of the next event of one lane, for callers in Python."""
+    """Return the time of the next event in the heap of one lane; called from Python."""
     return int(heap[: len(heap) // (1 + BLOCK)].min())
 
 
 @kernel
 def clear(heap, lane):
     """Cancel every event of the lane."""
-    for place in range(heap.shape[1]):
-        heap[lane, place] = NEVER
+    for index in range(heap.shape[1]):
+        heap[lane, index] = NEVER
 
 
 @inlined
 def schedule(heap, lane, slot, time):
-    """Set the time of the slot's event; NEVER cancels it."""
+    """Set the time of the event of `slot`; NEVER cancels it."""
     blocks = heap.shape[1] // (1 + BLOCK)
     block = slot // BLOCK
     before = heap[lane, blocks + slot]
@@ -49,14 +49,14 @@ def schedule(heap, lane, slot, time):
     elif before == heap[lane, block]:
         members = heap[lane, blocks + block * BLOCK : blocks + (block + 1) * BLOCK]
         least = members[0]
-        for place in range(1, BLOCK):
-            least = min(least, members[place])
+        for offset in range(1, BLOCK):
+            least = min(least, members[offset])
         heap[lane, block] = least
 
 
 @kernel
 def pending(heap, lane, slot):
-    """Return the time of the slot's event, NEVER if it has none."""
+    """Return the time of the event of `slot`, NEVER if it has none."""
     return heap[lane, heap.shape[1] // (1 + BLOCK) + slot]
 
 
@@ -78,8 +78,8 @@ def earliest_slot(heap, lane, time):
         block += 1
     members = heap[lane, blocks + block * BLOCK : blocks + (block + 1) * BLOCK]
     first = BLOCK - 1
-    # A look at all of them takes no longer than one wrong guess of the processor where to stop.
-    for place in range(BLOCK - 2, -1, -1):
-        if members[place] == time:
-            first = place
+    # A scan of the whole block costs no more than one branch misprediction of an early exit.
+    for offset in range(BLOCK - 2, -1, -1):
+        if members[offset] == time:
+            first = offset
     return block * BLOCK + first

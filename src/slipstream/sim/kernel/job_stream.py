@@ -1,7 +1,7 @@
-"""Jobs that arrive one after the other, each of a template, compiled: for families whose jobs are graphs or batches.
+"""Arrival process of jobs drawn from templates, compiled: for families whose jobs are graphs or batches.
 
-The spec has `arrivals`, rows of a trace, and `templates`; its machine starts with `ARRIVAL_FIELDS`, and the record of a
-lane has `STREAM_FIELDS`. When a job comes and what it is are drawn by its number, so no policy can change them.
+The spec has `arrivals`, rows of a trace, and `templates`; its machine record begins with `ARRIVAL_FIELDS`, and the lane
+record has `STREAM_FIELDS`. Arrival time and template of a job are drawn by its number, so no policy can change them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from slipstream.sim.kernel.heap import NEVER
 from slipstream.sim.kernel.rng import exponential_time, stream_key, uniform
 
 BATCH, POISSON, TRACE = range(3)
-"""How jobs arrive: all at once, with memoryless gaps, or when a trace says."""
+"""Arrival processes: all jobs at once, exponential gaps, or the times of a trace."""
 ARRIVALS, TEMPLATES, FIRST_JOB_STREAM = 1, 2, 3
-"""Streams of random numbers: gaps, templates, and from the last on what belongs to each job."""
+"""Streams of random numbers: gaps, templates, and from the last on one stream per job."""
 
 ARRIVAL_FIELDS: list[tuple[str, str]] = [
     ("jobs", "i8"),  # jobs of an episode
@@ -24,17 +24,17 @@ ARRIVAL_FIELDS: list[tuple[str, str]] = [
     ("initial_jobs", "i8"),
 ]
 STREAM_FIELDS: list[tuple[str, str]] = [
-    ("arrived", "i8"),  # jobs that have
+    ("arrived", "i8"),  # jobs that have arrived
     ("arrival_key", "u8"),
     ("template_key", "u8"),
 ]
 ARRIVAL_ROW = np.dtype([("time", "i8"), ("template", "i8")], align=True)
-"""A row of a trace; a template below 0 is drawn."""
+"""A row of a trace; a template below 0 means that it is drawn at random."""
 
 
 @inlined
 def begin_stream(header):
-    """Let no job have arrived yet; the lane has the key of its episode."""
+    """Reset the count of arrived jobs and derive the keys of the arrival streams from the episode key."""
     header.arrived = 0
     header.arrival_key = stream_key(header.key, ARRIVALS)
     header.template_key = stream_key(header.key, TEMPLATES)
@@ -42,7 +42,7 @@ def begin_stream(header):
 
 @kernel
 def next_arrival(spec, header):
-    """Return when the next job arrives, NEVER if none is left."""
+    """Return the arrival time of the next job in ns, NEVER if none is left."""
     machine = spec.machine[0]
     if header.arrived >= machine.jobs:
         return NEVER
@@ -57,7 +57,7 @@ def next_arrival(spec, header):
 
 @kernel
 def template_of(spec, header):
-    """Return what the next job is."""
+    """Return the template of the next job."""
     if spec.arrivals.shape[0] > 0 and spec.arrivals[header.arrived].template >= 0:
         return spec.arrivals[header.arrived].template
     return int(uniform(header.template_key, header.arrived) * spec.templates.shape[0])

@@ -1,4 +1,4 @@
-"""Lanes: many simulated machines in one struct, stepped by compiled code that knows no family.
+"""Lanes: many simulated machines in one struct, stepped by compiled code that is independent of the family.
 
 A family implements the functions declared here for its own state, and lists them as `KernelFunctions` in its
 `members.py`. Everything that runs a lane (the Gymnasium environments, whole episodes under a compiled policy, the
@@ -19,23 +19,23 @@ from slipstream.jit.structs import make_struct
 from slipstream.sim.eventlog import END, EVENT
 from slipstream.sim.kernel import rng
 from slipstream.sim.kernel.heap import clear, earliest_slot, earliest_time, empty_heap
-from slipstream.sim.kernel.observation import allow_all, put_static_rows
+from slipstream.sim.kernel.observation import mark_all_legal, put_static_rows
 from slipstream.sim.kernel.rng import episode_key, next_seed, stream_key, uniform
 
 ASKING, TERMINATED, TRUNCATED, LOG_FULL, PENDING = 0, 1, 2, 3, 4
-"""Why a lane handed control back: a choice is due, the work ended, the clock ended, the log must be flushed, or, where
-the lane follows a device, nothing more has happened there yet. An episode that has only begun can go on as one whose
-log was flushed."""
+"""Status of a lane that returned control: a decision is due, all work is done, the horizon is reached, the log must be
+flushed, or, where the lane follows a device, no further event has happened there yet. A new episode has the status of
+one whose log was flushed."""
 
 LOG_MARGIN = 8
-"""Rows kept free in the log so that one event, with the choice before it, fits; families may need more."""
+"""Rows kept free in the log so that one event and the decision before it fit; families may need more."""
 
 RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE, PLAIN_RULE = 0, 1, 2, 3
-"""How a compiled policy decides: a score per dispatch row, a score per legal row, one look at everything, or a score
-per dispatch row that needs no column on demand."""
+"""Forms of compiled policies: a score per dispatch row, a score per legal row, a function of the whole observation, or
+a score per dispatch row that reads no on-demand column."""
 
 COINS = 0
-"""The stream of random numbers that policies draw lots with."""
+"""The stream of random numbers for randomised policies."""
 
 LANE_FIELDS: list[tuple[str, str]] = [
     ("now", "i8"),
@@ -43,126 +43,126 @@ LANE_FIELDS: list[tuple[str, str]] = [
     ("split", "i8"),
     ("key", "u8"),
     ("status", "i8"),
-    ("asked", "i8"),  # resource that a choice is due for, -1 if none
-    ("choices", "i8"),  # choices asked so far in this episode
-    ("events", "i8"),  # events applied so far in this episode
-    ("step_began", "i8"),  # time of the previous choice
-    ("elapsed", "i8"),  # time between the last two choices
+    ("asked", "i8"),  # resource that a decision is due for, -1 if none
+    ("choices", "i8"),  # decisions of this episode, the one that is due included
+    ("events", "i8"),  # events applied in this episode
+    ("step_began", "i8"),  # time of the previous decision
+    ("elapsed", "i8"),  # time between the last two decisions
     ("reward", "f8"),  # of the last step
     ("illegal", "i8"),  # 1 if the last action was not allowed and counted as wait
     ("mistakes", "i8"),  # actions of this episode that were not allowed
     ("log_rows", "i8"),  # rows of the event log not yet flushed
-    ("clock", "i8"),  # what the clock of the device shows that the lane follows; 0 in a simulation
+    ("clock", "i8"),  # time on the device that the lane follows; 0 in a simulation
 ]
-"""What every family's lane record starts with; times in ns."""
+"""First fields of every family's lane record; times in ns."""
 
 SIMPLE_FIELDS: list[tuple[str, str]] = [
     *LANE_FIELDS,
-    ("parked", "i8"),  # number of events applied when waiting was chosen last, -1 before
+    ("parked", "i8"),  # events applied when the last decision was to wait, -1 if none was
 ]
-"""The same, for families that use the defaults of `act` and `resume`."""
+"""First fields of the lane record of families that use the defaults of `act` and `resume`."""
 
 
 @family_function
 def begin(spec, state, lane, seed, split):
-    """Start an episode, in which nothing has happened yet."""
+    """Initialise `lane` for the episode of `seed` and `split`; apply no event."""
 
 
 @family_function
 def act(spec, state, lane, action):
-    """Apply a choice."""
+    """Apply `action`, the index of a candidate row."""
 
 
 @family_function
 def resume(spec, state, lane):
-    """Run to the next choice, or to the end; or go on with that after the event log was flushed."""
+    """Run to the next decision or to the end of the episode; also after a flush of the event log."""
 
 
 @family_function
 def decision_due(spec, state, lane):
-    """Return whether there is something to decide now; called by the default of `resume`."""
+    """Return whether a decision is due now; called by the default of `resume`."""
 
 
 @family_function
 def apply(spec, state, lane, slot, duration):
-    """Apply the event of a slot of the heap, now, `duration` ns after the last; called by the default of `resume`."""
+    """Apply the event of the heap's `slot`, `duration` ns after the previous one; called by the default of `resume`."""
 
 
 @family_function
 def dispatch(spec, state, lane, row):
-    """Do what a row other than the last stands for; called by the default of `act`."""
+    """Apply the decision of `row`, which is not the wait row; called by the default of `act`."""
 
 
 @family_function
 def prepare(spec, state, buffer):
-    """Write the columns that never change, once, into every slot of the buffer."""
+    """Write the constant columns into every entry of `buffer`."""
 
 
 @family_function
-def observe(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present choice.
+def observe(spec, state, lane, buffer, index, afresh):
+    """Write globals, rows and mask of the decision that is due into entry `index` of `buffer`.
 
-    Where the buffer has room for a graph, write that too, and the packed indices of the legal rows and their counts.
-    Unless `afresh`, the slot still shows the lane's last choice and only what changed since needs to be written.
+    Also writes the packed indices of the legal rows, their counts and, if the buffer has graph arrays, the graph.
+    Unless `afresh`, the entry still holds the lane's last observation and only changes need to be written.
     """
 
 
 @family_function
 def lanes_at_once(spec, state):
-    """Return how many lanes to step before they are observed: while some are stepped, memory for others can come."""
+    """Return the number of lanes to step before they are observed, so that prefetches overlap with computation."""
 
 
 @family_function
 def prefetch_state(spec, state, lane):
-    """Ask the processor for what the next step of a lane will look at."""
+    """Prefetch the state that the next step of `lane` reads."""
 
 
 @family_function
-def prefetch_rows(spec, state, lane, buffer, slot):
-    """Ask the processor for what the next look at the lane will write."""
+def prefetch_rows(spec, state, lane, buffer, index):
+    """Prefetch the buffer rows that the next observation of `lane` writes."""
 
 
 @family_function
-def list_legal(spec, state, lane, buffer, slot, form):
+def list_legal(spec, state, lane, buffer, index, form):
     """Write only the legal rows, their packed indices and their counts.
 
-    For rules on dispatch rows the others may be left out; for plain ones, the columns on demand as well.
+    For rules on dispatch rows (`form`) the other rows may be left out; for plain rules, the on-demand columns too.
     """
 
 
 @family_function
-def summarise(spec, state, lane, buffer, slot):
+def summarise(spec, state, lane, buffer, index):
     """Write only the globals."""
 
 
 @kernel
 def one_lane_at_once(spec, state):
-    """Return 1: where lanes are large, several would not fit the fast caches."""
+    """Return 1: several large lanes would not fit the processor's caches."""
     return 1
 
 
 @kernel
 def prefetch_nothing(*_):
-    """Leave it to the processor."""
+    """Issue no prefetch."""
 
 
 @kernel
 def prepare_static_rows(spec, state, buffer):
-    """Write the rows `spec.static_rows`, once, into every slot of the buffer."""
+    """Write the rows `spec.static_rows` into every entry of `buffer`."""
     put_static_rows(spec, buffer)
 
 
 @kernel
-def list_all(spec, state, lane, buffer, slot, form):
-    """Allow every row while a decision is due; rows never change."""
-    allow_all(buffer, slot, state.lanes[lane].status == ASKING)
+def list_all(spec, state, lane, buffer, index, form):
+    """Mark every row legal while a decision is due; rows are constant."""
+    mark_all_legal(buffer, index, state.lanes[lane].status == ASKING)
 
 
 @kernel
-def observe_all(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present decision, all of them again."""
-    summarise(spec, state, lane, buffer, slot)
-    list_legal(spec, state, lane, buffer, slot, RULE_ON_ALL)
+def observe_all(spec, state, lane, buffer, index, afresh):
+    """Write globals, rows and mask of the present decision, whether or not they changed."""
+    summarise(spec, state, lane, buffer, index)
+    list_legal(spec, state, lane, buffer, index, RULE_ON_ALL)
 
 
 @kernel
@@ -272,20 +272,20 @@ class KernelFunctions:
 
 @kernel
 def reset(spec, state, lane, seed, split):
-    """Start an episode and run to its first choice."""
+    """Start the episode of `seed` and `split` and run to its first decision."""
     begin(spec, state, lane, seed, split)
     resume(spec, state, lane)
 
 
 @kernel
 def advance(spec, state, lane, action):
-    """Apply a choice and run to the next one, or to the end."""
+    """Apply `action` and run to the next decision or to the end of the episode."""
     act(spec, state, lane, action)
     resume(spec, state, lane)
 
 
 def lane_arrays(lanes: int, log_rows: int, lane: np.dtype, slots: int, terms: int) -> dict[str, np.ndarray]:
-    """Return the arrays of state that every family has: `slots` of the event heap and `terms` of the reward each."""
+    """Return the arrays of state that every family has, for `slots` of the event heap and `terms` of the reward."""
     return {
         "lanes": np.zeros(lanes, lane),
         "heap": empty_heap(lanes, slots),
@@ -296,7 +296,7 @@ def lane_arrays(lanes: int, log_rows: int, lane: np.dtype, slots: int, terms: in
 
 @kernel
 def record(state, lane, kind, task, job, variant, resource):
-    """Append a row to the lane's event log, if it keeps one."""
+    """Append a row at the present time to the lane's event log, if it keeps one."""
     if state.log.shape[1] == 0:
         return
     header = state.lanes[lane]
@@ -312,14 +312,14 @@ def record(state, lane, kind, task, job, variant, resource):
 
 @inlined
 def log_is_full(state, lane, margin):
-    """Return whether the log must be flushed before the next event, which may fill so many rows."""
-    room = state.log.shape[1]
-    return room > 0 and state.lanes[lane].log_rows + margin > room
+    """Return whether the log must be flushed before the next event, which may write up to `margin` rows."""
+    capacity = state.log.shape[1]
+    return capacity > 0 and state.lanes[lane].log_rows + margin > capacity
 
 
 @inlined
 def begin_episode(header, seed, split):
-    """Set what every lane's record starts with to the beginning of an episode."""
+    """Set the common fields of a lane record to the beginning of the episode of `seed` and `split`."""
     header.now = 0
     header.seed = seed
     header.split = split
@@ -335,7 +335,7 @@ def begin_episode(header, seed, split):
 
 @kernel
 def clear_lane(state, lane, seed, split):
-    """Set the record, the event heap and the reward terms of a lane to the beginning of an episode."""
+    """Initialise record, event heap and reward terms of `lane` for the episode of `seed` and `split`."""
     begin_episode(state.lanes[lane], seed, split)
     clear(state.heap, lane)
     for term in range(state.terms.shape[1]):
@@ -344,7 +344,7 @@ def clear_lane(state, lane, seed, split):
 
 @kernel
 def begin_step(state, lane):
-    """Set the reward terms to 0 and note the time, at a decision; the first step also gets what came before it."""
+    """Reset the reward terms for the next step; the first step keeps those accrued before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
@@ -354,19 +354,19 @@ def begin_step(state, lane):
 
 @kernel
 def exponential_time(header, stream, counter, mean):
-    """Return an exponential time in whole ns, at least 1, drawn from a stream of the episode by its counter."""
+    """Return draw `counter` of the episode's random `stream`: an exponential time in whole ns, at least 1."""
     return rng.exponential_time(stream_key(header.key, stream), counter, mean)
 
 
 @inlined
 def toss_coin(header):
-    """Return the number from 0 to 1 that belongs to this choice, for policies that draw lots."""
+    """Return the uniform random number in (0, 1) of this decision, for randomised policies."""
     return uniform(stream_key(header.key, COINS), header.choices - 1)
 
 
 @kernel
 def end_episode(state, lane, status):
-    """Let the episode be over, and say so in the log."""
+    """Set the lane's final `status` and append the end row to the log."""
     state.lanes[lane].status = status
     record(state, lane, END, -1, -1, -1, -1)
 
@@ -393,7 +393,7 @@ def choose(spec, state, lane, buffer, form, address):
 
 @entry
 def run(spec, state, lane, buffer, form, address, choices):
-    """Play under a compiled policy until the episode ends, the log is full, or `choices` were made."""
+    """Run under a compiled policy until the episode ends, the log is full, or `choices` decisions were made."""
     header = state.lanes[lane]
     midway = header.status == LOG_FULL
     while midway or (header.status == ASKING and choices > 0):
@@ -401,14 +401,14 @@ def run(spec, state, lane, buffer, form, address, choices):
             act(spec, state, lane, choose(spec, state, lane, buffer, form, address))
             choices -= 1
         midway = False
-        # The only call: whoever calls the whole machine twice has it compiled twice.
+        # The only call site: a second one would compile the whole simulator into this function twice.
         resume(spec, state, lane)
     return header.status
 
 
 @entry
 def choose_lanes(spec, state, buffer, form, address, actions):
-    """Write the action of a compiled policy for every lane that is asked."""
+    """Write the action of a compiled policy for every lane with a decision due."""
     for lane in range(actions.shape[0]):
         if state.lanes[lane].status == ASKING:
             actions[lane] = choose(spec, state, lane, buffer, form, address)
@@ -416,7 +416,7 @@ def choose_lanes(spec, state, buffer, form, address, actions):
 
 @kernel
 def report(state, lane, buffer, stepped):
-    """Write how the lane's step came out; where none was made, what a reset gathered belongs to the first step."""
+    """Write reward, times and flags of the lane's last step; after a reset, reward and elapsed time are 0."""
     header = state.lanes[lane]
     if not stepped:
         header.reward = 0.0
@@ -432,7 +432,7 @@ def report(state, lane, buffer, stepped):
 
 @entry
 def reset_lanes(spec, state, buffer, chosen, seeds, split):
-    """Reset the lanes marked in `chosen`; a negative seed means the one derived from the lane's last."""
+    """Reset the lanes marked in `chosen`; a negative seed means the successor of the lane's last seed."""
     for lane in range(chosen.shape[0]):
         if chosen[lane]:
             seed = seeds[lane]
@@ -445,7 +445,7 @@ def reset_lanes(spec, state, buffer, chosen, seeds, split):
 
 @entry
 def step_lanes(spec, state, buffer, actions, autoreset):
-    """Step every lane; with `autoreset`, a lane whose episode is over starts the next one instead."""
+    """Step every lane; with `autoreset`, a lane whose episode is over starts the next episode instead."""
     lanes, at_once = actions.shape[0], lanes_at_once(spec, state)
     for first in range(0, lanes, at_once):
         last = min(first + at_once, lanes)
@@ -467,7 +467,7 @@ def step_lanes(spec, state, buffer, actions, autoreset):
 
 @entry
 def resume_lanes(spec, state, buffer, stepped):
-    """Go on in every lane whose log was full and is flushed now; `stepped` says whether a step or a reset filled it."""
+    """Resume every lane whose full log has been flushed; `stepped` tells whether a step or a reset filled it."""
     for lane in range(state.lanes.shape[0]):
         if state.lanes[lane].status == LOG_FULL:
             resume(spec, state, lane)
@@ -477,35 +477,35 @@ def resume_lanes(spec, state, buffer, stepped):
 
 @entry
 def prepare_buffer(spec, state, buffer):
-    """Write the unchanging columns of a new buffer."""
+    """Write the constant columns of a new buffer."""
     prepare(spec, state, buffer)
 
 
 @entry
-def observe_lane(spec, state, lane, buffer, slot):
-    """Write what the lane shows now."""
-    observe(spec, state, lane, buffer, slot, True)
+def observe_lane(spec, state, lane, buffer, index):
+    """Write the present observation of `lane` into entry `index` of `buffer`."""
+    observe(spec, state, lane, buffer, index, True)
 
 
 @entry
 def start_lane(spec, state, lane, seed, split):
-    """Start an episode in one lane and run it to its first choice."""
+    """Start an episode in one lane and run it to its first decision."""
     reset(spec, state, lane, seed, split)
 
 
 @entry
 def begin_lane(spec, state, lane, seed, split):
-    """Start an episode in one lane; whoever plays it lets it go on."""
+    """Start an episode in one lane without running it."""
     begin(spec, state, lane, seed, split)
 
 
 @entry
 def step_lane(spec, state, lane, action):
-    """Apply one choice in one lane."""
+    """Apply one action in one lane and run to the next decision."""
     advance(spec, state, lane, action)
 
 
 @entry
 def resume_lane(spec, state, lane):
-    """Go on in one lane after its log was flushed."""
+    """Resume one lane after its log was flushed."""
     resume(spec, state, lane)

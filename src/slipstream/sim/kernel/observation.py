@@ -1,4 +1,4 @@
-"""Sheets: the candidates of lanes as the kernel writes them, raw for policies or observed for agents."""
+"""Batched observation buffers: candidate rows of lanes, raw for compiled policies or scaled for agents."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
 
 @struct("globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH)
 class ObservationBufferType(types.StructRef):
-    """The candidates of some lanes.
+    """Observations of a batch of lanes.
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
-    packed indices of the legal rows, dispatch rows first; counts (L, 8) int32: dispatch rows, legal rows, and how much
-    of the buffer is filled, in places that have names below; global_image (3, G), row_image (3, F): scale, low and high
-    of each column; reward, elapsed, time, terminated, truncated, illegal (L,): how the last step of each lane came out,
-    times in ns.
+    packed indices of the legal rows, dispatch rows first; counts (L, 8) int32: dispatch rows, legal rows, and fill
+    levels, at the indices named below; global_image (3, G), row_image (3, F): scale, low and high of each column;
+    reward, elapsed, time, terminated, truncated, illegal (L,): outcome of the last step of each lane, times in ns.
 
-    Where work is a graph: nodes (L, N, Fn) with node_image (3, Fn), node_job (L, N), edges (L, 2, E) and
-    candidate_node (L, A) int32, -1 where there is none; elsewhere these have no rows.
+    In families whose work is a graph: nodes (L, N, Fn) with node_image (3, Fn), node_job (L, N), edges (L, 2, E) and
+    candidate_node (L, A) int32, -1 where there is none; in other families these arrays are empty.
     """
 
 
 DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
-"""What the counts of a buffer say: the first two to everybody, the others to the family that filled it."""
+"""Indices into the counts of a buffer; all but the first two are private to the family that fills it."""
 
 
 def make_buffer(arrays: dict[str, np.ndarray]) -> Any:
-    """Build a buffer over the caller's arrays."""
+    """Return a buffer over the caller's `arrays`."""
     return make_struct(ObservationBufferType, arrays)
 
 
@@ -56,7 +55,7 @@ def buffer_arrays(
     raw: bool,
     graph: GraphShape | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return fresh arrays for a buffer; observed buffers leave out the columns that agents do not see."""
+    """Return new arrays for a buffer; unless `raw`, without the columns that agents do not see."""
     if not raw:
         global_features, row_features = global_features.observed, row_features.observed
     real = np.float64 if raw else np.float32
@@ -85,26 +84,26 @@ def _graph_arrays(lanes: int, rows: int, real: type, graph: GraphShape | None) -
     }
 
 
-def shown(rows, image, column, value):
-    """Return a value as a column of such rows shows it: scaled, then clipped."""
+def observed_value(rows, image, column, value):
+    """Return `value` scaled and clipped as `column` of `image` says; raw rows (float64) keep it as it is."""
     return min(max(value * image[0, column], image[1, column]), image[2, column])
 
 
 def put(row, image, column, value):
-    """Write one value of a row as its column shows it."""
-    row[column] = shown(row, image, column, value)
+    """Write `value` into `column` of `row`, scaled and clipped unless the row is raw."""
+    row[column] = observed_value(row, image, column, value)
 
 
-def _shown_raw(rows, image, column, value):
+def _raw_value(rows, image, column, value):
     return value
 
 
 if COMPILED:
 
-    @overload(shown, jit_options=INNER)
-    def _choose_image(rows, image, column, value):
-        # Which of the two a kernel needs is known from the type of the rows, so a raw write costs one store.
-        return _shown_raw if rows.dtype == types.float64 else shown
+    @overload(observed_value, jit_options=INNER)
+    def _compile_observed_value(rows, image, column, value):
+        # The type of the rows decides at compile time, so a raw write costs one store.
+        return _raw_value if rows.dtype == types.float64 else observed_value
 
     @overload(put, jit_options=INNER)
     def _compile_put(row, image, column, value):
@@ -112,80 +111,80 @@ if COMPILED:
 
 
 @inlined
-def allow(buffer, slot, row, place):
-    """Note that a row may be chosen, as so many before it."""
-    buffer.mask[slot, row] = 1
-    buffer.legal[slot, place] = row
+def mark_legal(buffer, index, row, rank):
+    """Mark `row` as legal and store it at `rank` of the packed legal rows."""
+    buffer.mask[index, row] = 1
+    buffer.legal[index, rank] = row
 
 
 @kernel
-def clear_rows(buffer, slot, first, last):
-    """Empty rows that no longer stand for anything."""
+def clear_rows(buffer, index, first, last):
+    """Zero the unused rows `first` to `last - 1` and mask them."""
     for row in range(first, last):
-        buffer.mask[slot, row] = 0
+        buffer.mask[index, row] = 0
         for column in range(buffer.rows.shape[2]):
-            buffer.rows[slot, row, column] = 0.0
+            buffer.rows[index, row, column] = 0.0
 
 
 @inlined
-def close_rows(buffer, slot, dispatch, waits):
-    """Note whether waiting, the last row, may be chosen behind so many dispatch rows."""
+def finish_rows(buffer, index, dispatch, waits):
+    """Set the legality of the wait row, which is the last, and the counts: `dispatch` rows, then the wait row."""
     last = buffer.mask.shape[1] - 1
-    buffer.mask[slot, last] = 1 if waits else 0
+    buffer.mask[index, last] = 1 if waits else 0
     if waits:
-        buffer.legal[slot, dispatch] = last
-    buffer.counts[slot, DISPATCH_ROWS] = dispatch
-    buffer.counts[slot, LEGAL_ROWS] = dispatch + (1 if waits else 0)
+        buffer.legal[index, dispatch] = last
+    buffer.counts[index, DISPATCH_ROWS] = dispatch
+    buffer.counts[index, LEGAL_ROWS] = dispatch + (1 if waits else 0)
 
 
 @kernel
 def put_static_rows(spec, buffer):
-    """Write the rows `spec.static_rows` (A, F) into every slot of a buffer."""
-    for slot in range(buffer.rows.shape[0]):
+    """Write the rows `spec.static_rows` (A, F) into every entry of a buffer."""
+    for index in range(buffer.rows.shape[0]):
         for row in range(buffer.rows.shape[1]):
             for column in range(buffer.rows.shape[2]):
-                put(buffer.rows[slot, row], buffer.row_image, column, spec.static_rows[row, column])
+                put(buffer.rows[index, row], buffer.row_image, column, spec.static_rows[row, column])
 
 
 @kernel
-def allow_all(buffer, slot, asking):
-    """Allow every row, the last of which waits, while a decision is due; else none."""
+def mark_all_legal(buffer, index, asking):
+    """Mark every row legal, the last of which waits, while a decision is due; else none."""
     last = buffer.mask.shape[1] - 1
     for row in range(last):
-        buffer.mask[slot, row] = 1 if asking else 0
-        buffer.legal[slot, row] = row
-    close_rows(buffer, slot, last if asking else 0, asking)
+        buffer.mask[index, row] = 1 if asking else 0
+        buffer.legal[index, row] = row
+    finish_rows(buffer, index, last if asking else 0, asking)
 
 
 @kernel
-def clear_graph(buffer, slot):
-    """Let a new buffer show no graph."""
+def clear_graph(buffer, index):
+    """Mark all edges, nodes and candidate nodes of a new buffer as absent."""
     for edge in range(buffer.edges.shape[2]):
-        buffer.edges[slot, 0, edge] = -1
-        buffer.edges[slot, 1, edge] = -1
+        buffer.edges[index, 0, edge] = -1
+        buffer.edges[index, 1, edge] = -1
     for node in range(buffer.node_job.shape[1]):
-        buffer.node_job[slot, node] = -1
+        buffer.node_job[index, node] = -1
     for row in range(buffer.candidate_node.shape[1]):
-        buffer.candidate_node[slot, row] = -1
+        buffer.candidate_node[index, row] = -1
 
 
 @kernel
-def close_graph(buffer, slot, nodes, edges):
-    """Empty what the last graph had behind so many nodes and edges."""
-    for node in range(nodes, buffer.counts[slot, NODES]):
-        buffer.node_job[slot, node] = -1
+def truncate_graph(buffer, index, nodes, edges):
+    """Clear the nodes and edges of the previous graph from `nodes` and `edges` on, and set the counts."""
+    for node in range(nodes, buffer.counts[index, NODES]):
+        buffer.node_job[index, node] = -1
         for column in range(buffer.nodes.shape[2]):
-            buffer.nodes[slot, node, column] = 0.0
-    for edge in range(edges, buffer.counts[slot, EDGES]):
-        buffer.edges[slot, 0, edge] = -1
-        buffer.edges[slot, 1, edge] = -1
-    buffer.counts[slot, NODES] = nodes
-    buffer.counts[slot, EDGES] = edges
+            buffer.nodes[index, node, column] = 0.0
+    for edge in range(edges, buffer.counts[index, EDGES]):
+        buffer.edges[index, 0, edge] = -1
+        buffer.edges[index, 1, edge] = -1
+    buffer.counts[index, NODES] = nodes
+    buffer.counts[index, EDGES] = edges
 
 
 @kernel
-def close_candidate_nodes(buffer, slot, listed):
-    """Empty what stood behind the nodes of so many rows."""
-    for row in range(listed, buffer.counts[slot, ROW_NODES]):
-        buffer.candidate_node[slot, row] = -1
-    buffer.counts[slot, ROW_NODES] = listed
+def truncate_candidate_nodes(buffer, index, listed):
+    """Clear the candidate nodes of the previous observation from row `listed` on, and set their count."""
+    for row in range(listed, buffer.counts[index, ROW_NODES]):
+        buffer.candidate_node[index, row] = -1
+    buffer.counts[index, ROW_NODES] = listed

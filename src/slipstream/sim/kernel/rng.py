@@ -1,7 +1,7 @@
 """Counter-based random numbers: every draw is a pure function of (split, seed, stream, counter).
 
-The generator is SplitMix64 addressed by its counter. Nothing is continued from call to call, so lanes, threads and
-processes cannot disturb each other, and any job's draws can be recomputed alone.
+The generator is SplitMix64 addressed by its counter. It has no state, so lanes, threads and processes are independent,
+and the draws of any job can be recomputed alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slipstream.jit.decorators import kernel
 
 TRAIN, EVAL, TEST = 0, 1, 2
 SPLITS = {"train": TRAIN, "eval": EVAL, "test": TEST}
-"""Disjoint key spaces: no amount of training can touch a test arrival."""
+"""Disjoint key spaces: training never uses an arrival of the test split."""
 
 SEED_LIMIT = 2**62
 """Seeds are below this, so that seed and split fit one 64-bit word without colliding."""
@@ -50,13 +50,13 @@ def stream_key(key, stream):
 
 @kernel
 def next_seed(seed):
-    """Return the seed of the episode that follows in the same lane: derived, not continued."""
+    """Return the seed of the next episode in the same lane, a hash of `seed`."""
     return np.int64(mix(np.uint64(seed) + GOLDEN) >> U2)
 
 
 @kernel
 def bits(key, counter):
-    """Return 64 random bits."""
+    """Return the 64 random bits of `key` at `counter`."""
     return mix(key + (np.uint64(counter) + U1) * GOLDEN)
 
 
@@ -68,7 +68,7 @@ def uniform(key, counter):
 
 @kernel
 def exponential(key, counter, mean):
-    """Return an exponential number."""
+    """Return an exponential random number with mean `mean`."""
     return -math.log(uniform(key, counter)) * mean
 
 
@@ -80,6 +80,6 @@ def exponential_time(key, counter, mean):
 
 @kernel
 def normal(key, counter):
-    """Return a standard normal number (Box and Muller, one of the pair)."""
+    """Return a standard normal random number (Box-Muller, one of the pair)."""
     radius = math.sqrt(-2.0 * math.log(uniform(key, 2 * counter)))
     return radius * math.cos(2.0 * math.pi * uniform(key, 2 * counter + 1))

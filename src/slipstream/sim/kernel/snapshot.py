@@ -1,4 +1,4 @@
-"""Copies of lanes, compiled: to try something and come back."""
+"""Snapshots of lanes, compiled: copies for rollouts from the same state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slipstream.sim.kernel.lanes import ASKING, advance, choose
 
 
 def lane_bytes(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Return the state of every lane as rows of bytes, of all arrays but the log: what a copy of a lane copies."""
+    """Return byte views (lanes, bytes) of all `arrays` but the log: the data that `copy_lane` copies."""
     return tuple(
         array.reshape(len(array), -1).view(np.uint8)
         for name, array in arrays.items()
@@ -19,23 +19,23 @@ def lane_bytes(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
 
 @kernel
 def copy_lane(rows, source, target):
-    """Let a lane be what another is."""
+    """Copy the state of lane `source` to lane `target`; `rows` are the views of `lane_bytes`."""
     for number in range(len(rows)):
         array = rows[number]
-        for place in range(array.shape[1]):
-            array[target, place] = array[source, place]
+        for offset in range(array.shape[1]):
+            array[target, offset] = array[source, offset]
 
 
 @kernel
 def best_outcome(spec, state, lane, spare, rows, raw, forms, addresses):
-    """Return the most that a lane can still earn under one of some compiled policies, each tried in a spare lane."""
+    """Return the greatest remaining reward of `lane` under the policies at `addresses`, each run in lane `spare`."""
     best = -np.inf
     header = state.lanes[spare]
-    for judge in range(forms.shape[0]):
+    for policy in range(forms.shape[0]):
         copy_lane(rows, lane, spare)
         total = 0.0
         while header.status == ASKING:
-            advance(spec, state, spare, np.int64(choose(spec, state, spare, raw, forms[judge], addresses[judge])))
+            advance(spec, state, spare, np.int64(choose(spec, state, spare, raw, forms[policy], addresses[policy])))
             total += header.reward
         best = max(best, total)
     return best

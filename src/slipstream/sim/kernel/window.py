@@ -1,8 +1,8 @@
-"""A list of candidates longer than an observation, compiled: which row stands for which place of the list.
+"""Observation window over a list of candidates, compiled: maps candidate rows to indices of the list.
 
-An observation has room for `rows` candidates and the wait row. Behind that, compiled policies see the rest of the list,
-and the wait row once more, as the last of `all_rows`. Both numbers are fields of the machine; the record of a lane says
-how many `candidates` there are, and how many of them, the first, are `shown`.
+An observation has `rows` candidate rows and the wait row. After these, compiled policies see the rest of the list and a
+second wait row, the last of `all_rows`. Both numbers are fields of the machine record; the lane record has the number
+of `candidates`, and `shown`, the number of those at the head of the list that are in the window.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from slipstream.jit.decorators import inlined
 
 ROW_FIELDS: list[tuple[str, str]] = [
-    ("rows", "i8"),  # candidate rows that an observation has, but for the last
-    ("all_rows", "i8"),  # candidate rows that compiled policies see, the last included
+    ("rows", "i8"),  # candidate rows of an observation, without the wait row
+    ("all_rows", "i8"),  # candidate rows that compiled policies see, both wait rows included
 ]
 LIST_FIELDS: list[tuple[str, str]] = [
-    ("candidates", "i8"),  # what can be chosen
-    ("shown", "i8"),  # how many of these an observation has room for
+    ("candidates", "i8"),  # length of the candidate list
+    ("shown", "i8"),  # candidates in the observation window
 ]
 
 
 @inlined
 def candidate_of(spec, state, lane, row):
-    """Return the place in the list that a row stands for, -1 if none."""
+    """Return the index in the candidate list of `row`, -1 if it has none."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     if 0 <= row < header.shown:
@@ -33,11 +33,11 @@ def candidate_of(spec, state, lane, row):
 
 @inlined
 def is_wait(machine, row):
-    """Return whether a row is one of the two that wait."""
+    """Return whether `row` is one of the two wait rows."""
     return row == machine.rows or row == machine.all_rows - 1
 
 
 @inlined
 def filled_rows(machine, listed, behind):
-    """Return how many rows a policy has to look at, where so many are listed and so many stand behind the window."""
+    """Return the number of rows a policy has to scan: `listed` in the window, plus `behind` after the wait row."""
     return machine.rows + 1 + behind if behind > 0 else listed

@@ -1,17 +1,17 @@
-"""Who may pass a reserved job, compiled: the shadow time, what is safe, and the profile of free GPUs."""
+"""Backfilling, compiled: the shadow time of EASY, safe starts, and the profile of conservative backfilling."""
 
 from __future__ import annotations
 
 from slipstream.families.cluster.kernel.lifecycle import expected_left, fits
 from slipstream.families.cluster.kernel.placement import (
-    THEN,
-    add_later,
-    change_later,
+    AT_SHADOW,
+    add_shadow_free,
+    change_shadow_free,
     factor_of,
-    find_place,
+    find_placement,
     power_of,
+    run_time,
     setup_of,
-    stretched,
 )
 from slipstream.families.cluster.kernel.state import FLAT
 from slipstream.jit.decorators import inlined, kernel
@@ -20,7 +20,7 @@ from slipstream.sim.kernel.heap import NEVER
 
 @kernel
 def find_shadow(spec, state, lane):
-    """Find when the reserved job will fit, and what will be free beside it."""
+    """Compute the shadow time of the reserved job: when it will fit, and the GPUs and power left beside it then."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     jobs, running = state.jobs[lane], state.running[lane]
@@ -31,32 +31,34 @@ def find_shadow(spec, state, lane):
     header.shadow = NEVER
     if not flat:
         for node in range(machine.nodes):
-            state.later[lane, node] = state.free[lane, node]
-    for place in range(header.running):
-        job = running[place]
+            state.shadow_free[lane, node] = state.free[lane, node]
+    for index in range(header.running):
+        job = running[index]
         end = max(header.now, jobs[job].expected_end)
         if end > header.shadow:
             break
         free += jobs[job].gpus
         power -= jobs[job].power
         if not flat:
-            add_later(state, lane, job)
+            add_shadow_free(state, lane, job)
         enough = free >= own.gpus and (not machine.has_budget or power + more <= machine.budget)
-        if header.shadow == NEVER and enough and is_there_later(spec, state, lane, own.gpus):
+        if header.shadow == NEVER and enough and fits_at_shadow(spec, state, lane, own.gpus):
             header.shadow = end
     header.extra = free - own.gpus
     header.shadow_power = power + more
 
 
 @inlined
-def is_there_later(spec, state, lane, gpus):
-    """Return whether there is a place for so many GPUs at the shadow time."""
-    return spec.machine[0].placement == FLAT or find_place(spec, state, lane, state.later, gpus, THEN) > 0
+def fits_at_shadow(spec, state, lane, gpus):
+    """Return whether a job of `gpus` GPUs has a placement at the shadow time."""
+    return (
+        spec.machine[0].placement == FLAT or find_placement(spec, state, lane, state.shadow_free, gpus, AT_SHADOW) > 0
+    )
 
 
 @kernel
 def most_power(spec, level):
-    """Return the most that a GPU at work adds at a level, whatever its kind."""
+    """Return the greatest power that a busy GPU adds at `level`, over all kinds of node."""
     most = spec.levels[0, level].power
     for kind in range(1, spec.levels.shape[0]):
         most = max(most, spec.levels[kind, level].power)
@@ -64,8 +66,8 @@ def most_power(spec, level):
 
 
 @kernel
-def safe_place(spec, state, lane, job, level):
-    """Return the number of nodes of a place at which a job can start without delaying the reserved one, 0 if none."""
+def safe_placement(spec, state, lane, job, level):
+    """Return the number of nodes on which `job` can start now without delaying the reserved job; 0 if it cannot."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     nodes = fits(spec, state, lane, job, level)
@@ -73,7 +75,7 @@ def safe_place(spec, state, lane, job, level):
         return 0
     own = state.jobs[lane, job]
     setup = setup_of(spec, state, lane, own, nodes)
-    end = header.now + setup + stretched(expected_left(own), factor_of(spec, state, lane, nodes, level))
+    end = header.now + setup + run_time(expected_left(own), factor_of(spec, state, lane, nodes, level))
     if end <= header.shadow:
         return nodes
     if own.gpus > header.extra:
@@ -84,40 +86,58 @@ def safe_place(spec, state, lane, job, level):
             return 0
     if machine.placement == FLAT:
         return nodes
-    change_later(state, lane, nodes, -1)
-    still = is_there_later(spec, state, lane, state.jobs[lane, header.reserved].gpus)
-    change_later(state, lane, nodes, 1)
+    change_shadow_free(state, lane, nodes, -1)
+    still = fits_at_shadow(spec, state, lane, state.jobs[lane, header.reserved].gpus)
+    change_shadow_free(state, lane, nodes, 1)
     return nodes if still else 0
 
 
+@inlined
+def may_pass(row, reserved, free):
+    """Return whether a queued job fits the free GPUs by number and is not the reserved one.
+
+    The reserved job does not fit by placement or power, even if by number; leaving it out saves finding that out again.
+    """
+    return row.gpus <= free and row.job != reserved
+
+
+@inlined
+def is_safe_by_count(row, extra, time_left, factor):
+    """Return whether a queued job leaves the reserved one undelayed where only GPU counts and times matter.
+
+    `extra` GPUs are free beside the reserved job at the shadow time, which is `time_left` away.
+    """
+    return row.gpus <= extra or run_time(row.expected, factor) <= time_left
+
+
 @kernel
-def find_narrow_shadow(state, lane):
-    """Find when the reserved job will fit as RLScheduler does: by the order of expected ends, late ones included."""
+def find_compat_shadow(state, lane):
+    """Compute the shadow time as RLScheduler does: by expected ends, those already past included."""
     header = state.lanes[lane]
     need = state.jobs[lane, header.reserved].gpus
     free = header.free
     header.shadow = header.now
-    for place in range(header.running):
-        job = state.running[lane, place]
+    for index in range(header.running):
+        job = state.running[lane, index]
         free += state.jobs[lane, job].gpus
         header.shadow = state.jobs[lane, job].expected_end
         if free >= need:
             break
 
 
-# The profile of conservative backfilling: how many GPUs are free from when on
+# The profile of conservative backfilling: the number of free GPUs as a step function of time
 
 
 @kernel
-def begin_profile(state, lane):
-    """Begin with the running jobs."""
+def build_profile(state, lane):
+    """Initialise the profile of free GPUs from the expected ends of the running jobs."""
     header = state.lanes[lane]
     steps = state.profile
     steps[lane, 0].time = header.now
     steps[lane, 0].free = header.free
     count = 1
-    for place in range(header.running):
-        job = state.running[lane, place]
+    for index in range(header.running):
+        job = state.running[lane, index]
         end = max(header.now + 1, state.jobs[lane, job].expected_end)
         if steps[lane, count - 1].time < end:
             steps[lane, count].time = end
@@ -128,41 +148,41 @@ def begin_profile(state, lane):
 
 
 @kernel
-def find_slot(state, lane, gpus, duration):
-    """Return the first step at which so many GPUs are free for so long."""
+def find_anchor(state, lane, gpus, duration):
+    """Return the first step of the profile from which `gpus` GPUs are free for `duration`."""
     header = state.lanes[lane]
     steps = state.profile
     begin = 0
-    for place in range(header.profile):
-        if place > begin and steps[lane, place].time >= steps[lane, begin].time + duration:
+    for index in range(header.profile):
+        if index > begin and steps[lane, index].time >= steps[lane, begin].time + duration:
             break
-        if steps[lane, place].free < gpus:
-            begin = place + 1
+        if steps[lane, index].free < gpus:
+            begin = index + 1
     return begin
 
 
 @kernel
-def split_profile(state, lane, time):
-    """Let a step begin at a time; return its place."""
+def split_step(state, lane, time):
+    """Make a step of the profile begin at `time`; return its index."""
     header = state.lanes[lane]
     steps = state.profile
-    place = header.profile
-    while steps[lane, place - 1].time > time:
-        place -= 1
-    if steps[lane, place - 1].time == time:
-        return place - 1
-    for later in range(header.profile, place, -1):
+    index = header.profile
+    while steps[lane, index - 1].time > time:
+        index -= 1
+    if steps[lane, index - 1].time == time:
+        return index - 1
+    for later in range(header.profile, index, -1):
         steps[lane, later].time = steps[lane, later - 1].time
         steps[lane, later].free = steps[lane, later - 1].free
-    steps[lane, place].time = time
-    steps[lane, place].free = steps[lane, place - 1].free
+    steps[lane, index].time = time
+    steps[lane, index].free = steps[lane, index - 1].free
     header.profile += 1
-    return place
+    return index
 
 
 @kernel
-def take_slot(state, lane, begin, gpus, duration):
-    """Let so many GPUs be taken for so long, from the begin of a step."""
-    end = split_profile(state, lane, state.profile[lane, begin].time + duration)
-    for place in range(begin, end):
-        state.profile[lane, place].free -= gpus
+def reserve_profile(state, lane, begin, gpus, duration):
+    """Subtract `gpus` GPUs from the profile for `duration`, from the step `begin` on."""
+    end = split_step(state, lane, state.profile[lane, begin].time + duration)
+    for index in range(begin, end):
+        state.profile[lane, index].free -= gpus

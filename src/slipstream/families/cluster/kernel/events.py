@@ -1,31 +1,34 @@
-"""The cluster machine, compiled: events and choices. `docs/cluster-machine.md` says exactly what it does.
+"""The event loop of the cluster machine, compiled: events and decisions. `docs/cluster-machine.md` specifies it.
 
-State changes in two ways only: `apply` an event, or let a choice take effect (`decide`).
+State changes in two ways only: `apply` an event, or `decide`: carry out an action. A second loop over the same steps,
+`fast_path`, plays whole episodes of sorted-queue policies.
 """
 
 from __future__ import annotations
 
 from slipstream.families.cluster.kernel.backfill import (
-    begin_profile,
-    find_narrow_shadow,
+    build_profile,
+    find_anchor,
+    find_compat_shadow,
     find_shadow,
-    find_slot,
+    is_safe_by_count,
+    may_pass,
     most_power,
-    safe_place,
-    take_slot,
+    reserve_profile,
+    safe_placement,
 )
 from slipstream.families.cluster.kernel.lifecycle import (
+    advance_clock,
     expected_left,
     finish,
     fits,
     interrupt,
-    pass_time,
     start,
     submit,
 )
-from slipstream.families.cluster.kernel.placement import stretched
+from slipstream.families.cluster.kernel.placement import run_time
 from slipstream.families.cluster.kernel.priorities import score_of_job
-from slipstream.families.cluster.kernel.queues import next_end, place_of, sort_queue
+from slipstream.families.cluster.kernel.queues import next_end, queue_index, sort_queue
 from slipstream.families.cluster.kernel.state import (
     BY_NUMBER,
     CONSERVATIVE,
@@ -39,7 +42,7 @@ from slipstream.families.cluster.kernel.state import (
     UTILISATION,
     WAIT_HOURS,
 )
-from slipstream.families.cluster.kernel.window import arrange
+from slipstream.families.cluster.kernel.window import order_rows
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.heap import NEVER
 from slipstream.sim.kernel.lanes import (
@@ -54,15 +57,17 @@ from slipstream.sim.kernel.lanes import (
 from slipstream.sim.kernel.rng import TRAIN, stream_key, uniform
 from slipstream.sim.kernel.window import candidate_of, is_wait
 
+UNKNOWN_SHADOW = -1
+"""Shadow time of a reservation that has not been computed yet."""
 EPISODES = 1
-"""Stream of random numbers: where an episode begins."""
+"""Random-number stream that draws the first job of an episode."""
 
 # Events
 
 
 @inlined
 def next_submit(spec, state, lane):
-    """Return when the next job comes, NEVER if none is left."""
+    """Return the time of the next submission, NEVER if no job is left."""
     header = state.lanes[lane]
     if header.arrived >= spec.machine[0].jobs:
         return NEVER
@@ -71,7 +76,7 @@ def next_submit(spec, state, lane):
 
 @inlined
 def next_round(spec, state, lane):
-    """Return when the round ends, NEVER if that changes nothing."""
+    """Return the end of the present round, NEVER if there are no rounds, or no job waits or none runs."""
     header = state.lanes[lane]
     length = spec.machine[0].round_length
     if length == 0 or header.waiting == 0 or header.running == 0:
@@ -87,11 +92,11 @@ def next_time(spec, state, lane):
 
 @kernel
 def apply(spec, state, lane):
-    """Let time pass to the next event and let it happen."""
+    """Advance the clock to the next event and apply it: a submission, the end of a job or the end of a round."""
     header = state.lanes[lane]
     ends, comes = next_end(state, lane), next_submit(spec, state, lane)
     time = min(ends, comes, next_round(spec, state, lane))
-    pass_time(spec, state, lane, time)
+    advance_clock(spec, state, lane, time)
     header.events += 1
     header.due = 1
     header.open = 0
@@ -106,7 +111,7 @@ def apply(spec, state, lane):
 
 @kernel
 def open_point(spec, state, lane):
-    """Begin a scheduling point: the reserved job starts if it can, or is reserved no more."""
+    """Open a scheduling point: start the reserved job if it fits; drop the reservation unless the scenario holds it."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     header.open = 1
@@ -121,30 +126,30 @@ def open_point(spec, state, lane):
     if nodes > 0:
         job = header.reserved
         header.reserved = -1
-        start(spec, state, lane, place_of(state, lane, job), header.reserved_level, nodes)
+        start(spec, state, lane, queue_index(state, lane, job), header.reserved_level, nodes)
     elif machine.backfill == EASY:
         if machine.compat:
-            backfill_narrowly(spec, state, lane)
+            backfill_compat(spec, state, lane)
         else:
             find_shadow(spec, state, lane)
 
 
 @kernel
-def backfill_narrowly(spec, state, lane):
-    """Start the jobs, by number, that end before the shadow time as it was when the job was reserved.
+def backfill_compat(spec, state, lane):
+    """Start the jobs, by number, that end before the shadow time computed when the reserved job was chosen.
 
-    The queue may be in any order; whatever starts leaves less room, so nothing that was passed over fits later.
+    The queue may be in any order. Each start leaves fewer GPUs free, so no job that was passed over can fit later.
     """
     header = state.lanes[lane]
     queue = state.queue[lane]
     last = -1
     while header.free > 0:
         best = -1
-        for place in range(header.waiting):
-            row = queue[place]
+        for index in range(header.waiting):
+            row = queue[index]
             in_time = row.gpus <= header.free and header.now + row.expected < header.shadow
             if in_time and row.job > last and (best < 0 or row.job < queue[best].job):
-                best = place
+                best = index
         if best < 0:
             return
         last = queue[best].job
@@ -153,7 +158,7 @@ def backfill_narrowly(spec, state, lane):
 
 @inlined
 def may_be_chosen(spec, state, lane, job, level):
-    """Return whether a job may be chosen at a level at all: by its user's quota and the budget."""
+    """Return whether the user's quota and the power budget admit `job` at `level`."""
     machine = spec.machine[0]
     own = state.jobs[lane, job]
     if machine.has_quotas:
@@ -168,21 +173,21 @@ def may_be_chosen(spec, state, lane, job, level):
 
 @kernel
 def is_start_row(spec, state, lane, job, level):
-    """Return whether a row starts, or reserves for, a waiting job."""
+    """Return whether a candidate row may start, or reserve for, the waiting `job` at `level`."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     if job == header.reserved or not may_be_chosen(spec, state, lane, job, level):
         return False
     if header.reserved >= 0:
-        return machine.backfill == EASY and not machine.compat and safe_place(spec, state, lane, job, level) > 0
+        return machine.backfill == EASY and not machine.compat and safe_placement(spec, state, lane, job, level) > 0
     if machine.backfill == GREEDY:
         return fits(spec, state, lane, job, level) > 0
-    return machine.backfill != CONSERVATIVE or state.jobs[lane, job].slot != header.point
+    return machine.backfill != CONSERVATIVE or state.jobs[lane, job].profiled_at != header.point
 
 
 @inlined
 def can_be_interrupted(spec, state, lane, job):
-    """Return whether there is a row that interrupts a running job."""
+    """Return whether a candidate row may interrupt the running `job`."""
     header = state.lanes[lane]
     began = state.jobs[lane, job].start
     return header.reserved < 0 and began < header.now and header.now - began >= spec.machine[0].least_run
@@ -190,39 +195,41 @@ def can_be_interrupted(spec, state, lane, job):
 
 @kernel
 def list_simple_rows(spec, state, lane, first):
-    """List the rows that start a job where only numbers of GPUs and times count; return where the list ends."""
+    """List the jobs that may start where only GPU counts and times matter; return the end of the list."""
     header = state.lanes[lane]
     queue, candidates = state.queue[lane], state.candidates[lane]
     reserved, free, extra = header.reserved, header.free, header.extra
-    in_time = header.shadow - header.now
+    time_left = header.shadow - header.now
     factor = spec.levels[0, 0].factor
     count = first
-    for place in range(header.waiting):
-        row = queue[place]
-        if reserved >= 0:
-            if row.gpus > free or row.job == reserved:
-                continue
-            if row.gpus > extra and stretched(row.expected, factor) > in_time:
-                continue
-        candidates[count] = row.job
-        count += 1
+    for index in range(header.waiting):
+        row = queue[index]
+        if reserved < 0 or (may_pass(row, reserved, free) and is_safe_by_count(row, extra, time_left, factor)):
+            candidates[count] = row.job
+            count += 1
     return count
+
+
+@inlined
+def starts_are_possible(machine, header):
+    """Return whether a waiting job may be chosen: GPUs are free, or a job that does not fit may be reserved."""
+    return header.free > 0 or (header.reserved < 0 and (machine.hold or machine.preemption))
 
 
 @kernel
 def list_rows(spec, state, lane):
-    """List the rows of a choice in the second half of the list, in their order."""
+    """List the candidate rows of a decision in the second half of `candidates`, in row order."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     first = state.candidates.shape[1] // 2
     count, jobs = first, 0
-    if header.free > 0 or (header.reserved < 0 and (machine.hold or machine.preemption)):
+    if starts_are_possible(machine, header):
         if machine.simple and machine.levels == 1 and (header.reserved < 0 or machine.backfill == EASY):
             count = list_simple_rows(spec, state, lane, first)
             jobs = count - first
         else:
-            for place in range(header.waiting):
-                job = state.queue[lane, place].job
+            for index in range(header.waiting):
+                job = state.queue[lane, index].job
                 before = count
                 for level in range(machine.levels):
                     if is_start_row(spec, state, lane, job, level):
@@ -233,8 +240,8 @@ def list_rows(spec, state, lane):
     header.start_jobs = jobs
     header.starts = count - first
     if machine.preemption:
-        for place in range(header.running - 1, -1, -1):
-            job = state.running[lane, place]
+        for index in range(header.running - 1, -1, -1):
+            job = state.running[lane, index]
             if can_be_interrupted(spec, state, lane, job):
                 state.candidates[lane, count] = -1 - job
                 count += 1
@@ -242,65 +249,84 @@ def list_rows(spec, state, lane):
 
 
 @kernel
-def look_for_choice(spec, state, lane):
-    """Find out whether there is anything to choose, and list it."""
+def find_candidates(spec, state, lane):
+    """List the candidate rows of the scheduling point; return whether there are any."""
     header = state.lanes[lane]
-    if not header.open:
-        open_point(spec, state, lane)
     if header.waiting == 0:
         return False
-    use_order(spec, state, lane, BY_NUMBER)
+    set_order(spec, state, lane, BY_NUMBER)
     list_rows(spec, state, lane)
     if header.candidates == 0:
         return False
-    arrange(spec, state, lane)
+    order_rows(spec, state, lane)
     return True
 
 
 @kernel
-def use_order(spec, state, lane, order):
-    """Put the queue into an order."""
-    header = state.lanes[lane]
-    if header.order == order:
-        return
-    header.order = order
-    for place in range(header.waiting):
-        row = state.queue[lane, place]
-        row.score = score_of_job(spec, state, lane, row.job, order)
-    sort_queue(state, lane)
-
-
-# Choices
+def set_order(spec, state, lane, order):
+    """Sort the queue by the priority function `order`, unless it is sorted so already."""
+    if state.lanes[lane].order != order:
+        state.lanes[lane].order = order
+        rescore(spec, state, lane)
 
 
 @kernel
-def choose_job(spec, state, lane, place, level):
-    """Start the job at a place of the queue, or reserve for it."""
+def rescore(spec, state, lane):
+    """Compute the scores of all waiting jobs under the present order and sort the queue by them."""
+    header = state.lanes[lane]
+    for index in range(header.waiting):
+        row = state.queue[lane, index]
+        row.score = score_of_job(spec, state, lane, row.job, header.order)
+    sort_queue(state, lane)
+
+
+# Decisions
+
+
+@kernel
+def start_or_reserve(spec, state, lane, index, level):
+    """Start the queued job at `index`, or reserve for it if it does not fit."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     if machine.backfill == CONSERVATIVE:
-        choose_slot(spec, state, lane, place, level)
+        reserve_conservatively(spec, state, lane, index, level)
         return
-    job = state.queue[lane, place].job
-    nodes = fits(spec, state, lane, job, level)
-    if nodes > 0:
-        start(spec, state, lane, place, level, nodes)
+    job = state.queue[lane, index].job
+    if start_if_fits(spec, state, lane, index, level):
         if header.reserved >= 0:
-            note_backfilled(spec, state, lane, job)
+            account_backfilled(spec, state, lane, job)
         return
-    header.reserved = job
-    header.reserved_level = level
+    reserve(state, lane, job, level)
     if machine.backfill == EASY:
         if machine.compat:
-            find_narrow_shadow(state, lane)
-            backfill_narrowly(spec, state, lane)
+            find_compat_shadow(state, lane)
+            backfill_compat(spec, state, lane)
         else:
             find_shadow(spec, state, lane)
 
 
+@kernel
+def start_if_fits(spec, state, lane, index, level):
+    """Start the queued job at `index` if it fits now; return whether it does."""
+    row = state.queue[lane, index]
+    nodes = fits(spec, state, lane, row.job, level) if row.gpus <= state.lanes[lane].free else 0
+    if nodes > 0:
+        start(spec, state, lane, index, level, nodes)
+    return nodes > 0
+
+
 @inlined
-def note_backfilled(spec, state, lane, job):
-    """Let what is free at the shadow time be less, where a job that has passed the reserved one ends after it."""
+def reserve(state, lane, job, level):
+    """Reserve for `job` at `level`; its shadow time is not computed yet."""
+    header = state.lanes[lane]
+    header.reserved = job
+    header.reserved_level = level
+    header.shadow = UNKNOWN_SHADOW
+
+
+@inlined
+def account_backfilled(spec, state, lane, job):
+    """Subtract a backfilled `job` that ends after the shadow time from the GPUs and power left then."""
     header = state.lanes[lane]
     own = state.jobs[lane, job]
     if spec.machine[0].placement != FLAT:
@@ -311,48 +337,48 @@ def note_backfilled(spec, state, lane, job):
 
 
 @kernel
-def choose_slot(spec, state, lane, place, level):
-    """Give the job at a place of the queue its slot; it starts if that begins now."""
+def reserve_conservatively(spec, state, lane, index, level):
+    """Reserve the queued job at `index` in the profile; start it if the reservation begins now."""
     header = state.lanes[lane]
-    own = state.jobs[lane, state.queue[lane, place].job]
+    own = state.jobs[lane, state.queue[lane, index].job]
     if header.profile == 0:
-        begin_profile(state, lane)
-    own.slot = header.point
-    duration = stretched(expected_left(own), spec.levels[0, level].factor)
-    begin = find_slot(state, lane, own.gpus, duration)
+        build_profile(state, lane)
+    own.profiled_at = header.point
+    duration = run_time(expected_left(own), spec.levels[0, level].factor)
+    begin = find_anchor(state, lane, own.gpus, duration)
     now = state.profile[lane, begin].time == header.now
-    take_slot(state, lane, begin, own.gpus, duration)
+    reserve_profile(state, lane, begin, own.gpus, duration)
     if now:
-        start(spec, state, lane, place, level, 1)
+        start(spec, state, lane, index, level, 1)
 
 
 @inlined
 def may_wait(spec, state, lane):
-    """Return whether anything is to come."""
+    """Return whether an event is still to come, so that waiting is legal."""
     header = state.lanes[lane]
     return header.running > 0 or header.arrived < spec.machine[0].jobs
 
 
 @kernel
 def decide(spec, state, lane, action):
-    """Let a choice take effect; what is not allowed waits or, where that is not allowed, is the first row."""
+    """Carry out `action`; an illegal one waits or, where waiting is illegal, takes the first row."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     header.illegal = 0
-    place = candidate_of(spec, state, lane, action)
-    waits = place < 0 and may_wait(spec, state, lane)
-    if place < 0 and not (waits and is_wait(machine, action)):
+    index = candidate_of(spec, state, lane, action)
+    waits = index < 0 and may_wait(spec, state, lane)
+    if index < 0 and not (waits and is_wait(machine, action)):
         header.illegal = 1
     header.mistakes += header.illegal
     if waits:
         header.due = 0
         return
-    chosen = state.candidates[lane, max(place, 0)]
+    chosen = state.candidates[lane, max(index, 0)]
     if chosen < 0:
         interrupt(spec, state, lane, -1 - chosen)
     else:
         job = chosen // machine.levels
-        choose_job(spec, state, lane, place_of(state, lane, job), chosen - job * machine.levels)
+        start_or_reserve(spec, state, lane, queue_index(state, lane, job), chosen - job * machine.levels)
 
 
 # Steps
@@ -360,7 +386,7 @@ def decide(spec, state, lane, action):
 
 @kernel
 def end_step(spec, state, lane):
-    """Add up the reward of the step that ends here."""
+    """Compute the reward of the step from its terms."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     terms = state.terms
@@ -377,7 +403,7 @@ def end_step(spec, state, lane):
 
 @inlined
 def point_is_due(spec, state, lane):
-    """Return whether a scheduling point comes now: all events of the instant have happened."""
+    """Return whether a scheduling point is due: all events of this instant have been applied."""
     header = state.lanes[lane]
     if not header.due:
         return False
@@ -385,30 +411,40 @@ def point_is_due(spec, state, lane):
 
 
 @kernel
-def resume(spec, state, lane):
-    """Apply events until a choice is due, the episode ends, or the log must be flushed."""
+def advance_to_point(spec, state, lane):
+    """Apply events until a scheduling point is open; return False where the episode ends or the log must be flushed."""
     header = state.lanes[lane]
     header.status = ASKING
     while True:
         if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
-            return
+            return False
         if header.done == spec.machine[0].jobs:
             close_episode(state, lane)
-            break
+            return False
         if point_is_due(spec, state, lane):
-            if look_for_choice(spec, state, lane):
-                header.choices += 1
-                break
-            header.due = 0
-            continue
+            if not header.open:
+                open_point(spec, state, lane)
+            return True
         apply(spec, state, lane)
-    end_step(spec, state, lane)
+
+
+@kernel
+def resume(spec, state, lane):
+    """Apply events until a decision is due, the episode ends, or the log must be flushed."""
+    header = state.lanes[lane]
+    while advance_to_point(spec, state, lane):
+        if find_candidates(spec, state, lane):
+            header.choices += 1
+            break
+        header.due = 0
+    if header.status != LOG_FULL:
+        end_step(spec, state, lane)
 
 
 @kernel
 def close_episode(state, lane):
-    """Let the episode be over, with nothing to choose."""
+    """End the episode, with no candidates left."""
     header = state.lanes[lane]
     header.asked = -1
     header.candidates = 0
@@ -418,20 +454,20 @@ def close_episode(state, lane):
 
 @kernel
 def act(spec, state, lane, action):
-    """Apply a choice."""
+    """Carry out `action` and begin the next step."""
     begin_step(state, lane)
     decide(spec, state, lane, action)
 
 
 @kernel
 def begin(spec, state, lane, seed, split):
-    """Start an episode."""
+    """Start the episode of `seed` and `split`."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, split)
-    part = spec.parts[0 if split == TRAIN else 1]
-    chance = uniform(stream_key(header.key, EPISODES), 0)
-    header.first = part.low + int(chance * (part.high - part.low + 1))
+    starts = spec.splits[0 if split == TRAIN else 1]
+    draw = uniform(stream_key(header.key, EPISODES), 0)
+    header.first = starts.low + int(draw * (starts.high - starts.low + 1))
     header.asked = 0
     header.arrived = 0
     header.done = 0
@@ -439,7 +475,7 @@ def begin(spec, state, lane, seed, split):
     header.running = 0
     header.free = machine.gpus
     header.power = machine.idle_power
-    header.turns = 0
+    header.started = 0
     header.due = 0
     header.open = 0
     header.point = 0
@@ -461,7 +497,7 @@ def begin(spec, state, lane, seed, split):
 
 @kernel
 def clear(spec, state, lane):
-    """Let all nodes be free, and no user hold anything."""
+    """Free all nodes and reset the counters of users and terms."""
     for node in range(state.free.shape[1]):
         state.free[lane, node] = spec.nodes[node].gpus
         state.idle[lane, node] = 0

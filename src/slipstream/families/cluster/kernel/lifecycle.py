@@ -1,4 +1,4 @@
-"""The course of jobs, compiled: they are submitted, start, are interrupted and end; and what that counts."""
+"""Life cycle of jobs, compiled: submission, start, interruption and end, and the reward terms that these accrue."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 
 from slipstream.families.cluster.kernel.placement import (
     NOW,
+    allocate_gpus,
     factor_of,
-    find_place,
-    give_place_back,
-    log_place,
+    find_placement,
+    free_gpus_of,
+    log_allocation,
     power_of,
+    run_time,
     setup_of,
-    stretched,
-    take_place,
 )
 from slipstream.families.cluster.kernel.priorities import score_of_job
-from slipstream.families.cluster.kernel.queues import dequeue, enqueue, join_running, leave_running
+from slipstream.families.cluster.kernel.queues import add_running, dequeue, enqueue, remove_running
 from slipstream.families.cluster.kernel.state import (
     BOUND_S,
     ENDED,
@@ -39,8 +39,8 @@ PER_HOUR = 1.0 / 3.6e12
 
 
 @kernel
-def pass_time(spec, state, lane, time):
-    """Let time pass, and count what it costs."""
+def advance_clock(spec, state, lane, time):
+    """Advance the clock to `time`; accrue slowdown, waiting, utilisation, energy and unfairness."""
     header = state.lanes[lane]
     if time > header.now:
         terms = state.terms
@@ -52,15 +52,15 @@ def pass_time(spec, state, lane, time):
         terms[lane, UTILISATION] += busy * hours
         terms[lane, ENERGY] += header.power * 1e-6 * hours
         if spec.machine[0].has_sleep:
-            save_asleep(spec, state, lane, time)
+            subtract_sleep_energy(spec, state, lane, time)
         terms[lane, UNFAIRNESS] += (1.0 - jain(header)) * hours
         header.busy_hours += busy * hours
         header.now = time
 
 
 @kernel
-def save_asleep(spec, state, lane, time):
-    """Take what sleeping nodes do not draw from the energy until a time."""
+def subtract_sleep_energy(spec, state, lane, time):
+    """Subtract the energy that sleeping nodes save until `time`."""
     for node in range(spec.machine[0].nodes):
         if state.idle[lane, node] >= 0:
             since = max(state.lanes[lane].now, state.idle[lane, node] + spec.machine[0].sleep_after)
@@ -70,7 +70,7 @@ def save_asleep(spec, state, lane, time):
 
 @inlined
 def jain(header):
-    """Return Jain's index of the GPUs that users with jobs in the system hold."""
+    """Return Jain's index of the GPUs held by users with jobs in the system."""
     if header.held_squares == 0:
         return 1.0
     held = float(header.held)
@@ -78,8 +78,8 @@ def jain(header):
 
 
 @kernel
-def hold_gpus(state, lane, user, gpus):
-    """Let a user hold more or fewer GPUs."""
+def change_held_gpus(state, lane, user, gpus):
+    """Add `gpus` (negative: subtract) to the GPUs that `user` holds."""
     header = state.lanes[lane]
     own = state.users[lane, user]
     header.held_squares -= own.held * own.held
@@ -90,13 +90,13 @@ def hold_gpus(state, lane, user, gpus):
 
 @inlined
 def expected_left(own):
-    """Return how much work a job is expected to have before it."""
+    """Return the remaining work of a job as expected from its requested time."""
     return max(1, own.requested - (own.run - own.left))
 
 
 @kernel
-def wait_from_now(spec, state, lane, job):
-    """Let a job wait."""
+def make_waiting(spec, state, lane, job):
+    """Put `job` into the queue and count its wait from now."""
     header = state.lanes[lane]
     own = state.jobs[lane, job]
     own.status = WAITING
@@ -107,7 +107,7 @@ def wait_from_now(spec, state, lane, job):
 
 @kernel
 def submit(spec, state, lane):
-    """Let the next job come."""
+    """Submit the next job of the workload."""
     header = state.lanes[lane]
     job = header.arrived
     source = spec.jobs[header.first + job]
@@ -121,7 +121,7 @@ def submit(spec, state, lane):
     own.waited = 0
     own.attained = 0
     own.interrupted = 0
-    own.slot = -1
+    own.profiled_at = -1
     own.log_of = -1
     own.start = -1
     own.piece = -1
@@ -133,24 +133,24 @@ def submit(spec, state, lane):
         header.active_users += 1
     state.users[lane, source.user].jobs += 1
     record(state, lane, ARRIVAL, header.first + job, job, -1, source.user)
-    wait_from_now(spec, state, lane, job)
+    make_waiting(spec, state, lane, job)
 
 
 @kernel
-def place_for(spec, state, lane, job):
-    """Find a place for a job among the free GPUs; return its number of nodes, 1 if flat, 0 if there is none."""
+def placement_for(spec, state, lane, job):
+    """Find a placement for `job` among the free GPUs; return its number of nodes (1 if flat), 0 if there is none."""
     gpus = state.jobs[lane, job].gpus
     if gpus > state.lanes[lane].free:
         return 0
     if spec.machine[0].placement == FLAT:
         return 1
-    return find_place(spec, state, lane, state.free, gpus, NOW)
+    return find_placement(spec, state, lane, state.free, gpus, NOW)
 
 
 @kernel
 def fits(spec, state, lane, job, level):
-    """Return the number of nodes of a place at which a job can start now, 0 if it cannot."""
-    nodes = place_for(spec, state, lane, job)
+    """Return the number of nodes on which `job` can start now at `level`, by GPUs and power budget; 0 if it cannot."""
+    nodes = placement_for(spec, state, lane, job)
     if nodes > 0 and spec.machine[0].has_budget:
         more = power_of(spec, state, lane, state.jobs[lane, job].gpus, nodes, level)
         if state.lanes[lane].power + more > spec.machine[0].budget:
@@ -159,54 +159,54 @@ def fits(spec, state, lane, job, level):
 
 
 @kernel
-def start(spec, state, lane, place, level, nodes):
-    """Let the job at a place of the queue start, where room for it was just found on so many nodes."""
+def start(spec, state, lane, index, level, nodes):
+    """Start the queued job at `index` at `level` on the `nodes` nodes of the placement found last."""
     header = state.lanes[lane]
-    job = state.queue[lane, place].job
+    job = state.queue[lane, index].job
     own = state.jobs[lane, job]
     own.factor = factor_of(spec, state, lane, nodes, level)
     own.power = power_of(spec, state, lane, own.gpus, nodes, level)
     own.setup = setup_of(spec, state, lane, own, nodes)
     if spec.machine[0].placement != FLAT:
-        take_place(state, lane, job, nodes)
-    dequeue(state, lane, place)
+        allocate_gpus(state, lane, job, nodes)
+    dequeue(state, lane, index)
     own.status = RUNNING
     own.level = level
     own.waited += header.now - own.queued
     own.start = header.now
-    own.turn = header.turns if spec.machine[0].compat else job
-    header.turns += 1
-    own.end = header.now + own.setup + stretched(own.left, own.factor)
-    own.expected_end = header.now + own.setup + stretched(expected_left(own), own.factor)
+    own.tie_rank = header.started if spec.machine[0].compat else job
+    header.started += 1
+    own.end = header.now + own.setup + run_time(own.left, own.factor)
+    own.expected_end = header.now + own.setup + run_time(expected_left(own), own.factor)
     header.rate -= 1.0 / own.bound
     if header.waiting == 0:
-        # So small errors of the sum do not add up.
+        # Exact here, so that rounding errors of the sum do not accumulate.
         header.rate = 0.0
     header.free -= own.gpus
     header.power += own.power
-    hold_gpus(state, lane, own.user, own.gpus)
-    join_running(state, lane, job)
+    change_held_gpus(state, lane, own.user, own.gpus)
+    add_running(state, lane, job)
     record(state, lane, START, own.gpus, job, level, own.node)
     if spec.machine[0].placement != FLAT:
-        log_place(state, lane, job)
+        log_allocation(state, lane, job)
 
 
 @kernel
 def release(spec, state, lane, job):
-    """Let a job no longer run."""
+    """Remove `job` from the running jobs and free its GPUs and power."""
     header = state.lanes[lane]
     own = state.jobs[lane, job]
-    leave_running(state, lane, job)
+    remove_running(state, lane, job)
     if spec.machine[0].placement != FLAT:
-        give_place_back(spec, state, lane, job)
+        free_gpus_of(spec, state, lane, job)
     header.free += own.gpus
     header.power -= own.power
-    hold_gpus(state, lane, own.user, -own.gpus)
+    change_held_gpus(state, lane, own.user, -own.gpus)
 
 
 @kernel
 def finish(spec, state, lane, job):
-    """Let a job end."""
+    """End `job` and accrue the rest of its slowdown."""
     header = state.lanes[lane]
     own = state.jobs[lane, job]
     release(spec, state, lane, job)
@@ -223,7 +223,7 @@ def finish(spec, state, lane, job):
 
 @inlined
 def done_since_start(own, now):
-    """Return how much work a running job has done since it started."""
+    """Return the work that a running job has done since its start, at time `now`."""
     passed = max(0, now - own.start - own.setup)
     done = passed if own.factor == 1.0 else int(math.floor(passed / own.factor))
     return min(done, own.left - 1)
@@ -231,7 +231,7 @@ def done_since_start(own, now):
 
 @kernel
 def interrupt(spec, state, lane, job):
-    """Let a running job wait again."""
+    """Interrupt the running `job` and put it back into the queue."""
     header = state.lanes[lane]
     own = state.jobs[lane, job]
     release(spec, state, lane, job)
@@ -239,4 +239,4 @@ def interrupt(spec, state, lane, job):
     own.attained += header.now - own.start
     own.interrupted += 1
     record(state, lane, PREEMPT, own.gpus, job, own.level, own.node)
-    wait_from_now(spec, state, lane, job)
+    make_waiting(spec, state, lane, job)

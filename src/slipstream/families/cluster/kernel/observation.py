@@ -1,4 +1,4 @@
-"""What a policy may know at a choice, compiled: globals, candidate rows and mask.
+"""Observation of a decision, compiled: globals, candidate rows and mask.
 
 Nothing here reads the run time of a job that has not ended: times are those that were requested.
 """
@@ -11,15 +11,15 @@ from slipstream.families.cluster import features as f
 from slipstream.families.cluster.kernel.backfill import most_power
 from slipstream.families.cluster.kernel.events import may_wait
 from slipstream.families.cluster.kernel.lifecycle import done_since_start, fits, jain
-from slipstream.families.cluster.kernel.placement import sleeps, stretched
+from slipstream.families.cluster.kernel.placement import run_time, sleeps
 from slipstream.families.cluster.kernel.state import (
     BOUND_S,
     EASY,
     FLAT,
 )
 from slipstream.jit.decorators import kernel
-from slipstream.sim.kernel import lanes as core
-from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_rows, close_rows, put
+from slipstream.sim.kernel.lanes import ASKING, toss_coin
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, clear_rows, finish_rows, mark_legal, put
 from slipstream.sim.kernel.window import filled_rows
 
 PER_S = 1e-9
@@ -27,7 +27,7 @@ PER_S = 1e-9
 
 @kernel
 def prepare(spec, state, buffer):
-    """Write the columns that never change, once, into every slot of the buffer."""
+    """Write the constant columns once into every slot of the observation buffer."""
     for slot in range(buffer.rows.shape[0]):
         put(buffer.rows[slot, buffer.rows.shape[1] - 1], buffer.row_image, f.WAIT, 1.0)
         if buffer.globals.shape[1] > f.COIN:
@@ -36,7 +36,7 @@ def prepare(spec, state, buffer):
 
 @kernel
 def write_row(spec, state, lane, code, rank, row, image):
-    """Write what choosing a row would mean."""
+    """Write the candidate row of `code`: a job and the level at which it starts, or a job to interrupt."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     starts = code >= 0
@@ -51,7 +51,7 @@ def write_row(spec, state, lane, code, rank, row, image):
         attained += header.now - own.start
     factor = spec.levels[0, level].factor
     left = max(1, own.requested - done)
-    expected = stretched(left, factor)
+    expected = run_time(left, factor)
     seconds = expected * PER_S
     waited = (header.now - own.submit) * PER_S
     bound = max(own.requested * PER_S, BOUND_S)
@@ -61,7 +61,7 @@ def write_row(spec, state, lane, code, rank, row, image):
     put(row, image, f.GPUS_SHARE, gpus / machine.gpus)
     put(row, image, f.EXPECTED, expected)
     if own.log_of != expected:
-        # Logarithms take most of the time that a row takes, and these hardly ever change.
+        # Logarithms dominate the cost of a row, and these hardly ever change.
         own.log_of = expected
         own.log_expected = math.log10(seconds)
         own.log_area = math.log10(seconds * gpus)
@@ -95,7 +95,7 @@ def write_row(spec, state, lane, code, rank, row, image):
 
 @kernel
 def summarise(spec, state, lane, buffer, slot):
-    """Write the state of the whole machine."""
+    """Write the global columns."""
     row, image = buffer.globals[slot], buffer.global_image
     machine = spec.machine[0]
     header = state.lanes[lane]
@@ -125,12 +125,12 @@ def summarise(spec, state, lane, buffer, slot):
         put(row, image, f.FREE, header.free)
         put(row, image, f.ACTIVE_USERS, header.active_users)
         put(row, image, f.PARAMETER, header.parameter)
-        put(row, image, f.COIN, core.toss_coin(header))
+        put(row, image, f.COIN, toss_coin(header))
 
 
 @kernel
 def asleep_power(spec, state, lane):
-    """Return what nodes that sleep now do not draw."""
+    """Return the power that sleeping nodes save now."""
     saved = 0
     if spec.machine[0].has_sleep:
         for node in range(spec.machine[0].nodes):
@@ -141,7 +141,7 @@ def asleep_power(spec, state, lane):
 
 @kernel
 def largest_free(spec, state, lane):
-    """Return the free GPUs of the node that has most; all that are free if places do not count."""
+    """Return the most free GPUs of a node; all free GPUs where placement is flat."""
     if spec.machine[0].placement == FLAT:
         return state.lanes[lane].free
     most = 0
@@ -152,9 +152,9 @@ def largest_free(spec, state, lane):
 
 @kernel
 def list_legal(spec, state, lane, buffer, slot, form):
-    """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not."""
+    """Write the legal rows, their packed indices and counts; clear the rows that are no longer legal."""
     header = state.lanes[lane]
-    asking = header.status == core.ASKING
+    asking = header.status == ASKING
     last = buffer.mask.shape[1] - 1
     listed = header.shown if asking else 0
     write_rows(spec, state, lane, buffer, slot, 0, listed, 0)
@@ -168,16 +168,16 @@ def list_legal(spec, state, lane, buffer, slot, form):
         clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
         buffer.counts[slot, ROWS_BEHIND] = behind
         dispatch += behind
-    close_rows(buffer, slot, dispatch, asking and may_wait(spec, state, lane))
+    finish_rows(buffer, slot, dispatch, asking and may_wait(spec, state, lane))
 
 
 @kernel
-def write_rows(spec, state, lane, buffer, slot, place, count, row):
-    """Write rows of the list from a place on, one after the other; ranks count the waiting jobs before each."""
+def write_rows(spec, state, lane, buffer, slot, first_index, count, row):
+    """Write `count` candidates from `first_index` on into rows from `row` on; ranks count waiting jobs before each."""
     header = state.lanes[lane]
     levels = spec.machine[0].levels
     waiting, before = 0, -1
-    for number in range(place, place + count):
+    for number in range(first_index, first_index + count):
         code = state.candidates[lane, number]
         rank = 0
         if code >= 0:
@@ -189,5 +189,5 @@ def write_rows(spec, state, lane, buffer, slot, place, count, row):
                 waiting += 1
             rank = waiting
         write_row(spec, state, lane, code, rank, buffer.rows[slot, row], buffer.row_image)
-        allow(buffer, slot, row, number)
+        mark_legal(buffer, slot, row, number)
         row += 1

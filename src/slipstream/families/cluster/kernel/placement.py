@@ -1,4 +1,4 @@
-"""Where a job's GPUs are, compiled: a place is found, taken and given back."""
+"""Placement of jobs on nodes, compiled: a placement is found, allocated and freed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import TAKE
 from slipstream.sim.kernel.lanes import record
 
-NOW, THEN = 0, 1
-"""Two places can be found side by side: one to take, and one to know whether it would be there."""
+NOW, AT_SHADOW = 0, 1
+"""Indices of two placements kept side by side: one to allocate now, one to test the shadow time with."""
 
 
 @kernel
-def find_place(spec, state, lane, free, gpus, which):
-    """Write a place for so many GPUs among the free ones of each node; return its number of nodes, 0 if none is."""
+def find_placement(spec, state, lane, free, gpus, which):
+    """Write a placement of `gpus` GPUs into plan `which`; return its number of nodes, 0 if none fits.
+
+    `free` holds the free GPUs of each node.
+    """
     placement = spec.machine[0].placement
     plan = state.plan
     if placement == FIRST_FIT:
@@ -34,9 +37,9 @@ def find_place(spec, state, lane, free, gpus, which):
 
 @kernel
 def tightest_node(spec, plan, lane, free, gpus, which, taken):
-    """Return the node with the fewest free GPUs that has enough and is none of those taken, -1 if there is none.
+    """Return the node with the fewest free GPUs that has enough and is not among the first `taken`; -1 if none.
 
-    Under `fgd` it is the one on which the fewest become useless.
+    Under `fgd` the node on which fragmentation grows least.
     """
     best, least = -1, 0
     gradient = spec.machine[0].placement == FGD
@@ -51,16 +54,16 @@ def tightest_node(spec, plan, lane, free, gpus, which, taken):
 
 @inlined
 def is_taken(plan, lane, which, taken, node):
-    """Return whether a node is one of the first of a place."""
+    """Return whether `node` is one of the first `taken` nodes of a placement."""
     found = False
-    for place in range(taken):
-        found = found or plan[lane, which, place].node == node
+    for index in range(taken):
+        found = found or plan[lane, which, index].node == node
     return found
 
 
 @kernel
 def fill_in_order(state, lane, free, gpus, which):
-    """Take what is free by the nodes' numbers."""
+    """Take free GPUs node by node, by node number."""
     count = 0
     for node in range(free.shape[1]):
         here = min(free[lane, node], gpus)
@@ -76,7 +79,7 @@ def fill_in_order(state, lane, free, gpus, which):
 
 @kernel
 def fill_from_emptiest(spec, state, lane, free, gpus, which):
-    """Take what is free on the nodes with the most of it, one after the other."""
+    """Take free GPUs from the nodes with the most free GPUs first."""
     plan = state.plan
     count = 0
     while gpus > 0:
@@ -97,7 +100,7 @@ def fill_from_emptiest(spec, state, lane, free, gpus, which):
 
 @kernel
 def fill_whole_nodes(spec, state, lane, free, gpus, which):
-    """Take whole nodes, and the rest on the tightest of the others."""
+    """Take whole idle nodes, and the remainder on the tightest of the others."""
     plan = state.plan
     count = 0
     for node in range(spec.machine[0].nodes):
@@ -118,8 +121,8 @@ def fill_whole_nodes(spec, state, lane, free, gpus, which):
 
 
 @inlined
-def stretched(work, factor):
-    """Return how long some work takes."""
+def run_time(work, factor):
+    """Return the time that `work` takes at the time factor `factor`."""
     if factor == 1.0:
         return work
     return max(1, int(math.ceil(work * factor)))
@@ -127,15 +130,15 @@ def stretched(work, factor):
 
 @kernel
 def factor_of(spec, state, lane, nodes, level):
-    """Return how much longer work takes on a place of so many nodes."""
+    """Return the time factor of the placement found last, of `nodes` nodes, at `level`."""
     if spec.machine[0].placement == FLAT:
         return spec.levels[0, level].factor
     plan = state.plan
     first = plan[lane, NOW, 0].node
     factor = spec.levels[spec.nodes[first].kind, level].factor
     spread = False
-    for place in range(1, nodes):
-        node = plan[lane, NOW, place].node
+    for index in range(1, nodes):
+        node = plan[lane, NOW, index].node
         factor = max(factor, spec.levels[spec.nodes[node].kind, level].factor)
         spread = spread or spec.nodes[node].rack != spec.nodes[first].rack
     if spread:
@@ -145,24 +148,24 @@ def factor_of(spec, state, lane, nodes, level):
 
 @kernel
 def power_of(spec, state, lane, gpus, nodes, level):
-    """Return what a job adds to the power of the cluster at a place of so many nodes."""
+    """Return the power that a job of `gpus` GPUs adds on the placement found last, at `level`."""
     if spec.machine[0].placement == FLAT:
         return gpus * spec.levels[0, level].power
     total = 0
-    for place in range(nodes):
-        piece = state.plan[lane, NOW, place]
+    for index in range(nodes):
+        piece = state.plan[lane, NOW, index]
         total += piece.gpus * spec.levels[spec.nodes[piece.node].kind, level].power
     return total
 
 
 @kernel
-def take_place(state, lane, job, nodes):
-    """Let a job have the GPUs of the place that was found."""
+def allocate_gpus(state, lane, job, nodes):
+    """Allocate the placement found last, of `nodes` nodes, to `job`."""
     header = state.lanes[lane]
     own = state.jobs[lane, job]
     own.piece = -1
-    for place in range(nodes - 1, -1, -1):
-        found = state.plan[lane, NOW, place]
+    for index in range(nodes - 1, -1, -1):
+        found = state.plan[lane, NOW, index]
         number = header.free_piece
         piece = state.pieces[lane, number]
         header.free_piece = piece.next
@@ -176,8 +179,8 @@ def take_place(state, lane, job, nodes):
 
 
 @kernel
-def log_place(state, lane, job):
-    """Note which nodes a job has GPUs of."""
+def log_allocation(state, lane, job):
+    """Log the GPUs of each node that `job` holds."""
     own = state.jobs[lane, job]
     number = own.piece
     while number >= 0:
@@ -188,26 +191,26 @@ def log_place(state, lane, job):
 
 @inlined
 def sleeps(spec, state, lane, node):
-    """Return whether a node sleeps now."""
+    """Return whether `node` sleeps now."""
     since = state.idle[lane, node]
     return since >= 0 and state.lanes[lane].now - since >= spec.machine[0].sleep_after
 
 
 @kernel
 def setup_of(spec, state, lane, own, nodes):
-    """Return how long a job gets no further after a start at the place of so many nodes that was found."""
+    """Return the setup time of a start: restart cost plus wake-up of sleeping nodes."""
     machine = spec.machine[0]
     setup = machine.cost if own.interrupted > 0 else 0
     if machine.has_sleep:
-        for place in range(nodes):
-            if sleeps(spec, state, lane, state.plan[lane, NOW, place].node):
+        for index in range(nodes):
+            if sleeps(spec, state, lane, state.plan[lane, NOW, index].node):
                 return setup + machine.wake
     return setup
 
 
 @kernel
-def give_place_back(spec, state, lane, job):
-    """Let the GPUs of a job be free."""
+def free_gpus_of(spec, state, lane, job):
+    """Free the GPUs allocated to `job`."""
     header = state.lanes[lane]
     number = state.jobs[lane, job].piece
     while number >= 0:
@@ -222,18 +225,18 @@ def give_place_back(spec, state, lane, job):
 
 
 @kernel
-def add_later(state, lane, job):
-    """Let the GPUs of a job be free at the shadow time."""
+def add_shadow_free(state, lane, job):
+    """Count the GPUs of `job` as free at the shadow time."""
     number = state.jobs[lane, job].piece
     while number >= 0:
         piece = state.pieces[lane, number]
-        state.later[lane, piece.node] += piece.gpus
+        state.shadow_free[lane, piece.node] += piece.gpus
         number = piece.next
 
 
 @kernel
-def change_later(state, lane, nodes, sign):
-    """Let the GPUs of the place that was found be taken at the shadow time too, or free again."""
-    for place in range(nodes):
-        found = state.plan[lane, NOW, place]
-        state.later[lane, found.node] += sign * found.gpus
+def change_shadow_free(state, lane, nodes, sign):
+    """Add the placement found last to the GPUs free at the shadow time, or subtract it (`sign` -1)."""
+    for index in range(nodes):
+        found = state.plan[lane, NOW, index]
+        state.shadow_free[lane, found.node] += sign * found.gpus

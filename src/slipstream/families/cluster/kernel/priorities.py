@@ -1,4 +1,4 @@
-"""Orders of the queue, compiled: each is a score of a job by what may be known of it, least first."""
+"""Priority functions of the queue, compiled: each scores a job by what may be known of it, the lowest score first."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import math
 from slipstream.jit.decorators import kernel
 
 FIFO, SJF, SAF, SMALLEST, F1, F2, F3, F4, WFP3, UNICEP, DRF, FINISH_TIME_FAIR = range(12)
-FIRST_THAT_MOVES = WFP3
-"""From here on, scores change with time or with what others do."""
+FIRST_DYNAMIC = WFP3
+"""From this order on, scores change with time or with the state of other jobs."""
 LEAST_S = 0.1
-"""Times count as at least so many seconds in logarithms."""
+"""Smallest time in seconds that logarithms take."""
 
 
 @kernel
 def score(order, gpus, expected_s, submitted_s, waited_s, share, crowding):
-    """Return the score of a job that is expected to take so long.
+    """Return the score of a job of `gpus` GPUs and an expected run time of `expected_s` under `order`.
 
-    `submitted_s` as the source counts, `share` of the cluster that its user holds, `crowding`: its GPUs over an equal
-    share of all, among users with jobs in the system. F1 to F4 are those of Carastan-Santos and de Camargo (SC 2017),
-    with their constants; WFP3 and UNICEP those of Tang et al. (2009), with waiting times as they are meant.
+    `submitted_s` is the submit time as the source counts it, `share` the share of the cluster that the job's user
+    holds, `crowding` the job's GPUs over an equal share of all GPUs among users with jobs in the system. F1 to F4 are
+    those of Carastan-Santos and de Camargo (SC 2017), with their constants; WFP3 and UNICEP those of Tang et al.
+    (2009), with waiting times as they are meant.
     """
     if order == FIFO:
         return submitted_s
@@ -51,7 +52,7 @@ def score(order, gpus, expected_s, submitted_s, waited_s, share, crowding):
 
 @kernel
 def score_of_job(spec, state, lane, job, order):
-    """Return the score of a waiting job now."""
+    """Return the present score of the waiting `job` under `order`; 0 where the order is by number."""
     if order < 0:
         return 0.0
     header = state.lanes[lane]

@@ -1,4 +1,4 @@
-"""What no policy can do better, all arrivals known: each job's own time, and the GPUs as one fast machine."""
+"""Bounds that no policy exceeds, all arrivals known: each job's own run time, and the GPUs as one fast machine."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstream.errors import InputError
-from slipstream.families.cluster.build import built, idle_milliwatts
+from slipstream.families.cluster.build import compiled_scenario, idle_milliwatts
 from slipstream.families.cluster.kernel.state import BOUND_S
 from slipstream.families.cluster.metrics import HOUR_NS, Jobs
 from slipstream.families.cluster.scenario import ClusterScenario
 
 
 @dataclass(frozen=True)
-class Least:
-    """The jobs of an episode at their best; times in ns."""
+class BestCaseJobs:
+    """The jobs of an episode with their shortest run times; times in ns."""
 
     submit: np.ndarray
     run: np.ndarray
@@ -26,15 +26,15 @@ class Least:
     """max(run, 10 s) at speed 1."""
 
 
-def least_of(scenario: ClusterScenario, jobs: Jobs) -> Least:
-    """Return what the jobs of an episode take at least."""
-    factor = float(built(scenario).spec["levels"]["factor"].min())
+def best_case_of(scenario: ClusterScenario, jobs: Jobs) -> BestCaseJobs:
+    """Return the jobs of an episode with their shortest run times."""
+    factor = float(compiled_scenario(scenario).spec["levels"]["factor"].min())
     run = jobs.run if factor == 1.0 else np.maximum(1, np.ceil(jobs.run * factor)).astype(np.int64)
-    return Least(jobs.submit, run, jobs.gpus, np.maximum(jobs.run / 1e9, BOUND_S))
+    return BestCaseJobs(jobs.submit, run, jobs.gpus, np.maximum(jobs.run / 1e9, BOUND_S))
 
 
-def weighted_completion(jobs: Least, total: int, weights: np.ndarray) -> float:
-    """Return a bound of the sum of weighted completion times, in ns.
+def weighted_completion(jobs: BestCaseJobs, total: int, weights: np.ndarray) -> float:
+    """Return a lower bound of the sum of weighted completion times, in ns.
 
     The schedule seen as one machine that does a job's area, over all GPUs, has mean busy times no better than those of
     the preemptive rule of the greatest weight over area (Goemans, 1997); a job ends half its run time after its own.
@@ -43,18 +43,18 @@ def weighted_completion(jobs: Least, total: int, weights: np.ndarray) -> float:
     order = np.argsort(jobs.submit, kind="stable").tolist()
     waiting: list[tuple[float, int, float]] = []
     busy = np.zeros(len(order))
-    now, coming = 0.0, 0
-    while coming < len(order) or waiting:
+    now, next_job = 0.0, 0
+    while next_job < len(order) or waiting:
         if not waiting:
-            now = max(now, float(jobs.submit[order[coming]]))
-        while coming < len(order) and jobs.submit[order[coming]] <= now:
-            job = order[coming]
+            now = max(now, float(jobs.submit[order[next_job]]))
+        while next_job < len(order) and jobs.submit[order[next_job]] <= now:
+            job = order[next_job]
             heapq.heappush(waiting, (-weights[job] / area[job], job, float(area[job])))
-            coming += 1
+            next_job += 1
         key, job, left = heapq.heappop(waiting)
-        until = float(jobs.submit[order[coming]]) if coming < len(order) else np.inf
+        until = float(jobs.submit[order[next_job]]) if next_job < len(order) else np.inf
         passed = min(left, until - now)
-        # The share of the job that is done now, times the middle of the time in which it is.
+        # The share of the job done in this interval, times the middle of the interval.
         busy[job] += passed / area[job] * (now + passed / 2.0)
         now += passed
         if left > passed:
@@ -62,16 +62,16 @@ def weighted_completion(jobs: Least, total: int, weights: np.ndarray) -> float:
     return float((weights * (busy + jobs.run / 2.0)).sum())
 
 
-def least_makespan(jobs: Least, total: int) -> float:
-    """Return a bound of when all jobs have ended, in ns: the longest course of a job, or all areas."""
+def least_makespan(jobs: BestCaseJobs, total: int) -> float:
+    """Return a lower bound of the makespan, in ns: the longest single job, or the sum of areas over all GPUs."""
     return max(float((jobs.submit + jobs.run).max()), float((jobs.run * jobs.gpus).sum()) / total)
 
 
 def best_terms(scenario: ClusterScenario, jobs: Jobs) -> dict[str, float]:
-    """Return for each term of the reward a value that no policy can improve on."""
+    """Return for each reward term a value that no policy improves on."""
     if scenario.reward.utilisation and scenario.preemption is not None:
         raise InputError("oracle: with preemption, no bound of the reward term 'utilisation' is known")
-    least = least_of(scenario, jobs)
+    least = best_case_of(scenario, jobs)
     count, total = len(jobs.submit), scenario.gpus
     by_bound = 1e-9 / least.bound_s
     slowdown = weighted_completion(least, total, by_bound) - float((by_bound * least.submit).sum())
@@ -91,18 +91,18 @@ def best_terms(scenario: ClusterScenario, jobs: Jobs) -> dict[str, float]:
 
 
 def _longest(scenario: ClusterScenario, jobs: Jobs) -> np.ndarray:
-    """Return what jobs take at most: on the slowest GPUs, at the slowest level, spread out."""
-    factor = float(built(scenario).spec["levels"]["factor"].max())
+    """Return the longest run times: on the slowest GPUs, at the slowest level, spread out."""
+    factor = float(compiled_scenario(scenario).spec["levels"]["factor"].max())
     if scenario.placement != "flat":
         factor *= max(scenario.locality.nodes, scenario.locality.racks)
     return np.asarray(np.maximum(jobs.run, np.ceil(jobs.run * factor)))
 
 
-def _least_energy(scenario: ClusterScenario, jobs: Jobs, least: Least) -> float:
-    """Return kilowatt-hours: an idle cluster until the earliest end, and each job where it takes least."""
-    levels = built(scenario).spec["levels"]
+def _least_energy(scenario: ClusterScenario, jobs: Jobs, least: BestCaseJobs) -> float:
+    """Return a lower bound in kWh: an idle cluster until the least makespan, and each job where it takes least."""
+    levels = compiled_scenario(scenario).spec["levels"]
     if (levels["power"] < 0).any():
-        # GPUs that draw less at work than idle could save without end.
+        # Busy GPUs that draw less than idle ones have no lower bound.
         return 0.0
     work = float((jobs.run * jobs.gpus).sum()) * float((levels["factor"] * levels["power"]).min())
     return (idle_milliwatts(scenario) * least_makespan(least, scenario.gpus) + work) / 1e6 / HOUR_NS

@@ -1,7 +1,7 @@
-"""The hindsight optimum of one episode: bracketed between what was reached and what no policy can exceed.
+"""Hindsight optimum of one episode, bracketed between the best reward reached and a bound that no policy exceeds.
 
-Every policy plays the episode. Small ones on a flat cluster that count slowdowns only are then solved by CP-SAT: that
-is a bound, and a schedule, which is replayed in the simulator before it counts.
+Every policy plays the episode. Small episodes on a flat cluster whose reward has slowdowns only are then solved by
+CP-SAT: that gives a bound, and a schedule, which is replayed in the simulator before it counts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from time import perf_counter
 
 import numpy as np
 
-from slipstream.errors import LawError
-from slipstream.families.cluster.build import built
+from slipstream.errors import InvariantError
+from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.metrics import end_of, jobs_of, reward_of, terms_of
-from slipstream.families.cluster.oracle.bounds import best_terms, least_of
+from slipstream.families.cluster.oracle.bounds import best_case_of, best_terms
 from slipstream.families.cluster.oracle.schedule import solve
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.bounds import OptimumBounds
@@ -21,13 +21,13 @@ from slipstream.families.shared.search import best_policy
 from slipstream.sim.simulator import Simulator
 
 MOST_JOBS = 40
-"""Jobs of an episode that is solved."""
+"""Most jobs of an episode that is solved."""
 CLOSE = 1e-6
-"""Rewards that differ by no more than this share count as equal: the solver counts in whole parts of weights."""
+"""Relative difference of rewards that count as equal: the solver rounds weights to integers."""
 
 
-def bracket(scenario: ClusterScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
-    """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
+def optimum_bounds(scenario: ClusterScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+    """Return bounds of the best reward of an episode; a small one is solved for about `seconds` at most."""
     began = perf_counter()
     simulator = Simulator(scenario)
     source, best, events = best_policy(simulator, seed, split)
@@ -35,7 +35,7 @@ def bracket(scenario: ClusterScenario, seed: int, split: str = "test", seconds: 
     terms = best_terms(scenario, jobs)
     bound, method = reward_of(scenario, terms), "relaxation"
     if _can_be_solved(scenario, len(jobs.submit)) and best < bound - CLOSE * abs(bound):
-        least = least_of(scenario, jobs)
+        least = best_case_of(scenario, jobs)
         solution = solve(least, scenario.gpus, end_of(events), seconds, jobs.first_start.tolist())
         if solution is not None:
             proven = reward_of(scenario, {**terms, "slowdown": max(terms["slowdown"], solution.bound)})
@@ -45,7 +45,7 @@ def bracket(scenario: ClusterScenario, seed: int, split: str = "test", seconds: 
             if reached > best:
                 best, source = reached, "schedule"
     if best > bound + CLOSE * abs(bound):
-        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
+        raise InvariantError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - CLOSE * abs(bound)
     return OptimumBounds(best, bound, exact, source, method, perf_counter() - began)
 
@@ -54,12 +54,12 @@ def _can_be_solved(scenario: ClusterScenario, jobs: int) -> bool:
     weights = scenario.reward.model_dump()
     only_slowdown = all(value == 0.0 for term, value in weights.items() if term not in ("slowdown", "throughput"))
     plain = scenario.placement == "flat" and scenario.preemption is None and scenario.power.budget_w is None
-    alike = built(scenario).sizes.levels == 1 and not scenario.quotas and scenario.compat is None
+    alike = compiled_scenario(scenario).sizes.levels == 1 and not scenario.quotas and scenario.compat is None
     return only_slowdown and plain and alike and scenario.backfill != "conservative" and jobs <= MOST_JOBS
 
 
 def _replayed(simulator: Simulator, starts: list[int], seed: int, split: str) -> float:
-    """Return the reward of a schedule as the simulator plays it: whoever is due and fits starts, else it waits."""
+    """Return the reward of a schedule replayed in the simulator: the jobs that are due and fit start, else it waits."""
     from slipstream.families.cluster.features import FITS, JOB, START
 
     simulator.reset(seed, split)

@@ -1,4 +1,4 @@
-"""The best schedule of a small episode on a flat cluster, by CP-SAT: who starts when, all arrivals known."""
+"""Best schedule of a small episode on a flat cluster, by CP-SAT, all arrivals known."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from slipstream.families.cluster.oracle.bounds import Least
+from slipstream.families.cluster.oracle.bounds import BestCaseJobs
 
 WORKERS = 8
-"""Strategies of the solver that take turns: more than one finds what each alone would miss."""
+"""Search strategies of the solver that run interleaved: together they find what each alone would miss."""
 FINE = 10**6
-"""Weights are counted in these parts of the least one."""
+"""Resolution of the integer weights, in parts of the least one."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found."""
+    """Schedule and bound found by the solver."""
 
     starts: list[int]
-    """Of each job, in ns."""
+    """Start time of each job, in ns."""
     bound: float
-    """No schedule has a smaller sum of bounded slowdowns."""
+    """Lower bound of the sum of bounded slowdowns."""
 
 
-def solve(jobs: Least, total: int, horizon: int, seconds: float, hint: list[int]) -> Solution | None:
-    """Return the schedule with the least sum of bounded slowdowns that ends by a horizon; None if none was found."""
+def solve(jobs: BestCaseJobs, total: int, horizon: int, seconds: float, hint: list[int]) -> Solution | None:
+    """Return the schedule with the least sum of bounded slowdowns that ends by `horizon`; None if none was found."""
     unit = math.gcd(horizon, *jobs.submit.tolist(), *jobs.run.tolist())
     submit, run = (jobs.submit // unit).tolist(), (jobs.run // unit).tolist()
-    # Rounded down, so that the bound of the solver is one.
+    # Rounded down, so that the bound of the solver is valid.
     bound = jobs.bound_s * 1e9 / unit
     weights = [int(FINE * bound.max() / one) for one in bound.tolist()]
     model = cp_model.CpModel()

@@ -1,4 +1,4 @@
-"""The workload of a scenario as columns, cleaned: sorted, without doubles, without what can never run."""
+"""The workload of a scenario as columns: sorted, without duplicates, without jobs that can never run."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from slipstream.families.shared.schema import NANOSECONDS_PER_S
 
 @dataclass(frozen=True)
 class RawJobs:
-    """Jobs as a source has them, in its order; times in seconds."""
+    """Jobs as read from a source, in its order; times in seconds."""
 
     key: Sequence[Any]
-    """What tells a job from others: one that comes again is a double."""
+    """Identity of each job: a repeated key is a duplicate."""
     submit: np.ndarray
     run: np.ndarray
     requested: np.ndarray
-    """Not a number where nothing was said."""
+    """NaN where no time was requested."""
     gpus: np.ndarray
-    """Whole numbers, or parts of one."""
+    """Whole numbers, or fractions of one."""
     user: Sequence[str]
     dropped: dict[str, int] = field(default_factory=dict)
-    """What the reader had to leave out, by reason."""
+    """Number of jobs that the reader left out, by reason."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs by submit time; those of one time in the order of the source."""
+    """Jobs by submit time; ties in the order of the source."""
 
     submit: np.ndarray
     """ns since the first."""
@@ -54,7 +54,7 @@ class Workload:
 
 
 def workload_of(scenario: ClusterScenario) -> Workload:
-    """Return the jobs of a scenario; an error where none is left."""
+    """Return the jobs of a scenario; raise an error where none is left."""
     from slipstream.families.cluster.workload.sources import read_jobs
 
     raw = read_jobs(scenario.jobs, scenario._folder)
@@ -66,7 +66,7 @@ def workload_of(scenario: ClusterScenario) -> Workload:
 
 
 def cleaned(raw: RawJobs, scenario: ClusterScenario) -> Workload:
-    """Return the jobs that can run on the cluster of a scenario, sorted, and how many others there were and why."""
+    """Return the jobs that can run on the cluster of a scenario, sorted, with the number of dropped ones by reason."""
     dropped = dict(raw.dropped)
     keep = np.ones(len(raw.submit), bool)
 
@@ -80,7 +80,7 @@ def cleaned(raw: RawJobs, scenario: ClusterScenario) -> Workload:
     drop(~(raw.run > 0.0), "without a run time")
     drop(raw.run > LONGEST_S, f"that run longer than {LONGEST_S:g} s")
     drop(~(raw.gpus > 0), "without GPUs")
-    drop(_doubles(raw.key), "that come twice")
+    drop(_duplicates(raw.key), "that come twice")
     if scenario.slices == 1:
         drop(raw.gpus != np.floor(raw.gpus), "that share a GPU with others")
     raw = replace(raw, gpus=_units(raw.gpus, scenario.slices))
@@ -105,17 +105,17 @@ def _columns(raw: RawJobs, chosen: np.ndarray, dropped: dict[str, int]) -> Workl
     if len(chosen) and submitted[-1] - first > LONGEST_S:
         raise ScenarioError(f"jobs: they span {submitted[-1] - first:g} s: expected at most {LONGEST_S:g}")
     run = _nanoseconds(raw.run[chosen])
-    said = raw.requested[chosen]
-    requested = np.where(said > 0.0, _nanoseconds(np.where(said > 0.0, np.minimum(said, LONGEST_S), 1.0)), run)
+    stated = raw.requested[chosen]
+    requested = np.where(stated > 0.0, _nanoseconds(np.where(stated > 0.0, np.minimum(stated, LONGEST_S), 1.0)), run)
     names = [raw.user[index] for index in chosen.tolist()]
     users = tuple(sorted(set(names)))
-    places = {name: place for place, name in enumerate(users)}
+    numbers = {name: number for number, name in enumerate(users)}
     return Workload(
         submit=np.rint((submitted - first) * NANOSECONDS_PER_S).astype(np.int64),
         run=run,
         requested=requested,
         gpus=raw.gpus[chosen].astype(np.int64),
-        user=np.array([places[name] for name in names], np.int64),
+        user=np.array([numbers[name] for name in names], np.int64),
         submitted_s=submitted,
         users=users,
         dropped=dropped,
@@ -123,7 +123,7 @@ def _columns(raw: RawJobs, chosen: np.ndarray, dropped: dict[str, int]) -> Workl
 
 
 def _units(gpus: np.ndarray, slices: int) -> np.ndarray:
-    """Return GPUs in slices, parts rounded up; a part that was meant to be whole slices is."""
+    """Return GPUs in slices, fractions rounded up; rounding errors of exact fractions do not count."""
     return np.asarray(np.ceil(np.round(gpus * slices, 6)), np.int64)
 
 
@@ -131,19 +131,19 @@ def _nanoseconds(seconds: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(1, np.rint(seconds * NANOSECONDS_PER_S)), np.int64)
 
 
-def _doubles(keys: Sequence[Any]) -> np.ndarray:
-    """Return which of the jobs came before, by their keys."""
+def _duplicates(keys: Sequence[Any]) -> np.ndarray:
+    """Return a mask of the jobs whose key occurred before."""
     seen: set[Any] = set()
-    double = np.zeros(len(keys), bool)
+    duplicate = np.zeros(len(keys), bool)
     for index, key in enumerate(keys):
         if key in seen:
-            double[index] = True
+            duplicate[index] = True
         seen.add(key)
-    return double
+    return duplicate
 
 
 def _largest(scenario: ClusterScenario) -> int:
-    """Return the GPUs of the largest job that fits an empty cluster."""
+    """Return the GPUs of the largest job that fits an idle cluster."""
     if scenario.placement not in ("consolidate", "fgd"):
         return scenario.gpus
     from slipstream.families.cluster.build import largest_consolidated
@@ -152,7 +152,7 @@ def _largest(scenario: ClusterScenario) -> int:
 
 
 def _least_watts(gpus: np.ndarray, scenario: ClusterScenario) -> np.ndarray:
-    """Return what the cluster draws with one job alone, at its most frugal cap, wherever it runs."""
+    """Return the power of the cluster with one job alone, at its most frugal cap, on the hungriest nodes."""
     from slipstream.families.cluster.build import idle_milliwatts, level_milliwatts
 
     more = level_milliwatts(scenario).max(axis=0).min()
@@ -160,7 +160,7 @@ def _least_watts(gpus: np.ndarray, scenario: ClusterScenario) -> np.ndarray:
 
 
 def digest_of_jobs(scenario: ClusterScenario) -> dict[str, Any]:
-    """Return the number of jobs and a digest of all of them."""
+    """Return the number of jobs and a digest of their content."""
     found = workload_of(scenario)
     content = hashlib.sha256(repr(found.users).encode())
     for column in (found.submit, found.run, found.requested, found.gpus, found.user):

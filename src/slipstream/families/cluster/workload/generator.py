@@ -13,32 +13,32 @@ from slipstream.families.shared.schema import StrictModel
 from slipstream.files.tables import table_bytes
 
 LARGE = (1, 2, 4, 8)
-"""Sizes of synthetic jobs, as far as the cluster has so many GPUs."""
+"""Sizes of synthetic jobs, as far as the cluster has as many GPUs."""
 
 
 class Settings(StrictModel):
-    """What a generated scenario looks like; names of options are those of the fields."""
+    """Settings of a generated scenario; the options have the names of the fields."""
 
     nodes: int = Field(default=8, ge=1, le=10_000)
     """Nodes of the cluster."""
     gpus: int = Field(default=8, ge=1, le=1000)
-    """GPUs of each."""
+    """GPUs of each node."""
     workload: Literal["lublin", "diurnal", "heavy-tailed", "bursty"] = "diurnal"
-    """Rigid jobs after Lublin and Feitelson, or training jobs by day and night, of a heavy tail, or in bursts."""
+    """Rigid jobs after Lublin and Feitelson, or training jobs by day and night, with a heavy tail, or in bursts."""
     jobs: int = Field(default=5000, ge=1, le=1_000_000)
     """Jobs of the workload."""
     episode_jobs: int = Field(default=256, ge=1, le=1_000_000)
     """Jobs of an episode."""
     load: float = Field(default=0.8, ge=0.01, le=10.0)
-    """Work that comes per second, as a share of what the GPUs can do."""
+    """Work that arrives per second, as a share of what the GPUs can do."""
     placement: Literal["flat", "first-fit", "best-fit", "consolidate"] = "flat"
-    """Where a job's GPUs are."""
+    """Placement of a job's GPUs."""
     backfill: Literal["strict", "greedy", "easy", "conservative"] = "easy"
-    """Who may pass a chosen job that does not fit."""
+    """Which jobs may pass a chosen job that does not fit."""
 
 
 def generate(settings: Settings, seed: int) -> ClusterScenario:
-    """Return the scenario of some settings and a seed."""
+    """Return the scenario of `settings` and `seed`."""
     total = settings.nodes * settings.gpus
     words = shlex.join(["slipstream", "generate", "cluster", "--seed", str(seed), *options(settings)])
     return ClusterScenario.model_validate(
@@ -70,10 +70,10 @@ def _jobs(settings: Settings, seed: int, total: int) -> dict[str, Any]:
 
 
 def traced(scenario: ClusterScenario, seed: int, folder: str, kind: Any) -> tuple[ClusterScenario, dict[str, bytes]]:
-    """Return the scenario with its workload in a file, and that file by its path beside it."""
-    from slipstream.families.cluster.build import built
+    """Return the scenario with its workload in a file, and the content of that file by its path relative to it."""
+    from slipstream.families.cluster.build import compiled_scenario
 
-    workload = built(scenario).workload
+    workload = compiled_scenario(scenario).workload
     path = f"{folder}/jobs.{kind}"
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data["jobs"] = {"kind": "helios", "path": path}

@@ -1,19 +1,19 @@
-"""The dag machine, compiled: events and choices. `docs/dag-machine.md` says exactly what it does.
+"""Compiled event loop of the dag simulator: events and decisions. `docs/dag-machine.md` specifies its behaviour.
 
-State changes in two ways only: `apply` an event, or let a choice take effect (`decide`).
+State changes only by an event (`apply`) or by a decision (`decide`).
 """
 
 from __future__ import annotations
 
 from slipstream.families.dag.kernel.demand import assign
-from slipstream.families.dag.kernel.pools import enter_pool, settle
+from slipstream.families.dag.kernel.pools import enter_pool, return_to_pool
 from slipstream.families.dag.kernel.rounds import (
     choose_count,
     choose_stage,
+    find_round,
     first_commitment,
+    fulfil_commitment,
     go_to_stage,
-    keep_commitment,
-    look_for_round,
     may_stop,
     set_source,
     stop_round,
@@ -32,11 +32,11 @@ from slipstream.families.dag.kernel.state import (
     RUNNING,
 )
 from slipstream.families.dag.kernel.tasks import (
-    begin_again,
     complete_stage,
     count_busy,
     count_jobs,
     finish_job,
+    restart_stage,
     start_task,
 )
 from slipstream.families.dag.kernel.waves import DURATIONS, job_stream, stage_fails
@@ -58,26 +58,26 @@ from slipstream.sim.kernel.rng import exponential_time
 from slipstream.sim.kernel.window import candidate_of, is_wait
 
 HORIZON_COUNTER = 2**40
-"""Counter of the draw of a memoryless horizon, in the stream of the arrivals."""
+"""Counter of the draw of a memoryless horizon in the arrival stream."""
 
 # Arrivals
 
 
 @kernel
-def free_slot(state, lane):
-    """Return the first slot that no job has."""
-    slot = 0
-    while state.jobs[lane, slot].number >= 0:
-        slot += 1
-    return slot
+def free_job_index(state, lane):
+    """Return the first index of the job array that no job uses."""
+    index = 0
+    while state.jobs[lane, index].number >= 0:
+        index += 1
+    return index
 
 
 @kernel
 def arrive(spec, state, lane):
-    """Let a job arrive."""
+    """Add the next job to the system: draw its template, reset its state and schedule the next arrival."""
     header = state.lanes[lane]
     count_jobs(spec, header)
-    job = free_slot(state, lane)
+    job = free_job_index(state, lane)
     template = template_of(spec, header)
     source, owner = spec.templates[template], state.jobs[lane, job]
     owner.number = header.arrived
@@ -95,7 +95,7 @@ def arrive(spec, state, lane):
     owner.edges = source.edges
     owner.done = 0
     owner.stopped = -1
-    owner.touched = 1
+    owner.dirty = 1
     for stage in range(source.stages):
         prepare_stage(spec.stages[source.first_stage + stage], state.stages[lane, job, stage])
     state.order[lane, header.active] = job
@@ -110,7 +110,7 @@ def arrive(spec, state, lane):
 
 @inlined
 def prepare_stage(source, own):
-    """Let a stage begin with all its tasks."""
+    """Reset the state `own` of a stage of which no task has started."""
     own.remaining = source.tasks
     own.unfinished = source.tasks
     own.demand = source.tasks
@@ -129,8 +129,8 @@ def prepare_stage(source, own):
 
 
 @kernel
-def arrive_at_job(spec, state, lane, executor):
-    """Let an executor come to the end of its way."""
+def end_move(spec, state, lane, executor):
+    """End the move of an executor at its job, then send it to the stage it was moved for."""
     header = state.lanes[lane]
     worker = state.executors[lane, executor]
     job, stage = worker.job, worker.stage
@@ -146,9 +146,9 @@ def arrive_at_job(spec, state, lane, executor):
 
 @kernel
 def end_task(spec, state, lane, executor):
-    """Let a task end: the executor takes the stage's next one if there is any, else it is free.
+    """End the task of an executor; start the next task of the stage on it, or release it.
 
-    Return whether the executor just goes on, which is by far the most frequent event: nothing is to be chosen then.
+    Return whether the executor continues with the same stage: the most frequent event, after which no decision is due.
     """
     header = state.lanes[lane]
     worker = state.executors[lane, executor]
@@ -156,20 +156,20 @@ def end_task(spec, state, lane, executor):
     own = state.stages[lane, job, stage]
     own.unfinished -= 1
     own.recent = header.now - worker.began
-    state.jobs[lane, job].touched = 1
+    state.jobs[lane, job].dirty = 1
     record(state, lane, FINISH, stage, state.jobs[lane, job].number, -1, executor)
     if own.remaining == 0:
         if own.unfinished > 0 or not stage_fails(spec, state, lane, job, stage):
-            release(spec, state, lane, executor, job, stage)
+            release_executor(spec, state, lane, executor, job, stage)
             return False
-        begin_again(spec, state, lane, job, stage)
+        restart_stage(spec, state, lane, job, stage)
     start_task(spec, state, lane, executor, job, stage, REST)
     return True
 
 
 @kernel
-def release(spec, state, lane, executor, job, stage):
-    """Let an executor go on from a stage whose tasks have all started."""
+def release_executor(spec, state, lane, executor, job, stage):
+    """Release an executor from a stage whose tasks have all started; set the source of the next round."""
     header = state.lanes[lane]
     schedule(state.heap, lane, executor, NEVER)
     count_busy(header)
@@ -180,18 +180,18 @@ def release(spec, state, lane, executor, job, stage):
         opened = complete_stage(spec, state, lane, job, stage)
         if state.jobs[lane, job].left == 0:
             finish_job(spec, state, lane, job)
-    promised = state.stages[lane, job, stage].outgoing > 0
-    if promised:
-        keep_commitment(spec, state, lane, executor, first_commitment(state, lane, job, stage))
+    committed = state.stages[lane, job, stage].outgoing > 0
+    if committed:
+        fulfil_commitment(spec, state, lane, executor, first_commitment(state, lane, job, stage))
     else:
         state.executors[lane, executor].last = -1
         if opened:
-            settle(state, lane, executor)
+            return_to_pool(state, lane, executor)
     if opened:
         set_source(state, lane, job, NOWHERE)
         if not spec.machine[0].compat:
             header.common_due = 1
-    elif not promised:
+    elif not committed:
         set_source(state, lane, job, stage)
 
 
@@ -199,38 +199,38 @@ def release(spec, state, lane, executor, job, stage):
 
 
 @kernel
-def end_with(state, lane, status):
-    """End the episode; the graph has nothing to show any more."""
+def end_lane(state, lane, status):
+    """End the episode with `status` and mark the observed graph as stale."""
     state.lanes[lane].graph_stale = 1
     end_episode(state, lane, status)
 
 
 @inlined
-def apply(spec, state, lane, slot, time):
-    """Let time pass to an event and let it happen; return whether nothing can be chosen after it."""
+def apply(spec, state, lane, event_slot, time):
+    """Advance the clock to `time` and apply the event of `event_slot`; return whether no decision can follow."""
     header = state.lanes[lane]
     header.now = time
     header.events += 1
-    if slot < spec.machine[0].executors:
-        if state.executors[lane, slot].activity == RUNNING:
-            return end_task(spec, state, lane, slot)
-        arrive_at_job(spec, state, lane, slot)
-    elif slot == arrival_slot(spec):
+    if event_slot < spec.machine[0].executors:
+        if state.executors[lane, event_slot].activity == RUNNING:
+            return end_task(spec, state, lane, event_slot)
+        end_move(spec, state, lane, event_slot)
+    elif event_slot == arrival_slot(spec):
         arrive(spec, state, lane)
     else:
-        end_with(state, lane, TRUNCATED)
+        end_lane(state, lane, TRUNCATED)
     return False
 
 
 @kernel
 def work_is_over(spec, state, lane):
-    """Return whether all jobs have come and are done."""
+    """Return whether all jobs of the episode have arrived and are done."""
     return state.lanes[lane].active == 0 and state.lanes[lane].arrived == spec.machine[0].jobs
 
 
 @kernel
 def end_step(spec, state, lane):
-    """Add up the reward of the step that ends here."""
+    """Compute the reward terms, the reward and the duration of the step that ends now."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     terms = state.terms[lane]
@@ -244,37 +244,37 @@ def end_step(spec, state, lane):
 
 @kernel
 def resume(spec, state, lane):
-    """Apply events until a choice is due, the episode ends, or the log must be flushed."""
+    """Apply events until a decision is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
     margin = spec.machine[0].log_margin
     header.status = ASKING
     while True:
-        # After the end nothing more is written: its row stays, and the status with it.
+        # After the end nothing more is recorded, so a full log must not replace the final status.
         if log_is_full(state, lane, margin) and header.status == ASKING:
             header.status = LOG_FULL
             return
         if header.status == ASKING and work_is_over(spec, state, lane):
-            end_with(state, lane, TERMINATED)
+            end_lane(state, lane, TERMINATED)
         if header.status != ASKING:
             header.asked = -1
             break
-        if look_for_round(spec, state, lane):
+        if find_round(spec, state, lane):
             header.asked = 0
             header.choices += 1
             break
-        calm = True
-        while calm and not log_is_full(state, lane, margin):
+        nothing_to_choose = True
+        while nothing_to_choose and not log_is_full(state, lane, margin):
             time = earliest_time(state.heap, lane)
-            calm = apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
+            nothing_to_choose = apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
 
 
-# Choices
+# Decisions
 
 
 @kernel
 def decide(spec, state, lane, action):
-    """Let a choice take effect; what is not allowed stops or, where that is not allowed, takes the least there is."""
+    """Apply `action`; an illegal one counts as stop or, where stopping is illegal, as the first row."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     header.illegal = 0
@@ -284,20 +284,20 @@ def decide(spec, state, lane, action):
             action = 0
         choose_count(spec, state, lane, action + 1)
     else:
-        place = candidate_of(spec, state, lane, action)
-        stops = place < 0 and may_stop(spec, state, lane)
-        if place < 0 and not (stops and is_wait(machine, action)):
+        index = candidate_of(spec, state, lane, action)
+        stops = index < 0 and may_stop(spec, state, lane)
+        if index < 0 and not (stops and is_wait(machine, action)):
             header.illegal = 1
         if stops:
             stop_round(spec, state, lane)
         else:
-            choose_stage(spec, state, lane, max(place, 0))
+            choose_stage(spec, state, lane, max(index, 0))
     header.mistakes += header.illegal
 
 
 @kernel
 def act(spec, state, lane, action):
-    """Apply a choice; the first step also gets what came before it."""
+    """Apply `action` and begin a step; the first step also counts the time before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
@@ -309,7 +309,7 @@ def act(spec, state, lane, action):
 
 @kernel
 def begin(spec, state, lane, seed, split):
-    """Start an episode."""
+    """Reset a lane and start the episode of `seed` in `split`."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, split)
@@ -357,7 +357,7 @@ def begin(spec, state, lane, seed, split):
 
 @kernel
 def draw_horizon(machine, header):
-    """Return when the episode is cut off."""
+    """Return the time at which the episode is truncated."""
     if machine.horizon_kind == FIXED:
         return int(machine.horizon)
     return exponential_time(header.arrival_key, HORIZON_COUNTER, machine.horizon)

@@ -1,4 +1,4 @@
-"""The graph of an observation, compiled: stages that are not complete as nodes, and what waits for what as edges."""
+"""Compiled graph of an observation: incomplete stages as nodes, precedence constraints as edges."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from slipstream.families.dag.kernel.demand import can_be_chosen
 from slipstream.families.dag.kernel.state import CHOOSE_COUNT
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.lanes import ASKING
-from slipstream.sim.kernel.observation import ROWS, close_candidate_nodes, close_graph, put
+from slipstream.sim.kernel.observation import ROWS, put, truncate_candidate_nodes, truncate_graph
 
 
 @kernel
 def write_graph(spec, state, lane, buffer, slot, afresh):
-    """Write nodes and edges; neither changes between the phases of a choice, and edges only as stages come and go."""
+    """Write nodes and edges into entry `slot`; unless `afresh`, only what changed since the last decision."""
     header = state.lanes[lane]
     stale = afresh or header.graph_stale != 0
     if stale:
@@ -20,19 +20,19 @@ def write_graph(spec, state, lane, buffer, slot, afresh):
     if stale or header.phase != CHOOSE_COUNT:
         write_nodes(spec, state, lane, buffer, slot, stale)
     if not afresh:
-        # What was written afresh, into any buffer, says nothing of what the others show.
+        # Writing afresh fills one buffer only: the change flags still describe the others.
         header.graph_stale = 0
-        for place in range(header.active):
-            state.jobs[lane, state.order[lane, place]].touched = 0
+        for index in range(header.active):
+            state.jobs[lane, state.order[lane, index]].dirty = 0
 
 
 @kernel
 def write_edges(spec, state, lane, buffer, slot):
-    """Number the nodes and write which job each belongs to, and the edges between them."""
+    """Number the nodes; write the job of each node and the edges between them."""
     header = state.lanes[lane]
     nodes, edges = 0, 0
-    for place in range(header.active if header.status == ASKING else 0):
-        job = state.order[lane, place]
+    for index in range(header.active if header.status == ASKING else 0):
+        job = state.order[lane, index]
         owner = state.jobs[lane, job]
         if owner.shown:
             owner.first_node = nodes
@@ -40,37 +40,37 @@ def write_edges(spec, state, lane, buffer, slot):
                 own = state.stages[lane, job, stage]
                 if own.unfinished > 0:
                     own.node = nodes
-                    buffer.node_job[slot, nodes] = owner.rank
+                    buffer.node_job[slot, nodes] = owner.window_rank
                     nodes += 1
             for stage in range(owner.stages):
                 if state.stages[lane, job, stage].unfinished > 0:
                     edges = write_children(spec, state, lane, job, stage, buffer.edges[slot], edges)
-    close_graph(buffer, slot, nodes, edges)
+    truncate_graph(buffer, slot, nodes, edges)
 
 
 @inlined
 def write_children(spec, state, lane, job, stage, pairs, edges):
-    """Write the edges from a stage to its children; return how many edges there are now."""
+    """Write the edges from a stage to its children at `edges`; return the number of edges written in total."""
     source = spec.stages[state.jobs[lane, job].first_stage + stage]
-    for place in range(source.first_child, source.first_child + source.children):
+    for offset in range(source.first_child, source.first_child + source.children):
         pairs[0, edges] = state.stages[lane, job, stage].node
-        pairs[1, edges] = state.stages[lane, job, spec.children[place]].node
+        pairs[1, edges] = state.stages[lane, job, spec.children[offset]].node
         edges += 1
     return edges
 
 
 @kernel
 def write_nodes(spec, state, lane, buffer, slot, all_jobs):
-    """Write the columns of the nodes; unless `all_jobs`, those of jobs to which nothing happened only get older."""
+    """Write the columns of the nodes; unless `all_jobs`, only the age of jobs that did not change."""
     header = state.lanes[lane]
     image = buffer.node_image
-    for place in range(header.active if header.status == ASKING else 0):
-        job = state.order[lane, place]
+    for index in range(header.active if header.status == ASKING else 0):
+        job = state.order[lane, index]
         owner = state.jobs[lane, job]
         if not owner.shown:
             continue
         age = header.now - owner.arrival
-        if not all_jobs and not owner.touched:
+        if not all_jobs and not owner.dirty:
             for node in range(owner.first_node, owner.first_node + owner.left):
                 put(buffer.nodes[slot, node], image, f.NODE_JOB_AGE, age)
             continue
@@ -99,7 +99,7 @@ def write_nodes(spec, state, lane, buffer, slot, all_jobs):
 
 @kernel
 def write_candidate_nodes(state, lane, buffer, slot):
-    """Write the node of each candidate row; rows that give executors have that of the stage that was chosen."""
+    """Write the node of each candidate row; rows that assign executors have the node of the chosen stage."""
     header = state.lanes[lane]
     width = state.stages.shape[2]
     counting = header.phase == CHOOSE_COUNT
@@ -112,4 +112,4 @@ def write_candidate_nodes(state, lane, buffer, slot):
             job = state.candidates[lane, row] // width
             node = state.stages[lane, job, state.candidates[lane, row] - job * width].node
         buffer.candidate_node[slot, row] = node
-    close_candidate_nodes(buffer, slot, listed)
+    truncate_candidate_nodes(buffer, slot, listed)

@@ -1,6 +1,6 @@
-"""What a policy may know at a choice, compiled: globals, candidate rows and mask.
+"""Compiled observation at a decision: globals, candidate rows and mask.
 
-Nothing here reads a drawn number that lies in the future: work and paths are expectations, of what has not started.
+Nothing here reads a future random draw: work and paths are expectations over tasks that have not started.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from slipstream.families.dag.kernel.state import (
     NOWHERE,
 )
 from slipstream.jit.decorators import inlined, kernel
-from slipstream.sim.kernel import lanes as core
-from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.sim.kernel.lanes import ASKING, RULE_ON_ALL, toss_coin
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, clear_graph, clear_rows, finish_rows, mark_legal, put
 from slipstream.sim.kernel.window import filled_rows
 
 
 @kernel
 def prepare(spec, state, buffer):
-    """Write the columns that never change, once, into every slot of the buffer."""
+    """Write the constant columns into every entry of the buffer."""
     machine = spec.machine[0]
     for slot in range(buffer.rows.shape[0]):
         put(buffer.globals[slot], buffer.global_image, f.EXECUTORS, machine.executors)
@@ -33,8 +33,8 @@ def prepare(spec, state, buffer):
 
 @inlined
 def expected_duration(spec, stage, executors):
-    """Return how long a further task of a stage takes on average with so many executors at its job."""
-    between = spec.level_of[min(executors, spec.machine[0].executors)]
+    """Return the mean time of a further task of a stage, interpolated for `executors` executors at its job."""
+    between = spec.parallelism_of[min(executors, spec.machine[0].executors)]
     low, high = spec.expected[stage, between.low], spec.expected[stage, between.high]
     if between.gap == 0.0:
         return np.float64(low)
@@ -46,11 +46,11 @@ def expected_duration(spec, stage, executors):
 
 @inlined
 def write_row(spec, state, lane, job, stage, count, row, image):
-    """Write what choosing a stage, or giving it so many executors, would mean."""
+    """Write the columns of the row that chooses a stage, or that assigns `count` executors to it."""
     header = state.lanes[lane]
     owner, own = state.jobs[lane, job], state.stages[lane, job, stage]
     source = spec.stages[owner.first_stage + stage]
-    # Executors of the source's own job are at it already.
+    # Executors of the source are already at its own job.
     further = 0 if job == header.source_job else count
     serving = max(1, own.unfinished - own.remaining + own.assigned + count)
     put(row, image, f.TASKS_LEFT, own.remaining)
@@ -75,7 +75,7 @@ def write_row(spec, state, lane, job, stage, count, row, image):
     put(row, image, f.JOBS_BEFORE, owner.jobs_before)
     put(row, image, f.WORK_BEFORE, owner.work_before)
     put(row, image, f.JOB_AGE, header.now - owner.arrival)
-    put(row, image, f.JOB_RANK, owner.place)
+    put(row, image, f.JOB_RANK, owner.rank)
     put(row, image, f.SOURCE, 1.0 if job == header.source_job else 0.0)
     put(row, image, f.COUNT, count)
     put(row, image, f.DISPATCH, 1.0)
@@ -83,7 +83,7 @@ def write_row(spec, state, lane, job, stage, count, row, image):
 
 @kernel
 def summarise(spec, state, lane, buffer, slot):
-    """Write the state of the whole machine."""
+    """Write the global columns."""
     row, image = buffer.globals[slot], buffer.global_image
     machine = spec.machine[0]
     header = state.lanes[lane]
@@ -104,22 +104,22 @@ def summarise(spec, state, lane, buffer, slot):
     put(row, image, f.MEAN_GAP, machine.mean_gap if header.arrived < machine.jobs else 0.0)
     put(row, image, f.UTILISATION, busy / (machine.executors * header.now) if header.now > 0 else 0.0)
     if buffer.globals.shape[1] > f.COIN:
-        behind = header.candidates if counting else header.candidates - header.shown
+        beyond = header.candidates if counting else header.candidates - header.shown
         listed = header.most if counting else header.shown
-        put(row, image, f.ROWS, filled_rows(machine, listed, behind))
+        put(row, image, f.ROWS, filled_rows(machine, listed, beyond))
         put(row, image, f.PARAMETER, header.parameter)
-        put(row, image, f.COIN, core.toss_coin(header))
+        put(row, image, f.COIN, toss_coin(header))
 
 
 @kernel
 def list_legal(spec, state, lane, buffer, slot, form):
-    """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not.
+    """Write the legal rows, their packed indices and their counts; clear rows that are legal no longer.
 
-    Rows begin at 0 in both phases, so what was written before ends where the counts of the buffer say.
+    Rows begin at 0 in both phases, so the counts of the buffer delimit what was written before.
     """
     header = state.lanes[lane]
     counting = header.phase == CHOOSE_COUNT
-    asking = header.status == core.ASKING
+    asking = header.status == ASKING
     last = buffer.mask.shape[1] - 1
     listed = 0
     if asking and counting:
@@ -127,56 +127,56 @@ def list_legal(spec, state, lane, buffer, slot, form):
         for row in range(listed):
             job, stage = header.chosen_job, header.chosen_stage
             write_row(spec, state, lane, job, stage, row + 1, buffer.rows[slot, row], buffer.row_image)
-            allow(buffer, slot, row, row)
+            mark_legal(buffer, slot, row, row)
     elif asking:
         listed = header.shown
         for row in range(listed):
             write_candidate(spec, state, lane, row, buffer, slot, row)
-            allow(buffer, slot, row, row)
+            mark_legal(buffer, slot, row, row)
     clear_rows(buffer, slot, listed, buffer.counts[slot, ROWS])
     buffer.counts[slot, ROWS] = listed
     dispatch = listed
     if last > spec.machine[0].rows:
-        dispatch += list_behind(spec, state, lane, buffer, slot, listed)
+        dispatch += list_beyond_window(spec, state, lane, buffer, slot, listed)
     stops = asking and not counting and may_stop(spec, state, lane)
-    close_rows(buffer, slot, dispatch, stops)
+    finish_rows(buffer, slot, dispatch, stops)
 
 
 @inlined
-def write_candidate(spec, state, lane, place, buffer, slot, row):
-    """Write the row of a stage of the list."""
-    job = state.candidates[lane, place] // state.stages.shape[2]
-    stage = state.candidates[lane, place] - job * state.stages.shape[2]
+def write_candidate(spec, state, lane, index, buffer, slot, row):
+    """Write the row of the stage at `index` of the candidate list."""
+    job = state.candidates[lane, index] // state.stages.shape[2]
+    stage = state.candidates[lane, index] - job * state.stages.shape[2]
     write_row(spec, state, lane, job, stage, 0, buffer.rows[slot, row], buffer.row_image)
 
 
 @kernel
-def list_behind(spec, state, lane, buffer, slot, listed):
-    """Write what only heuristics see, behind the rows of an observation; return how many of these can be chosen.
+def list_beyond_window(spec, state, lane, buffer, slot, listed):
+    """Write the rows after those of an observation, which only heuristics see; return how many of them are legal.
 
-    In phase 0 stages that the window has no room for; in phase 1 all stages of phase 0, as they are, not to be chosen.
+    In phase 0 the stages outside the observation window; in phase 1 all stages of phase 0, none of them legal.
     """
     header = state.lanes[lane]
     first = spec.machine[0].rows + 1
     counting = header.phase == CHOOSE_COUNT
     skipped = 0 if counting else header.shown
-    behind = header.candidates - skipped if header.status == core.ASKING else 0
-    for place in range(behind):
-        write_candidate(spec, state, lane, skipped + place, buffer, slot, first + place)
+    beyond = header.candidates - skipped if header.status == ASKING else 0
+    for index in range(beyond):
+        write_candidate(spec, state, lane, skipped + index, buffer, slot, first + index)
         if counting:
-            buffer.mask[slot, first + place] = 0
+            buffer.mask[slot, first + index] = 0
         else:
-            allow(buffer, slot, first + place, listed + place)
-    clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
-    buffer.counts[slot, ROWS_BEHIND] = behind
-    return 0 if counting else behind
+            mark_legal(buffer, slot, first + index, listed + index)
+    clear_rows(buffer, slot, first + beyond, first + buffer.counts[slot, ROWS_BEHIND])
+    buffer.counts[slot, ROWS_BEHIND] = beyond
+    return 0 if counting else beyond
 
 
 @kernel
 def observe(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present choice, and the graph if the buffer has room for one."""
+    """Write globals, rows and mask of the present decision, and the graph if the buffer holds one."""
     summarise(spec, state, lane, buffer, slot)
-    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
+    list_legal(spec, state, lane, buffer, slot, RULE_ON_ALL)
     if buffer.nodes.shape[1] > 0:
         write_graph(spec, state, lane, buffer, slot, afresh)
         write_candidate_nodes(state, lane, buffer, slot)

@@ -1,4 +1,4 @@
-"""Where executors are, compiled: in the common pool, in the pool of a job or of a stage, or on their way."""
+"""Compiled executor pools: an executor is in the common pool, in the pool of a job or of a stage, or moving."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from slipstream.sim.kernel.lanes import record
 
 @inlined
 def leave_pool(state, lane, executor):
-    """Take an executor out of the pool where it is."""
-    place = state.executors[lane, executor]
-    if place.job == NOWHERE:
+    """Remove an executor from its pool."""
+    worker = state.executors[lane, executor]
+    if worker.job == NOWHERE:
         state.lanes[lane].common -= 1
-    elif place.stage == NOWHERE:
-        state.jobs[lane, place.job].pooled -= 1
+    elif worker.stage == NOWHERE:
+        state.jobs[lane, worker.job].pooled -= 1
     else:
-        state.stages[lane, place.job, place.stage].located -= 1
+        state.stages[lane, worker.job, worker.stage].located -= 1
 
 
 @inlined
 def enter_pool(state, lane, executor, job, stage):
-    """Put an executor into a pool: of a stage, of a job, or the common one."""
-    place = state.executors[lane, executor]
-    place.job = job
-    place.stage = stage
+    """Add an executor to the pool of a stage, of a job (`stage` NOWHERE) or the common pool (`job` NOWHERE)."""
+    worker = state.executors[lane, executor]
+    worker.job = job
+    worker.stage = stage
     if job == NOWHERE:
         state.lanes[lane].common += 1
     elif stage == NOWHERE:
@@ -37,34 +37,34 @@ def enter_pool(state, lane, executor, job, stage):
 
 
 @inlined
-def lose_supply(state, lane, job):
-    """Note that a job has an executor less to count on; one that is done and has none makes room for another."""
+def decrease_supply(state, lane, job):
+    """Decrease the supply of a job by one executor; free the index of a job that is done and has none left."""
     owner = state.jobs[lane, job]
     owner.supply -= 1
-    owner.touched = 1
+    owner.dirty = 1
     if owner.done and owner.supply == 0:
         owner.number = -1
 
 
 @kernel
 def detach(state, lane, executor):
-    """Let an executor leave its pool and its job, where it has one; it goes cold."""
+    """Remove an executor from its pool and from its job, if any; it is no longer warm."""
     job = state.executors[lane, executor].job
     leave_pool(state, lane, executor)
     if job != NOWHERE:
         state.jobs[lane, job].local -= 1
-        lose_supply(state, lane, job)
+        decrease_supply(state, lane, job)
     state.executors[lane, executor].last = -1
 
 
 @kernel
 def send(spec, state, lane, executor, job, stage):
-    """Send an executor to a stage of a job where it is not."""
+    """Start moving an executor to a stage of another job."""
     detach(state, lane, executor)
-    traveller = state.executors[lane, executor]
-    traveller.job = job
-    traveller.stage = stage
-    traveller.activity = MOVING
+    worker = state.executors[lane, executor]
+    worker.job = job
+    worker.stage = stage
+    worker.activity = MOVING
     state.jobs[lane, job].supply += 1
     assign(spec, state, lane, job, stage, 1)
     state.lanes[lane].moving += 1
@@ -73,24 +73,24 @@ def send(spec, state, lane, executor, job, stage):
 
 
 @kernel
-def settle(state, lane, executor):
-    """Let an idle executor go home: to the common pool if all tasks of its job have started, else to the job's."""
-    place = state.executors[lane, executor]
-    job = place.job
+def return_to_pool(state, lane, executor):
+    """Return an idle executor to the common pool if all tasks of its job have started, otherwise to the job's pool."""
+    worker = state.executors[lane, executor]
+    job = worker.job
     if job == NOWHERE:
         return
     if state.jobs[lane, job].unstarted == 0:
         detach(state, lane, executor)
         enter_pool(state, lane, executor, NOWHERE, NOWHERE)
-    elif place.stage != NOWHERE:
+    elif worker.stage != NOWHERE:
         leave_pool(state, lane, executor)
         enter_pool(state, lane, executor, job, NOWHERE)
 
 
 @kernel
-def settle_all(spec, state, lane, job, stage):
-    """Let all idle executors of a pool go home."""
+def return_all_to_pool(spec, state, lane, job, stage):
+    """Apply `return_to_pool` to all idle executors of a pool."""
     for executor in range(spec.machine[0].executors):
-        place = state.executors[lane, executor]
-        if place.job == job and place.stage == stage and place.activity == IDLE:
-            settle(state, lane, executor)
+        worker = state.executors[lane, executor]
+        if worker.job == job and worker.stage == stage and worker.activity == IDLE:
+            return_to_pool(state, lane, executor)

@@ -1,14 +1,21 @@
-"""Rounds, compiled: the executors of one pool, the source, are committed to stages, one stage after the other.
+"""Compiled rounds: the executors of one pool, the source, are committed to stages, stage by stage.
 
-A commitment is kept when its executor is free: at once if it is idle, else at the end of its task.
+A commitment is fulfilled when its executor is free: at once if it is idle, otherwise at the end of its task.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from slipstream.families.dag.kernel.demand import anything_to_choose, assign, find_backup
-from slipstream.families.dag.kernel.pools import enter_pool, leave_pool, lose_supply, send, settle, settle_all
+from slipstream.families.dag.kernel.demand import anything_to_choose, assign, find_backup_stage
+from slipstream.families.dag.kernel.pools import (
+    decrease_supply,
+    enter_pool,
+    leave_pool,
+    return_all_to_pool,
+    return_to_pool,
+    send,
+)
 from slipstream.families.dag.kernel.slots import arrival_slot
 from slipstream.families.dag.kernel.state import CHOOSE_COUNT, CHOOSE_STAGE, IDLE, NOWHERE
 from slipstream.families.dag.kernel.tasks import begin_work
@@ -21,13 +28,13 @@ from slipstream.sim.kernel.heap import pending
 
 @kernel
 def commit(state, lane, count, job, stage):
-    """Record that executors of the source will go to a stage, or home if the job is NOWHERE."""
+    """Commit `count` executors of the source to a stage, or to their own pool if `job` is NOWHERE."""
     header = state.lanes[lane]
     if header.source_stage != NOWHERE:
         state.stages[lane, header.source_job, header.source_stage].outgoing += count
     header.committable -= count
-    for place in range(header.commitments):
-        known = state.commitments[lane, place]
+    for index in range(header.commitments):
+        known = state.commitments[lane, index]
         same_source = known.source_job == header.source_job and known.source_stage == header.source_stage
         if same_source and known.job == job and known.stage == stage:
             known.count += count
@@ -43,7 +50,7 @@ def commit(state, lane, count, job, stage):
 
 @kernel
 def commit_to_stage(spec, state, lane, count):
-    """Commit executors of the source to the stage that was chosen."""
+    """Commit `count` executors of the source to the chosen stage."""
     header = state.lanes[lane]
     job, stage = header.chosen_job, header.chosen_stage
     commit(state, lane, count, job, stage)
@@ -56,20 +63,20 @@ def commit_to_stage(spec, state, lane, count):
 
 @kernel
 def first_commitment(state, lane, job, stage):
-    """Return the oldest commitment of a pool, -1 if it has none."""
-    for place in range(state.lanes[lane].commitments):
-        known = state.commitments[lane, place]
+    """Return the index of the oldest commitment of a pool; -1 if it has none."""
+    for index in range(state.lanes[lane].commitments):
+        known = state.commitments[lane, index]
         if known.source_job == job and known.source_stage == stage:
-            return place
+            return index
     return -1
 
 
 @kernel
-def forget_commitment(state, lane, place):
-    """Drop a commitment that all its executors have kept; the others stay in their order."""
+def remove_commitment(state, lane, index):
+    """Remove the commitment at `index`; the others keep their order."""
     header = state.lanes[lane]
     header.commitments -= 1
-    for later in range(place, header.commitments):
+    for later in range(index, header.commitments):
         kept, following = state.commitments[lane, later], state.commitments[lane, later + 1]
         kept.source_job = following.source_job
         kept.source_stage = following.source_stage
@@ -79,39 +86,44 @@ def forget_commitment(state, lane, place):
 
 
 @kernel
-def keep_commitment(spec, state, lane, executor, place):
-    """Let an idle executor do what its pool is committed to."""
-    promise = state.commitments[lane, place]
-    home, pool, job, stage = promise.source_job, promise.source_stage, promise.job, promise.stage
-    promise.count -= 1
-    if promise.count == 0:
-        forget_commitment(state, lane, place)
-    if pool != NOWHERE:
-        state.stages[lane, home, pool].outgoing -= 1
+def fulfil_commitment(spec, state, lane, executor, index):
+    """Fulfil the commitment at `index` with an idle executor."""
+    commitment = state.commitments[lane, index]
+    source_job, source_stage, job, stage = (
+        commitment.source_job,
+        commitment.source_stage,
+        commitment.job,
+        commitment.stage,
+    )
+    commitment.count -= 1
+    if commitment.count == 0:
+        remove_commitment(state, lane, index)
+    if source_stage != NOWHERE:
+        state.stages[lane, source_job, source_stage].outgoing -= 1
     if job == NOWHERE:
-        settle(state, lane, executor)
+        return_to_pool(state, lane, executor)
         return
     assign(spec, state, lane, job, stage, -1)
-    if job != home:
-        lose_supply(state, lane, job)
+    if job != source_job:
+        decrease_supply(state, lane, job)
     go_to_stage(spec, state, lane, executor, job, stage)
 
 
 @kernel
 def go_to_stage(spec, state, lane, executor, job, stage):
-    """Let an idle executor serve a stage, or another one if it has no tasks left, or go home if there is none."""
+    """Assign an idle executor to a stage, to a backup stage if no task of it is left, or to its pool."""
     worker = state.executors[lane, executor]
     if state.stages[lane, job, stage].remaining == 0:
-        found = find_backup(state, lane, worker.job)
+        found = find_backup_stage(state, lane, worker.job)
         if found < 0:
-            settle(state, lane, executor)
+            return_to_pool(state, lane, executor)
             return
         job = found // state.stages.shape[2]
         stage = found - job * state.stages.shape[2]
     if worker.job != job:
         send(spec, state, lane, executor, job, stage)
     elif state.stages[lane, job, stage].waiting_parents > 0:
-        # It waits in the pool of the job for the parents of its stage, and goes cold.
+        # The executor waits in the pool of the job for the parents of the stage; it is no longer warm.
         worker.last = -1
         leave_pool(state, lane, executor)
         enter_pool(state, lane, executor, job, NOWHERE)
@@ -124,13 +136,13 @@ def go_to_stage(spec, state, lane, executor, job, stage):
 
 @kernel
 def set_source(state, lane, job, stage):
-    """Note the pool whose executors may be given away."""
+    """Make a pool the source: the pool whose executors are to be committed."""
     header = state.lanes[lane]
-    # What is the source, and what was, shows in the nodes of the job.
+    # Nodes show whether their job is the source.
     if header.source_job != NOWHERE:
-        state.jobs[lane, header.source_job].touched = 1
+        state.jobs[lane, header.source_job].dirty = 1
     if job != NOWHERE:
-        state.jobs[lane, job].touched = 1
+        state.jobs[lane, job].dirty = 1
     header.has_source = 1
     header.source_job = job
     header.source_stage = stage
@@ -138,7 +150,7 @@ def set_source(state, lane, job, stage):
 
 @kernel
 def begin_round(state, lane):
-    """Ask for the source."""
+    """Begin a round; count the executors of the source that are not committed."""
     header = state.lanes[lane]
     header.in_round = 1
     header.round_commitments = 0
@@ -153,7 +165,7 @@ def begin_round(state, lane):
 
 @kernel
 def end_round(spec, state, lane):
-    """Send what is left home, and let idle executors keep the commitments."""
+    """Return uncommitted executors to their pool and fulfil the commitments of the idle ones."""
     header = state.lanes[lane]
     job, stage = header.source_job, header.source_stage
     if header.committable > 0 and job != NOWHERE:
@@ -161,52 +173,52 @@ def end_round(spec, state, lane):
     header.in_round = 0
     header.has_source = 0
     header.round_number += 1
-    for place in range(header.commitments):
-        # What was chosen in this round can be chosen again in the next.
-        if state.commitments[lane, place].job != NOWHERE:
-            state.jobs[lane, state.commitments[lane, place].job].touched = 1
+    for index in range(header.commitments):
+        # A stage chosen in this round can be chosen again in the next one.
+        if state.commitments[lane, index].job != NOWHERE:
+            state.jobs[lane, state.commitments[lane, index].job].dirty = 1
     for executor in range(spec.machine[0].executors):
         worker = state.executors[lane, executor]
         if worker.job == job and worker.stage == stage and worker.activity == IDLE:
-            place = first_commitment(state, lane, job, stage)
-            if place < 0:
+            index = first_commitment(state, lane, job, stage)
+            if index < 0:
                 return
-            keep_commitment(spec, state, lane, executor, place)
+            fulfil_commitment(spec, state, lane, executor, index)
 
 
 @kernel
-def something_is_coming(spec, state, lane):
-    """Return whether an event is to come that can change what there is to choose."""
+def has_future_events(spec, state, lane):
+    """Return whether a task end, a move or an arrival is still to come."""
     header = state.lanes[lane]
     return header.running > 0 or header.moving > 0 or header.arrived < spec.machine[0].jobs
 
 
 @kernel
 def may_stop(spec, state, lane):
-    """Return whether the round may end here: not where nothing would ever happen again.
+    """Return whether the round may end now: not if the simulation would then never advance.
 
-    Where no event is pending, only the last pool of idle executors that could still be asked has to choose.
+    Without future events, only the last pool of idle executors that has not stopped must choose a stage.
     """
-    if something_is_coming(spec, state, lane) or state.lanes[lane].round_commitments > 0:
+    if has_future_events(spec, state, lane) or state.lanes[lane].round_commitments > 0:
         return True
-    return not spec.machine[0].compat and another_pool_is_left(state, lane)
+    return not spec.machine[0].compat and another_pool_can_choose(state, lane)
 
 
 @kernel
-def another_pool_is_left(state, lane):
+def another_pool_can_choose(state, lane):
     """Return whether a pool other than the source has idle executors and has not stopped since the last event."""
     header = state.lanes[lane]
     if header.source_job != NOWHERE and header.common > 0 and header.stopped != header.events:
         return True
-    for place in range(header.active):
-        job = state.order[lane, place]
-        if job != header.source_job and pool_is_left(state, lane, job):
+    for index in range(header.active):
+        job = state.order[lane, index]
+        if job != header.source_job and pool_can_choose(state, lane, job):
             return True
     return False
 
 
 @inlined
-def pool_is_left(state, lane, job):
+def pool_can_choose(state, lane, job):
     """Return whether the pool of a job has idle executors and has not stopped since the last event."""
     owner = state.jobs[lane, job]
     return owner.pooled > 0 and owner.stopped != state.lanes[lane].events
@@ -214,9 +226,9 @@ def pool_is_left(state, lane, job):
 
 @kernel
 def stop_round(spec, state, lane):
-    """End the round by choice; a pool that leaves all to the others is not asked again before the next event."""
+    """End the round by decision; without future events, a pool without commitments is skipped until the next event."""
     header = state.lanes[lane]
-    if not something_is_coming(spec, state, lane) and header.round_commitments == 0:
+    if not has_future_events(spec, state, lane) and header.round_commitments == 0:
         if header.source_job == NOWHERE:
             header.stopped = header.events
         else:
@@ -226,21 +238,21 @@ def stop_round(spec, state, lane):
 
 @kernel
 def open_round(spec, state, lane):
-    """Begin a round at the source if it has executors to give and there is a stage to give them to."""
+    """Begin a round if the source has uncommitted executors and a stage can be chosen; return whether it began."""
     header = state.lanes[lane]
     begin_round(state, lane)
     if header.committable > 0:
         if anything_to_choose(state, lane):
             return True
-        settle_all(spec, state, lane, header.source_job, header.source_stage)
+        return_all_to_pool(spec, state, lane, header.source_job, header.source_stage)
     header.in_round = 0
     header.has_source = 0
     return False
 
 
 @kernel
-def look_for_round(spec, state, lane):
-    """Return whether there is something to choose now; if so, list it."""
+def find_round(spec, state, lane):
+    """Return whether a decision is due now; if so, list its candidates."""
     header = state.lanes[lane]
     if header.phase == CHOOSE_COUNT:
         return True
@@ -252,7 +264,7 @@ def look_for_round(spec, state, lane):
         header.common_due = 0
         set_source(state, lane, NOWHERE, NOWHERE)
         asking = open_round(spec, state, lane)
-    if not asking and header.active > 0 and not something_is_coming(spec, state, lane):
+    if not asking and header.active > 0 and not has_future_events(spec, state, lane):
         set_source(state, lane, idle_job(state, lane), NOWHERE)
         asking = open_round(spec, state, lane)
     if asking:
@@ -262,27 +274,27 @@ def look_for_round(spec, state, lane):
 
 @kernel
 def idle_job(state, lane):
-    """Return the oldest job whose pool is left to be asked; NOWHERE if the common pool is."""
+    """Return the oldest job whose pool can still choose; NOWHERE if the common pool can."""
     header = state.lanes[lane]
     if header.common > 0 and header.stopped != header.events:
         return NOWHERE
-    place = 0
-    while not pool_is_left(state, lane, state.order[lane, place]):
-        place += 1
-    return np.int64(state.order[lane, place])
+    index = 0
+    while not pool_can_choose(state, lane, state.order[lane, index]):
+        index += 1
+    return np.int64(state.order[lane, index])
 
 
-# Choices
+# Decisions
 
 
 @kernel
-def choose_stage(spec, state, lane, place):
-    """Take the stage at a place of the list; ask how many executors it gets, unless only one can go."""
+def choose_stage(spec, state, lane, index):
+    """Choose the stage at `index` of the candidates; its number of executors is the next decision unless it is 1."""
     header = state.lanes[lane]
     width = state.stages.shape[2]
-    job = state.candidates[lane, place] // width
+    job = state.candidates[lane, index] // width
     header.chosen_job = job
-    header.chosen_stage = state.candidates[lane, place] - job * width
+    header.chosen_stage = state.candidates[lane, index] - job * width
     header.most = min(header.committable, np.int64(state.stages[lane, job, header.chosen_stage].demand))
     if header.most > 1:
         header.phase = CHOOSE_COUNT
@@ -292,7 +304,7 @@ def choose_stage(spec, state, lane, place):
 
 @kernel
 def choose_count(spec, state, lane, count):
-    """Commit so many executors to the chosen stage; the round ends with the executors, or with the stages."""
+    """Commit `count` executors to the chosen stage; end the round if no executor or no stage is left."""
     header = state.lanes[lane]
     header.phase = CHOOSE_STAGE
     commit_to_stage(spec, state, lane, count)

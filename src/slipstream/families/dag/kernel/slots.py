@@ -1,7 +1,7 @@
-"""The slots of the event heap, compiled: one for each source of events.
+"""Compiled event slots of the heap: one for each source of events.
 
-They stand in the order in which simultaneous events are applied: what each executor comes to next, the end of its task
-or of its way; the next job; the horizon.
+Simultaneous events are applied in the order of their slots: the end of each executor's task or move, the next arrival,
+the horizon.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from slipstream.jit.decorators import kernel
 
 @kernel
 def arrival_slot(spec):
-    """Arrival of the next job."""
+    """Return the event slot of the next arrival."""
     return spec.machine[0].executors
 
 
 @kernel
 def horizon_slot(spec):
-    """End of the episode."""
+    """Return the event slot of the horizon."""
     return spec.machine[0].executors + 1

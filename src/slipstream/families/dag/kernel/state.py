@@ -1,4 +1,4 @@
-"""The arrays of the dag machine: what does not change during an episode, and what does."""
+"""Arrays of the dag simulator: the specification, constant during an episode, and the state."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from slipstream.sim.kernel.window import LIST_FIELDS, ROW_FIELDS
 
 NO_HORIZON, FIXED, MEMORYLESS = range(3)
 CHOOSE_STAGE, CHOOSE_COUNT = range(2)
-"""Phases of a choice."""
+"""Phases of a decision."""
 IDLE, RUNNING, MOVING = range(3)
 """What an executor does."""
 FRESH, FIRST, REST = range(3)
-"""How a task finds its executor: idle before or just arrived, from another stage of the job, or from the same stage."""
+"""What the executor of a task did before: idle or just arrived, another stage of the job, or the same stage."""
 JOB_SECONDS, MAKESPAN = range(2)
 NOWHERE = -1
-"""In place of a job: the common pool. In place of a stage: the pool of the job."""
+"""As a job: the common pool. As a stage: the pool of the job."""
 
 MACHINE = np.dtype(
     [
@@ -38,7 +38,6 @@ MACHINE = np.dtype(
         ("window_candidates", "i8"),
         ("window_nodes", "i8"),
         ("window_edges", "i8"),
-        ("levels", "i8"),
         ("log_margin", "i8"),
         ("job_seconds", "f8"),
         ("makespan", "f8"),
@@ -47,8 +46,8 @@ MACHINE = np.dtype(
     align=True,
 )
 EXECUTOR = np.dtype([("speed", "f8")], align=True)
-LEVEL = np.dtype([("low", "i8"), ("high", "i8"), ("offset", "f8"), ("gap", "f8")], align=True)
-"""The two levels between which a number of executors lies; offset: from the lower one; gap: between them."""
+PARALLELISM = np.dtype([("low", "i8"), ("high", "i8"), ("offset", "f8"), ("gap", "f8")], align=True)
+"""Indices of the two measured parallelism values around a number of executors; offset: from the lower; gap: between."""
 TEMPLATE = np.dtype(
     [("first_stage", "i8"), ("stages", "i8"), ("edges", "i8"), ("tasks", "i8"), ("work", "i8"), ("path", "i8")],
     align=True,
@@ -56,9 +55,9 @@ TEMPLATE = np.dtype(
 STAGE = np.dtype(
     [
         ("tasks", "i8"),
-        ("duration", "i8"),  # mean of all that was measured
-        ("path", "i8"),  # longest chain of durations from its begin to the end of the job
-        ("below", "i8"),  # expected work of all stages that wait for it
+        ("duration", "i8"),  # mean of all measured durations
+        ("path", "i8"),  # longest path of durations from its start to the end of the job
+        ("below", "i8"),  # expected work of all its descendants
         ("parents", "i8"),
         ("first_child", "i8"),
         ("children", "i8"),
@@ -76,88 +75,88 @@ LANE = np.dtype(
         ("active", "i8"),  # jobs that have arrived and are not done
         ("finished", "i8"),
         ("running", "i8"),  # executors that run a task
-        ("moving", "i8"),  # executors on their way to a job
+        ("moving", "i8"),  # executors moving to a job
         ("common", "i8"),  # executors in the common pool
-        ("source_job", "i8"),  # pool whose executors are given away
+        ("source_job", "i8"),  # pool whose executors are committed
         ("source_stage", "i8"),
         ("has_source", "i8"),
         ("in_round", "i8"),  # 1 while a round is open
         ("committable", "i8"),  # executors of the source that are not committed yet
-        ("stopped", "i8"),  # events that had happened when the common pool left all to the other pools, -1 at first
-        ("common_due", "i8"),  # 1 if something came that idle executors of the common pool may serve
+        ("stopped", "i8"),  # value of `events` when the common pool stopped without a commitment, -1 initially
+        ("common_due", "i8"),  # 1 if a round of the common pool is due
         ("round_number", "i8"),
         ("round_commitments", "i8"),  # commitments to stages in this round
         ("commitments", "i8"),  # records of commitments
-        ("shown_jobs", "i8"),  # jobs in the window
+        ("shown_jobs", "i8"),  # jobs in the observation window
         ("chosen_job", "i8"),
         ("chosen_stage", "i8"),
-        ("most", "i8"),  # executors that can go to the chosen stage
-        ("graph_stale", "i8"),  # 1 if a job or a stage came or went since the graph was written
-        ("counted", "i8"),  # time up to which job time is counted
-        ("job_time", "i8"),  # job-nanoseconds in this episode
-        ("step_job_time", "i8"),  # the same, up to the last choice
-        ("step_counted", "i8"),  # time of the last choice, 0 before the first
-        ("discounted", "f8"),  # discounted job-nanoseconds since the last choice
-        ("busy_counted", "i8"),  # time up to which busy time is counted
+        ("most", "i8"),  # executors that can be committed to the chosen stage
+        ("graph_stale", "i8"),  # 1 if jobs or stages were added or removed since the graph was written
+        ("counted", "i8"),  # time up to which job time is accrued
+        ("job_time", "i8"),  # job-nanoseconds of this episode
+        ("step_job_time", "i8"),  # job_time at the last decision
+        ("step_counted", "i8"),  # time of the last decision, 0 before the first
+        ("discounted", "f8"),  # discounted job-nanoseconds since the last decision
+        ("busy_counted", "i8"),  # time up to which busy time is accrued
         ("busy_time", "i8"),  # executor-nanoseconds spent on tasks
-        ("work", "i8"),  # expected work of tasks not started, all jobs, at the last choice
-        ("parameter", "f8"),  # of the policy that plays, where it has one; set from outside
+        ("work", "i8"),  # expected work of tasks not started, all jobs, at the last decision
+        ("parameter", "f8"),  # parameter of the policy, if it has one; set by the caller
     ],
     align=True,
 )
 JOB_STATE = np.dtype(
     [
-        ("number", "i8"),  # -1 if the slot is free
+        ("number", "i8"),  # -1 if the index is free
         ("template", "i8"),
         ("arrival", "i8"),
         ("key", "u8"),
-        ("stopped", "i8"),  # events that had happened when its pool left all to the other pools, -1 at first
-        ("work", "i8"),  # expected work of tasks not started, at the last choice
-        ("path", "i8"),  # longest chain of durations before it
-        ("work_before", "i8"),  # expected work of jobs with less of it
-        ("jobs_before", "i4"),  # how many they are
+        ("stopped", "i8"),  # value of `events` when its pool stopped without a commitment, -1 initially
+        ("work", "i8"),  # expected work of tasks not started, at the last decision
+        ("path", "i8"),  # longest path of durations through its incomplete stages
+        ("work_before", "i8"),  # expected work of jobs with less work left
+        ("jobs_before", "i4"),  # number of these jobs
         ("stages", "i4"),
         ("first_stage", "i4"),
         ("left", "i4"),  # stages that are not complete
-        ("unstarted", "i4"),  # stages with tasks that are not started
-        ("tasks", "i4"),  # tasks not started, at the last choice
-        ("local", "i4"),  # executors that are at the job
-        ("supply", "i4"),  # these, those on their way, and those committed elsewhere
-        ("pooled", "i4"),  # executors idle in its pool
+        ("unstarted", "i4"),  # stages with tasks not started
+        ("tasks", "i4"),  # tasks not started, at the last decision
+        ("local", "i4"),  # executors at the job
+        ("supply", "i4"),  # local executors plus those moving or committed to it
+        ("pooled", "i4"),  # idle executors in its pool
         ("edges", "i4"),  # edges between stages that are not complete
-        ("shown", "i4"),  # 1 if it is in the window
-        ("rank", "i4"),  # place among the jobs in the window
-        ("place", "i4"),  # place among all jobs in the system
+        ("shown", "i4"),  # 1 if it is in the observation window
+        ("window_rank", "i4"),  # rank by arrival among the jobs in the observation window
+        ("rank", "i4"),  # rank by arrival among all jobs in the system
         ("done", "i4"),
-        ("touched", "i4"),  # 1 if something of it changed since its nodes were written
-        ("first_node", "i4"),  # place of its first stage in the graph of the observation
+        ("dirty", "i4"),  # 1 if it changed since its nodes were written
+        ("first_node", "i4"),  # node of its first incomplete stage in the observed graph
     ],
     align=True,
 )
 STAGE_STATE = np.dtype(
     [
         ("remaining", "i4"),  # tasks not started
-        ("unfinished", "i4"),  # tasks not ended
-        ("demand", "i4"),  # remaining, less executors that are on their way or committed
-        ("assigned", "i4"),  # executors on their way or committed
-        ("open_parents", "i4"),  # parents with a demand
+        ("unfinished", "i4"),  # tasks not finished
+        ("demand", "i4"),  # remaining minus executors moving or committed to it
+        ("assigned", "i4"),  # executors moving or committed to it
+        ("open_parents", "i4"),  # parents with positive demand
         ("waiting_parents", "i4"),  # parents that are not complete
         ("located", "i4"),  # executors in its pool
         ("outgoing", "i4"),  # commitments of its pool
-        ("selected", "i4"),  # round in which it was chosen last
+        ("selected", "i4"),  # last round in which it was chosen
         ("started", "i4"),  # tasks started, over all attempts
         ("failures", "i4"),
-        ("node", "i4"),  # place in the graph of the observation
-        ("recent", "i8"),  # time that its last task took, the expected one before the first
+        ("node", "i4"),  # its node in the observed graph
+        ("recent", "i8"),  # duration of its last finished task, expected duration before the first
     ],
     align=True,
 )
 EXECUTOR_STATE = np.dtype(
     [
-        ("job", "i4"),  # slot of the job where it is or is going to, NOWHERE in the common pool
-        ("stage", "i4"),  # stage whose pool it is in or is going to, NOWHERE in the pool of the job
+        ("job", "i4"),  # index of the job where it is or moves to, NOWHERE in the common pool
+        ("stage", "i4"),  # stage whose pool it is in or moves to, NOWHERE in the pool of the job
         ("activity", "i4"),
-        ("last", "i4"),  # stage of its last task, -1 if it has gone cold since
+        ("last", "i4"),  # stage of its last task, -1 if it is no longer warm
         ("began", "i8"),
     ],
     align=True,
@@ -168,21 +167,30 @@ COMMITMENT = np.dtype(
 
 
 @struct(
-    "machine", "executors", "level_of", "templates", "stages", "children", "waves", "expected", "samples", "arrivals"
+    "machine",
+    "executors",
+    "parallelism_of",
+    "templates",
+    "stages",
+    "children",
+    "waves",
+    "expected",
+    "samples",
+    "arrivals",
 )
 class DagSpecType(types.StructRef):
-    """What does not change.
+    """Constant data of a scenario.
 
-    machine (1), executors (N), level_of (N + 1), templates (K), stages (G), children (E), waves (G, 3 * levels),
-    expected (G, levels) ns of a further task, samples (D) ns, arrivals (M).
+    machine (1), executors (N), parallelism_of (N + 1), templates (K), stages (G), children (E), waves (G, 3 V) for V
+    measured parallelism values, expected (G, V) ns of a further task, samples (D) ns, arrivals (M).
     """
 
 
 @struct("lanes", "jobs", "order", "by_work", "stages", "executors", "commitments", "candidates", "heap", "terms", "log")
 class DagStateType(types.StructRef):
-    """What changes.
+    """State of the lanes.
 
-    lanes (L), jobs (L, J), order (L, J) slots of active jobs by arrival, by_work (L, J) the same by work left,
-    stages (L, J, S), executors (L, N), commitments (L, N), candidates (L, C) as slot * S + stage, heap (L, H),
+    lanes (L), jobs (L, J), order (L, J) indices of active jobs by arrival, by_work (L, J) the same by work left,
+    stages (L, J, S), executors (L, N), commitments (L, N), candidates (L, C) as job * S + stage, heap (L, H),
     terms (L, 2), log (L, R).
     """

@@ -1,11 +1,11 @@
-"""Tasks, compiled: they start, they end, and with them stages and jobs."""
+"""Compiled life cycle of tasks, stages and jobs."""
 
 from __future__ import annotations
 
 import math
 
 from slipstream.families.dag.kernel.demand import add_demand
-from slipstream.families.dag.kernel.pools import enter_pool, leave_pool, settle_all
+from slipstream.families.dag.kernel.pools import enter_pool, leave_pool, return_all_to_pool
 from slipstream.families.dag.kernel.state import FIRST, FRESH, NOWHERE, REST, RUNNING
 from slipstream.families.dag.kernel.waves import draw_duration
 from slipstream.jit.decorators import inlined, kernel
@@ -16,14 +16,14 @@ from slipstream.sim.kernel.lanes import record
 
 @kernel
 def count_busy(header):
-    """Count the time that executors have spent on tasks up to now."""
+    """Accrue executor busy time up to now."""
     header.busy_time += header.running * (header.now - header.busy_counted)
     header.busy_counted = header.now
 
 
 @kernel
 def count_jobs(spec, header):
-    """Count the time that jobs have spent in the system up to now."""
+    """Accrue job time, and its discounted value, up to now."""
     header.job_time += header.active * (header.now - header.counted)
     rate = spec.machine[0].discount
     if rate > 0.0:
@@ -51,7 +51,7 @@ def start_task(spec, state, lane, executor, job, stage, wave):
 
 @kernel
 def begin_work(spec, state, lane, executor, job, stage):
-    """Let an idle executor begin to serve a stage of the job where it is."""
+    """Move an idle executor into the pool of a stage of its job and start a task."""
     leave_pool(state, lane, executor)
     enter_pool(state, lane, executor, job, stage)
     count_busy(state.lanes[lane])
@@ -64,8 +64,8 @@ def begin_work(spec, state, lane, executor, job, stage):
 
 
 @kernel
-def begin_again(spec, state, lane, job, stage):
-    """Let a stage that has failed have all its tasks before it."""
+def restart_stage(spec, state, lane, job, stage):
+    """Restart a failed stage with all its tasks."""
     owner, own = state.jobs[lane, job], state.stages[lane, job, stage]
     source = spec.stages[owner.first_stage + stage]
     own.failures += 1
@@ -78,15 +78,15 @@ def begin_again(spec, state, lane, job, stage):
 
 @kernel
 def complete_stage(spec, state, lane, job, stage):
-    """Note that a stage is complete; return whether stages that waited for it can begin."""
+    """Mark a stage as complete; return whether children of it can begin."""
     owner = state.jobs[lane, job]
     source = spec.stages[owner.first_stage + stage]
     owner.left -= 1
     owner.edges -= source.children
     state.lanes[lane].graph_stale = 1
     opened = False
-    for place in range(source.first_child, source.first_child + source.children):
-        child = state.stages[lane, job, spec.children[place]]
+    for offset in range(source.first_child, source.first_child + source.children):
+        child = state.stages[lane, job, spec.children[offset]]
         child.waiting_parents -= 1
         if child.waiting_parents == 0:
             opened = True
@@ -98,24 +98,24 @@ def complete_stage(spec, state, lane, job, stage):
 
 
 @kernel
-def take_out(jobs, job, last):
-    """Take a job out of a list that then ends at `last`; the others keep their order."""
-    place = 0
-    while jobs[place] != job:
-        place += 1
-    for later in range(place, last):
+def remove_job(jobs, job, last):
+    """Remove `job` from `jobs`, which then has `last` elements; the others keep their order."""
+    index = 0
+    while jobs[index] != job:
+        index += 1
+    for later in range(index, last):
         jobs[later] = jobs[later + 1]
 
 
 @kernel
 def finish_job(spec, state, lane, job):
-    """Let a job whose stages are complete leave; its idle executors go to the common pool."""
+    """Remove a complete job from the system; its idle executors return to the common pool."""
     header = state.lanes[lane]
     count_jobs(spec, header)
     header.active -= 1
-    take_out(state.order[lane], job, header.active)
-    take_out(state.by_work[lane], job, header.active)
+    remove_job(state.order[lane], job, header.active)
+    remove_job(state.by_work[lane], job, header.active)
     header.finished += 1
     state.jobs[lane, job].done = 1
-    settle_all(spec, state, lane, job, NOWHERE)
+    return_all_to_pool(spec, state, lane, job, NOWHERE)
     record(state, lane, DONE, -1, state.jobs[lane, job].number, -1, -1)

@@ -1,7 +1,7 @@
-"""How long tasks take, compiled: drawn from what was measured with about as many executors at the job.
+"""Compiled task durations: samples measured with about as many executors as are at the job.
 
-Every draw belongs to a task: it depends on the job, the stage and how many of its tasks were started before, so that a
-policy can change which list is drawn from, but not the place in it.
+Every draw belongs to a task: it depends on the job, the stage and the number of its tasks started before. So a policy
+can change the list of samples that is drawn from, but not the quantile.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from slipstream.sim.kernel.job_stream import FIRST_JOB_STREAM
 from slipstream.sim.kernel.rng import stream_key, uniform
 
 STREAMS_PER_JOB = 3
-"""Streams of random numbers of each job: durations, stragglers and failures."""
+"""Random streams of each job: durations, stragglers and failures."""
 DURATIONS, STRAGGLERS, FAILURES = range(3)
 STAGE_STRIDE = 2**32
-"""Counters of one stage are those of the stage before it plus this."""
+"""Offset between the counters of successive stages."""
 
 
 @kernel
 def job_stream(header, number, kind):
-    """Return the key of one of the streams of a job."""
+    """Return the key of the stream `kind` of the job `number`."""
     return stream_key(header.key, FIRST_JOB_STREAM + STREAMS_PER_JOB * number + kind)
 
 
 @inlined
 def draw_duration(spec, state, lane, job, stage, executor, wave):
-    """Return the time of the next task of a stage on an executor."""
+    """Return the duration in ns of the next task of a stage on an executor."""
     owner = state.jobs[lane, job]
     counter = np.int64(stage) * STAGE_STRIDE + state.stages[lane, job, stage].started
-    between = spec.level_of[owner.local]
-    level = between.low
+    between = spec.parallelism_of[owner.local]
+    index = between.low
     if between.gap > 0.0:
         nearer_low = uniform(owner.key, 2 * counter) * between.gap >= between.offset
-        # The published simulators have it the wrong way round: the nearer a level, the less it counts.
+        # The published simulators invert the interpolation: the nearer value has the smaller probability.
         if nearer_low == (spec.machine[0].compat != 0):
-            level = between.high
-    source = spec.waves[owner.first_stage + stage, 3 * level + wave]
-    place = int(uniform(owner.key, 2 * counter + 1) * source.samples)
-    duration = spec.samples[source.first_sample + place] + source.delay
+            index = between.high
+    source = spec.waves[owner.first_stage + stage, 3 * index + wave]
+    offset = int(uniform(owner.key, 2 * counter + 1) * source.samples)
+    duration = spec.samples[source.first_sample + offset] + source.delay
     if spec.machine[0].plain:
         return duration
-    return disturbed(spec, state, lane, job, counter, executor, duration)
+    return disturbed_duration(spec, state, lane, job, counter, executor, duration)
 
 
 @kernel
-def disturbed(spec, state, lane, job, counter, executor, duration):
-    """Return a duration on an executor of some speed, longer if the task straggles."""
+def disturbed_duration(spec, state, lane, job, counter, executor, duration):
+    """Return `duration` divided by the executor's speed, times the straggler factor if the task straggles."""
     machine = spec.machine[0]
     time = np.float64(duration)
     if machine.straggler_share > 0.0:
@@ -61,7 +61,7 @@ def disturbed(spec, state, lane, job, counter, executor, duration):
 
 @kernel
 def stage_fails(spec, state, lane, job, stage):
-    """Return whether a stage whose last task ended has failed."""
+    """Return whether a stage whose last task has finished fails."""
     machine = spec.machine[0]
     failures = state.stages[lane, job, stage].failures
     if machine.failure_share == 0.0 or failures >= machine.most_failures:

@@ -1,7 +1,7 @@
-"""An episode in hindsight: which jobs came when, and the least time that each of their tasks could have taken.
+"""An episode in hindsight: its arrivals, and a lower bound of the duration of each task.
 
-The draws of a task are fixed; which list they draw from depends on how many executors are at the job, and on what the
-executor did before. The least over all lists is what no policy can get below.
+The random draws of a task are fixed; the list of samples they select from depends on the executors at the job and on
+what the executor did before. The minimum over all lists is a lower bound for every policy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.kernel.waves import (
     DURATIONS,
     FAILURES,
@@ -29,20 +29,20 @@ from slipstream.sim.kernel.rng import SPLITS, episode_key, stream_key, uniform
 
 @dataclass(frozen=True)
 class Job:
-    """One job in hindsight; times in ns."""
+    """One job of an episode in hindsight; times in ns."""
 
     arrival: int
     template: JobTemplate
     attempts: tuple[tuple[tuple[int, ...], ...], ...]
-    """Of each stage, of each attempt, the least time of each task."""
+    """Least time of each task, by stage and attempt."""
 
     @property
     def work(self) -> int:
-        """Least time of all tasks together."""
+        """Sum of the least times of all tasks."""
         return sum(sum(tasks) for attempts in self.attempts for tasks in attempts)
 
     def longest_path(self, executors: int) -> int:
-        """Return the least time from the start of the first task to the end of the last."""
+        """Return a lower bound of the time from the first task start to the last task end on `executors` executors."""
         lengths = [
             sum(max(*tasks, math.ceil(sum(tasks) / executors)) if tasks else 0 for tasks in attempts)
             for attempts in self.attempts
@@ -51,8 +51,8 @@ class Job:
 
 
 def jobs_of_episode(scenario: DagScenario, events: np.ndarray, seed: int, split: str) -> list[Job]:
-    """Return the jobs of an episode by arrival; any event log of the episode has the same."""
-    # Back in Python a 64-bit key is a plain number; compiled code must get it as the word it is.
+    """Return the jobs of an episode by arrival; `events` may be the log of any policy."""
+    # Numba returns a Python int; compiled functions need an unsigned 64-bit key.
     key = np.uint64(episode_key(SPLITS[split], seed))
     arrivals = events[events["kind"] == ARRIVAL]
     return [
@@ -61,7 +61,7 @@ def jobs_of_episode(scenario: DagScenario, events: np.ndarray, seed: int, split:
 
 
 class _Reader:
-    """Reads the draws of one job."""
+    """Computes the draws of one job."""
 
     def __init__(self, scenario: DagScenario, key: np.uint64, number: int) -> None:
         self.scenario = scenario
@@ -69,10 +69,10 @@ class _Reader:
         self.durations, self.stragglers, self.failures = (
             np.uint64(stream_key(key, first + kind)) for kind in (DURATIONS, STRAGGLERS, FAILURES)
         )
-        parts = built(scenario)
+        parts = compiled_scenario(scenario)
         self.library, self.spec = parts.library, parts.spec
-        levels = self.spec["level_of"][1:]
-        self.levels = sorted({*levels["low"].tolist(), *levels["high"].tolist()})
+        rows = self.spec["parallelism_of"][1:]
+        self.parallelism_indices = sorted({*rows["low"].tolist(), *rows["high"].tolist()})
         self.fastest = float(self.spec["executors"]["speed"].max())
 
     def job(self, arrival: int, template: int) -> Job:
@@ -80,12 +80,11 @@ class _Reader:
         attempts = tuple(self._stage(stage, int(row["first_stage"]) + stage) for stage in range(int(row["stages"])))
         return Job(arrival, self.library.templates[template], attempts)
 
-    def _stage(self, stage: int, place: int) -> tuple[tuple[int, ...], ...]:
-        tasks = int(self.spec["stages"][place]["tasks"])
+    def _stage(self, stage: int, row: int) -> tuple[tuple[int, ...], ...]:
+        tasks = int(self.spec["stages"][row]["tasks"])
         count = 1 + self._failures(stage)
         return tuple(
-            tuple(self._least(stage, place, attempt * tasks + task) for task in range(tasks))
-            for attempt in range(count)
+            tuple(self._least(stage, row, attempt * tasks + task) for task in range(tasks)) for attempt in range(count)
         )
 
     def _failures(self, stage: int) -> int:
@@ -99,12 +98,12 @@ class _Reader:
             count += 1
         return count
 
-    def _least(self, stage: int, place: int, started: int) -> int:
+    def _least(self, stage: int, row: int, started: int) -> int:
         counter = stage * STAGE_STRIDE + started
         draw = uniform(self.durations, 2 * counter + 1)
         least = math.inf
-        for level in self.levels:
-            for wave in self.spec["waves"][place][3 * level : 3 * level + 3]:
+        for index in self.parallelism_indices:
+            for wave in self.spec["waves"][row][3 * index : 3 * index + 3]:
                 sample = self.spec["samples"][int(wave["first_sample"]) + int(draw * int(wave["samples"]))]
                 least = min(least, int(sample) + int(wave["delay"]))
         stragglers = self.scenario.stragglers
@@ -113,6 +112,6 @@ class _Reader:
         return math.ceil(least / self.fastest)
 
 
-def least_way(scenario: DagScenario) -> int:
-    """Return the time that the first executor of a job needs to come to it."""
+def move_time(scenario: DagScenario) -> int:
+    """Return the time in ns that an executor needs to move to a job."""
     return nanoseconds_of(scenario.moving_delay_s)

@@ -1,14 +1,14 @@
-"""The hindsight optimum of one episode: bracketed between what was reached and what no policy can exceed.
+"""Hindsight optimum of one episode: best reward reached and an upper bound.
 
-Long episodes have the bounds alone. Small ones are planned by CP-SAT, with the least time of every task, which is a
-bound again; and a search tries the choices themselves, which finds the optimum where it comes to its end.
+Long episodes get analytic bounds only. Small ones are also bounded by CP-SAT, with the least time of every task, and
+solved by exhaustive search over the decisions, which proves the optimum if it completes.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
 
-from slipstream.errors import InputError, LawError
+from slipstream.errors import InputError, InvariantError
 from slipstream.families.dag.oracle.bounds import least_job_seconds, least_makespan
 from slipstream.families.dag.oracle.hindsight import jobs_of_episode
 from slipstream.families.dag.oracle.schedule import least_cost
@@ -18,13 +18,13 @@ from slipstream.families.shared.search import best_policy, search
 from slipstream.sim.simulator import Simulator
 
 MOST_TASKS = 40
-"""Tasks of an episode that is planned and searched."""
+"""Most tasks of an episode for CP-SAT and search."""
 TOLERANCE = 1e-9
-"""The two ends of a bracket meet if they are this close, relatively."""
+"""Relative difference up to which reward and bound count as equal."""
 
 
-def bracket(scenario: DagScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
-    """Return where the best reward of an episode lies; a small one is solved for about `seconds` at most."""
+def optimum_bounds(scenario: DagScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+    """Return bounds of the best reward of an episode; small ones are solved within about `seconds`."""
     if not isinstance(scenario.horizon, NoHorizon) or scenario.reward.discount_per_s > 0.0:
         raise InputError("oracle: the episode is cut off or discounted: expected no horizon and no discount")
     began = perf_counter()
@@ -47,6 +47,6 @@ def bracket(scenario: DagScenario, seed: int, split: str = "test", seconds: floa
         if found.complete and best < bound:
             bound, method = best, "search"
     if best > bound + TOLERANCE * abs(bound):
-        raise LawError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
+        raise InvariantError(f"a reward of {best} was reached, but {bound} was proven by {method} to be the most")
     exact = best >= bound - TOLERANCE * abs(bound)
     return OptimumBounds(best, best if exact else bound, exact, source, method, perf_counter() - began)

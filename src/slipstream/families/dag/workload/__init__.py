@@ -1,1 +1,1 @@
-"""Arrivals, traces, importers and generators."""
+"""Arrivals, traces, job sources and generators."""

@@ -1,4 +1,4 @@
-"""Arrival times of jobs: from the scenario, or from CSV and Parquet traces, read and checked."""
+"""Arrival times of jobs from the scenario or from CSV and Parquet traces."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from slipstream.families.shared.schema import LONGEST_S, NANOSECONDS_PER_S, nano
 from slipstream.files.tables import read_table
 
 ANY = -1
-"""The template of an arrival that is drawn at random."""
+"""Template of an arrival whose template is drawn at random."""
 
 
 def trace_of(scenario: DagScenario, library: Library) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times of a trace in ns, ascending, and the template of each arrival; empty where there is no trace."""
+    """Return the ascending arrival times of a trace in ns and their templates; empty if there is no trace."""
     trace = scenario.arrivals
     if not isinstance(trace, JobTrace):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -34,7 +34,7 @@ def trace_of(scenario: DagScenario, library: Library) -> tuple[np.ndarray, np.nd
 
 
 def resolved_arrivals(scenario: DagScenario) -> dict[str, Any]:
-    """Return the arrivals as they decide results: traces written out."""
+    """Return the arrivals as part of the scenario digest, with traces written out."""
     trace = scenario.arrivals
     if not isinstance(trace, JobTrace):
         return trace.model_dump(mode="json")
@@ -48,7 +48,7 @@ def _rows(scenario: DagScenario, trace: JobTrace) -> tuple[np.ndarray, list[str]
     columns = [trace.column] if trace.name_column is None else [trace.column, trace.name_column]
     table = read_table(scenario._folder / (trace.path or ""), columns)
     seconds = table.numbers(trace.column)
-    wrong = ~((seconds >= 0.0) & (seconds <= LONGEST_S))  # so written, NaN is wrong too
+    wrong = ~((seconds >= 0.0) & (seconds <= LONGEST_S))  # this form also rejects NaN
     falls = np.concatenate(([False], seconds[1:] < seconds[:-1]))
     if (wrong | falls).any():
         index = int((wrong | falls).argmax())

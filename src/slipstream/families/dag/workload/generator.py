@@ -1,4 +1,4 @@
-"""Seeded random dag scenarios: a machine, arrivals at a given load, and a synthetic source of its own."""
+"""Generator of random dag scenarios: executors, arrivals at a given load, and a random job source."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from slipstream.sim.eventlog import ARRIVAL
 
 
 class Settings(StrictModel):
-    """What a generated scenario looks like; names of options are those of the fields."""
+    """Settings of a generated scenario; options have the names of the fields."""
 
     executors: int = Field(default=10, ge=1, le=1000)
-    """Executors of the machine."""
+    """Number of executors."""
     jobs: int = Field(default=50, ge=1, le=100_000)
     """Jobs of an episode."""
     arrivals: Literal["poisson", "batch"] = "poisson"
-    """A stream of jobs, or all at the beginning."""
+    """Poisson arrivals, or all jobs at time 0."""
     load: float = Field(default=0.8, ge=0.01, le=100.0)
-    """Expected work that arrives per second, as a share of what the executors can do; sets the gaps of a stream."""
+    """Arriving work per second divided by the number of executors; sets the mean gap of Poisson arrivals."""
     source: Literal["synthetic", "ml-workflow"] = "synthetic"
-    """What the jobs look like."""
+    """Source of the jobs."""
     templates: int = Field(default=100, ge=1, le=10_000)
     """Different jobs."""
     moving_delay_s: float = Field(default=2.0, ge=0.0, le=1e6)
-    """Time an executor needs to come to a job."""
+    """Time an executor needs to move to a job."""
     warmup_delay_s: float = Field(default=1.0, ge=0.0, le=1e6)
-    """Added to the first task of an executor that is fresh."""
+    """Added to the first task of a fresh executor."""
 
 
 def generate(settings: Settings, seed: int) -> DagScenario:
-    """Return the scenario of some settings and a seed."""
+    """Return the scenario of `settings` and `seed`."""
     source: Any
     if settings.source == "synthetic":
         source = Synthetic(kind="synthetic", templates=settings.templates, seed=seed)
@@ -66,14 +66,14 @@ def generate(settings: Settings, seed: int) -> DagScenario:
 
 
 def traced(scenario: DagScenario, seed: int, folder: str, kind: Any) -> tuple[DagScenario, dict[str, bytes]]:
-    """Return the scenario with the arrivals of a test episode in a file, and that file by its path beside it."""
-    from slipstream.families.dag.build import built
+    """Return the scenario with the arrivals of test episode `seed` as a trace, and the file by relative path."""
+    from slipstream.families.dag.build import compiled_scenario
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
     events = Simulator(scenario).play(find("fifo", "dag"), seed)
     arrivals = events[events["kind"] == ARRIVAL]
-    names = [built(scenario).library.templates[template].name for template in arrivals["task"]]
+    names = [compiled_scenario(scenario).library.templates[template].name for template in arrivals["task"]]
     path = f"{folder}/arrivals.{kind}"
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data["arrivals"] = {"kind": "trace", "path": path, "name_column": "job"}

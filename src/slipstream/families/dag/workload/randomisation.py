@@ -1,4 +1,4 @@
-"""Scenarios drawn from around one: the same jobs, at other rates, in episodes that are cut off."""
+"""Domain randomisation of dag scenarios: arrival rates and episode lengths."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from slipstream.sim.simulator import check_seed
 
 
 def vary(scenario: DagScenario, variation: Variation, seed: int) -> DagScenario:
-    """Return a scenario of the same shape drawn by a seed; itself if nothing varies.
+    """Return a random variation of `scenario` drawn by `seed`; the scenario itself if nothing varies.
 
-    Rates are those of a Poisson stream: jobs that come all at once or were recorded come as they do.
+    The rate applies to Poisson arrivals; batches and traces keep their arrival times.
     """
     check_seed(seed)
-    if variation.nothing:
+    if variation.is_identity:
         return scenario
-    variation.only("dag", "rate", "load", "length")
-    changes: dict[str, object] = {"description": " ".join(filter(None, [scenario.description, variation.told(seed)]))}
+    variation.require_only("dag", "rate", "load", "length")
+    changes: dict[str, object] = {
+        "description": " ".join(filter(None, [scenario.description, variation.description(seed)]))
+    }
     if isinstance(scenario.arrivals, PoissonStream):
         rate = variation.load * float(variation.factors(seed, "rate", 1)[0])
         gap = min(LONGEST_MS / 1e3, max(1e-9, round(scenario.arrivals.mean_gap_s / rate, 9)))

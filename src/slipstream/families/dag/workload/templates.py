@@ -1,4 +1,4 @@
-"""Job templates: what every source of jobs comes down to, graphs of stages with durations to draw from."""
+"""Job templates, the common form of all job sources: graphs of stages with samples of durations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slipstream.families.dag.scenario import Alibaba, DagScenario, Inline, MlWor
 
 @dataclass(frozen=True)
 class Waves:
-    """Durations in ns to draw from, each as likely; any of the three may be empty, but not all."""
+    """Samples of durations in ns, equally likely; any of the three may be empty, but not all."""
 
     fresh: np.ndarray
     first: np.ndarray
@@ -23,7 +23,7 @@ class Waves:
 
     @property
     def all(self) -> np.ndarray:
-        """Every duration."""
+        """All durations concatenated."""
         return np.concatenate([self.fresh, self.first, self.rest])
 
 
@@ -34,7 +34,7 @@ class StageTemplate:
     name: str
     tasks: int
     waves: dict[int, Waves]
-    """By the number of executors with which they were measured."""
+    """Samples by parallelism, the number of executors with which they were measured."""
 
     @property
     def mean(self) -> float:
@@ -49,7 +49,7 @@ class JobTemplate:
     name: str
     stages: tuple[StageTemplate, ...]
     edges: tuple[tuple[int, int], ...]
-    """From a parent to a child, by their places in `stages`."""
+    """(parent, child) as indices of `stages`."""
 
     def children(self) -> list[list[int]]:
         """Return the children of each stage, in ascending order."""
@@ -59,7 +59,7 @@ class JobTemplate:
         return found
 
     def order(self) -> list[int]:
-        """Return the stages with every parent before its children."""
+        """Return the stages in topological order; stages on cycles are missing."""
         parents = np.zeros(len(self.stages), int)
         children = self.children()
         for ones in children:
@@ -73,7 +73,7 @@ class JobTemplate:
         return ready
 
     def descendants(self) -> list[set[int]]:
-        """Return for each stage all that wait for it, directly or not."""
+        """Return the descendants of each stage."""
         found: list[set[int]] = [set() for _ in self.stages]
         children = self.children()
         for stage in reversed(self.order()):
@@ -81,7 +81,7 @@ class JobTemplate:
         return found
 
     def longest_paths(self, lengths: Sequence[int]) -> list[int]:
-        """Return for each stage the length of the longest way from its begin to the end of the job."""
+        """Return the longest path from each stage to the end of the job, in units of `lengths`."""
         paths = [0] * len(self.stages)
         children = self.children()
         for stage in reversed(self.order()):
@@ -91,23 +91,23 @@ class JobTemplate:
 
 @dataclass(frozen=True)
 class Library:
-    """All that a source can send."""
+    """Job templates of a source."""
 
     templates: tuple[JobTemplate, ...]
-    levels: tuple[int, ...]
+    parallelism: tuple[int, ...]
     """Numbers of executors between which durations are interpolated, ascending."""
     names: dict[str, int] = field(init=False)
-    """Place of each template."""
+    """Index of each template by name."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", {template.name: index for index, template in enumerate(self.templates)})
 
 
 def library_of(scenario: DagScenario) -> Library:
-    """Return what the scenario's source can send.
+    """Return the job templates of the scenario's source.
 
     Raises:
-        TraceError: One line: the file, the place in it, what is wrong and what was expected.
+        TraceError: One line: the file, the position in it, the fault and what was expected.
     """
     from slipstream.families.dag.workload.sources import alibaba, inline, synthetic, tpch, workflow
 
@@ -125,15 +125,15 @@ def library_of(scenario: DagScenario) -> Library:
 
 
 def digest_of_source(scenario: DagScenario) -> dict[str, Any]:
-    """Return what identifies the jobs that can arrive: a hash of all that is known of them but their stages' names."""
+    """Return the digest of the job templates: a hash of their content without the names of stages."""
     library = library_of(scenario)
-    content = hashlib.sha256(json.dumps(library.levels).encode())
+    content = hashlib.sha256(json.dumps(library.parallelism).encode())
     for template in library.templates:
         content.update(json.dumps([template.name, sorted(set(template.edges))]).encode())
         for stage in template.stages:
             content.update(json.dumps([stage.tasks, sorted(stage.waves)]).encode())
-            for level in sorted(stage.waves):
-                waves = stage.waves[level]
+            for parallelism in sorted(stage.waves):
+                waves = stage.waves[parallelism]
                 for samples in (waves.fresh, waves.first, waves.rest):
                     content.update(len(samples).to_bytes(8, "little") + samples.astype("<i8").tobytes())
     return {"templates": len(library.templates), "digest": content.hexdigest()}

@@ -1,1 +1,1 @@
-"""The compiled machine of the family."""
+"""Compiled simulation kernel of the edge family."""

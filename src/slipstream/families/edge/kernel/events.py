@@ -1,15 +1,15 @@
-"""The edge machine, compiled: events and choices. `docs/edge-machine.md` says exactly what it does.
+"""Event loop of the edge machine, compiled: events and decisions. `docs/edge-machine.md` specifies it exactly.
 
-State changes in two ways only: `apply` an event, or let a choice take effect (`take_effect`). The simulator takes its
-events from the heap, as fast as it can. A lane that follows a device takes timers from the heap as its clock passes
-them, and the ends of runs from what the device says (`device/lane.py`); everything else is the same.
+State changes in two ways only: `apply` processes an event, `take_effect` executes a decision. A simulated lane takes
+all events from the heap. A lane that follows a device takes timers from the heap as its clock passes them, and
+completion times from the device (`device/lane.py`); everything else is the same.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from slipstream.families.edge.kernel.memory import fit
+from slipstream.families.edge.kernel.memory import weights_fit
 from slipstream.families.edge.kernel.queues import (
     begin_spells,
     dequeue,
@@ -33,7 +33,7 @@ from slipstream.families.edge.kernel.state import (
     UTILISATION,
     WAITING,
 )
-from slipstream.families.edge.kernel.streams import can_be_interrupted, interrupt, move_on, start
+from slipstream.families.edge.kernel.streams import advance_stream, is_preemptible, preempt, start
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import ARRIVAL, DROP, EXPIRE, REJECT
 from slipstream.sim.kernel.heap import NEVER, clear, earliest_slot, earliest_time, schedule
@@ -55,7 +55,7 @@ from slipstream.sim.kernel.rng import stream_key
 
 @inlined
 def arrive(spec, state, lane, task):
-    """Release a job: it waits, or is rejected where the queue is full."""
+    """Release a job of `task`: enqueue it, or reject it if the queue is full."""
     counts = state.tasks[lane, task]
     job = counts.released
     counts.released += 1
@@ -73,14 +73,14 @@ def arrive(spec, state, lane, task):
 
 @kernel
 def expire(spec, state, lane, task):
-    """Drop the oldest waiting job of a task at its deadline."""
+    """Drop the oldest waiting job of `task`, whose deadline has passed."""
     dequeue(spec, state, lane, task)
-    discard(spec, state, lane, task, state.lanes[lane].taken_job, EXPIRE)
+    discard(spec, state, lane, task, state.lanes[lane].dequeued_job, EXPIRE)
 
 
 @inlined
-def pass_time(state, lane, time):
-    """Let the present move on."""
+def advance_clock(state, lane, time):
+    """Advance the clock to `time`; accrue busy time and energy."""
     header = state.lanes[lane]
     header.busy_time += header.busy * (time - header.now)
     if header.power > 0.0:
@@ -90,16 +90,16 @@ def pass_time(state, lane, time):
 
 @inlined
 def apply(spec, state, lane, slot, time):
-    """Let time pass to an event and let it happen."""
+    """Advance the clock to `time` and apply the event of `slot`."""
     device = spec.device[0]
     header = state.lanes[lane]
-    pass_time(state, lane, time)
+    advance_clock(state, lane, time)
     if slot == effect_slot(spec):
-        take_effect_if_fresh(spec, state, lane)
+        take_effect_if_valid(spec, state, lane)
         return
     header.events += 1
     if slot < device.streams:
-        move_on(spec, state, lane, slot)
+        advance_stream(spec, state, lane, slot)
     elif slot < arrival_slot(spec, 0):
         expire(spec, state, lane, slot - device.streams)
     elif slot < horizon_slot(spec):
@@ -109,18 +109,20 @@ def apply(spec, state, lane, slot, time):
 
 
 @kernel
-def work_is_over(spec, state, lane):
-    """Return whether nothing is left to do: every trace has ended, no job waits and none runs."""
+def all_work_done(spec, state, lane):
+    """Return whether the episode can end early: every trace has ended, no job waits and none runs."""
     header = state.lanes[lane]
-    return spec.device[0].finite and header.silent == spec.tasks.shape[0] and header.waiting == 0 and header.busy == 0
+    return (
+        spec.device[0].finite and header.exhausted == spec.tasks.shape[0] and header.waiting == 0 and header.busy == 0
+    )
 
 
-# Choices
+# Decisions
 
 
 @inlined
 def take_effect(spec, state, lane):
-    """Do what was chosen."""
+    """Execute the decision in flight."""
     header = state.lanes[lane]
     task, stream = header.chosen_task, header.chosen_stream
     if header.in_flight == WAITING:
@@ -128,33 +130,33 @@ def take_effect(spec, state, lane):
         if stream < spec.device[0].streams:
             state.streams[lane, stream].parked = header.events
     else:
-        # First out of the queue: an interrupted job may be an older one of the same task.
+        # Dequeued before the preemption: the preempted job may be an older one of the same task.
         dequeue(spec, state, lane, task)
         if header.in_flight == DROPPING:
-            discard(spec, state, lane, task, header.taken_job, DROP)
+            discard(spec, state, lane, task, header.dequeued_job, DROP)
         else:
             switch_cost = 0
             if header.in_flight == PREEMPTING:
-                interrupt(spec, state, lane, stream)
+                preempt(spec, state, lane, stream)
                 switch_cost = spec.device[0].switch_cost
             start(spec, state, lane, stream, task, header.chosen_variant, switch_cost)
     header.in_flight = NOTHING
 
 
 @kernel
-def take_effect_if_fresh(spec, state, lane):
-    """After the decision time: do what was chosen, unless the world has moved on; then ask again."""
+def take_effect_if_valid(spec, state, lane):
+    """Execute the decision after the decision time if its job and victim are still there; otherwise discard it."""
     header = state.lanes[lane]
     schedule(state.heap, lane, effect_slot(spec), NEVER)
     if header.in_flight == WAITING:
-        fresh = header.events == header.chosen_events
+        valid = header.events == header.chosen_events
     else:
         queue = state.tasks[lane, header.chosen_task]
-        fresh = queue.length > 0 and state.queue[lane, queue.head, header.chosen_task].index == header.chosen_job
+        valid = queue.length > 0 and state.queue[lane, queue.head, header.chosen_task].index == header.chosen_job
     if header.in_flight == PREEMPTING:
         victim = state.streams[lane, header.chosen_stream]
-        fresh = fresh and victim.task == header.victim_task and victim.job == header.victim_job
-    if fresh:
+        valid = valid and victim.task == header.victim_task and victim.job == header.victim_job
+    if valid:
         take_effect(spec, state, lane)
     else:
         header.in_flight = NOTHING
@@ -162,29 +164,29 @@ def take_effect_if_fresh(spec, state, lane):
 
 @inlined
 def may_dispatch(spec, state, lane, task, variant):
-    """Return whether the task's oldest waiting job may start on the stream that is asked."""
+    """Return whether the task's oldest waiting job may start in `variant` on the stream at its decision point."""
     device = spec.device[0]
     if state.tasks[lane, task].length == 0 or variant >= spec.tasks[task].variants:
         return False
     return device.simple or (
-        state.lanes[lane].asked < device.streams and fit(spec, state, lane, task, variant, np.int64(-1))
+        state.lanes[lane].asked < device.streams and weights_fit(spec, state, lane, task, variant, np.int64(-1))
     )
 
 
 @kernel
 def may_preempt(spec, state, lane, task, variant, stream):
-    """Return whether the task's oldest waiting job may take the stream from the job that runs there."""
+    """Return whether the task's oldest waiting job may preempt the job that runs on `stream`."""
     return (
         state.tasks[lane, task].length > 0
         and variant < spec.tasks[task].variants
-        and can_be_interrupted(spec, state, lane, stream)
-        and fit(spec, state, lane, task, variant, stream)
+        and is_preemptible(spec, state, lane, stream)
+        and weights_fit(spec, state, lane, task, variant, stream)
     )
 
 
 @inlined
-def read_action(spec, state, lane, action):
-    """Turn an action into a choice; what is not allowed counts as wait."""
+def decode_action(spec, state, lane, action):
+    """Decode `action` into a decision; an illegal action counts as wait."""
     device = spec.device[0]
     header = state.lanes[lane]
     tasks, variants = spec.variants.shape
@@ -220,9 +222,9 @@ def read_action(spec, state, lane, action):
 
 @inlined
 def decide(spec, state, lane, action):
-    """Let a choice take effect, at once or after the decision time."""
+    """Execute the decision of `action` at once, or schedule it after the decision time."""
     header = state.lanes[lane]
-    read_action(spec, state, lane, action)
+    decode_action(spec, state, lane, action)
     header.chosen_events = header.events
     if spec.device[0].decision_time == 0:
         take_effect(spec, state, lane)
@@ -234,30 +236,30 @@ def decide(spec, state, lane, action):
 
 
 @inlined
-def whom_to_ask(spec, state, lane):
-    """Return the first idle stream that is not parked, the device if a job could be interrupted, else -1.
+def next_decision_point(spec, state, lane):
+    """Return the stream that needs a decision, the number of streams if only preemption is possible, else -1.
 
-    Streams of higher priority come first: with a decision time, who is asked first is served first.
+    Idle streams that are not parked come in order of priority: with a decision time, the first decision starts first.
     """
     device = spec.device[0]
     header = state.lanes[lane]
     if header.waiting == 0 or header.in_flight != NOTHING:
         return -1
-    for level in range(device.levels):
+    for rank in range(device.priority_ranks):
         for stream in range(device.streams):
             candidate = state.streams[lane, stream]
-            if candidate.task < 0 and candidate.parked != header.events and spec.streams[stream].level == level:
+            if candidate.task < 0 and candidate.parked != header.events and spec.streams[stream].rank == rank:
                 return stream
     if device.preemption != NO_PREEMPTION and header.alert and header.busy == device.streams:
         for stream in range(device.streams):
-            if can_be_interrupted(spec, state, lane, stream):
+            if is_preemptible(spec, state, lane, stream):
                 return device.streams
     return -1
 
 
 @kernel
 def end_step(spec, state, lane):
-    """Add up the reward of the step that ends here."""
+    """Compute the reward terms and the reward of the step that ends now."""
     device = spec.device[0]
     header = state.lanes[lane]
     terms = state.terms[lane]
@@ -274,36 +276,36 @@ def end_step(spec, state, lane):
 
 
 @kernel
-def heed_device(spec, state, lane):
-    """Take the ends of runs from what the device said: where there is one, plans are only expectations."""
+def schedule_reported_ends(spec, state, lane):
+    """Schedule the ends of runs that the device has reported, in place of the expected ones."""
     for stream in range(spec.device[0].streams):
         ended = state.streams[lane, stream].ended
-        # What is heard late, after later events, happens now: the clock never runs backwards.
+        # An end reported after later events is applied now: the clock never runs backwards.
         schedule(state.heap, lane, stream, max(ended, state.lanes[lane].now))
 
 
 @kernel
 def resume(spec, state, lane):
-    """Apply events until a choice is due, the episode ends, or the log must be flushed."""
+    """Apply events until a decision is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
     header.status = ASKING
     while True:
-        # After the end nothing more is written: its row stays, and the status with it.
+        # After the end nothing more is recorded, so a full log must not overwrite the final status.
         if log_is_full(state, lane, spec.device[0].log_margin) and header.status == ASKING:
             header.status = LOG_FULL
             return
-        if header.status == ASKING and work_is_over(spec, state, lane):
+        if header.status == ASKING and all_work_done(spec, state, lane):
             end_episode(state, lane, TERMINATED)
         if header.status != ASKING:
             header.asked = -1
             break
         if header.clock > 0:
-            heed_device(spec, state, lane)
+            schedule_reported_ends(spec, state, lane)
         time = earliest_time(state.heap, lane)
         if time > header.now and time > header.clock:
             if header.clock > 0:
-                pass_time(state, lane, header.clock)
-            header.asked = whom_to_ask(spec, state, lane)
+                advance_clock(state, lane, header.clock)
+            header.asked = next_decision_point(spec, state, lane)
             if header.asked >= 0:
                 header.choices += 1
                 break
@@ -318,7 +320,7 @@ def resume(spec, state, lane):
 
 @kernel
 def act(spec, state, lane, action):
-    """Apply a choice; the first step also gets what came before it."""
+    """Apply `action`; the reward of the first step includes everything before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
@@ -331,7 +333,7 @@ def act(spec, state, lane, action):
 
 @kernel
 def begin(spec, state, lane, seed, split):
-    """Start an episode."""
+    """Reset `lane` and start the episode of `seed` and `split`."""
     header = state.lanes[lane]
     begin_episode(header, seed, split)
     header.waiting = 0
@@ -343,20 +345,20 @@ def begin(spec, state, lane, seed, split):
     header.busy = 0
     header.busy_time = 0
     header.step_busy_time = 0
-    header.silent = 0
+    header.exhausted = 0
     header.in_flight = NOTHING
     header.power = spec.device[0].idle_power
     header.joules = 0.0
     header.step_joules = 0.0
     header.alert = 0
-    header.memory_taken = 0
+    header.memory_resident = 0
     header.memory_in_use = 0
-    header.uses = 0
+    header.use_count = 0
     for term in range(state.terms.shape[1]):
         state.terms[lane, term] = 0.0
     for stream in range(spec.device[0].streams):
         state.streams[lane, stream].task = -1
-        state.courses[lane, stream].runs = 0
+        state.runs[lane, stream].active = 0
         state.streams[lane, stream].parked = -1
         state.streams[lane, stream].ended = NEVER
     clear(state.heap, lane)

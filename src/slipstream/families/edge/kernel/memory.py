@@ -1,4 +1,4 @@
-"""Weights on the device, compiled: which are there, which fit, and who makes room."""
+"""Weights in device memory, compiled: residency, capacity check, loading and least-recently-used eviction."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from slipstream.sim.kernel.lanes import record
 
 
 @kernel
-def fit(spec, state, lane, task, variant, victim):
-    """Return whether the variant's weights fit beside those in use; a victim's stream (or -1) counts as free."""
+def weights_fit(spec, state, lane, task, variant, victim):
+    """Return whether the variant's weights fit beside those in use, not counting the job on stream `victim` (or -1)."""
     limit = spec.device[0].memory
     if limit == NEVER or state.weights[lane, task, variant].resident:
         return True
@@ -24,7 +24,7 @@ def fit(spec, state, lane, task, variant, victim):
 
 @kernel
 def loading_time(spec, state, lane, task, variant):
-    """Return how long the variant's weights would still take to be on the device."""
+    """Return the time until the variant's weights are loaded."""
     weights = state.weights[lane, task, variant]
     if weights.resident:
         return max(0, weights.ready - state.lanes[lane].now)
@@ -32,44 +32,44 @@ def loading_time(spec, state, lane, task, variant):
 
 
 @kernel
-def take_weights(spec, state, lane, task, variant, ready):
-    """Let a job use the weights; if they are not there, they come, and will be ready then."""
+def acquire_weights(spec, state, lane, task, variant, ready):
+    """Count a job as a user of the weights; load them, to be ready at `ready`, if they are not resident."""
     header = state.lanes[lane]
     weights = state.weights[lane, task, variant]
     size = spec.variants[task, variant].memory
     if not weights.resident:
-        while header.memory_taken + size > spec.device[0].memory:
+        while header.memory_resident + size > spec.device[0].memory:
             evict(spec, state, lane)
         weights.resident = 1
         weights.ready = ready
-        header.memory_taken += size
+        header.memory_resident += size
     if weights.users == 0:
         header.memory_in_use += size
     weights.users += 1
-    note_use(header, weights)
+    mark_used(header, weights)
 
 
 @kernel
-def leave_weights(spec, state, lane, task, variant):
-    """Let a job that leaves its stream no longer use the weights."""
+def release_weights(spec, state, lane, task, variant):
+    """Remove a job that leaves its stream from the users of the weights."""
     header = state.lanes[lane]
     weights = state.weights[lane, task, variant]
     weights.users -= 1
     if weights.users == 0:
         header.memory_in_use -= spec.variants[task, variant].memory
-    note_use(header, weights)
+    mark_used(header, weights)
 
 
 @kernel
-def note_use(header, weights):
-    """Remember the order in which weights were used."""
-    header.uses += 1
-    weights.last_use = header.uses
+def mark_used(header, weights):
+    """Update the order in which weights were used, for eviction."""
+    header.use_count += 1
+    weights.last_use = header.use_count
 
 
 @kernel
 def evict(spec, state, lane):
-    """Take the weights used least recently, of those not in use, off the device."""
+    """Evict the least recently used weights that no job uses."""
     oldest_task, oldest_variant = -1, -1
     for task in range(spec.tasks.shape[0]):
         for variant in range(spec.tasks[task].variants):
@@ -78,5 +78,5 @@ def evict(spec, state, lane):
             if weights.resident and weights.users == 0 and older:
                 oldest_task, oldest_variant = task, variant
     state.weights[lane, oldest_task, oldest_variant].resident = 0
-    state.lanes[lane].memory_taken -= spec.variants[oldest_task, oldest_variant].memory
+    state.lanes[lane].memory_resident -= spec.variants[oldest_task, oldest_variant].memory
     record(state, lane, EVICT, oldest_task, -1, oldest_variant, -1)

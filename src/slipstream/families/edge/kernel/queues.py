@@ -1,4 +1,4 @@
-"""Jobs before they run, compiled: when tasks release them, and the queues in which they wait."""
+"""Release times and waiting queues of tasks, compiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slipstream.sim.kernel.rng import exponential, uniform
 
 @inlined
 def draw_gap(task_state, mean):
-    """Return an exponential gap of at least 1 ns from the task's own stream of numbers."""
+    """Return an exponential gap of mean `mean`, at least 1 ns, from the task's own random stream."""
     gap = exponential(task_state.arrival_key, task_state.draws, mean)
     task_state.draws += 1
     return max(1, int(math.ceil(gap)))
@@ -31,7 +31,7 @@ def draw_gap(task_state, mean):
 
 @kernel
 def begin_spells(task, task_state):
-    """Put a bursty task into equilibrium: the state by its share of time, then the rest of the spell."""
+    """Draw a bursty task's initial state from its stationary distribution, and the end of its first spell."""
     share = task.burst_spell / (task.calm_spell + task.burst_spell)
     task_state.burst = 1 if uniform(task_state.arrival_key, task_state.draws) < share else 0
     task_state.draws += 1
@@ -52,7 +52,7 @@ def next_bursty(task, task_state, time, horizon):
 
 @kernel
 def next_release(spec, task, task_state):
-    """Return the time of the task's next release, NEVER if it has none of its own accord."""
+    """Return the time of the task's next release, NEVER if its trace has ended or it waits for its last job."""
     if task.arrival == PERIODIC:
         release = task.phase + task_state.released * task.period
         if task.jitter > 0:
@@ -64,47 +64,47 @@ def next_release(spec, task, task_state):
     if task.arrival == BURSTY:
         return next_bursty(task, task_state, task_state.last_release, spec.device[0].horizon)
     if task.arrival == TRACE:
-        place = task.trace_start + task_state.released
-        return spec.trace[place] if place < task.trace_end else NEVER
+        index = task.trace_start + task_state.released
+        return spec.trace[index] if index < task.trace_end else NEVER
     return task.phase if task_state.released == 0 else NEVER
 
 
 @inlined
 def schedule_release(spec, state, lane, task, time):
-    """Plan the task's next release; one at or after the horizon never happens."""
+    """Schedule the task's next release at `time`; one at or after the horizon never happens."""
     if time < spec.device[0].horizon:
         schedule(state.heap, lane, arrival_slot(spec, task), time)
     else:
         schedule(state.heap, lane, arrival_slot(spec, task), NEVER)
-        state.lanes[lane].silent += 1
+        state.lanes[lane].exhausted += 1
 
 
 @kernel
 def release_after(spec, state, lane, task, dropped):
-    """Let a closed-loop task release its next job after the last one ended."""
+    """Schedule the next release of a closed-loop task, whose last job has just ended."""
     closed = spec.tasks[task]
     if closed.arrival == CLOSED:
-        state.lanes[lane].silent -= 1
+        state.lanes[lane].exhausted -= 1
         pause = max(closed.think, closed.retry) if dropped else closed.think
         schedule_release(spec, state, lane, task, state.lanes[lane].now + pause)
 
 
 @inlined
 def schedule_expiry(spec, state, lane, task):
-    """Plan the expiry of the task's oldest waiting job."""
+    """Schedule the expiry of the task's oldest waiting job."""
     if spec.device[0].drop_late:
         queue = state.tasks[lane, task]
         time = NEVER
         if queue.length > 0:
             deadline = state.queue[lane, queue.head, task].release + spec.tasks[task].deadline
-            # A job that was interrupted after its deadline has expired already.
+            # A job preempted after its deadline expires now.
             time = max(deadline, state.lanes[lane].now)
         schedule(state.heap, lane, expiry_slot(spec, task), time)
 
 
 @inlined
 def count_waiting(spec, state, lane, task, change):
-    """Count a job that joins its task's queue (1) or leaves it (-1); plan the expiry of the head that is left."""
+    """Update the counts of waiting jobs and the backlog by `change`: 1 for a job that joins, -1 for one that leaves."""
     header = state.lanes[lane]
     queue = state.tasks[lane, task]
     queue.length += change
@@ -117,16 +117,16 @@ def count_waiting(spec, state, lane, task, change):
 
 @inlined
 def enqueue(spec, state, lane, task, job):
-    """Let a released job wait at the end of its task's queue."""
+    """Append a released job to its task's queue."""
     queue = state.tasks[lane, task]
-    place = queue.head + queue.length
-    if place >= state.queue.shape[1]:
-        place -= state.queue.shape[1]
-    entry = state.queue[lane, place, task]
+    position = queue.head + queue.length
+    if position >= state.queue.shape[1]:
+        position -= state.queue.shape[1]
+    entry = state.queue[lane, position, task]
     entry.index = job
     entry.release = state.lanes[lane].now
     if spec.device[0].preemption != NO_PREEMPTION:
-        state.kept[lane, place, task].variant = -1
+        state.checkpoints[lane, position, task].variant = -1
     count_waiting(spec, state, lane, task, 1)
     if queue.length == 1:
         schedule_expiry(spec, state, lane, task)
@@ -134,57 +134,57 @@ def enqueue(spec, state, lane, task, job):
 
 @inlined
 def dequeue(spec, state, lane, task):
-    """Take the oldest waiting job out of its task's queue; the lane's `taken` fields show it."""
+    """Remove the oldest waiting job from its task's queue into the lane's `dequeued_` fields."""
     header = state.lanes[lane]
     queue = state.tasks[lane, task]
-    place = queue.head
-    header.taken_job = state.queue[lane, place, task].index
-    header.taken_release = state.queue[lane, place, task].release
+    position = queue.head
+    header.dequeued_job = state.queue[lane, position, task].index
+    header.dequeued_release = state.queue[lane, position, task].release
     if spec.device[0].preemption != NO_PREEMPTION:
-        kept = state.kept[lane, place, task]
-        header.taken_variant = kept.variant
-        header.taken_stage = kept.stage
-        header.taken_work = kept.work
-        header.taken_expected = kept.expected
-    queue.head = place + 1 if place + 1 < state.queue.shape[1] else 0
+        checkpoint = state.checkpoints[lane, position, task]
+        header.dequeued_variant = checkpoint.variant
+        header.dequeued_stage = checkpoint.stage
+        header.dequeued_work = checkpoint.work
+        header.dequeued_expected = checkpoint.expected
+    queue.head = position + 1 if position + 1 < state.queue.shape[1] else 0
     count_waiting(spec, state, lane, task, -1)
     if queue.length == 0:
-        # An empty ring starts again at its first place, which is still in the processor's cache.
+        # An empty ring restarts at position 0, which is still in the processor's cache.
         queue.head = 0
     schedule_expiry(spec, state, lane, task)
 
 
 @kernel
 def requeue(spec, state, lane, stream):
-    """Let an interrupted job wait again, in its place in the order of release, with what it keeps of its run."""
+    """Insert the preempted job of `stream` into its queue in order of release, with its checkpoint."""
     running = state.streams[lane, stream]
     task = running.task
     queue = state.tasks[lane, task]
     ring = state.queue.shape[1]
-    place = queue.head - 1 if queue.head > 0 else ring - 1
-    queue.head = place
+    position = queue.head - 1 if queue.head > 0 else ring - 1
+    queue.head = position
     for _ in range(queue.length):
-        after = place + 1 if place + 1 < ring else 0
+        after = position + 1 if position + 1 < ring else 0
         if state.queue[lane, after, task].index > running.job:
             break
-        state.queue[lane, place, task].index = state.queue[lane, after, task].index
-        state.queue[lane, place, task].release = state.queue[lane, after, task].release
-        copy_kept(state.kept[lane, after, task], state.kept[lane, place, task])
-        place = after
-    state.queue[lane, place, task].index = running.job
-    state.queue[lane, place, task].release = running.release
-    kept = state.kept[lane, place, task]
-    kept.variant = -1 if spec.device[0].preemption == RESTART else running.variant
-    kept.stage = state.courses[lane, stream].stage
-    kept.work = running.work
-    kept.expected = running.expected
+        state.queue[lane, position, task].index = state.queue[lane, after, task].index
+        state.queue[lane, position, task].release = state.queue[lane, after, task].release
+        copy_checkpoint(state.checkpoints[lane, after, task], state.checkpoints[lane, position, task])
+        position = after
+    state.queue[lane, position, task].index = running.job
+    state.queue[lane, position, task].release = running.release
+    checkpoint = state.checkpoints[lane, position, task]
+    checkpoint.variant = -1 if spec.device[0].preemption == RESTART else running.variant
+    checkpoint.stage = state.runs[lane, stream].stage
+    checkpoint.work = running.work
+    checkpoint.expected = running.expected
     count_waiting(spec, state, lane, task, 1)
     schedule_expiry(spec, state, lane, task)
 
 
 @kernel
-def copy_kept(source, target):
-    """Copy what a job kept of its run."""
+def copy_checkpoint(source, target):
+    """Copy the checkpoint of a job."""
     target.variant = source.variant
     target.stage = source.stage
     target.work = source.work
@@ -193,7 +193,7 @@ def copy_kept(source, target):
 
 @kernel
 def discard(spec, state, lane, task, job, kind):
-    """Count a job that will never run."""
+    """Record a job that will never run, and its cost."""
     record(state, lane, kind, task, job, -1, -1)
     state.lanes[lane].missed += 1
     state.terms[lane, DROPS] += spec.tasks[task].weight

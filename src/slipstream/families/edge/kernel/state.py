@@ -1,4 +1,4 @@
-"""The arrays of the edge machine: what does not change during an episode, and what does."""
+"""Record types of the edge kernel: the specification, constant in an episode, and the state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEVICE = np.dtype(
         ("streams", "i8"),
         ("interference", "i8"),
         ("throughput", "f8"),
-        ("levels", "i8"),  # different priorities of streams
+        ("priority_ranks", "i8"),  # number of different stream priorities
         ("latency_kind", "i8"),
         ("sigma", "f8"),
         ("half_variance", "f8"),
@@ -29,15 +29,15 @@ DEVICE = np.dtype(
         ("queue_limit", "i8"),
         ("decision_time", "i8"),
         ("finite", "i8"),  # 1 if every task's releases come from a trace
-        ("simple", "i8"),  # 1 if nobody is interrupted, weights take no time or room, and streams are alike
+        ("simple", "i8"),  # 1 if no preemption, no cost of weights in time or memory, and equal streams
         ("preemption", "i8"),
         ("switch_cost", "i8"),
-        ("loads", "i8"),  # 1 if weights take time or room
+        ("loads", "i8"),  # 1 if weights take time or memory
         ("memory", "i8"),  # kB, NEVER without a limit
-        ("first_drop", "i8"),  # the first row that drops a job
-        ("log_margin", "i8"),  # rows of the log that one event, with the choice before it, may fill
+        ("first_drop", "i8"),  # index of the first drop row
+        ("log_margin", "i8"),  # most log rows of one event with the decision before it
         ("idle_power", "f8"),
-        ("metered", "i8"),  # 1 if runs add to it
+        ("metered", "i8"),  # 1 if runs add to the idle power
         ("on_time_accuracy", "f8"),
         ("lateness", "f8"),
         ("drops", "f8"),
@@ -46,8 +46,8 @@ DEVICE = np.dtype(
     ],
     align=True,
 )
-STREAM = np.dtype([("level", "i8"), ("priority", "f8")], align=True)
-"""level 0 is served first."""
+STREAM = np.dtype([("rank", "i8"), ("priority", "f8")], align=True)
+"""rank: of the priority, 0 is the highest."""
 TASK = np.dtype(
     [
         ("arrival", "i8"),
@@ -71,8 +71,8 @@ TASK = np.dtype(
 )
 VARIANT = np.dtype(
     [
-        ("latency", "i8"),  # by the profile
-        ("actual", "i8"),  # what a run really takes alone, before chance
+        ("latency", "i8"),  # as profiled
+        ("actual", "i8"),  # actual mean latency alone on the device
         ("accuracy", "f8"),
         ("demand", "f8"),
         ("compute", "f8"),
@@ -96,30 +96,30 @@ LANE = np.dtype(
         ("missed", "i8"),  # late, expired, rejected or dropped
         ("busy", "i8"),  # streams that run
         ("busy_time", "i8"),  # stream-nanoseconds spent running in this episode
-        ("step_busy_time", "i8"),  # the same, up to the last choice
-        ("power", "f8"),  # what the device draws now, W
-        ("joules", "f8"),  # what it took in this episode
-        ("step_joules", "f8"),  # the same, up to the last choice
-        ("silent", "i8"),  # tasks with no release to come
-        ("in_flight", "i8"),  # kind of the choice that has not taken effect yet
+        ("step_busy_time", "i8"),  # the same, up to the last decision
+        ("power", "f8"),  # present power of the device, W
+        ("joules", "f8"),  # energy in this episode
+        ("step_joules", "f8"),  # the same, up to the last decision
+        ("exhausted", "i8"),  # tasks with no further release
+        ("in_flight", "i8"),  # kind of the decision that has not taken effect yet
         ("chosen_task", "i8"),
         ("chosen_variant", "i8"),
         ("chosen_job", "i8"),
         ("chosen_stream", "i8"),
-        ("chosen_events", "i8"),  # events applied when the choice was made
-        ("alert", "i8"),  # 1 if something came that may be worth an interruption
-        ("taken_job", "i8"),  # the job that left its queue last
-        ("taken_release", "i8"),
-        # What follows a simple device never uses, so it stays out of the processor's cache.
-        ("taken_variant", "i8"),  # the run that this job kept, -1 if none
-        ("taken_stage", "i8"),
-        ("taken_work", "f8"),
-        ("taken_expected", "f8"),
-        ("victim_task", "i8"),  # the job that the choice interrupts
+        ("chosen_events", "i8"),  # events applied when the decision was made
+        ("alert", "i8"),  # 1 if something happened that may be worth a preemption
+        ("dequeued_job", "i8"),  # the job dequeued last
+        ("dequeued_release", "i8"),
+        # A simple device never uses the following fields, so they stay out of the processor's cache.
+        ("dequeued_variant", "i8"),  # variant of its checkpoint, -1 if none
+        ("dequeued_stage", "i8"),
+        ("dequeued_work", "f8"),
+        ("dequeued_expected", "f8"),
+        ("victim_task", "i8"),  # the job that the decision preempts
         ("victim_job", "i8"),
-        ("memory_taken", "i8"),  # kB of all weights on the device
+        ("memory_resident", "i8"),  # kB of all weights on the device
         ("memory_in_use", "i8"),  # kB of the weights of jobs on streams
-        ("uses", "i8"),  # how often weights were taken into use or left
+        ("use_count", "i8"),  # how often weights were acquired or released
     ],
     align=True,
 )
@@ -132,11 +132,11 @@ TASK_STATE = np.dtype(
         ("last_release", "i8"),
         ("burst", "i8"),  # 1 in a burst
         ("spell_end", "i8"),
-        ("head", "i8"),  # place of the oldest waiting job in the ring
+        ("head", "i8"),  # position of the oldest waiting job in the ring
         ("length", "i8"),  # waiting jobs
         ("running", "i8"),
         ("finished", "i8"),
-        ("stale", "i8"),  # 1 if its rows no longer show how many jobs wait, run and have finished
+        ("stale", "i8"),  # 1 if its rows show old counts of waiting, running and finished jobs
     ],
     align=True,
 )
@@ -147,64 +147,64 @@ STREAM_STATE = np.dtype(
         ("job", "i8"),
         ("release", "i8"),
         ("work", "f8"),  # ns of solo work left when last updated
-        ("expected", "f8"),  # the same by the profile, which is all a policy may know
+        ("expected", "f8"),  # the same by the profile, which is all that policies observe
         ("demand", "f8"),
         ("rate", "f8"),
         ("updated", "i8"),
         ("parked", "i8"),  # number of events applied when it was parked
-        # What a device said, where the lane follows one.
-        ("ended", "i8"),  # when the run ended, NEVER while it goes on
-        ("failed", "i8"),  # 1 if without a result
+        # Reported by the device, if the lane follows one.
+        ("ended", "i8"),  # when the run ended, NEVER while it runs
+        ("failed", "i8"),  # 1 if the run gave no result
     ],
     align=True,
 )
-COURSE = np.dtype(
+RUN = np.dtype(
     [
-        ("runs", "i8"),  # 1 if the stream's job runs; 0 when idle or in a set-up
-        ("began", "i8"),  # when the job began or will begin to run, its set-up over
-        ("border", "i8"),  # when the job last reached a border, -1 if never
-        ("stage", "i8"),  # stages behind it
-        ("stop", "f8"),  # work left at the next border, 0 if none is to come
+        ("active", "i8"),  # 1 if the stream's job runs; 0 when idle or in setup
+        ("began", "i8"),  # when the run began or will begin, after the setup
+        ("boundary", "i8"),  # when the job last reached a stage boundary, -1 if never
+        ("stage", "i8"),  # completed stages
+        ("boundary_work", "f8"),  # work left at the next stage boundary, 0 if there is none
         ("total", "f8"),  # ns of solo work of the whole run
         ("power", "f8"),
     ],
     align=True,
 )
-"""What there is to know of a run on a device that is not simple."""
-CREW = np.dtype(
+"""Further state of a stream's run, on a device that is not simple."""
+CORUNNER = np.dtype(
     [
         ("task", "i8"),
         ("variant", "i8"),
-        ("runs", "i8"),
+        ("active", "i8"),
         ("work", "f8"),
         ("expected", "f8"),
         ("demand", "f8"),
         ("compute", "f8"),
         ("bandwidth", "f8"),
-        ("rate", "f8"),  # what the others leave it
+        ("rate", "f8"),  # under interference
     ],
     align=True,
 )
-"""Jobs side by side, one record per stream: as they run now, or as a look ahead sees them."""
+"""Jobs that run at the same time, one record per stream: those of now, or those of a lookahead."""
 JOB = np.dtype([("index", "i8"), ("release", "i8")], align=True)
-KEPT = np.dtype([("variant", "i8"), ("stage", "i8"), ("work", "f8"), ("expected", "f8")], align=True)
-"""What a waiting job kept of an interrupted run; variant -1 if nothing."""
+CHECKPOINT = np.dtype([("variant", "i8"), ("stage", "i8"), ("work", "f8"), ("expected", "f8")], align=True)
+"""Saved progress of a preempted job that waits; variant -1 if none."""
 WEIGHTS = np.dtype([("resident", "i8"), ("users", "i8"), ("last_use", "i8"), ("ready", "i8")], align=True)
-"""users: streams that hold a job of the variant; ready: when the last loading ended or will end."""
+"""users: streams that run the variant; ready: when the last loading ended or will end."""
 
 
 @struct("device", "streams", "tasks", "variants", "slowdowns", "trace", "static_rows")
 class EdgeSpecType(types.StructRef):
-    """What does not change.
+    """Specification: constant during an episode.
 
     device (1), streams (S), tasks (T), variants (T, V), slowdowns (T * V, T * V), trace (N) ns, static_rows (A, F).
     """
 
 
-@struct("lanes", "tasks", "streams", "courses", "queue", "kept", "weights", "heap", "terms", "log", "crew")
+@struct("lanes", "tasks", "streams", "runs", "queue", "checkpoints", "weights", "heap", "terms", "log", "corunners")
 class EdgeStateType(types.StructRef):
-    """What changes.
+    """State of all lanes.
 
-    lanes (L), tasks (L, T), streams (L, S), courses (L, S), queue (L, Q, T), kept (L, Q, T), weights (L, T, V),
-    heap (L, H), terms (L, 5), log (L, C). crew (L, S) is scratch space.
+    lanes (L), tasks (L, T), streams (L, S), runs (L, S), queue (L, Q, T), checkpoints (L, Q, T), weights (L, T, V),
+    heap (L, H), terms (L, 5), log (L, C). corunners (L, S) is scratch space.
     """

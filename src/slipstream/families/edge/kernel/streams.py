@@ -1,4 +1,4 @@
-"""Jobs on streams, compiled: how they start, get on beside each other, are interrupted and end."""
+"""Jobs on streams, compiled: start, progress under interference, preemption and completion."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from slipstream.families.edge.kernel.memory import leave_weights, loading_time, take_weights
+from slipstream.families.edge.kernel.memory import acquire_weights, loading_time, release_weights
 from slipstream.families.edge.kernel.queues import release_after, requeue
-from slipstream.families.edge.kernel.rates import join_crew, share_out
+from slipstream.families.edge.kernel.rates import allocate_rates, set_corunner
 from slipstream.families.edge.kernel.state import (
     DROPS,
     EXPONENTIAL,
@@ -32,7 +32,7 @@ LONGEST_RUN = 2.0**60
 
 @kernel
 def latency_factor(spec, task_state, job):
-    """Return how much longer than on average the job runs; it depends on the job alone, not on the policy."""
+    """Return the job's run time relative to the mean; it depends on the job's number alone, not on the policy."""
     device = spec.device[0]
     if device.latency_kind == LOGNORMAL:
         return math.exp(device.sigma * normal(task_state.latency_key, job) - device.half_variance)
@@ -42,8 +42,8 @@ def latency_factor(spec, task_state, job):
 
 
 @inlined
-def bring_up_to_date(running, now):
-    """Account for the work done since the last time."""
+def update_progress(running, now):
+    """Subtract the work done since the last update from the remaining work."""
     done = (now - running.updated) * running.rate
     running.work = max(0.0, running.work - done)
     running.expected = max(0.0, running.expected - done)
@@ -51,56 +51,56 @@ def bring_up_to_date(running, now):
 
 
 @inlined
-def plan_next(spec, state, lane, stream):
-    """Plan the border or finish that the stream's job comes to next."""
+def schedule_next_event(spec, state, lane, stream):
+    """Schedule the next stage boundary or finish of the stream's job."""
     running = state.streams[lane, stream]
     work = running.work
     if not spec.device[0].simple:
-        work = max(0.0, work - state.courses[lane, stream].stop)
+        work = max(0.0, work - state.runs[lane, stream].boundary_work)
     left = min(np.ceil(work / running.rate), LONGEST_RUN)
     schedule(state.heap, lane, stream, state.lanes[lane].now + int(left))
 
 
 @inlined
 def set_rate(spec, state, lane, stream, rate):
-    """Give a running job a rate, and a new time for its event if that is another than before."""
+    """Set the rate of the stream's job; if it changed, schedule its next event again."""
     running = state.streams[lane, stream]
     if rate != running.rate:
-        bring_up_to_date(running, state.lanes[lane].now)
+        update_progress(running, state.lanes[lane].now)
         running.rate = rate
-        plan_next(spec, state, lane, stream)
+        schedule_next_event(spec, state, lane, stream)
 
 
 @inlined
 def update_rates(spec, state, lane):
-    """Give every running job the rate its co-runners leave it."""
+    """Set the rate of every running job under interference."""
     if spec.device[0].simple:
         update_simple_rates(spec, state, lane)
     else:
-        update_any_rates(spec, state, lane)
+        update_general_rates(spec, state, lane)
 
 
 @kernel
-def update_any_rates(spec, state, lane):
-    """Do that on any device."""
+def update_general_rates(spec, state, lane):
+    """Set the rates on any device, by `allocate_rates`."""
     if spec.device[0].interference == NO_INTERFERENCE:
         for stream in range(spec.device[0].streams):
-            if state.courses[lane, stream].runs:
+            if state.runs[lane, stream].active:
                 set_rate(spec, state, lane, stream, 1.0)
         return
-    crew = state.crew[lane]
+    corunners = state.corunners[lane]
     for stream in range(spec.device[0].streams):
-        join_crew(spec, crew[stream], state.streams[lane, stream].task, state.streams[lane, stream].variant)
-        crew[stream].runs = state.courses[lane, stream].runs
-    share_out(spec, crew)
+        set_corunner(spec, corunners[stream], state.streams[lane, stream].task, state.streams[lane, stream].variant)
+        corunners[stream].active = state.runs[lane, stream].active
+    allocate_rates(spec, corunners)
     for stream in range(spec.device[0].streams):
-        if crew[stream].runs:
-            set_rate(spec, state, lane, stream, crew[stream].rate)
+        if corunners[stream].active:
+            set_rate(spec, state, lane, stream, corunners[stream].rate)
 
 
 @inlined
 def update_simple_rates(spec, state, lane):
-    """Do that where `share_out` could only share among all streams, or need not; most devices are like that."""
+    """Set the rates on a simple device, where all streams share the throughput or none does."""
     device = spec.device[0]
     shared = device.interference == SHARE and state.lanes[lane].busy > 1
     total = 0.0
@@ -116,35 +116,35 @@ def update_simple_rates(spec, state, lane):
 
 @kernel
 def update_power(spec, state, lane):
-    """Add up what the device draws from now on."""
+    """Recompute the power of the device from its running jobs."""
     if not spec.device[0].metered:
         return
     power = spec.device[0].idle_power
     for stream in range(spec.device[0].streams):
         if state.streams[lane, stream].task >= 0:
-            power += state.courses[lane, stream].power
+            power += state.runs[lane, stream].power
     state.lanes[lane].power = power
 
 
 @kernel
-def work_at_border(course, stages):
-    """Return the work left at the run's next border, 0 if none is to come."""
-    if course.stage + 1 >= stages:
+def work_at_boundary(run, stages):
+    """Return the work left at the run's next stage boundary, 0 if there is none."""
+    if run.stage + 1 >= stages:
         return 0.0
-    return course.total * (stages - course.stage - 1) / stages
+    return run.total * (stages - run.stage - 1) / stages
 
 
 @inlined
 def start(spec, state, lane, stream, task, variant, switch_cost):
-    """Start the job that left its queue last on an idle stream, after a set-up where it needs one."""
+    """Start the job dequeued last on an idle stream, after a setup where it needs one."""
     device = spec.device[0]
     header = state.lanes[lane]
     chosen = spec.variants[task, variant]
     running = state.streams[lane, stream]
     running.task = task
     running.variant = variant
-    running.job = header.taken_job
-    running.release = header.taken_release
+    running.job = header.dequeued_job
+    running.release = header.dequeued_release
     running.work = chosen.actual * latency_factor(spec, state.tasks[lane, task], running.job)
     running.expected = chosen.latency
     running.demand = chosen.demand
@@ -162,37 +162,37 @@ def start(spec, state, lane, stream, task, variant, switch_cost):
 
 @kernel
 def prepare_run(spec, state, lane, stream, switch_cost):
-    """Do what only some devices need at a start: bring weights, go on where an interrupted run stopped, set up."""
+    """Prepare a run on a device that is not simple: restore its checkpoint, acquire weights, schedule the setup."""
     device = spec.device[0]
     header = state.lanes[lane]
-    running, course = state.streams[lane, stream], state.courses[lane, stream]
+    running, run = state.streams[lane, stream], state.runs[lane, stream]
     task, variant = running.task, running.variant
     chosen = spec.variants[task, variant]
-    course.power = chosen.power
-    course.total = running.work
-    course.stop = 0.0
-    course.stage = 0
-    course.border = -1
-    if device.preemption != NO_PREEMPTION and header.taken_variant == variant:
-        running.work = header.taken_work
-        running.expected = header.taken_expected
-        course.stage = header.taken_stage
+    run.power = chosen.power
+    run.total = running.work
+    run.boundary_work = 0.0
+    run.stage = 0
+    run.boundary = -1
+    if device.preemption != NO_PREEMPTION and header.dequeued_variant == variant:
+        running.work = header.dequeued_work
+        running.expected = header.dequeued_expected
+        run.stage = header.dequeued_stage
     if device.preemption == STAGE:
-        course.stop = work_at_border(course, chosen.stages)
+        run.boundary_work = work_at_boundary(run, chosen.stages)
     setup = switch_cost
     if device.loads:
         loading = loading_time(spec, state, lane, task, variant)
-        take_weights(spec, state, lane, task, variant, header.now + loading)
+        acquire_weights(spec, state, lane, task, variant, header.now + loading)
         setup += loading
-    course.began = header.now + setup
-    course.runs = 1 if setup == 0 else 0
+    run.began = header.now + setup
+    run.active = 1 if setup == 0 else 0
     if setup > 0:
-        schedule(state.heap, lane, stream, course.began)
+        schedule(state.heap, lane, stream, run.began)
 
 
 @inlined
-def vacate(spec, state, lane, stream):
-    """Take the job off its stream."""
+def remove_job(spec, state, lane, stream):
+    """Remove the job from its stream and cancel its event."""
     header = state.lanes[lane]
     running = state.streams[lane, stream]
     counts = state.tasks[lane, running.task]
@@ -200,42 +200,42 @@ def vacate(spec, state, lane, stream):
     counts.stale = 1
     header.busy -= 1
     if not spec.device[0].simple:
-        state.courses[lane, stream].runs = 0
+        state.runs[lane, stream].active = 0
         if spec.device[0].loads:
-            leave_weights(spec, state, lane, running.task, running.variant)
+            release_weights(spec, state, lane, running.task, running.variant)
     running.task = -1
     schedule(state.heap, lane, stream, NEVER)
 
 
 @kernel
-def get_ready(spec, state, lane, stream):
-    """Let a job that has ended its set-up run."""
+def finish_setup(spec, state, lane, stream):
+    """Begin the run of a job whose setup has ended."""
     running = state.streams[lane, stream]
     record(state, lane, READY, running.task, running.job, running.variant, stream)
-    state.courses[lane, stream].runs = 1
+    state.runs[lane, stream].active = 1
     running.updated = state.lanes[lane].now
     update_rates(spec, state, lane)
 
 
 @kernel
-def reach_border(spec, state, lane, stream):
-    """Note that the stream's job has one more stage behind it; here it may be interrupted."""
+def reach_stage_boundary(spec, state, lane, stream):
+    """Complete a stage of the stream's job, which may be preempted at this instant."""
     header = state.lanes[lane]
-    running, course = state.streams[lane, stream], state.courses[lane, stream]
+    running, run = state.streams[lane, stream], state.runs[lane, stream]
     chosen = spec.variants[running.task, running.variant]
-    course.stage += 1
-    course.border = header.now
-    running.work = course.stop
-    running.expected = chosen.latency * (chosen.stages - course.stage) / chosen.stages
+    run.stage += 1
+    run.boundary = header.now
+    running.work = run.boundary_work
+    running.expected = chosen.latency * (chosen.stages - run.stage) / chosen.stages
     running.updated = header.now
-    course.stop = work_at_border(course, chosen.stages)
-    plan_next(spec, state, lane, stream)
+    run.boundary_work = work_at_boundary(run, chosen.stages)
+    schedule_next_event(spec, state, lane, stream)
     header.alert = 1
 
 
 @inlined
 def finish(spec, state, lane, stream):
-    """Take the finished job off its stream and count it."""
+    """Record the finish of the stream's job, and free the stream."""
     header = state.lanes[lane]
     running = state.streams[lane, stream]
     task = running.task
@@ -249,14 +249,14 @@ def finish(spec, state, lane, stream):
     state.tasks[lane, task].finished += 1
     header.finished += 1
     record(state, lane, FINISH, task, running.job, running.variant, stream)
-    let_go(spec, state, lane, stream, False)
+    free_stream(spec, state, lane, stream, False)
 
 
 @inlined
-def let_go(spec, state, lane, stream, dropped):
-    """Free a stream from a job that is over; the others go on at the rates this leaves them."""
+def free_stream(spec, state, lane, stream, dropped):
+    """Free the stream of a job that has ended; update rates and power of the others."""
     task = state.streams[lane, stream].task
-    vacate(spec, state, lane, stream)
+    remove_job(spec, state, lane, stream)
     update_rates(spec, state, lane)
     if not spec.device[0].simple:
         update_power(spec, state, lane)
@@ -264,8 +264,8 @@ def let_go(spec, state, lane, stream, dropped):
 
 
 @kernel
-def end_as_heard(spec, state, lane, stream):
-    """Let a job end as the device said: finished, or failed, which counts as dropped."""
+def end_as_reported(spec, state, lane, stream):
+    """End the stream's job as the device reported: finished, or failed, which counts as dropped."""
     running = state.streams[lane, stream]
     running.ended = NEVER
     if running.failed == 0:
@@ -274,40 +274,40 @@ def end_as_heard(spec, state, lane, stream):
     state.lanes[lane].missed += 1
     state.terms[lane, DROPS] += spec.tasks[running.task].weight
     record(state, lane, FAIL, running.task, running.job, running.variant, stream)
-    let_go(spec, state, lane, stream, True)
+    free_stream(spec, state, lane, stream, True)
 
 
 @kernel
-def interrupt(spec, state, lane, stream):
-    """Take a running job off its stream; it waits again."""
+def preempt(spec, state, lane, stream):
+    """Preempt the stream's job; it returns to its queue."""
     running = state.streams[lane, stream]
-    bring_up_to_date(running, state.lanes[lane].now)
+    update_progress(running, state.lanes[lane].now)
     record(state, lane, PREEMPT, running.task, running.job, running.variant, stream)
     requeue(spec, state, lane, stream)
-    vacate(spec, state, lane, stream)
+    remove_job(spec, state, lane, stream)
 
 
 @kernel
-def can_be_interrupted(spec, state, lane, stream):
-    """Return whether the stream holds a job that another may displace at this instant."""
-    course = state.courses[lane, stream]
+def is_preemptible(spec, state, lane, stream):
+    """Return whether the stream's job may be preempted at this instant."""
+    run = state.runs[lane, stream]
     now = state.lanes[lane].now
     if state.streams[lane, stream].task < 0:
         return False
     if spec.device[0].preemption == STAGE:
-        return course.border == now
-    return course.runs == 1 and course.began < now
+        return run.boundary == now
+    return run.active == 1 and run.began < now
 
 
 @inlined
-def move_on(spec, state, lane, stream):
-    """Let the stream's job come to what was planned: the end of its set-up, a border, or its finish."""
-    course = state.courses[lane, stream]
+def advance_stream(spec, state, lane, stream):
+    """Process the scheduled event of the stream's job: end of setup, stage boundary, or finish."""
+    run = state.runs[lane, stream]
     if state.lanes[lane].clock > 0:
-        end_as_heard(spec, state, lane, stream)
-    elif not spec.device[0].simple and course.runs == 0:
-        get_ready(spec, state, lane, stream)
-    elif not spec.device[0].simple and course.stop > 0.0:
-        reach_border(spec, state, lane, stream)
+        end_as_reported(spec, state, lane, stream)
+    elif not spec.device[0].simple and run.active == 0:
+        finish_setup(spec, state, lane, stream)
+    elif not spec.device[0].simple and run.boundary_work > 0.0:
+        reach_stage_boundary(spec, state, lane, stream)
     else:
         finish(spec, state, lane, stream)

@@ -1,1 +1,1 @@
-"""Bounds, exact solvers and the hindsight optimum."""
+"""Bounds, exact solvers and the hindsight optimum of an episode."""

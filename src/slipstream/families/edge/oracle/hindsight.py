@@ -1,4 +1,4 @@
-"""An episode in hindsight: its jobs with their releases and run times, and what the machine can do for them."""
+"""Episode in hindsight: its jobs with their releases and run times, and bounds on rates and rewards."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Job:
     deadline: int
     weight: float
     runs: tuple[int, ...]
-    """How long it takes in each variant at rate 1."""
+    """Run time in each variant at rate 1."""
     accuracies: tuple[float, ...]
 
 
 def jobs_of(scenario: EdgeScenario, events: np.ndarray, seed: int, split: str) -> list[Job]:
     """Return the jobs of an episode, by task and release; any event log of the episode has the same releases."""
-    # Back in Python a 64-bit key is a plain number; compiled code must get it as the word it is.
+    # A key returned to Python is an int; compiled functions need it as a 64-bit unsigned integer.
     key = np.uint64(episode_key(SPLITS[split], seed))
     jobs = []
     for event in events[events["kind"] == ARRIVAL]:
@@ -68,8 +68,8 @@ def _latency_factor(scenario: EdgeScenario, key: Any, index: int) -> float:
     return 1.0
 
 
-def plain(scenario: EdgeScenario) -> bool:
-    """Return whether every run takes just its solo time from its start on, on whichever stream: CP-SAT plans these."""
+def runs_at_solo_speed(scenario: EdgeScenario) -> bool:
+    """Return whether every run takes its solo time from its start on, on any stream: CP-SAT schedules these."""
     device = scenario.device
     return (
         isinstance(device.interference, NoInterference)
@@ -81,24 +81,24 @@ def plain(scenario: EdgeScenario) -> bool:
 
 
 def best_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
-    """Return the best rate that any co-runner allows a run; measured slowdowns below 1 make it more than 1."""
+    """Return the best possible rate of a run of `variant`; above 1 where a measured slowdown is below 1."""
     interference = scenario.device.interference
     if not isinstance(interference, Matrix):
         return 1.0
-    # Either a row for each task or one for each variant, those of the tasks before it first.
+    # The matrix has a row for each task, or one for each variant in the order of tasks.
     by_task = len(interference.slowdowns) == len(scenario.tasks)
     row = task if by_task else sum(before.num_variants for before in scenario.tasks[:task]) + variant
     return float(max(1.0, 1.0 / min(interference.slowdowns[row])) ** (scenario.device.streams - 1))
 
 
 def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
-    """Return a rate that every run keeps to its end without a pause, whatever runs beside it; 0 if none is certain."""
+    """Return a guaranteed rate of a run of `variant` beside any co-runners; 0 if none is guaranteed."""
     device = scenario.device
     if device.preemption.kind != "none":
         return 0.0
     if isinstance(device.interference, NoInterference):
         return 1.0
-    # While a job loads its weights it holds a stream but takes nothing of a shared throughput.
+    # A job that loads weights holds a stream without using the shared throughput, so load times rule out a guarantee.
     if isinstance(device.interference, Share) and device.stream_priorities is None and not scenario.has_load_times:
         demand = scenario.tasks[task].ladder[variant].demand
         most = max(variant.demand for task in scenario.tasks for variant in task.ladder)
@@ -108,20 +108,20 @@ def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
 
 
 def expires(scenario: EdgeScenario, job: Job) -> bool:
-    """Return whether the job, if it never starts, is dropped at its deadline at the latest."""
+    """Return whether the job, if it never starts, is dropped by its deadline."""
     return scenario.device.late == "drop" and job.deadline <= nanoseconds(scenario.horizon_ms)
 
 
 def on_time_value(scenario: EdgeScenario, job: Job, variant: int) -> float:
-    """Return what finishing on time in the variant earns."""
+    """Return the reward of finishing on time in `variant`."""
     return scenario.reward.on_time_accuracy * job.weight * job.accuracies[variant]
 
 
 def drop_cost(scenario: EdgeScenario, job: Job) -> float:
-    """Return what losing the job costs: dropped, expired or rejected."""
+    """Return the cost of losing the job: dropped, expired or rejected."""
     return scenario.reward.drops * job.weight
 
 
 def best_utilisation(scenario: EdgeScenario, time: int) -> float:
-    """Return the most that busy streams can earn in so many ns."""
+    """Return the largest utilisation reward in `time` ns."""
     return scenario.reward.utilisation * time / 1e9

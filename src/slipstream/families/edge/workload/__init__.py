@@ -1,1 +1,1 @@
-"""Arrivals, traces, importers and generators."""
+"""Workloads of the edge family: arrivals, traces, importers and generators."""

@@ -1,4 +1,4 @@
-"""Release times and files: CSV and Parquet traces, read and checked, or written."""
+"""Release times in CSV and Parquet traces: read, validated, written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipstream.families.shared.schema import LONGEST_MS, NANOSECONDS_PER_MS, na
 from slipstream.files.tables import Table, read_table, table_error
 
 COLUMN = "arrival_ms"
-"""Where a trace has its times unless the scenario names another column."""
+"""Default column of release times in a trace."""
 
 TraceKind = Literal["csv", "parquet"]
 
@@ -27,7 +27,7 @@ def trace_times(trace: Trace, folder: Path) -> np.ndarray:
 
 
 def times_ms(table: Table, column: str, unit_ms: float = 1.0) -> np.ndarray:
-    """Return a column of times in ms; `unit_ms` is how many of them one unit of the column is."""
+    """Return a column of times in ms; `unit_ms` is the unit of the column in ms."""
     cells = table.columns[column]
     if not isinstance(cells, np.ndarray) and table.path.suffix.lower() == ".parquet":
         raise table_error(table.path, f"{column}: expected numbers, got string")
@@ -35,8 +35,8 @@ def times_ms(table: Table, column: str, unit_ms: float = 1.0) -> np.ndarray:
 
 
 def release_times(table: Table, values_ms: np.ndarray) -> np.ndarray:
-    """Return times of a table's rows in ns, once they are known to be in range and in order."""
-    wrong = ~((values_ms >= 0.0) & (values_ms <= LONGEST_MS))  # so written, NaN is wrong too
+    """Return the times of a table's rows in ns; a time out of range or out of order is an error."""
+    wrong = ~((values_ms >= 0.0) & (values_ms <= LONGEST_MS))  # NaN is wrong too in this form
     falls = np.concatenate(([False], values_ms[1:] < values_ms[:-1]))
     if (wrong | falls).any():
         index = int((wrong | falls).argmax())
@@ -49,7 +49,7 @@ def release_times(table: Table, values_ms: np.ndarray) -> np.ndarray:
 
 
 def trace_bytes(times_ns: np.ndarray, kind: TraceKind) -> bytes:
-    """Return a trace file of these releases, which reads back to the same nanoseconds."""
+    """Return the content of a trace file of `times_ns`, which reads back to the same nanoseconds."""
     times = times_ns / NANOSECONDS_PER_MS
     if kind == "csv":
         return "\n".join([COLUMN, *map(repr, times.tolist()), ""]).encode()

@@ -1,4 +1,4 @@
-"""Seeded random edge scenarios: task sets with a given utilisation, periods, deadlines and ladders.
+"""Seeded random edge scenarios: task sets of given utilisation, periods, deadlines and ladders.
 
 Utilisations are drawn by UUniFast (Bini and Buttazzo, Measuring the performance of schedulability tests, 2005) with
 discarding (Davis and Burns, 2009), periods log-uniformly (Emberson, Stafford and Davis, 2010).
@@ -117,9 +117,9 @@ class Settings(StrictModel):
 
 
 def generate(settings: Settings, seed: int) -> EdgeScenario:
-    """Return the scenario of these settings and this seed.
+    """Return the random scenario of `settings` and `seed`.
 
-    Every property has draws of its own, so that scenarios that differ in one setting differ in that property alone.
+    Every property has its own random stream: scenarios that differ in one setting differ in that property alone.
     """
     draws = {
         name: np.random.Generator(np.random.PCG64(source))
@@ -167,8 +167,8 @@ _PROPERTIES = ("shares", "gaps", "ladders", "phases", "deadlines", "criticalitie
 
 
 def uunifast_discard(draws: np.random.Generator, count: int, total: float) -> np.ndarray:
-    """Return shares between 0 and 1 with a given sum, uniform among all such vectors."""
-    # Uniform vectors stay uniform when every share becomes one minus it: draw the sum that is discarded less often.
+    """Return `count` shares between 0 and 1 of sum `total`, uniform among all such vectors."""
+    # 1 - share of a uniform vector is uniform too: draw whichever sum is discarded less often.
     mirrored = total > count / 2
     drawn = count - total if mirrored else total
     exponents = 1.0 / np.arange(count - 1, 0, -1)
@@ -184,17 +184,17 @@ def uunifast_discard(draws: np.random.Generator, count: int, total: float) -> np
 
 
 def traced(scenario: EdgeScenario, seed: int, folder: str, kind: TraceKind) -> tuple[EdgeScenario, dict[str, bytes]]:
-    """Return the scenario with the arrivals of a seed as traces, and their files by their paths beside it."""
+    """Return the scenario with the arrivals of `seed` as traces, and the trace files by their relative paths."""
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
-    # No generated arrival depends on the policy: any will do.
+    # No generated arrival depends on the policy, so any policy gives the same releases.
     events = Simulator(scenario).play(find("edf", "edge"), seed)
     return replay_from_files(scenario, recorded_releases(events, len(scenario.tasks)), folder, kind)
 
 
 def _ms(value: float) -> float:
-    """Return a duration on the grid of nanoseconds."""
+    """Return a duration in ms, rounded to whole nanoseconds."""
     return max(1e-6, round(value, 6))
 
 
@@ -218,7 +218,7 @@ def _arrival(settings: Settings, kind: str, gap: float, phase: float) -> dict[st
     if kind == "poisson":
         return {"kind": kind, "mean_gap_ms": gap}
     ratio, share = settings.burst_ratio, settings.burst_share
-    calm_gap = gap * (1.0 - share + share * ratio)  # so that calm and burst together have the mean rate 1 / gap
+    calm_gap = gap * (1.0 - share + share * ratio)  # the mean rate over both states is 1 / gap
     return {
         "kind": kind,
         "calm_gap_ms": _ms(calm_gap),
@@ -229,8 +229,8 @@ def _arrival(settings: Settings, kind: str, gap: float, phase: float) -> dict[st
 
 
 def _ladder(settings: Settings, draws: np.random.Generator, latency_ms: float) -> tuple[str, list[dict[str, Any]]]:
-    """Return the model's address and its variants, those that make the utilisation scaled to a latency."""
-    pick = draws.random()  # drawn in any case, so that the other tasks keep their ladders
+    """Return the model's address and its variants, scaled so that the reference variant takes `latency_ms`."""
+    pick = draws.random()  # always drawn, so that the ladders of the other tasks do not change
     if settings.ladder == "geometric":
         model, shape = "synthetic:geometric", _geometric(settings)
     else:
@@ -249,9 +249,9 @@ def _ladder(settings: Settings, draws: np.random.Generator, latency_ms: float) -
 def _geometric(settings: Settings) -> list[dict[str, Any]]:
     rows = []
     for rank in range(settings.variants):
-        place = rank / max(1, settings.variants - 1)
-        accuracy = settings.accuracy_low + (settings.accuracy_high - settings.accuracy_low) * place
-        rows.append({"latency_ms": settings.slowdown**place, "accuracy": round(accuracy, 6)})
+        fraction = rank / max(1, settings.variants - 1)
+        accuracy = settings.accuracy_low + (settings.accuracy_high - settings.accuracy_low) * fraction
+        rows.append({"latency_ms": settings.slowdown**fraction, "accuracy": round(accuracy, 6)})
     return rows
 
 

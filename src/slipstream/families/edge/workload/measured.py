@@ -1,4 +1,4 @@
-"""Profiles as `slipstream profile` writes them: what the variants of a device's models really take, alone and together.
+"""Measured profiles, written by `slipstream profile`: run times of variants on a device, alone and co-running.
 
 A scenario names such a file under `profile`; its latencies, slowdowns, spread and power then replace those of the
 scenario's own ladders.
@@ -20,23 +20,23 @@ from slipstream.families.shared.schema import PositiveMs, StrictModel
 from slipstream.files.validation import read_model
 
 LEAST_CV = 1e-3
-"""Below this, runs of a variant all take the same time."""
+"""Coefficient of variation below which run times count as fixed."""
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Noise(StrictModel):
-    """What else went on while a device was measured."""
+    """Load and jitter of the machine during a measurement."""
 
     others: Share
     """Mean share of the machine's processor time that other programs took while nothing was measured."""
     others_worst: Share
-    """The same, in the worst of the moments looked at."""
+    """The same, in the worst sample."""
     spread: float = Field(ge=0.0)
     """Median over the variants of (90th less 10th percentile) / median of their latencies."""
     machine_spread: float | None = Field(default=None, ge=0.0)
-    """The same of a fixed piece of arithmetic, timed in between on every core: the part that is the machine's own."""
+    """The same of a fixed reference computation, timed in between on every core: the machine's own jitter."""
     quiet: bool
-    """Whether all of this is below the limits fixed beforehand."""
+    """Whether both are below the fixed limits."""
 
 
 class MeasuredVariant(StrictModel):
@@ -63,11 +63,11 @@ class MeasuredVariant(StrictModel):
 
 
 class MeasuredProfile(StrictModel):
-    """A device, measured: its variants, how they slow each other down, and how quiet it was."""
+    """Measured profile of a device: its variants, their slowdowns, and the noise of the machine."""
 
     format: Literal[1] = 1
     device: str
-    """What was measured, for people."""
+    """Description of the device."""
     backend: str
     streams: int = Field(ge=1, le=64)
     noise: Noise
@@ -76,7 +76,7 @@ class MeasuredProfile(StrictModel):
     slowdowns: list[list[Annotated[float, Field(ge=0.01, le=100.0)]]]
     """Row: the variant that is slowed; column: its co-runner; both in the order of `variants`."""
     fitted_from: str = ""
-    """Where a run on the device has corrected it: the command of that run."""
+    """The command of the run that corrected the profile, if any."""
 
     @model_validator(mode="after")
     def _square(self) -> MeasuredProfile:
@@ -86,7 +86,7 @@ class MeasuredProfile(StrictModel):
             raise PydanticCustomError("slowdowns", text, {"count": count})
         return self
 
-    def place(self, model: str, dataset: str, variant: int) -> int | None:
+    def index_of(self, model: str, dataset: str, variant: int) -> int | None:
         """Return the index of a variant, None if it was not measured."""
         for index, found in enumerate(self.variants):
             if (found.model, found.dataset, found.variant) == (model, dataset, variant):
@@ -95,15 +95,15 @@ class MeasuredProfile(StrictModel):
 
 
 def read_profile(path: Path) -> MeasuredProfile:
-    """Return a profile from its file."""
+    """Return the profile of a file."""
     return read_model(path, MeasuredProfile)
 
 
-def places(scenario: EdgeScenario, profile: MeasuredProfile) -> list[list[int]]:
-    """Return by task and variant the index of what was measured; what was not is a ScenarioError."""
+def variant_indices(scenario: EdgeScenario, profile: MeasuredProfile) -> list[list[int]]:
+    """Return the index in `profile` of each variant, by task; a variant that was not measured is a ScenarioError."""
     found = []
     for task in scenario.tasks:
-        row = [profile.place(task.model, task.dataset, rank) for rank in range(task.num_variants)]
+        row = [profile.index_of(task.model, task.dataset, rank) for rank in range(task.num_variants)]
         known = [index for index in row if index is not None]
         if len(known) < len(row):
             missing = row.index(None)
@@ -116,8 +116,8 @@ def places(scenario: EdgeScenario, profile: MeasuredProfile) -> list[list[int]]:
 
 
 def with_profile(scenario: EdgeScenario, profile: MeasuredProfile) -> EdgeScenario:
-    """Return the scenario with what was measured in place of what its ladders say."""
-    rows = places(scenario, profile)
+    """Return the scenario with the measurements of `profile` in place of its own latencies, interference and spread."""
+    rows = variant_indices(scenario, profile)
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data.pop("profile", None)
     for row, task, indices in zip(data["tasks"], scenario.tasks, rows, strict=True):
@@ -127,7 +127,7 @@ def with_profile(scenario: EdgeScenario, profile: MeasuredProfile) -> EdgeScenar
             {**variant.model_dump(mode="json", exclude_unset=True), **_replaced(found)}
             for variant, found in zip(task.ladder, measured, strict=True)
         ]
-        # A ladder goes from fast to slow: what chance made faster than its predecessor counts as equally fast.
+        # Variants are ordered by latency: one measured faster than its predecessor by chance counts as equally fast.
         for before, after in pairwise(row["variants"]):
             after["latency_ms"] = max(before["latency_ms"], after["latency_ms"])
     order = [index for indices in rows for index in indices]
@@ -137,7 +137,7 @@ def with_profile(scenario: EdgeScenario, profile: MeasuredProfile) -> EdgeScenar
         "kind": "matrix",
         "slowdowns": [[profile.slowdowns[one][other] for other in order] for one in order],
     }
-    device.pop("stream_priorities", None)  # a matrix says all there is to say about who slows whom
+    device.pop("stream_priorities", None)  # a matrix replaces the priorities
     device["latency"] = _spread([profile.variants[index] for index in order])
     if profile.idle_w is not None:
         device["idle_w"] = profile.idle_w
@@ -147,7 +147,7 @@ def with_profile(scenario: EdgeScenario, profile: MeasuredProfile) -> EdgeScenar
 
 
 def _replaced(found: MeasuredVariant) -> dict[str, Any]:
-    """Return the keys of a variant that were measured."""
+    """Return the keys of a variant that the measurement replaces."""
     keys: dict[str, Any] = {"latency_ms": found.latency_ms, "memory_mb": found.memory_mb, "actual_ms": None}
     if found.accuracy is not None:
         keys["accuracy"] = found.accuracy
@@ -157,9 +157,9 @@ def _replaced(found: MeasuredVariant) -> dict[str, Any]:
 
 
 def _spread(variants: list[MeasuredVariant]) -> dict[str, Any]:
-    """Return one distribution for all variants, of the variance that they have in all.
+    """Return one latency distribution for all variants, of their total variance.
 
-    Long runs count for more than short ones, whose small delays are a large share of little.
+    Long runs weigh more: small delays are a large share of short runs.
     """
     variance = sum((variant.latency_ms * variant.cv) ** 2 for variant in variants)
     cv = math.sqrt(variance / sum(variant.latency_ms**2 for variant in variants))

@@ -1,6 +1,6 @@
 """Built-in variant ladders: latency and accuracy of model variants on named devices, each with its source.
 
-Measured rows are retyped from public tables; derived rows say how. docs/edge.md tells the derivation in full.
+Measured rows are copied from public tables; derived rows say how. docs/edge.md gives the full derivation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slipstream.families.shared.schema import NonNegativeMs, PositiveMs, StrictM
 
 
 class Variant(StrictModel):
-    """One rung of a ladder: a version of the model with its own latency and accuracy."""
+    """One variant of a ladder: a version of the model with its own latency and accuracy."""
 
     name: str = ""
     """For people only."""
@@ -33,11 +33,11 @@ class Variant(StrictModel):
     memory_mb: float = Field(default=0.0, ge=0.0, le=1e9)
     """Memory that the weights take while they are on the device."""
     load_ms: NonNegativeMs = 0.0
-    """Time to bring the weights onto the device, before a run that does not find them there."""
+    """Time to load the weights onto the device, before a run that does not find them there."""
     power_w: float | None = Field(default=None, ge=0.0, le=1e6)
     """Power that a run adds to the idle device; the device's busy_w if absent."""
     actual_ms: PositiveMs | None = None
-    """Mean time that a run really takes alone on the device, where the profile is wrong; latency_ms if absent."""
+    """Actual mean time of a run alone on the device, where the profile is wrong; latency_ms if absent."""
 
     newer_keys: ClassVar[tuple[str, ...]] = (
         "compute_share",
@@ -51,13 +51,13 @@ class Variant(StrictModel):
 
     @property
     def solo_ms(self) -> float:
-        """Mean time that a run really takes alone on the device, whatever the profile says."""
+        """Actual mean time of a run alone on the device: actual_ms if set, else latency_ms."""
         return self.latency_ms if self.actual_ms is None else self.actual_ms
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A ladder of variants as measured on one device."""
+    """Variants of a model as measured on one device."""
 
     device: str
     source: str

@@ -1,4 +1,4 @@
-"""Scenarios drawn from around one: the same tasks and variants, with other latencies, interference and rates."""
+"""Domain randomisation: random variations of a scenario's latencies, interference and arrival rates."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _STRETCHED: dict[type, tuple[str, ...]] = {
     Bursty: ("calm_gap_ms", "burst_gap_ms"),
     Closed: ("think_ms",),
 }
-"""The times that a rate divides, by kind of arrival: none of a trace, whose releases were recorded as they are."""
+"""The keys that a change of rate scales, by kind of arrival; a trace has none."""
 
 
 def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenario:
-    """Return a scenario of the same shape drawn by a seed, everything written out; itself if nothing varies.
+    """Return a random variation of `scenario` by `seed`, everything written out; the scenario itself if nothing varies.
 
     Times stay between 1 ns and 100 days, other numbers in the ranges of their keys.
     """
     check_seed(seed)
-    if variation.nothing:
+    if variation.is_identity:
         return scenario
-    variation.only("edge", *WIDTHS, "load")
+    variation.require_only("edge", *WIDTHS, "load")
     data = scenario.model_dump(mode="json")
     count = len(scenario.tasks)
     latency = variation.factors(seed, "latency", count)
@@ -51,27 +51,27 @@ def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenari
     for index, (row, task) in enumerate(zip(data["tasks"], scenario.tasks, strict=True)):
         row["profile"] = None
         row["variants"] = _ladder(task, latency[index], errors[index], variation.profile_error > 0.0)
-        # A deadline that is the period by default stays what it was, whatever becomes of the period.
+        # A default deadline keeps its value when the period changes.
         row["deadline_ms"] = task.relative_deadline_ms
         for key in _STRETCHED.get(type(task.arrival), ()):
             row["arrival"][key] = _scaled(row["arrival"][key], 1.0 / rate[index])
     if variation.interference > 0.0:
         _interfere(scenario, data, variation, seed)
-    data["description"] = " ".join(filter(None, [scenario.description, variation.told(seed)]))
+    data["description"] = " ".join(filter(None, [scenario.description, variation.description(seed)]))
     varied = EdgeScenario.model_validate(data)
     varied._folder = scenario._folder
     return varied
 
 
 def _scaled(value_ms: float, factor: float) -> float:
-    """Return a time on the grid of nanoseconds, scaled; as it is if it is 0 or the factor 1."""
+    """Return `value_ms` times `factor`, rounded to whole nanoseconds; unchanged if it is 0 or the factor 1."""
     if value_ms == 0.0 or factor == 1.0:
         return value_ms
     return float(min(LONGEST_MS, max(_LEAST_MS, round(value_ms * factor, 6))))
 
 
 def _ladder(task: Task, latency: float, errors: np.ndarray, wrong: bool) -> list[dict[str, Any]]:
-    """Return the variants, all latencies times one factor: a factor for each could put a slow one before a fast one."""
+    """Return the variants with all latencies times `latency`; one factor per variant could break their order."""
     rows = []
     for variant, error in zip(task.ladder, errors.tolist(), strict=True):
         row = variant.model_dump(mode="json") | {"latency_ms": _scaled(variant.latency_ms, latency)}
@@ -82,7 +82,7 @@ def _ladder(task: Task, latency: float, errors: np.ndarray, wrong: bool) -> list
 
 
 def _interfere(scenario: EdgeScenario, data: dict[str, Any], variation: Variation, seed: int) -> None:
-    """Vary what the scenario's model of interference goes by."""
+    """Vary the parameters of the scenario's interference model."""
     interference = scenario.device.interference
     if isinstance(interference, Share):
         factor = float(variation.factors(seed, "interference", 1)[0])
@@ -90,14 +90,14 @@ def _interfere(scenario: EdgeScenario, data: dict[str, Any], variation: Variatio
             64.0, max(1e-3, interference.total_throughput * factor)
         )
     elif isinstance(interference, Roofline):
-        # What a model asks of the device, arithmetic and bandwidth apart; the variants of a task go together.
+        # One factor for arithmetic and one for bandwidth per task; its variants share them.
         factors = variation.factors(seed, "interference", 2 * len(scenario.tasks)).tolist()
         for index, row in enumerate(data["tasks"]):
             for variant in row["variants"]:
                 variant["compute_share"] = min(1.0, variant["compute_share"] * factors[2 * index])
                 variant["bandwidth_share"] = min(1.0, variant["bandwidth_share"] * factors[2 * index + 1])
     elif isinstance(interference, Matrix):
-        # Only what exceeds 1: jobs that do not disturb each other go on not to.
+        # Only the excess over 1 varies: pairs without interference stay so.
         slowdowns = np.array(interference.slowdowns)
         factors = variation.factors(seed, "interference", slowdowns.size).reshape(slowdowns.shape)
         varied = np.clip(1.0 + (slowdowns - 1.0) * factors, 0.01, 100.0)

@@ -1,4 +1,4 @@
-"""Scenarios whose arrivals are replaced by known release times: recorded, imported or drawn beforehand."""
+"""Replay of known release times: recorded, imported or drawn beforehand."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from slipstream.families.shared.schema import NANOSECONDS_PER_MS
 from slipstream.sim.eventlog import ARRIVAL
 
 MOST_INLINE = 1_000_000
-"""Releases of all tasks that a scenario file may list itself; more belong in files of their own."""
+"""Most releases of all tasks inside a scenario file; more need trace files."""
 
 Releases = Mapping[int, np.ndarray]
 """Release times in ns, by the index of their task."""
 
 
 def recorded_releases(events: np.ndarray, tasks: int) -> dict[int, np.ndarray]:
-    """Return when the jobs of each task were released, from the event log of an episode."""
+    """Return the release times of each task from the event log of an episode."""
     arrivals = events[events["kind"] == ARRIVAL]
     arrivals = arrivals[np.argsort(arrivals["task"], kind="stable")]
     bounds = np.searchsorted(arrivals["task"], np.arange(tasks + 1))
@@ -32,7 +32,7 @@ def recorded_releases(events: np.ndarray, tasks: int) -> dict[int, np.ndarray]:
 
 
 def replay(scenario: EdgeScenario, releases: Releases) -> EdgeScenario:
-    """Return the scenario with the releases of some tasks listed in it; the other tasks stay as they are."""
+    """Return the scenario with `releases` as inline traces; other tasks are unchanged."""
     count = sum(map(len, releases.values()))
     if count > MOST_INLINE:
         raise TraceError(
@@ -47,7 +47,7 @@ def replay(scenario: EdgeScenario, releases: Releases) -> EdgeScenario:
 def replay_from_files(
     scenario: EdgeScenario, releases: Releases, folder: str, kind: TraceKind
 ) -> tuple[EdgeScenario, dict[str, bytes]]:
-    """Return the scenario with the releases of some tasks in files, and those files by their paths beside it."""
+    """Return the scenario with `releases` as trace files, and the content of these files by relative path."""
     arrivals, files = {}, {}
     for task, times in releases.items():
         path = f"{folder}/{task + 1}-{_file_name(scenario.tasks[task].name)}.{kind}"
@@ -57,10 +57,10 @@ def replay_from_files(
 
 
 def moved(scenario: EdgeScenario, folder: Path, besides: Container[str] = ()) -> EdgeScenario:
-    """Return the scenario as a file in another folder must spell it: its traces stay where they are.
+    """Return the scenario with the paths of its traces relative to `folder`.
 
-    Traces that are to be written beside the new file are named in `besides`; the others must be there, or it is a
-    TraceError: the new file would be of no use.
+    Traces that will be written beside the new file are listed in `besides`; each of the others must be readable, or it
+    is a TraceError.
     """
     data = scenario.model_dump(mode="json", exclude_unset=True)
     for row, task in zip(data["tasks"], scenario.tasks, strict=True):
@@ -73,7 +73,7 @@ def moved(scenario: EdgeScenario, folder: Path, besides: Container[str] = ()) ->
 
 
 def with_horizon(scenario: EdgeScenario, horizon_ms: float) -> EdgeScenario:
-    """Return the scenario with episodes of another length."""
+    """Return the scenario with the horizon `horizon_ms`."""
     data = scenario.model_dump(mode="json", exclude_unset=True)
     return _checked({**data, "horizon_ms": horizon_ms}, scenario._folder)
 
@@ -81,7 +81,7 @@ def with_horizon(scenario: EdgeScenario, horizon_ms: float) -> EdgeScenario:
 def _with_arrivals(scenario: EdgeScenario, arrivals: Mapping[int, dict[str, Any]]) -> EdgeScenario:
     data = scenario.model_dump(mode="json", exclude_unset=True)
     for index, arrival in arrivals.items():
-        # A periodic task may have left its deadline to its period, which a trace does not have.
+        # The default deadline of a periodic task is its period, which a trace does not have.
         data["tasks"][index] |= {"arrival": arrival, "deadline_ms": scenario.tasks[index].relative_deadline_ms}
     for key, kind in (("periodic_tasks", Periodic), ("poisson_tasks", Poisson)):
         if data.get(key) is not None:
@@ -97,5 +97,5 @@ def _checked(data: dict[str, Any], folder: Path) -> EdgeScenario:
 
 
 def _file_name(name: str) -> str:
-    """Return what of a task's name can stand in the name of a file anywhere."""
+    """Return the task's name reduced to characters that are valid in file names on any system."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", name)[:40]

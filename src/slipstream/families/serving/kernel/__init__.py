@@ -1,1 +1,1 @@
-"""The compiled machine of the family."""
+"""Compiled kernel of the serving family."""

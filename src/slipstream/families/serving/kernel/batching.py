@@ -1,8 +1,8 @@
-"""When an accelerator starts how many of the requests that wait, compiled."""
+"""Batching, compiled: when an accelerator starts a batch, and of which size."""
 
 from __future__ import annotations
 
-from slipstream.families.serving.kernel.queues import drop_head, fill, start, waiting_request
+from slipstream.families.serving.kernel.queues import drop_head, largest_filled, start, waiting_request
 from slipstream.families.serving.kernel.slots import timer_slot
 from slipstream.families.serving.kernel.state import (
     ACCSCALE,
@@ -20,8 +20,8 @@ from slipstream.sim.kernel.heap import NEVER, pending, schedule
 
 
 @kernel
-def drop_from_head(spec, state, lane, accelerator):
-    """Give up requests at the head of the queue that the scenario's rule gives up."""
+def drop_by_rule(spec, state, lane, accelerator):
+    """Drop requests at the head of the queue by the scenario's drop rule."""
     rule = spec.machine[0].drop
     if rule == NEVER_DROP:
         return
@@ -30,38 +30,38 @@ def drop_from_head(spec, state, lane, accelerator):
     while own.queued > 0:
         head = waiting_request(state, lane, accelerator, 0)
         if rule == HOPELESS:
-            given_up = now + spec.service[own.kind, own.variant, 1] > head.deadline
+            dropped = now + spec.service[own.kind, own.variant, 1] > head.deadline
         elif rule == CROWDED:
-            # Small batches for the sake of the head would leave ever more behind: it goes, if others fill a whole one.
+            # Small batches to save the head would let the queue grow: it is dropped if others fill a whole batch.
             size = own.largest if own.queued > own.largest else 1
-            given_up = now + spec.service[own.kind, own.variant, size] > head.deadline
+            dropped = now + spec.service[own.kind, own.variant, size] > head.deadline
         elif rule == EXPIRED:
-            given_up = now > head.deadline
+            dropped = now > head.deadline
         elif rule == BATCH:
-            given_up = now + spec.service[own.kind, own.variant, fill(spec, own, own.queued)] > head.deadline
+            dropped = now + spec.service[own.kind, own.variant, largest_filled(spec, own, own.queued)] > head.deadline
         else:
-            given_up = now > head.arrival + 2 * (head.deadline - head.arrival)
-        if not given_up:
+            dropped = now > head.arrival + 2 * (head.deadline - head.arrival)
+        if not dropped:
             return
         drop_head(state, lane, accelerator)
 
 
 @kernel
 def best_batch(spec, state, lane, accelerator):
-    """Return how many requests to start so that all are on time and most are answered per time."""
+    """Return the batch size with the highest throughput that meets all its deadlines; the largest if none does."""
     now = state.lanes[lane].now
     own = state.accelerators[lane, accelerator]
     most = min(own.queued, own.largest)
     best, best_time = 0, 1
     earliest = NEVER
-    looked = 0
-    for place in range(spec.machine[0].sizes):
-        size = min(spec.sizes[place], most)
-        while looked < size:
-            earliest = min(earliest, waiting_request(state, lane, accelerator, looked).deadline)
-            looked += 1
+    checked = 0
+    for index in range(spec.machine[0].sizes):
+        size = min(spec.sizes[index], most)
+        while checked < size:
+            earliest = min(earliest, waiting_request(state, lane, accelerator, checked).deadline)
+            checked += 1
         time = spec.service[own.kind, own.variant, size]
-        # Cross-multiplied, so that whole numbers decide.
+        # Cross-multiplied, so that the comparison is exact in integers.
         if now + time <= earliest and size * best_time >= best * time:
             best, best_time = size, time
         if size == most:
@@ -70,18 +70,18 @@ def best_batch(spec, state, lane, accelerator):
 
 
 @inlined
-def wait_until(spec, state, lane, accelerator, time):
-    """Let an accelerator consider its queue again at some time."""
+def set_timer(spec, state, lane, accelerator, time):
+    """Set the timer of an accelerator to `time`."""
     schedule(state.heap, lane, timer_slot(spec, accelerator), time)
 
 
 @kernel
-def consider(spec, state, lane, accelerator):
-    """Let an accelerator that can start a batch do so, or wait for more requests."""
+def try_start(spec, state, lane, accelerator):
+    """Start a batch on an idle accelerator, or set its timer to wait for more requests."""
     machine = spec.machine[0]
     if pending(state.heap, lane, timer_slot(spec, accelerator)) != NEVER:
-        wait_until(spec, state, lane, accelerator, NEVER)
-    drop_from_head(spec, state, lane, accelerator)
+        set_timer(spec, state, lane, accelerator, NEVER)
+    drop_by_rule(spec, state, lane, accelerator)
     own = state.accelerators[lane, accelerator]
     if own.queued == 0:
         return
@@ -94,19 +94,19 @@ def consider(spec, state, lane, accelerator):
     elif own.queued >= own.largest:
         size = own.largest
     else:
-        size = fill(spec, own, own.queued)
+        size = largest_filled(spec, own, own.queued)
         planned = size if machine.batching == ACCSCALE else own.largest
         head = waiting_request(state, lane, accelerator, 0)
         latest = head.deadline - spec.service[own.kind, own.variant, planned]
         if state.lanes[lane].now < latest:
-            wait_until(spec, state, lane, accelerator, latest)
+            set_timer(spec, state, lane, accelerator, latest)
             return
     start(spec, state, lane, accelerator, size, size)
 
 
 @kernel
-def move_limit(spec, own, late):
-    """Move the limit of `aimd` at the end of a batch: down if some request was late, up if it was all used."""
+def adapt_limit(spec, own, late):
+    """Adapt the limit of `aimd` at the end of a batch: down if a request was late, up if the limit was reached."""
     if late:
         if own.limit > 0:
             own.limit -= 1

@@ -1,4 +1,4 @@
-"""When requests come, and how many to expect, compiled."""
+"""Arrival processes and rate forecasts, compiled."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from slipstream.sim.kernel.rng import normal, stream_key, uniform
 
 STREAMS_PER_MODEL = 8
 GAPS, ACCEPTANCE, BOOST, SERVICE, ROUTING = range(5)
-"""Streams of a model's random numbers."""
+"""Random-number streams of a model."""
 ATTEMPTS = 32
-"""Most numbers that are tried for one of a gamma law; each is accepted with a chance of over 95%."""
+"""Most attempts to accept a gamma number; each succeeds with a probability of over 95%."""
 PER_SECOND = 1e9
 
 
 @kernel
-def open_streams(spec, header, model, own):
-    """Give a model its keys: they depend on its number in the file, not on who else is active."""
+def derive_keys(spec, header, model, own):
+    """Derive the random-number keys of `model` from its number in the file, so that other models do not matter."""
     first = 1 + STREAMS_PER_MODEL * spec.models[model].number
     own.gap_key = stream_key(header.key, first + GAPS)
     own.accept_key = stream_key(header.key, first + ACCEPTANCE)
@@ -30,7 +30,7 @@ def open_streams(spec, header, model, own):
 
 @kernel
 def gamma(own, counter, shape):
-    """Return a gamma number of scale 1 (Marsaglia and Tsang, 2000)."""
+    """Return a gamma number of scale 1 and shape `shape` (Marsaglia and Tsang, 2000)."""
     boosted = shape + 1.0 if shape < 1.0 else shape
     d = boosted - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -50,7 +50,7 @@ def gamma(own, counter, shape):
 
 @kernel
 def next_request(spec, model, own):
-    """Return when a model's next request comes, NEVER if none does."""
+    """Return the arrival time of a model's next request, NEVER if there is none."""
     source = spec.models[model]
     if source.law == TRACE:
         if own.arrived >= source.requests:
@@ -66,12 +66,12 @@ def next_request(spec, model, own):
     while own.segment < source.segments:
         rate = spec.rates[source.first_segment + own.segment]
         end = min((own.segment + 1) * source.segment, source.end)
-        room = rate * (end - time)
-        if gap <= room and rate > 0.0:
+        capacity = rate * (end - time)
+        if gap <= capacity and rate > 0.0:
             time += gap / rate
             own.time = time
             return int(math.ceil(time))
-        gap -= room
+        gap -= capacity
         time = end
         own.segment += 1
     return NEVER
@@ -79,7 +79,7 @@ def next_request(spec, model, own):
 
 @kernel
 def take_sample(spec, state, lane):
-    """Look at what has come since the last sample, and guess what will."""
+    """Measure the rate of each model since the last sample and update its forecast."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     header.samples += 1

@@ -1,11 +1,17 @@
-"""What accelerators host, compiled: members of models come and go, weights are loaded, requests find another place."""
+"""Deployment, compiled: replicas of models are added and removed, weights are loaded, requests are routed again."""
 
 from __future__ import annotations
 
-from slipstream.families.serving.kernel.batching import consider
-from slipstream.families.serving.kernel.proteus_batching import arrived_at
-from slipstream.families.serving.kernel.queues import append, can_start, count_violation, leave, waiting_request
-from slipstream.families.serving.kernel.routing import choose_member
+from slipstream.families.serving.kernel.batching import try_start
+from slipstream.families.serving.kernel.proteus_batching import on_arrival
+from slipstream.families.serving.kernel.queues import (
+    append,
+    can_start,
+    count_violation,
+    remove_waiting,
+    waiting_request,
+)
+from slipstream.families.serving.kernel.routing import choose_replica
 from slipstream.families.serving.kernel.slots import timer_slot
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import EVICT, MOVE, READY, REJECT
@@ -15,15 +21,15 @@ from slipstream.sim.kernel.lanes import record
 
 @kernel
 def reject(state, lane, model, number):
-    """Turn a request away."""
+    """Reject a request."""
     state.models[lane, model].rejected += 1
     count_violation(state, lane, model)
     record(state, lane, REJECT, model, number, -1, -1)
 
 
 @kernel
-def join(spec, state, lane, accelerator, model, arrival, deadline, number):
-    """Let a request join a queue, if there is one with room; an accelerator that can start considers it."""
+def enqueue(spec, state, lane, accelerator, model, arrival, deadline, number):
+    """Append a request to the queue of `accelerator`, or reject it if that is full; an idle accelerator may start."""
     if accelerator < 0:
         reject(state, lane, model, number)
         return
@@ -33,17 +39,17 @@ def join(spec, state, lane, accelerator, model, arrival, deadline, number):
         return
     append(state, lane, accelerator, arrival, deadline, number)
     if spec.machine[0].proteus:
-        arrived_at(spec, state, lane, accelerator)
+        on_arrival(spec, state, lane, accelerator)
     elif can_start(own):
-        consider(spec, state, lane, accelerator)
+        try_start(spec, state, lane, accelerator)
 
 
-# Hosting
+# Adding replicas
 
 
 @kernel
 def free_accelerator(spec, state, lane, column):
-    """Return the accelerator that would host a variant: one with its weights, else the first, -1 if none is free."""
+    """Return the free accelerator to host `column`: one that holds its weights, else the first; -1 if none."""
     source = spec.columns[column]
     found = -1
     for accelerator in range(spec.machine[0].accelerators):
@@ -58,15 +64,15 @@ def free_accelerator(spec, state, lane, column):
 
 @inlined
 def begin_load(spec, state, lane, accelerator):
-    """Let an accelerator that runs nothing load."""
+    """Begin to load the weights of the hosted variant on an idle accelerator."""
     own = state.accelerators[lane, accelerator]
     own.ready = state.lanes[lane].now + spec.variants[own.variant].load
     schedule(state.heap, lane, accelerator, own.ready)
 
 
 @kernel
-def be_ready(state, lane, accelerator):
-    """Let the weights be there."""
+def finish_load(state, lane, accelerator):
+    """Mark the weights of the hosted variant as loaded."""
     own = state.accelerators[lane, accelerator]
     own.loading = 0
     own.holds = own.variant
@@ -74,17 +80,17 @@ def be_ready(state, lane, accelerator):
 
 
 @kernel
-def bring_weights(spec, state, lane, accelerator):
-    """Let a new member have its weights, at once or after a load."""
+def load_weights(spec, state, lane, accelerator):
+    """Load the weights of a new replica, at once where they are there already or cost no time."""
     header = state.lanes[lane]
     own = state.accelerators[lane, accelerator]
     load = spec.variants[own.variant].load
     if own.holds == own.variant or header.now == 0:
-        be_ready(state, lane, accelerator)
+        finish_load(state, lane, accelerator)
         return
     header.switched += 1
     if load == 0 and not own.busy:
-        be_ready(state, lane, accelerator)
+        finish_load(state, lane, accelerator)
         return
     own.loading = 1
     own.holds = -1
@@ -96,7 +102,7 @@ def bring_weights(spec, state, lane, accelerator):
 
 @kernel
 def host(spec, state, lane, column):
-    """Let one more accelerator host a variant."""
+    """Host the variant of `column` on one more accelerator."""
     source = spec.columns[column]
     accelerator = free_accelerator(spec, state, lane, column)
     own, model = state.accelerators[lane, accelerator], state.models[lane, source.model]
@@ -105,23 +111,23 @@ def host(spec, state, lane, column):
     own.model = source.model
     own.largest = source.largest
     own.limit = 0
-    own.noted = 0
-    own.marked = 0
-    state.members[lane, source.model, model.members] = accelerator
-    model.members += 1
+    own.alarm_pending = 0
+    own.alarm_set = 0
+    state.replicas[lane, source.model, model.replicas] = accelerator
+    model.replicas += 1
     state.columns[lane, column].hosted += 1
     state.idle[lane, source.kind] -= 1
     state.lanes[lane].free -= 1
     record(state, lane, MOVE, source.model, -1, source.variant, accelerator)
-    bring_weights(spec, state, lane, accelerator)
+    load_weights(spec, state, lane, accelerator)
 
 
-# Freeing
+# Removing replicas
 
 
 @kernel
 def accelerator_to_free(spec, state, lane, column):
-    """Return the accelerator with the fewest waiting requests, the last of these."""
+    """Return the accelerator of `column` with the fewest waiting requests; ties go to the last."""
     best = -1
     for accelerator in range(spec.machine[0].accelerators):
         own = state.accelerators[lane, accelerator]
@@ -131,25 +137,25 @@ def accelerator_to_free(spec, state, lane, column):
 
 
 @kernel
-def leave_members(state, lane, accelerator):
-    """Take an accelerator from the list of its model's members; the others keep their order."""
+def remove_replica(state, lane, accelerator):
+    """Remove an accelerator from the replicas of its model; the others keep their order."""
     model = state.accelerators[lane, accelerator].model
-    members = state.models[lane, model].members
-    place = 0
-    while state.members[lane, model, place] != accelerator:
-        place += 1
-    for behind in range(place + 1, members):
-        state.members[lane, model, behind - 1] = state.members[lane, model, behind]
-    state.models[lane, model].members = members - 1
+    replicas = state.models[lane, model].replicas
+    index = 0
+    while state.replicas[lane, model, index] != accelerator:
+        index += 1
+    for later in range(index + 1, replicas):
+        state.replicas[lane, model, later - 1] = state.replicas[lane, model, later]
+    state.models[lane, model].replicas = replicas - 1
 
 
 @kernel
 def release(spec, state, lane, column):
-    """Free an accelerator; what waits there is routed again."""
+    """Free an accelerator of `column`; requests waiting there are routed again."""
     accelerator = accelerator_to_free(spec, state, lane, column)
     own = state.accelerators[lane, accelerator]
     model = own.model
-    leave_members(state, lane, accelerator)
+    remove_replica(state, lane, accelerator)
     state.columns[lane, column].hosted -= 1
     state.idle[lane, own.kind] += 1
     state.lanes[lane].free += 1
@@ -165,11 +171,11 @@ def release(spec, state, lane, column):
             own.ready = state.lanes[lane].now
             schedule(state.heap, lane, accelerator, NEVER)
     requests = own.queued
-    leave(state, lane, accelerator, requests)
+    remove_waiting(state, lane, accelerator, requests)
     own.column = -1
     own.variant = -1
     own.model = -1
-    for place in range(requests):
-        request = waiting_request(state, lane, accelerator, place)
-        target = choose_member(spec, state, lane, model, request.deadline, request.number)
-        join(spec, state, lane, target, model, request.arrival, request.deadline, request.number)
+    for index in range(requests):
+        request = waiting_request(state, lane, accelerator, index)
+        target = choose_replica(spec, state, lane, model, request.deadline, request.number)
+        enqueue(spec, state, lane, target, model, request.arrival, request.deadline, request.number)

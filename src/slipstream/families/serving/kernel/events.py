@@ -1,16 +1,16 @@
-"""The serving machine, compiled: events and choices. `docs/serving-machine.md` says exactly what it does.
+"""The event loop of the serving machine, compiled: events and decisions. `docs/serving-machine.md` specifies it.
 
-State changes in two ways only: `apply` an event, or let a choice take effect (`decide`).
+State changes in two ways only: `apply` an event, or `decide`: carry out an action.
 """
 
 from __future__ import annotations
 
-from slipstream.families.serving.kernel.batching import consider, move_limit
-from slipstream.families.serving.kernel.demand import next_request, open_streams, take_sample
-from slipstream.families.serving.kernel.deployment import be_ready, begin_load, host, join, release
-from slipstream.families.serving.kernel.proteus_batching import ring, went_idle
+from slipstream.families.serving.kernel.batching import adapt_limit, try_start
+from slipstream.families.serving.kernel.demand import derive_keys, next_request, take_sample
+from slipstream.families.serving.kernel.deployment import begin_load, enqueue, finish_load, host, release
+from slipstream.families.serving.kernel.proteus_batching import on_alarm, on_idle
 from slipstream.families.serving.kernel.queues import count_violation, drop
-from slipstream.families.serving.kernel.routing import choose_member
+from slipstream.families.serving.kernel.routing import choose_replica
 from slipstream.families.serving.kernel.slots import arrival_slot, plan_slot, sample_slot
 from slipstream.families.serving.kernel.state import (
     ACCURACY,
@@ -32,8 +32,8 @@ from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, TERMINATED, begin_epis
 
 
 @kernel
-def await_request(spec, state, lane, model):
-    """Set the time of a model's next request; when no model has any, samples and plans end."""
+def schedule_arrival(spec, state, lane, model):
+    """Schedule a model's next request; when no model has any left, samples and plans end."""
     header = state.lanes[lane]
     time = next_request(spec, model, state.models[lane, model])
     schedule(state.heap, lane, arrival_slot(spec, model), time)
@@ -46,7 +46,7 @@ def await_request(spec, state, lane, model):
 
 @kernel
 def arrive(spec, state, lane, model):
-    """Let a request arrive."""
+    """Apply the arrival of a request of `model`: route it, or leave that to a decision in mode route."""
     header = state.lanes[lane]
     own, source = state.models[lane, model], spec.models[model]
     number = own.arrived
@@ -57,14 +57,14 @@ def arrive(spec, state, lane, model):
     if source.law == TRACE:
         deadline = spec.requests[source.first_request + number].deadline
     record(state, lane, ARRIVAL, model, number, -1, -1)
-    await_request(spec, state, lane, model)
-    if spec.machine[0].route and own.members > 0:
+    schedule_arrival(spec, state, lane, model)
+    if spec.machine[0].route and own.replicas > 0:
         header.pending = model
         header.pending_deadline = deadline
         header.pending_number = number
         return
-    target = choose_member(spec, state, lane, model, deadline, number)
-    join(spec, state, lane, target, model, header.now, deadline, number)
+    target = choose_replica(spec, state, lane, model, deadline, number)
+    enqueue(spec, state, lane, target, model, header.now, deadline, number)
 
 
 # Accelerators
@@ -72,15 +72,15 @@ def arrive(spec, state, lane, model):
 
 @kernel
 def finish_requests(spec, state, lane, accelerator):
-    """Let the requests of a batch finish; return whether some were late."""
+    """Finish the requests of a batch; return whether some were late."""
     now = state.lanes[lane].now
     own = state.accelerators[lane, accelerator]
     variant = spec.variants[own.ran]
     model = state.models[lane, variant.model]
     late = False
     mask = state.queues.shape[2] - 1
-    for place in range(own.running):
-        request = state.queues[lane, accelerator, (own.head + place) & mask]
+    for index in range(own.running):
+        request = state.queues[lane, accelerator, (own.head + index) & mask]
         record(state, lane, FINISH, variant.model, request.number, own.ran, accelerator)
         if now <= request.deadline:
             model.on_time += 1
@@ -94,15 +94,15 @@ def finish_requests(spec, state, lane, accelerator):
 
 
 @kernel
-def end_batch(spec, state, lane, accelerator):
-    """Let a batch end, and what follows begin."""
+def end_batch_or_load(spec, state, lane, accelerator):
+    """Apply the end of an accelerator's batch or load, and start what follows."""
     machine = spec.machine[0]
     own = state.accelerators[lane, accelerator]
     schedule(state.heap, lane, accelerator, NEVER)
     if own.busy:
         late = finish_requests(spec, state, lane, accelerator)
         if machine.batching == AIMD and not machine.proteus and own.variant == own.ran:
-            move_limit(spec, own, late)
+            adapt_limit(spec, own, late)
         own.head = (own.head + own.running) & (state.queues.shape[2] - 1)
         own.running = 0
         own.busy = 0
@@ -110,13 +110,13 @@ def end_batch(spec, state, lane, accelerator):
             begin_load(spec, state, lane, accelerator)
             return
     else:
-        be_ready(state, lane, accelerator)
+        finish_load(state, lane, accelerator)
     if own.column < 0:
         return
     if machine.proteus:
-        went_idle(spec, state, lane, accelerator)
+        on_idle(spec, state, lane, accelerator)
     else:
-        consider(spec, state, lane, accelerator)
+        try_start(spec, state, lane, accelerator)
 
 
 # Events
@@ -124,7 +124,7 @@ def end_batch(spec, state, lane, accelerator):
 
 @kernel
 def apply(spec, state, lane):
-    """Let time pass to the next event and let it happen."""
+    """Advance the clock to the next event and apply it."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     time = earliest_time(state.heap, lane)
@@ -134,12 +134,12 @@ def apply(spec, state, lane):
     if slot >= arrival_slot(spec, 0):
         arrive(spec, state, lane, slot - arrival_slot(spec, 0))
     elif slot < machine.accelerators:
-        end_batch(spec, state, lane, slot)
+        end_batch_or_load(spec, state, lane, slot)
     elif slot < sample_slot(spec):
         if machine.proteus:
-            ring(spec, state, lane, slot - machine.accelerators)
+            on_alarm(spec, state, lane, slot - machine.accelerators)
         else:
-            consider(spec, state, lane, slot - machine.accelerators)
+            try_start(spec, state, lane, slot - machine.accelerators)
     elif slot == sample_slot(spec):
         take_sample(spec, state, lane)
         schedule(state.heap, lane, slot, time + machine.sample)
@@ -151,7 +151,7 @@ def apply(spec, state, lane):
 
 @kernel
 def end_step(spec, state, lane):
-    """Add up the reward of the step that ends here."""
+    """Compute the reward of the step from its terms."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     state.terms[lane, ACCURACY] = header.gained
@@ -163,8 +163,8 @@ def end_step(spec, state, lane):
 
 
 @kernel
-def close(state, lane):
-    """End the episode; requests that nobody answered are violations."""
+def close_episode(state, lane):
+    """End the episode; requests still in queues count as violations."""
     state.lanes[lane].asked = -1
     for model in range(state.models.shape[1]):
         for _ in range(state.models[lane, model].queued):
@@ -174,7 +174,7 @@ def close(state, lane):
 
 @kernel
 def resume(spec, state, lane):
-    """Apply events until a choice is due, the episode ends, or the log must be flushed."""
+    """Apply events until a decision is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
     header.status = ASKING
     while True:
@@ -186,23 +186,23 @@ def resume(spec, state, lane):
             header.asked = max(0, header.pending)
             break
         if earliest_time(state.heap, lane) == NEVER:
-            close(state, lane)
+            close_episode(state, lane)
             break
         apply(spec, state, lane)
     end_step(spec, state, lane)
 
 
-# Choices
+# Decisions
 
 
 @kernel
 def is_allowed(spec, state, lane, action):
-    """Return whether a row other than the last may be chosen."""
+    """Return whether `action`, a row other than the last, is legal."""
     header = state.lanes[lane]
     if action < 0 or action >= spec.machine[0].rows:
         return False
     if header.pending >= 0:
-        return action < state.models[lane, header.pending].members
+        return action < state.models[lane, header.pending].replicas
     column = action // ROWS_PER_COLUMN
     if action % ROWS_PER_COLUMN == HOST:
         return state.idle[lane, spec.columns[column].kind] > 0
@@ -211,7 +211,7 @@ def is_allowed(spec, state, lane, action):
 
 @kernel
 def end_plan(spec, state, lane):
-    """Let time go on until the next plan."""
+    """End the plan and reset the counters of offered requests and violations."""
     header = state.lanes[lane]
     header.planning = 0
     header.plans += 1
@@ -221,21 +221,21 @@ def end_plan(spec, state, lane):
 
 
 @kernel
-def send_request(spec, state, lane, place):
-    """Send the request that waits for a choice to a member of its model, or decline it."""
+def send_request(spec, state, lane, index):
+    """Send the pending request to replica `index` of its model, or drop it if `index` is negative."""
     header = state.lanes[lane]
     model, number = header.pending, header.pending_number
     header.pending = -1
-    if place < 0:
+    if index < 0:
         drop(state, lane, model, number)
         return
-    target = state.members[lane, model, place]
-    join(spec, state, lane, target, model, header.now, header.pending_deadline, number)
+    target = state.replicas[lane, model, index]
+    enqueue(spec, state, lane, target, model, header.now, header.pending_deadline, number)
 
 
 @kernel
 def decide(spec, state, lane, action):
-    """Let a choice take effect; what is not allowed is the last row."""
+    """Carry out `action`; an illegal one counts as the last row."""
     header = state.lanes[lane]
     allowed = is_allowed(spec, state, lane, action)
     header.illegal = 0 if allowed or action == spec.machine[0].rows else 1
@@ -257,7 +257,7 @@ def decide(spec, state, lane, action):
 
 @kernel
 def begin_step(state, lane):
-    """Start counting afresh; the first step also gets what came before it."""
+    """Reset the reward terms for the next step; the first step keeps those accrued before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
@@ -268,7 +268,7 @@ def begin_step(state, lane):
 
 @kernel
 def act(spec, state, lane, action):
-    """Apply a choice."""
+    """Carry out `action` and begin the next step."""
     begin_step(state, lane)
     decide(spec, state, lane, action)
 
@@ -278,7 +278,7 @@ def act(spec, state, lane, action):
 
 @kernel
 def clear_accelerators(spec, state, lane):
-    """Let nothing be hosted."""
+    """Reset all accelerators to hosting nothing."""
     for kind in range(state.idle.shape[1]):
         state.idle[lane, kind] = 0
     for column in range(spec.machine[0].columns):
@@ -303,15 +303,15 @@ def clear_accelerators(spec, state, lane):
 
 @kernel
 def clear_models(spec, state, lane):
-    """Let nothing have arrived."""
+    """Reset the arrivals, counters and forecasts of all models."""
     header = state.lanes[lane]
     for model in range(spec.machine[0].models):
         own = state.models[lane, model]
-        open_streams(spec, header, model, own)
+        derive_keys(spec, header, model, own)
         own.arrived = 0
         own.segment = 0
         own.time = 0.0
-        own.members = 0
+        own.replicas = 0
         own.routed = 0
         own.queued = 0
         own.on_time = 0
@@ -331,7 +331,7 @@ def clear_models(spec, state, lane):
 
 @kernel
 def begin(spec, state, lane, seed, split):
-    """Start an episode."""
+    """Start the episode of `seed` and `split`."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, split)
@@ -348,8 +348,8 @@ def begin(spec, state, lane, seed, split):
     clear(state.heap, lane)
     clear_accelerators(spec, state, lane)
     clear_models(spec, state, lane)
-    for place in range(spec.initial.shape[0]):
-        host(spec, state, lane, spec.initial[place])
+    for index in range(spec.initial.shape[0]):
+        host(spec, state, lane, spec.initial[index])
     schedule(state.heap, lane, sample_slot(spec), machine.sample)
     if not machine.route:
         schedule(state.heap, lane, plan_slot(spec), 0)
@@ -357,7 +357,7 @@ def begin(spec, state, lane, seed, split):
     for model in range(machine.models):
         if spec.models[model].law != SILENT:
             header.streams += 1
-            await_request(spec, state, lane, model)
+            schedule_arrival(spec, state, lane, model)
     header.streams -= 1
     if header.streams == 0:
         schedule(state.heap, lane, sample_slot(spec), NEVER)

@@ -1,6 +1,6 @@
-"""What a policy may know at a choice, compiled: globals, candidate rows and mask.
+"""Observation of a decision, compiled: globals, candidate rows and mask.
 
-Nothing here reads a drawn number that lies in the future: times and rates are expectations.
+Nothing here reads a random number that lies in the future: times and rates are expectations.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from slipstream.families.serving.kernel.events import is_allowed
 from slipstream.families.serving.kernel.routing import expected_finish
 from slipstream.families.serving.kernel.state import HOST, ROWS_PER_COLUMN
 from slipstream.jit.decorators import inlined, kernel
-from slipstream.sim.kernel import lanes as core
-from slipstream.sim.kernel.observation import ROWS, allow, clear_rows, close_rows, put
+from slipstream.sim.kernel.lanes import ASKING, toss_coin
+from slipstream.sim.kernel.observation import ROWS, clear_rows, finish_rows, mark_legal, put
 
 
 @kernel
 def write_column(spec, column, row, image):
-    """Write what never changes of a variant on a kind of accelerator."""
+    """Write the constant columns of a variant on a kind of accelerator."""
     source = spec.columns[column]
     variant = spec.variants[source.variant]
     put(row, image, f.ACCURACY, variant.accuracy)
@@ -34,7 +34,7 @@ def write_column(spec, column, row, image):
 
 @kernel
 def prepare(spec, state, buffer):
-    """Write the columns that never change, once, into every slot of the buffer."""
+    """Write the constant columns once into every slot of the observation buffer."""
     machine = spec.machine[0]
     for slot in range(buffer.rows.shape[0]):
         put(buffer.globals[slot], buffer.global_image, f.INTERVAL, machine.interval)
@@ -57,19 +57,19 @@ def prepare(spec, state, buffer):
 
 @kernel
 def capacity_of(spec, state, lane, model):
-    """Return the sum of the peaks of a model's members."""
+    """Return the sum of the peaks of a model's replicas."""
     total = 0.0
-    for place in range(state.models[lane, model].members):
-        total += spec.columns[state.accelerators[lane, state.members[lane, model, place]].column].peak
+    for index in range(state.models[lane, model].replicas):
+        total += spec.columns[state.accelerators[lane, state.replicas[lane, model, index]].column].peak
     return total
 
 
 @kernel
 def loading_in(state, lane, model, column):
-    """Return how many members of a column are still without their weights."""
+    """Return the number of replicas of `column` that still load their weights."""
     count = 0
-    for place in range(state.models[lane, model].members):
-        own = state.accelerators[lane, state.members[lane, model, place]]
+    for index in range(state.models[lane, model].replicas):
+        own = state.accelerators[lane, state.replicas[lane, model, index]]
         if own.column == column and own.loading:
             count += 1
     return count
@@ -77,7 +77,7 @@ def loading_in(state, lane, model, column):
 
 @inlined
 def write_model(own, capacity, row, image):
-    """Write what the rows of a model share."""
+    """Write the columns that all rows of a model share."""
     put(row, image, f.RATE, own.rate)
     put(row, image, f.FORECAST, own.forecast)
     put(row, image, f.CAPACITY, capacity)
@@ -87,7 +87,7 @@ def write_model(own, capacity, row, image):
 
 @kernel
 def write_moves(spec, state, lane, buffer, slot):
-    """Write the two rows of every column."""
+    """Write the two rows of every column: host and release."""
     model, capacity = -1, 0.0
     for column in range(spec.machine[0].columns):
         source = spec.columns[column]
@@ -107,14 +107,14 @@ def write_moves(spec, state, lane, buffer, slot):
 
 
 @kernel
-def write_members(spec, state, lane, buffer, slot, members):
-    """Write the row of every accelerator that the request can go to."""
+def write_replicas(spec, state, lane, buffer, slot, replicas):
+    """Write the row of every replica that the pending request can go to."""
     header = state.lanes[lane]
     model = header.pending
     capacity = capacity_of(spec, state, lane, model)
-    for place in range(members):
-        own = state.accelerators[lane, state.members[lane, model, place]]
-        row, image = buffer.rows[slot, place], buffer.row_image
+    for index in range(replicas):
+        own = state.accelerators[lane, state.replicas[lane, model, index]]
+        row, image = buffer.rows[slot, index], buffer.row_image
         write_column(spec, own.column, row, image)
         write_model(state.models[lane, model], capacity, row, image)
         finish = expected_finish(spec, own, header.now)
@@ -129,7 +129,7 @@ def write_members(spec, state, lane, buffer, slot, members):
 
 @kernel
 def summarise(spec, state, lane, buffer, slot):
-    """Write only the globals."""
+    """Write the global columns."""
     header = state.lanes[lane]
     row, image = buffer.globals[slot], buffer.global_image
     rate, forecast, capacity, offered, violations = 0.0, 0.0, 0.0, 0, 0
@@ -153,7 +153,7 @@ def summarise(spec, state, lane, buffer, slot):
     put(row, image, f.ASKED_SLACK, header.pending_deadline - header.now if header.pending >= 0 else 0)
     if row.shape[0] > f.COIN:
         put(row, image, f.FIRST, 1.0 if header.plans == 0 and header.planning else 0.0)
-        put(row, image, f.COIN, core.toss_coin(header))
+        put(row, image, f.COIN, toss_coin(header))
 
 
 @kernel
@@ -161,21 +161,21 @@ def list_legal(spec, state, lane, buffer, slot, form):
     """Write the rows, their mask, and the packed indices of the legal ones."""
     machine = spec.machine[0]
     header = state.lanes[lane]
-    asking = header.status == core.ASKING
+    asking = header.status == ASKING
     if machine.route:
-        members = 0
+        replicas = 0
         if asking:
-            members = min(machine.rows, state.models[lane, header.pending].members)
-            write_members(spec, state, lane, buffer, slot, members)
-        clear_rows(buffer, slot, members, buffer.counts[slot, ROWS])
-        buffer.counts[slot, ROWS] = members
+            replicas = min(machine.rows, state.models[lane, header.pending].replicas)
+            write_replicas(spec, state, lane, buffer, slot, replicas)
+        clear_rows(buffer, slot, replicas, buffer.counts[slot, ROWS])
+        buffer.counts[slot, ROWS] = replicas
     else:
         write_moves(spec, state, lane, buffer, slot)
     dispatch = 0
     for row in range(machine.rows):
         if asking and is_allowed(spec, state, lane, row):
-            allow(buffer, slot, row, dispatch)
+            mark_legal(buffer, slot, row, dispatch)
             dispatch += 1
         else:
             buffer.mask[slot, row] = 0
-    close_rows(buffer, slot, dispatch, asking)
+    finish_rows(buffer, slot, dispatch, asking)

@@ -1,4 +1,4 @@
-"""The queue of an accelerator, compiled: a ring in which the requests of its batch stay in front until they end."""
+"""Request queue of an accelerator, compiled: a ring buffer in which the running batch stays in front until it ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from slipstream.sim.kernel.rng import normal, uniform
 
 
 @inlined
-def waiting_request(state, lane, accelerator, place):
-    """Return the request in a place of those that wait."""
+def waiting_request(state, lane, accelerator, index):
+    """Return the waiting request at offset `index` from the head."""
     own = state.accelerators[lane, accelerator]
-    return state.queues[lane, accelerator, (own.head + own.running + place) & (state.queues.shape[2] - 1)]
+    return state.queues[lane, accelerator, (own.head + own.running + index) & (state.queues.shape[2] - 1)]
 
 
 @inlined
@@ -26,11 +26,11 @@ def can_start(own):
 
 
 @inlined
-def fill(spec, own, requests):
-    """Return the largest batch size that so many requests fill."""
+def largest_filled(spec, own, requests):
+    """Return the largest batch size that `requests` requests fill."""
     largest = 1
-    for place in range(spec.machine[0].sizes):
-        size = spec.sizes[place]
+    for index in range(spec.machine[0].sizes):
+        size = spec.sizes[index]
         if size <= requests and size <= own.largest:
             largest = size
     return largest
@@ -38,7 +38,7 @@ def fill(spec, own, requests):
 
 @kernel
 def append(state, lane, accelerator, arrival, deadline, number):
-    """Let a request join a queue that has room."""
+    """Append a request to a queue that is not full."""
     own = state.accelerators[lane, accelerator]
     own.queued += 1
     request = waiting_request(state, lane, accelerator, own.queued - 1)
@@ -51,8 +51,8 @@ def append(state, lane, accelerator, arrival, deadline, number):
 
 
 @inlined
-def leave(state, lane, accelerator, requests):
-    """Count requests that wait no longer."""
+def remove_waiting(state, lane, accelerator, requests):
+    """Subtract `requests` from the counters of waiting requests."""
     own = state.accelerators[lane, accelerator]
     own.queued -= requests
     state.models[lane, own.model].queued -= requests
@@ -68,7 +68,7 @@ def count_violation(state, lane, model):
 
 @kernel
 def drop(state, lane, model, number):
-    """Give a request up."""
+    """Drop a request."""
     state.models[lane, model].dropped += 1
     count_violation(state, lane, model)
     record(state, lane, DROP, model, number, -1, -1)
@@ -76,17 +76,17 @@ def drop(state, lane, model, number):
 
 @kernel
 def drop_head(state, lane, accelerator):
-    """Give up the request at the head of a queue; the accelerator runs nothing."""
+    """Drop the request at the head of the queue of an accelerator that runs nothing."""
     own = state.accelerators[lane, accelerator]
     number = waiting_request(state, lane, accelerator, 0).number
-    leave(state, lane, accelerator, 1)
+    remove_waiting(state, lane, accelerator, 1)
     own.head = (own.head + 1) & (state.queues.shape[2] - 1)
     drop(state, lane, own.model, number)
 
 
 @kernel
-def luck_of(spec, state, lane, model, number):
-    """Return by how much the batch that a request leads takes longer than expected."""
+def service_factor(spec, state, lane, model, number):
+    """Return the random factor on the service time of the batch that request `number` leads."""
     machine = spec.machine[0]
     key = state.models[lane, model].service_key
     if machine.service == EXPONENTIAL_SERVICE:
@@ -96,20 +96,20 @@ def luck_of(spec, state, lane, model, number):
 
 @kernel
 def start(spec, state, lane, accelerator, requests, size):
-    """Start a batch of the first requests, which takes as long as `size` of them."""
+    """Start a batch of the first `requests` waiting requests, with the service time of `size` requests."""
     header = state.lanes[lane]
     own = state.accelerators[lane, accelerator]
     expected = spec.service[own.kind, own.variant, size]
     duration = expected
     first = waiting_request(state, lane, accelerator, 0).number
     if spec.machine[0].service != FIXED:
-        luck = luck_of(spec, state, lane, own.model, first)
-        duration = max(1, int(math.ceil(expected * luck)))
+        factor = service_factor(spec, state, lane, own.model, first)
+        duration = max(1, int(math.ceil(expected * factor)))
     if state.log.shape[1] > 0:
-        for place in range(requests):
-            number = waiting_request(state, lane, accelerator, place).number
+        for index in range(requests):
+            number = waiting_request(state, lane, accelerator, index).number
             record(state, lane, START, own.model, number, own.variant, accelerator)
-    leave(state, lane, accelerator, requests)
+    remove_waiting(state, lane, accelerator, requests)
     own.running = requests
     own.ran = own.variant
     own.busy = 1

@@ -1,4 +1,4 @@
-"""To which accelerator a request goes, compiled."""
+"""Routing of requests to the replicas of their model, compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slipstream.sim.kernel.rng import uniform
 
 @inlined
 def expected_finish(spec, own, now):
-    """Return when another request at this accelerator would finish, as far as can be known."""
+    """Return the expected finish time of one more request at the accelerator `own`."""
     ready = max(now, own.ready)
     if own.queued < own.largest:
         return ready + spec.service[own.kind, own.variant, own.queued + 1]
@@ -21,13 +21,13 @@ def expected_finish(spec, own, now):
 
 @kernel
 def by_finish(spec, state, lane, model, deadline, latest):
-    """Return the member that would finish first or, with `latest`, last among those that make the deadline."""
-    members = state.models[lane, model].members
+    """Return the replica that would finish first or, with `latest`, last among those that make the deadline."""
+    replicas = state.models[lane, model].replicas
     now = state.lanes[lane].now
     soonest, least = -1, NEVER
     last, most = -1, -1
-    for place in range(members):
-        accelerator = state.members[lane, model, place]
+    for index in range(replicas):
+        accelerator = state.replicas[lane, model, index]
         finish = expected_finish(spec, state.accelerators[lane, accelerator], now)
         if finish < least:
             soonest, least = accelerator, finish
@@ -38,7 +38,7 @@ def by_finish(spec, state, lane, model, deadline, latest):
 
 @kernel
 def floor_of(spec, model, number):
-    """Return the accuracy that a request asks for."""
+    """Return the accuracy floor of a request."""
     source = spec.models[model]
     if source.law == TRACE:
         return spec.requests[source.first_request + number].floor
@@ -47,13 +47,13 @@ def floor_of(spec, model, number):
 
 @kernel
 def by_load(spec, state, lane, model, number):
-    """Return the least loaded member that is accurate enough, else the most accurate."""
+    """Return the least loaded replica that meets the accuracy floor, else the most accurate."""
     floor = floor_of(spec, model, number)
     best, best_load, best_accuracy = -1, 0.0, 0.0
-    for place in range(state.models[lane, model].members):
-        accelerator = state.members[lane, model, place]
+    for index in range(state.models[lane, model].replicas):
+        accelerator = state.replicas[lane, model, index]
         own = state.accelerators[lane, accelerator]
-        # All that are accurate enough are alike.
+        # All replicas above the floor count as equally accurate.
         accuracy = min(spec.variants[own.variant].accuracy, floor)
         load = (own.queued + 1) / spec.columns[own.column].peak
         if best < 0 or accuracy > best_accuracy or (accuracy == best_accuracy and load < best_load):
@@ -62,26 +62,26 @@ def by_load(spec, state, lane, model, number):
 
 
 @kernel
-def by_weight(spec, state, lane, model, luck):
-    """Return a member drawn with the weight of its peak."""
-    members = state.models[lane, model].members
+def by_weight(spec, state, lane, model, draw):
+    """Return the replica that the uniform number `draw` selects, weighted by peak throughput."""
+    replicas = state.models[lane, model].replicas
     total = 0.0
-    for place in range(members):
-        total += spec.columns[state.accelerators[lane, state.members[lane, model, place]].column].peak
-    target, total = luck * total, 0.0
-    for place in range(members):
-        accelerator = state.members[lane, model, place]
+    for index in range(replicas):
+        total += spec.columns[state.accelerators[lane, state.replicas[lane, model, index]].column].peak
+    target, total = draw * total, 0.0
+    for index in range(replicas):
+        accelerator = state.replicas[lane, model, index]
         total += spec.columns[state.accelerators[lane, accelerator].column].peak
         if total > target:
             return accelerator
-    return state.members[lane, model, members - 1]
+    return state.replicas[lane, model, replicas - 1]
 
 
 @kernel
-def choose_member(spec, state, lane, model, deadline, number):
-    """Return the accelerator of a request, -1 if nobody hosts its model."""
+def choose_replica(spec, state, lane, model, deadline, number):
+    """Return the accelerator that a request is routed to, -1 if none hosts its model."""
     own = state.models[lane, model]
-    if own.members == 0:
+    if own.replicas == 0:
         return -1
     routing = spec.machine[0].routing
     own.routed += 1
@@ -90,10 +90,10 @@ def choose_member(spec, state, lane, model, deadline, number):
     if routing == LFT:
         return by_finish(spec, state, lane, model, deadline, True)
     if routing == ROUND_ROBIN:
-        return state.members[lane, model, (own.routed - 1) % own.members]
+        return state.replicas[lane, model, (own.routed - 1) % own.replicas]
     if routing == INFAAS:
         return by_load(spec, state, lane, model, number)
-    luck = uniform(own.route_key, number)
+    draw = uniform(own.route_key, number)
     if routing == RANDOM:
-        return state.members[lane, model, int(luck * own.members)]
-    return by_weight(spec, state, lane, model, luck)
+        return state.replicas[lane, model, int(draw * own.replicas)]
+    return by_weight(spec, state, lane, model, draw)

@@ -1,7 +1,7 @@
-"""The slots of the event heap, compiled: one for each source of events.
+"""Slots of the event heap, compiled: one for each source of events.
 
-They stand in the order in which simultaneous events are applied: the end of each accelerator's batch or load, its
-timer, the sample, the plan, the next request of each model.
+Simultaneous events are applied in slot order: the end of each accelerator's batch or load, its timer, the sample, the
+plan, the next request of each model.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from slipstream.jit.decorators import inlined
 
 @inlined
 def timer_slot(spec, accelerator):
-    """Timer of an accelerator."""
+    """Return the event slot of an accelerator's timer."""
     return spec.machine[0].accelerators + accelerator
 
 
 @inlined
 def sample_slot(spec):
-    """Next sample of the rates."""
+    """Return the event slot of the next sample of the rates."""
     return 2 * spec.machine[0].accelerators
 
 
 @inlined
 def plan_slot(spec):
-    """Next plan."""
+    """Return the event slot of the next plan."""
     return 2 * spec.machine[0].accelerators + 1
 
 
 @inlined
 def arrival_slot(spec, model):
-    """Next request of a model."""
+    """Return the event slot of a model's next request."""
     return 2 * spec.machine[0].accelerators + 2 + model

@@ -1,4 +1,4 @@
-"""The arrays of the serving machine: what does not change during an episode, and what does."""
+"""Arrays of the serving machine: constants of an episode (spec) and its state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NONE, ACCSCALE, AIMD, NEXUS, DEADLINE_AWARE = range(5)
 RANDOM, ROUND_ROBIN, EFT, LFT, INFAAS, WEIGHTED = range(6)
 NEVER_DROP, EXPIRED, HOPELESS, BATCH, TWICE_DEADLINE, CROWDED = range(6)
 SILENT, EXPONENTIAL, GAMMA, EVEN, TRACE = range(5)
-"""Laws of the gaps between a model's requests; a trace lists them, and some models have none."""
+"""Distributions of the gaps between a model's requests; TRACE: listed arrival times, SILENT: no requests."""
 FIXED, EXPONENTIAL_SERVICE, LOGNORMAL = range(3)
 EWMA, HOLT = range(2)
 ACCURACY, VIOLATIONS, SWITCHES = range(3)
@@ -31,8 +31,8 @@ MACHINE = np.dtype(
         ("routing", "i8"),
         ("drop", "i8"),
         ("proteus", "i8"),
-        ("route", "i8"),  # 1 if requests are the choices
-        ("rows", "i8"),  # candidate rows but for the last
+        ("route", "i8"),  # 1 if decisions route requests
+        ("rows", "i8"),  # candidate rows without the last
         ("interval", "i8"),
         ("moves", "i8"),
         ("sample", "i8"),
@@ -40,9 +40,9 @@ MACHINE = np.dtype(
         ("level_weight", "f8"),
         ("trend_weight", "f8"),
         ("margin", "f8"),
-        ("ahead", "f8"),  # samples that a forecast looks ahead
+        ("ahead", "f8"),  # forecast horizon in samples
         ("service", "i8"),
-        ("spread", "f8"),  # of the logarithm of service times
+        ("spread", "f8"),  # standard deviation of the logarithm of service times
         ("headroom", "f8"),
         ("shortage", "f8"),
         ("accuracy_weight", "f8"),
@@ -69,7 +69,7 @@ MODEL = np.dtype(
         ("end", "f8"),  # of the last segment
         ("first_request", "i8"),
         ("requests", "i8"),  # of a trace
-        ("expected", "f8"),  # rate before anything was seen
+        ("expected", "f8"),  # rate before the first sample
     ],
     align=True,
 )
@@ -85,17 +85,17 @@ LISTED = np.dtype([("time", "i8"), ("deadline", "i8"), ("floor", "f8")], align=T
 LANE = np.dtype(
     [
         *LANE_FIELDS,
-        ("streams", "i8"),  # models with requests to come
+        ("streams", "i8"),  # models with requests left
         ("planning", "i8"),
-        ("moves", "i8"),  # left in this plan
+        ("moves", "i8"),  # moves left in this plan
         ("plans", "i8"),
         ("samples", "i8"),
-        ("free", "i8"),  # accelerators that host nothing
+        ("free", "i8"),  # free accelerators
         ("waiting", "i8"),  # requests in queues
-        ("pending", "i8"),  # model of the request that is to be routed by a choice, -1 if none
+        ("pending", "i8"),  # model of the request that a decision is to route, -1 if none
         ("pending_deadline", "i8"),
         ("pending_number", "i8"),
-        ("gained", "f8"),  # accuracy of what came on time, in this step
+        ("gained", "f8"),  # accuracy of requests on time, in this step
         ("failed", "i8"),  # violations in this step
         ("switched", "i8"),  # switches in this step
     ],
@@ -111,7 +111,7 @@ MODEL_STATE = np.dtype(
         ("arrived", "i8"),
         ("segment", "i8"),
         ("time", "f8"),  # of the last request, before it is rounded
-        ("members", "i8"),
+        ("replicas", "i8"),
         ("routed", "i8"),
         ("queued", "i8"),
         ("on_time", "i8"),
@@ -121,11 +121,11 @@ MODEL_STATE = np.dtype(
         ("accuracy", "f8"),  # sum over requests on time
         ("sampled", "i8"),  # requests since the last sample
         ("offered", "i8"),  # since the last plan
-        ("violations", "i8"),  # likewise
+        ("violations", "i8"),  # since the last plan
         ("rate", "f8"),
         ("forecast", "f8"),
-        ("weighed", "f8"),  # numerator of the mean, or level
-        ("weight", "f8"),  # its denominator, or trend
+        ("weighed", "f8"),  # numerator of the mean, or level of Holt
+        ("weight", "f8"),  # denominator of the mean, or trend of Holt
         ("deviation", "f8"),
     ],
     align=True,
@@ -133,20 +133,20 @@ MODEL_STATE = np.dtype(
 ACCELERATOR_STATE = np.dtype(
     [
         ("kind", "i4"),
-        ("column", "i4"),  # what it hosts, -1 if it is free
+        ("column", "i4"),  # hosted column, -1 if it is free
         ("variant", "i4"),
         ("model", "i4"),
-        ("holds", "i4"),  # variant whose weights are there
+        ("holds", "i4"),  # variant whose weights it holds
         ("ran", "i4"),  # variant of the batch
         ("busy", "i4"),
-        ("loading", "i4"),  # 1 until the weights are there
+        ("loading", "i4"),  # 1 until the weights are loaded
         ("head", "i4"),
         ("running", "i4"),
         ("queued", "i4"),
         ("largest", "i4"),
-        ("limit", "i4"),  # of aimd, as a place in the batch sizes
-        ("noted", "i4"),  # an alarm rang while it was busy
-        ("marked", "i4"),
+        ("limit", "i4"),  # of aimd, as an index into the batch sizes
+        ("alarm_pending", "i4"),  # 1 if an alarm expired while it was busy
+        ("alarm_set", "i4"),
         ("alarms", "i4"),
         ("ready", "i8"),  # expected end of its batch and load
     ],
@@ -159,17 +159,17 @@ COLUMN_STATE = np.dtype([("hosted", "i8")], align=True)
 
 @struct("machine", "kinds", "models", "variants", "columns", "sizes", "service", "rates", "requests", "initial")
 class ServingSpecType(types.StructRef):
-    """What does not change.
+    """Constants of an episode.
 
-    machine (1), kinds (A) of the accelerators, models (F), variants (V), columns (C), sizes (S),
-    service (T, V, B + 1) ns for each number of requests, rates (R) per ns, requests (N), initial (H) columns.
+    machine (1), kinds (A) of the accelerators, models (F), variants (V), columns (C), sizes (S), service (T, V, B + 1)
+    ns for each number of requests, rates (R) per ns, requests (N), initial (H) columns.
     """
 
 
-@struct("lanes", "models", "members", "accelerators", "queues", "alarms", "columns", "idle", "heap", "terms", "log")
+@struct("lanes", "models", "replicas", "accelerators", "queues", "alarms", "columns", "idle", "heap", "terms", "log")
 class ServingStateType(types.StructRef):
-    """What changes.
+    """State of an episode.
 
-    lanes (L), models (L, F), members (L, F, A), accelerators (L, A), queues (L, A, Q) rings, alarms (L, A, M),
+    lanes (L), models (L, F), replicas (L, F, A), accelerators (L, A), queues (L, A, Q) ring buffers, alarms (L, A, M),
     columns (L, C), idle (L, T) free accelerators of each kind, heap (L, H), terms (L, 3), log (L, R).
     """

@@ -1,4 +1,4 @@
-"""Where requests come from: rates as segments, and traces read and checked."""
+"""Arrival processes of requests: rates as segments, and traces read and checked."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from slipstream.files.inputs import read_text
 from slipstream.files.tables import read_table, table_error
 
 SEGMENTS_PER_PERIOD = 96
-"""How finely the rate of a day is cut: a quarter of an hour of a real one."""
+"""Segments of the rate of a day: a quarter of an hour each of a real one."""
 LAWS = {"poisson": k.EXPONENTIAL, "gamma": k.GAMMA, "even": k.EVEN}
 
 
 @dataclass(frozen=True)
-class Flow:
-    """The requests of a model: rates on segments, or a list."""
+class ArrivalProcess:
+    """Arrival process of a model: rates on segments, or a list of requests."""
 
     law: int
     shape: float
@@ -48,29 +48,29 @@ class Flow:
         return len(self.rates)
 
 
-def flow_of(scenario: ServingScenario, model: ServedModel) -> Flow:
-    """Return the requests of a model."""
+def arrival_process(scenario: ServingScenario, model: ServedModel) -> ArrivalProcess:
+    """Return the arrival process of a model."""
     arrivals = model.arrivals
     if isinstance(arrivals, RequestTrace):
         listed = _requests(scenario, model, arrivals)
         last = float(listed["time"][-1]) if len(listed) else 0.0
         mean = len(listed) * 1e9 / last if last > 0.0 else 0.0
-        return Flow(k.TRACE, 1.0, np.zeros(0), 1.0, listed, mean)
+        return ArrivalProcess(k.TRACE, 1.0, np.zeros(0), 1.0, listed, mean)
     if arrivals is None:
-        return Flow(k.SILENT, 1.0, np.zeros(0), 1.0, np.zeros(0, k.LISTED), 0.0)
+        return ArrivalProcess(k.SILENT, 1.0, np.zeros(0), 1.0, np.zeros(0, k.LISTED), 0.0)
     assert scenario.duration_s is not None
     duration = float(nanoseconds_of(scenario.duration_s))
     law = LAWS[arrivals.kind if isinstance(arrivals, SteadyRate) else arrivals.gaps]
     rates, segment = _rates(arrivals, scenario._folder, duration)
     mean = _mean(rates.tolist(), segment, duration)
-    return Flow(law, arrivals.shape, rates / 1e9, segment, np.zeros(0, k.LISTED), mean)
+    return ArrivalProcess(law, arrivals.shape, rates / 1e9, segment, np.zeros(0, k.LISTED), mean)
 
 
 def _mean(rates: list[float], segment: float, duration: float) -> float:
     """Return the mean rate over the duration, summed segment by segment."""
     total = before = 0.0
-    for place, rate in enumerate(rates):
-        end = min((place + 1) * segment, duration)
+    for index, rate in enumerate(rates):
+        end = min((index + 1) * segment, duration)
         total += rate * (end - before)
         before = end
     return total / duration
@@ -79,15 +79,15 @@ def _mean(rates: list[float], segment: float, duration: float) -> float:
 def _rates(
     arrivals: SteadyRate | DiurnalRate | BurstyRate | ListedRates, folder: Path, duration: float
 ) -> tuple[np.ndarray, float]:
-    """Return rates in requests per second, and the length of their segments in ns; they cover the duration."""
+    """Return rates in requests per second that cover `duration`, and the length of their segments in ns."""
     if isinstance(arrivals, SteadyRate):
         return np.array([arrivals.rate_hz]), duration
     if isinstance(arrivals, DiurnalRate):
         period = nanoseconds_of(arrivals.period_s)
         segment = period / SEGMENTS_PER_PERIOD
         rates = []
-        for place in range(math.ceil(duration / segment)):
-            middle = (place + 0.5) * segment + nanoseconds_of(arrivals.phase_s)
+        for index in range(math.ceil(duration / segment)):
+            middle = (index + 0.5) * segment + nanoseconds_of(arrivals.phase_s)
             swing = (1.0 - math.cos(2.0 * math.pi * middle / period)) / 2.0
             rates.append(arrivals.low_hz + (arrivals.peak_hz - arrivals.low_hz) * swing)
         return np.array(rates), segment
@@ -101,7 +101,7 @@ def _rates(
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return the lines of a text file that say something, with their numbers."""
+    """Return the lines of a text file that are neither empty nor comments, with their numbers."""
     lines = enumerate(read_text(path, "a text file", TraceError).splitlines(), 1)
     return [(row, line.strip()) for row, line in lines if line.strip() and not line.startswith("#")]
 
@@ -134,12 +134,12 @@ def _requests(scenario: ServingScenario, model: ServedModel, trace: RequestTrace
         path = scenario._folder / (trace.path or "")
         rows = _read_azure(path, slo, floor) if trace.format == "azure-llm" else _read_requests(path, slo, floor)
     listed = np.zeros(len(rows), k.LISTED)
-    for request, (time, room, least) in zip(listed, rows, strict=True):
+    for request, (time, slack, least) in zip(listed, rows, strict=True):
         if time * trace.stretch > LONGEST_MS:
             text = f"models: '{model.name}': a request arrives after {time * trace.stretch:g} ms"
             raise TraceError(f"{text}: expected at most {LONGEST_MS:g}")
         arrival = nanoseconds(time * trace.stretch)
-        request["time"], request["deadline"], request["floor"] = arrival, arrival + room, least
+        request["time"], request["deadline"], request["floor"] = arrival, arrival + slack, least
     return listed
 
 
@@ -154,15 +154,15 @@ def _read_requests(path: Path, slo: int, floor: float) -> list[tuple[float, int,
             raise table_error(path, f"row {row}: {time:g} is earlier than the row before it: expected ascending times")
         before = time
         least = _number(path, row, "accuracy_floor", cells[1], 0.0, 100.0) if len(cells) > 1 else floor
-        room = slo
+        slack = slo
         if len(cells) > 2:
-            room = round(_number(path, row, "deadline_ms", cells[2], 1e-6, LONGEST_MS) * NANOSECONDS_PER_MS)
-        rows.append((time, room, least))
+            slack = round(_number(path, row, "deadline_ms", cells[2], 1e-6, LONGEST_MS) * NANOSECONDS_PER_MS)
+        rows.append((time, slack, least))
     return rows
 
 
 def _read_azure(path: Path, slo: int, floor: float) -> list[tuple[float, int, float]]:
-    """Return the requests of a trace of Azure's LLM services; time begins with the first."""
+    """Return the requests of a trace of Azure's LLM services; time 0 is the first."""
     table = read_table(path, ["TIMESTAMP"])
     times = []
     for index, cell in enumerate(table.texts("TIMESTAMP")):

@@ -1,4 +1,4 @@
-"""Seeded random serving scenarios: a fleet, models with ladders of variants, and a load that suits both."""
+"""Seeded random serving scenarios: a fleet, models with variants of rising accuracy, and a load that suits both."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from slipstream.sim.eventlog import ARRIVAL
 
 BATCH_SIZES = (1, 2, 4, 8)
 ZIPF = 1.001
-"""Exponent of the shares of models, as in Proteus's traces."""
+"""Exponent of the request shares of models, as in Proteus's traces."""
 SLO_PER_LATENCY = 5.0
-"""SLO of a model, as a multiple of what its most accurate variant takes on the fastest accelerator."""
+"""SLO of a model, as a multiple of the latency of its most accurate variant on the fastest accelerator."""
 
 
 class Settings(StrictModel):
-    """What a generated scenario looks like; names of options are those of the fields."""
+    """Settings of a generated scenario; the options have the names of the fields."""
 
     models: int = Field(default=6, ge=1, le=10_000)
     """Models of the scenario."""
@@ -33,15 +33,15 @@ class Settings(StrictModel):
     kinds: int = Field(default=3, ge=1, le=16)
     """Kinds of accelerators, each faster than the one before."""
     accelerators: int = Field(default=12, ge=1, le=10_000)
-    """Accelerators in all, as many of each kind."""
+    """Accelerators in total, equally many of each kind."""
     load: float = Field(default=0.6, ge=0.001, le=100.0)
     """Requests per second, as a share of what the fleet could answer with the most accurate variants."""
     split: Literal["zipf", "equal"] = "zipf"
-    """How requests are shared out among the models."""
+    """Division of the requests among the models."""
     arrivals: Literal["poisson", "gamma", "even", "diurnal", "bursty", "blis"] = "bursty"
-    """How they come; `blis` has exponential gaps of a mean of 10 ms, 20 ms, and so on, whatever the load."""
+    """Arrival process; `blis` has exponential gaps of a mean of 10 ms, 20 ms, and so on, whatever the load."""
     duration_s: float = Field(default=120.0, ge=0.001, le=1e6)
-    """For how long they come."""
+    """Time for which requests arrive."""
     load_s: float = Field(default=1.0, ge=0.0, le=1e4)
     """Time to load a variant."""
     random_runtimes: bool = False
@@ -49,7 +49,7 @@ class Settings(StrictModel):
 
 
 def generate(settings: Settings, seed: int) -> ServingScenario:
-    """Return the scenario of some settings and a seed."""
+    """Return the scenario of `settings` and `seed`."""
     rng = np.random.default_rng(seed)
     kinds = [f"kind-{number}" for number in range(settings.kinds)]
     counts = [
@@ -79,7 +79,7 @@ def generate(settings: Settings, seed: int) -> ServingScenario:
 
 
 def _words(settings: Settings) -> list[str]:
-    """Return the options; a switch that is on has no value."""
+    """Return the command-line options; a flag that is on has no value."""
     words = options(settings)
     if settings.random_runtimes:
         words.remove("True")
@@ -87,29 +87,29 @@ def _words(settings: Settings) -> list[str]:
 
 
 def _model(settings: Settings, rng: np.random.Generator, number: int, kinds: list[str]) -> dict[str, Any]:
-    """Return a model whose variants become slower and more accurate by turns."""
+    """Return a model whose variants become slower and more accurate one after another."""
     least = float(rng.uniform(65.0, 90.0))
     slowest = float(rng.uniform(40.0, 160.0))
-    slope = float(rng.uniform(0.1, 0.4))
-    ladder = np.linspace(0.0, 1.0, settings.variants) if settings.variants > 1 else np.ones(1)
+    growth = float(rng.uniform(0.1, 0.4))
+    qualities = np.linspace(0.0, 1.0, settings.variants) if settings.variants > 1 else np.ones(1)
     variants = []
-    for place, rung in enumerate(ladder.tolist()):
+    for index, quality in enumerate(qualities.tolist()):
         latency = {}
         for order, kind in enumerate(kinds):
-            alone = slowest * 8.0 ** (rung - 1.0) / 1.8**order
+            alone = slowest * 8.0 ** (quality - 1.0) / 1.8**order
             if settings.random_runtimes:
                 alone = float(rng.integers(20, 101))
-            latency[kind] = [round(alone * (1.0 + slope * (size - 1)), 3) for size in BATCH_SIZES]
-        accuracy = round(100.0 - (100.0 - least) * (1.0 - rung) ** 1.5, 2)
+            latency[kind] = [round(alone * (1.0 + growth * (size - 1)), 3) for size in BATCH_SIZES]
+        accuracy = round(100.0 - (100.0 - least) * (1.0 - quality) ** 1.5, 2)
         variants.append(
-            {"name": f"model-{number}-{place}", "accuracy": accuracy, "latency_ms": latency, "load_s": settings.load_s}
+            {"name": f"model-{number}-{index}", "accuracy": accuracy, "latency_ms": latency, "load_s": settings.load_s}
         )
     fastest = min(times[0] for times in variants[-1]["latency_ms"].values())
     return {"name": f"model-{number}", "slo_ms": round(SLO_PER_LATENCY * fastest, 3), "variants": variants}
 
 
 def _most(models: list[dict[str, Any]], shares: np.ndarray, fleet: dict[str, int]) -> float:
-    """Return the requests per second that the fleet can answer with the most accurate variants, each kind by shares."""
+    """Return the requests per second that the fleet answers with the most accurate variants, by `shares`."""
     most = 0.0
     for kind, count in fleet.items():
         rates = []
@@ -136,21 +136,21 @@ def _arrivals(settings: Settings, rate: float, number: int) -> dict[str, Any]:
 
 
 def traced(scenario: ServingScenario, seed: int, folder: str, kind: Any) -> tuple[ServingScenario, dict[str, bytes]]:
-    """Return the scenario with the requests of a test episode in files, one a model, and those by their paths.
+    """Return the scenario with the requests of a test episode in files, one per model, and their content by path.
 
-    A trace has the lines `arrival_ms,accuracy_floor,deadline_ms` of the serving simulators, whatever kind is asked for.
+    A trace has the lines `arrival_ms,accuracy_floor,deadline_ms` of the serving simulators, whatever `kind` says.
     """
-    from slipstream.families.serving.build import built
+    from slipstream.families.serving.build import compiled_scenario
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
     events = Simulator(scenario).play(find("eft", "serving"), seed)
     arrivals = events[events["kind"] == ARRIVAL]
     data = scenario.model_dump(mode="json", exclude_unset=True)
-    places = {model.name: place for place, model in enumerate(built(scenario).models)}
+    indices = {model.name: index for index, model in enumerate(compiled_scenario(scenario).models)}
     files = {}
     for model in data["models"]:
-        own = arrivals[arrivals["task"] == places.get(model["name"], -1)]
+        own = arrivals[arrivals["task"] == indices.get(model["name"], -1)]
         if not len(own):
             model.pop("arrivals", None)
             continue

@@ -1,4 +1,4 @@
-"""Scenarios out of files: profiles, lists of variants, allocations and traces in the layout that Proteus reads."""
+"""Scenarios from files: profiles, lists of variants, allocations and traces in the layout that Proteus reads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KINDS = {
     "VPU": "onnxruntime_cpu",
     "GPU_PASCAL": "onnxruntime_gpu_pascal",
 }
-"""What a profile calls the kinds of Proteus's fleet; its VPUs have the latencies of CPUs."""
+"""Names in a profile of the kinds of Proteus's fleet; its VPUs have the latencies of CPUs."""
 ENTRY = re.compile(r"\(\s*['\"]([^'\"]*)['\"]\s*,\s*['\"]([^'\"]*)['\"]\s*\)\s*:\s*(\d{1,9})\s*,?")
-"""One entry of an allocation: variant, kind and number."""
+"""One entry of an allocation: variant, kind and count."""
 PER_KIND = 10
 BATCH_SIZES = (1, 2, 4, 8)
 MOST_BATCHED = 1 << 20
@@ -44,7 +44,7 @@ def read_profile(path: Path, batch_sizes: tuple[int, ...] = BATCH_SIZES) -> dict
             for size in batch_sizes:
                 if size not in times:
                     break
-                # What was measured may fall a little with the size of the batch.
+                # Measured latencies may fall a little with the batch size; the scenario wants them monotone.
                 listed.append(max([times[size], *listed]))
             if listed:
                 profile.setdefault(name, {})[kind] = listed
@@ -52,7 +52,7 @@ def read_profile(path: Path, batch_sizes: tuple[int, ...] = BATCH_SIZES) -> dict
 
 
 def read_variants(path: Path) -> dict[str, float]:
-    """Return the accuracy of every variant that a list allows."""
+    """Return the accuracy of every variant of a list."""
     variants = {}
     for row, line in enumerate(read_text(path, "a list of variants", TraceError).splitlines(), 1):
         if line.strip():
@@ -65,7 +65,7 @@ def read_variants(path: Path) -> dict[str, float]:
 
 
 def read_allocation(path: Path) -> list[dict[str, Any]]:
-    """Return what an allocation file hosts, as a scenario's `initial`."""
+    """Return the deployment of an allocation file, as a scenario's `initial`."""
     found = re.search(r"required_predictors:\s*\{([^}]*)\}", read_text(path, "an allocation", TraceError))
     entries = ENTRY.findall(found[1]) if found else []
     if found is None or ENTRY.sub("", found[1]).strip():
@@ -84,7 +84,7 @@ def scenario_of(
     fleet: Mapping[str, int] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Return the scenario of a profile, a folder of lists of variants and a folder of traces, one file a model each."""
+    """Return the scenario of a profile, and of folders of variant lists and of traces with one file per model."""
     latencies = read_profile(profile)
     counts = fleet or dict.fromkeys(KINDS, PER_KIND)
     models = []

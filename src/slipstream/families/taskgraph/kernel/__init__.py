@@ -1,1 +1,1 @@
-"""The compiled machine of the family."""
+"""Compiled simulator of the taskgraph family."""

@@ -1,11 +1,12 @@
-"""The taskgraph machine, compiled: events and choices. `docs/taskgraph-machine.md` says exactly what it does.
+"""Compiled event loop of the taskgraph simulator. `docs/taskgraph-machine.md` specifies its behaviour.
 
-State changes in two ways only: `apply` an event, or let a choice take effect (`decide`). After either, things move.
+State changes only by an event (`apply`) or by a decision (`decide`). After either, all transfers and tasks that can
+start do so.
 """
 
 from __future__ import annotations
 
-from slipstream.families.taskgraph.kernel.memory import fetch, send, touch
+from slipstream.families.taskgraph.kernel.memory import start_loads, start_sends, touch
 from slipstream.families.taskgraph.kernel.slots import arrival_slot, link_slot
 from slipstream.families.taskgraph.kernel.state import (
     ABSENT,
@@ -23,8 +24,8 @@ from slipstream.families.taskgraph.kernel.state import (
 )
 from slipstream.families.taskgraph.kernel.tasks import (
     can_start,
+    enqueue,
     finish,
-    place,
     reveal,
     start,
     submit,
@@ -45,7 +46,7 @@ from slipstream.sim.kernel.window import candidate_of, is_wait
 
 @kernel
 def arrive(spec, state, lane):
-    """Let a job arrive."""
+    """Add the next job to the system: draw its template, reset its tiles and tasks, schedule the next arrival."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     job = header.arrived
@@ -58,9 +59,9 @@ def arrive(spec, state, lane):
     owner.finished = 0
     owner.oldest = 0
     for tile in range(source.tiles):
-        prepare_tile(state, lane, job * machine.tiles + tile, source.first_tile + tile)
+        reset_tile(state, lane, job * machine.tiles + tile, source.first_tile + tile)
     for tile in range(source.tiles, machine.tiles):
-        # What an earlier episode with a larger graph had there must not be taken for a tile.
+        # Clears tiles of a larger graph of an earlier episode.
         for node in range(state.copies.shape[2]):
             state.copies[lane, job * machine.tiles + tile, node].state = ABSENT
     for processor in range(machine.processors):
@@ -68,14 +69,14 @@ def arrive(spec, state, lane):
     header.arrived += 1
     record(state, lane, ARRIVAL, template, job, -1, -1)
     for task in range(source.tasks):
-        prepare_task(spec, state.tasks[lane, job * machine.tasks + task], source.first_task + task, job)
-    show_tasks(spec, state, lane, job)
+        reset_task(spec, state.tasks[lane, job * machine.tasks + task], source.first_task + task, job)
+    reveal_initial_tasks(spec, state, lane, job)
     schedule(state.heap, lane, arrival_slot(spec, state), next_arrival(spec, header))
 
 
 @inlined
-def prepare_tile(state, lane, tile, source):
-    """Let a tile be at the host."""
+def reset_tile(state, lane, tile, source):
+    """Reset a tile to a single valid copy at the host."""
     own = state.tiles[lane, tile]
     own.source = source
     own.moving = 0
@@ -89,8 +90,8 @@ def prepare_tile(state, lane, tile, source):
 
 
 @inlined
-def prepare_task(spec, own, source, job):
-    """Let a task wait for its parents, unseen."""
+def reset_task(spec, own, source, job):
+    """Reset a task to hidden, waiting for all its parents."""
     own.source = source
     own.job = job
     own.status = HIDDEN
@@ -103,8 +104,8 @@ def prepare_task(spec, own, source, job):
 
 
 @kernel
-def show_tasks(spec, state, lane, job):
-    """Let those tasks of a new job come into view that are visible at once."""
+def reveal_initial_tasks(spec, state, lane, job):
+    """Reveal the tasks of a new job that are visible at its arrival."""
     first = job * spec.machine[0].tasks
     if spec.machine[0].visibility != SEE_PARENTS:
         submit(spec, state, lane, job)
@@ -119,11 +120,11 @@ def show_tasks(spec, state, lane, job):
 
 @kernel
 def end_transfer(spec, state, lane, link):
-    """Let a tile be where a link has carried it."""
+    """End the transfer of a link: its tile is valid at the target node."""
     header = state.lanes[lane]
     tile = state.links[lane, link]
-    which = link % LINKS_PER_DEVICE
-    node = HOST if which == TO_HOST else 1 + link // LINKS_PER_DEVICE
+    link_kind = link % LINKS_PER_DEVICE
+    node = HOST if link_kind == TO_HOST else 1 + link // LINKS_PER_DEVICE
     schedule(state.heap, lane, link_slot(spec, link), NEVER)
     state.links[lane, link] = -1
     header.moving -= 1
@@ -131,34 +132,34 @@ def end_transfer(spec, state, lane, link):
     state.copies[lane, tile, node].state = VALID
     touch(state, lane, tile, node)
     tiles = spec.machine[0].tiles
-    record(state, lane, READY, tile % tiles, tile // tiles, which, spec.machine[0].processors + link)
+    record(state, lane, READY, tile % tiles, tile // tiles, link_kind, spec.machine[0].processors + link)
 
 
 @kernel
 def apply(spec, state, lane):
-    """Let time pass to the next event and let it happen."""
+    """Advance the clock to the next event and apply it."""
     header = state.lanes[lane]
     time = earliest_time(state.heap, lane)
-    slot = earliest_slot(state.heap, lane, time)
+    event_slot = earliest_slot(state.heap, lane, time)
     header.now = time
     header.events += 1
-    if slot < spec.machine[0].processors:
-        finish(spec, state, lane, slot)
-    elif slot < arrival_slot(spec, state):
-        end_transfer(spec, state, lane, slot - spec.machine[0].processors)
+    if event_slot < spec.machine[0].processors:
+        finish(spec, state, lane, event_slot)
+    elif event_slot < arrival_slot(spec, state):
+        end_transfer(spec, state, lane, event_slot - spec.machine[0].processors)
     else:
         arrive(spec, state, lane)
-    move_things(spec, state, lane)
+    start_transfers_and_tasks(spec, state, lane)
 
 
 @kernel
-def move_things(spec, state, lane):
-    """Let devices fetch and send, and processors start, as far as they can."""
+def start_transfers_and_tasks(spec, state, lane):
+    """Start all loads, sends and held tasks that can start now."""
     machine = spec.machine[0]
     if machine.transfers:
         for node in range(1, machine.devices + 1):
-            fetch(spec, state, lane, node)
-        send(spec, state, lane)
+            start_loads(spec, state, lane, node)
+        start_sends(spec, state, lane)
     for processor in range(machine.processors):
         worker = state.processors[lane, processor]
         if worker.held > 0 and not worker.runs:
@@ -169,7 +170,7 @@ def move_things(spec, state, lane):
 
 @kernel
 def end_step(spec, state, lane):
-    """Add up the reward of the step that ends here."""
+    """Compute the reward term, the reward and the duration of the step that ends now."""
     header = state.lanes[lane]
     state.terms[lane, MAKESPAN] = (header.now - header.step_counted) / 1e6
     header.reward = -spec.machine[0].makespan * state.terms[lane, MAKESPAN]
@@ -178,7 +179,7 @@ def end_step(spec, state, lane):
 
 @kernel
 def resume(spec, state, lane):
-    """Apply events until a choice is due, the episode ends, or the log must be flushed."""
+    """Apply events until a decision is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
     header.status = ASKING
     while True:
@@ -189,38 +190,38 @@ def resume(spec, state, lane):
             header.asked = -1
             end_episode(state, lane, TERMINATED)
             break
-        if look_for_choice(spec, state, lane):
+        if find_decision(spec, state, lane):
             header.choices += 1
             list_candidates(spec, state, lane)
             break
-        if not take_what_is_there(spec, state, lane):
+        if not take_single_queued(spec, state, lane):
             apply(spec, state, lane)
     end_step(spec, state, lane)
 
 
-# Choices
+# Decisions
 
 
 @inlined
 def can_take(spec, state, lane, processor):
-    """Return whether a processor can take a task and was not told to wait."""
+    """Return whether a processor can hold one more task and did not decide to wait since the last event."""
     worker = state.processors[lane, processor]
-    return worker.held < spec.machine[0].pipeline and worker.parked != state.lanes[lane].events
+    return worker.held < spec.machine[0].pipeline and worker.waited_at != state.lanes[lane].events
 
 
 @kernel
-def look_for_choice(spec, state, lane):
-    """Find out who is to be asked; return whether there is anybody."""
+def find_decision(spec, state, lane):
+    """Set the task or processor of the next decision; return whether a decision is due."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     header.asked_task = -1
     if machine.push:
-        for position in range(header.ready):
-            task = state.ready[lane, position]
-            if state.tasks[lane, task].parked != header.events:
+        for index in range(header.ready):
+            task = state.ready[lane, index]
+            if state.tasks[lane, task].waited_at != header.events:
                 header.phase = CHOOSE_PROCESSOR
                 header.asked_task = task
-                state.tasks[lane, task].place = position
+                state.tasks[lane, task].list_index = index
                 header.asked = spec.tasks[state.tasks[lane, task].source].number
                 return True
     elif header.ready == 0:
@@ -238,33 +239,33 @@ def look_for_choice(spec, state, lane):
 
 
 @kernel
-def take_what_is_there(spec, state, lane):
-    """Let the first processor that can take a task and has one in its queue take it; return whether there is one."""
+def take_single_queued(spec, state, lane):
+    """Move the only queued task of the first free processor to its held tasks; return whether there is one."""
     if spec.machine[0].push:
         for processor in range(spec.machine[0].processors):
             if state.processors[lane, processor].queued == 1 and can_take(spec, state, lane, processor):
                 take_queued(spec, state, lane, processor, 0)
-                move_things(spec, state, lane)
+                start_transfers_and_tasks(spec, state, lane)
                 return True
     return False
 
 
 @kernel
 def may_wait(spec, state, lane):
-    """Return whether who is asked may wait: an event is pending, or another can still be asked at this instant.
+    """Return whether the deciding task or processor may wait: an event is pending or another one can still decide now.
 
-    Only the last one that could be asked has to choose, so no result depends on the order in which processors are
-    listed. Those before the asked one wait already, or can take nothing.
+    Only the last one that can decide must choose, so results do not depend on the order of processors. Processors
+    before the deciding one already wait or can take nothing.
     """
     header = state.lanes[lane]
     if earliest_time(state.heap, lane) < NEVER:
         return True
     if header.phase == CHOOSE_PROCESSOR:
-        # A task in a queue is going to be taken; else another ready task has to be left.
+        # A queued task will be taken; otherwise another ready task must remain that can decide.
         if header.placed > 0:
             return True
-        for position in range(state.tasks[lane, header.asked_task].place + 1, header.ready):
-            if state.tasks[lane, state.ready[lane, position]].parked != header.events:
+        for index in range(state.tasks[lane, header.asked_task].list_index + 1, header.ready):
+            if state.tasks[lane, state.ready[lane, index]].waited_at != header.events:
                 return True
         return False
     for processor in range(header.asked + 1, spec.machine[0].processors):
@@ -276,34 +277,34 @@ def may_wait(spec, state, lane):
 
 @kernel
 def decide(spec, state, lane, action):
-    """Let a choice take effect; what is not allowed waits or, where that is not allowed, is the first row."""
+    """Apply `action`; an illegal one counts as waiting or, where waiting is illegal, as the first row."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     header.illegal = 0
-    position = candidate_of(spec, state, lane, action)
-    waits = position < 0 and may_wait(spec, state, lane)
-    if position < 0 and not (waits and is_wait(machine, action)):
+    index = candidate_of(spec, state, lane, action)
+    waits = index < 0 and may_wait(spec, state, lane)
+    if index < 0 and not (waits and is_wait(machine, action)):
         header.illegal = 1
     header.mistakes += header.illegal
     if waits:
         if header.phase == CHOOSE_PROCESSOR:
-            state.tasks[lane, header.asked_task].parked = header.events
+            state.tasks[lane, header.asked_task].waited_at = header.events
         else:
-            state.processors[lane, header.asked].parked = header.events
+            state.processors[lane, header.asked].waited_at = header.events
         return
-    chosen = state.candidates[lane, max(position, 0)]
+    chosen = state.candidates[lane, max(index, 0)]
     if header.phase == CHOOSE_PROCESSOR:
-        place(spec, state, lane, header.asked_task, chosen)
+        enqueue(spec, state, lane, header.asked_task, chosen)
     elif header.phase == CHOOSE_TASK:
         take_ready(spec, state, lane, chosen, header.asked)
     else:
-        take_queued(spec, state, lane, header.asked, state.tasks[lane, chosen].place)
-    move_things(spec, state, lane)
+        take_queued(spec, state, lane, header.asked, state.tasks[lane, chosen].list_index)
+    start_transfers_and_tasks(spec, state, lane)
 
 
 @kernel
 def act(spec, state, lane, action):
-    """Apply a choice; the first step also gets what came before it."""
+    """Apply `action` and begin a step; the first step also counts the time before it."""
     header = state.lanes[lane]
     header.step_began = header.now
     if header.choices > 1:
@@ -313,7 +314,7 @@ def act(spec, state, lane, action):
 
 @kernel
 def begin(spec, state, lane, seed, split):
-    """Start an episode."""
+    """Reset a lane and start the episode of `seed` in `split`."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, split)
@@ -340,8 +341,8 @@ def begin(spec, state, lane, seed, split):
         worker.held = 0
         worker.queued = 0
         worker.runs = 0
-        worker.parked = -1
-        worker.expected = 0
+        worker.waited_at = -1
+        worker.expected_end = 0
         worker.work = 0
     for node in range(state.memories.shape[1]):
         state.memories[lane, node].used = 0

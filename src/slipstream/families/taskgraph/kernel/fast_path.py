@@ -1,4 +1,4 @@
-"""Whole episodes of policies that take from a queue what came first, compiled: nobody looks at long queues for that."""
+"""Compiled episode loop for policies that serve queues in FIFO order, without writing the rows of queues."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from slipstream.jit.decorators import entry
 from slipstream.sim.kernel.lanes import ASKING, CHOICE, LOG_FULL, act, choose, resume
 
 FIRST = 0
-"""The row of what came first, in a queue."""
+"""Row of the first task of a queue."""
 
 
 @entry
-def run_in_order(spec, state, lane, buffer, address):
-    """Play under the compiled policy at `address` until the episode ends or the log is full; queues go in their order.
+def run_fast_path(spec, state, lane, buffer, address):
+    """Run the compiled policy at `address` until the episode ends or the log is full; queues are served in FIFO order.
 
-    Rows of a queue are not written: there may be hundreds of them, at every choice.
+    Rows of queues are not written: there may be hundreds at every decision.
     """
     header = state.lanes[lane]
     midway = header.status == LOG_FULL

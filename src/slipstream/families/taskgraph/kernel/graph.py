@@ -1,4 +1,4 @@
-"""The graph of an observation, compiled: visible tasks not finished as nodes, and what waits for what as edges."""
+"""Compiled graph of an observation: visible unfinished tasks as nodes, precedence constraints as edges."""
 
 from __future__ import annotations
 
@@ -14,109 +14,109 @@ from slipstream.families.taskgraph.kernel.state import (
 )
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.lanes import ASKING
-from slipstream.sim.kernel.observation import close_candidate_nodes, close_graph, put
+from slipstream.sim.kernel.observation import put, truncate_candidate_nodes, truncate_graph
 
 
 @inlined
 def is_listed(state, lane, task):
-    """Return whether a task is a node; what a place says counts only if the list says the same."""
-    place = state.tasks[lane, task].node
-    return 0 <= place < state.lanes[lane].listed and state.graph[lane, place] == task
+    """Return whether a task is a node; its index may be stale, so the node list must confirm it."""
+    index = state.tasks[lane, task].graph_index
+    return 0 <= index < state.lanes[lane].listed and state.graph[lane, index] == task
 
 
 @kernel
 def list_node(state, lane, task):
-    """Make a task a node if there is room."""
+    """Add a task to the nodes unless their list is full."""
     header = state.lanes[lane]
     if header.listed < state.graph.shape[1]:
-        state.tasks[lane, task].node = header.listed
+        state.tasks[lane, task].graph_index = header.listed
         state.graph[lane, header.listed] = task
         header.listed += 1
 
 
 @kernel
 def list_nodes(spec, state, lane):
-    """List the tasks that the graph shows: what could run, then children, as deep as the window is."""
+    """List the nodes: held, queued and ready tasks, then descendants up to the depth of the observation window."""
     machine = spec.machine[0]
     header = state.lanes[lane]
     header.listed = 0
     if header.status != ASKING:
         return
-    room = state.graph.shape[1]
+    capacity = state.graph.shape[1]
     for processor in range(machine.processors):
-        for place in range(state.processors[lane, processor].held):
-            list_node(state, lane, state.holds[lane, processor, place])
+        for index in range(state.processors[lane, processor].held):
+            list_node(state, lane, state.holds[lane, processor, index])
     for processor in range(machine.processors):
-        # What has no room need not be looked at: queues and the list of ready tasks may be long.
-        for place in range(min(room - header.listed, state.processors[lane, processor].queued)):
-            list_node(state, lane, state.queues[lane, processor, place])
-    for place in range(min(room - header.listed, header.ready)):
-        list_node(state, lane, state.ready[lane, place])
+        # Queues and the ready list may be longer than the remaining capacity.
+        for index in range(min(capacity - header.listed, state.processors[lane, processor].queued)):
+            list_node(state, lane, state.queues[lane, processor, index])
+    for index in range(min(capacity - header.listed, header.ready)):
+        list_node(state, lane, state.ready[lane, index])
     begin = 0
     for _ in range(machine.depth):
         end = header.listed
-        if end == room:
+        if end == capacity:
             return
-        for place in range(begin, end):
-            list_children(spec, state, lane, state.graph[lane, place])
+        for index in range(begin, end):
+            list_children(spec, state, lane, state.graph[lane, index])
         begin = end
 
 
 @inlined
 def list_children(spec, state, lane, task):
-    """List the visible children of a task that are not listed yet."""
+    """Add the visible children of a task that are not nodes yet."""
     own = state.tasks[lane, task]
     source = spec.tasks[own.source]
     first = own.job * spec.machine[0].tasks
-    for place in range(source.first_child, source.first_child + source.children):
-        child = first + spec.children[place]
+    for offset in range(source.first_child, source.first_child + source.children):
+        child = first + spec.children[offset]
         if state.tasks[lane, child].status != HIDDEN and not is_listed(state, lane, child):
             list_node(state, lane, child)
 
 
 @kernel
 def write_graph(spec, state, lane, buffer, slot):
-    """Write nodes and edges."""
+    """Write nodes and edges into entry `slot` of the buffer."""
     header = state.lanes[lane]
-    number_jobs(state, lane)
+    rank_jobs(state, lane)
     edges = 0
     for node in range(header.listed):
         task = state.graph[lane, node]
         write_node(spec, state, lane, task, buffer.nodes[slot, node], buffer.node_image)
-        buffer.node_job[slot, node] = state.jobs[lane, state.tasks[lane, task].job].place
+        buffer.node_job[slot, node] = state.jobs[lane, state.tasks[lane, task].job].active_rank
         edges = write_edges(spec, state, lane, node, buffer.edges[slot], edges)
-    close_graph(buffer, slot, header.listed, edges)
+    truncate_graph(buffer, slot, header.listed, edges)
 
 
 @kernel
-def number_jobs(state, lane):
-    """Number the active jobs by their arrival."""
-    place = 0
+def rank_jobs(state, lane):
+    """Set the rank of each active job by arrival."""
+    rank = 0
     for job in range(state.lanes[lane].arrived):
         owner = state.jobs[lane, job]
         if owner.finished < owner.tasks:
-            owner.place = place
-            place += 1
+            owner.active_rank = rank
+            rank += 1
 
 
 @inlined
 def write_edges(spec, state, lane, node, pairs, edges):
-    """Write the edges from a node to its children; return how many edges there are now."""
+    """Write the edges from a node to its children at `edges`; return the number of edges written in total."""
     own = state.tasks[lane, state.graph[lane, node]]
     source = spec.tasks[own.source]
     first = own.job * spec.machine[0].tasks
-    for place in range(source.first_child, source.first_child + source.children):
-        child = first + spec.children[place]
+    for offset in range(source.first_child, source.first_child + source.children):
+        child = first + spec.children[offset]
         if edges < pairs.shape[1] and is_listed(state, lane, child):
             pairs[0, edges] = node
-            pairs[1, edges] = state.tasks[lane, child].node
+            pairs[1, edges] = state.tasks[lane, child].graph_index
             edges += 1
     return edges
 
 
 @inlined
 def runs_on(spec, state, lane, task):
-    """Return the processor that runs a task, -1 if none does."""
+    """Return the processor that runs a task; -1 if none does."""
     for processor in range(spec.machine[0].processors):
         if state.processors[lane, processor].runs and state.holds[lane, processor, 0] == task:
             return processor
@@ -125,7 +125,7 @@ def runs_on(spec, state, lane, task):
 
 @inlined
 def is_asked(state, lane, task):
-    """Return whether a row of the choice stands for a task."""
+    """Return whether a candidate row of the present decision stands for a task."""
     header = state.lanes[lane]
     status = state.tasks[lane, task].status
     if header.phase == CHOOSE_TASK:
@@ -133,8 +133,8 @@ def is_asked(state, lane, task):
     if header.phase == CHOOSE_PROCESSOR:
         return task == header.asked_task
     if status == QUEUED:
-        for place in range(state.processors[lane, header.asked].queued):
-            if state.queues[lane, header.asked, place] == task:
+        for index in range(state.processors[lane, header.asked].queued):
+            if state.queues[lane, header.asked, index] == task:
                 return True
     return False
 
@@ -147,7 +147,7 @@ def write_node(spec, state, lane, task, row, image):
     processor = runs_on(spec, state, lane, task) if own.status == HELD else -1
     remaining = source.average
     if processor >= 0:
-        remaining = max(0, state.processors[lane, processor].expected - state.lanes[lane].now)
+        remaining = max(0, state.processors[lane, processor].expected_end - state.lanes[lane].now)
     put(row, image, f.NODE_MEAN, source.average)
     put(row, image, f.NODE_LEAST, source.least)
     put(row, image, f.NODE_RANK, own.rank)
@@ -171,6 +171,6 @@ def write_candidate_nodes(state, lane, buffer, slot):
         task = header.asked_task if header.phase == CHOOSE_PROCESSOR else state.candidates[lane, row]
         node = -1
         if is_listed(state, lane, task):
-            node = state.tasks[lane, task].node
+            node = state.tasks[lane, task].graph_index
         buffer.candidate_node[slot, row] = node
-    close_candidate_nodes(buffer, slot, listed)
+    truncate_candidate_nodes(buffer, slot, listed)

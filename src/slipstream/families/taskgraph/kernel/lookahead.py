@@ -1,4 +1,4 @@
-"""What a task on a processor would mean, compiled: what is missing, how long that takes, when it would end."""
+"""Compiled estimates for a task on a processor: missing data, transfer time, expected end, upward rank."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from slipstream.sim.kernel.lanes import ASKING
 
 
 @entry
-def rank_upward(first_child, children, averages, ranks):
-    """Work out the upward ranks of a whole graph, from the last task on: none waits for a later one."""
+def upward_ranks(first_child, children, averages, ranks):
+    """Compute the upward ranks of a graph into `ranks`, from the last task back: tasks are in topological order."""
     for number in range(ranks.shape[0] - 1, -1, -1):
         longest = 0
-        for place in range(first_child[number], first_child[number + 1]):
-            longest = max(longest, ranks[children[place]])
+        for offset in range(first_child[number], first_child[number + 1]):
+            longest = max(longest, ranks[children[offset]])
         ranks[number] = averages[number] + longest
 
 
 @kernel
 def refresh_ranks(spec, state, lane):
-    """Work out the upward ranks of what is visible, where that grows; later tasks never wait for earlier ones."""
+    """Recompute upward ranks and following paths of the submitted unfinished tasks; tasks are in topological order."""
     header = state.lanes[lane]
     header.ranks_stale = 0
     for job in range(header.arrived):
@@ -44,9 +44,9 @@ def refresh_ranks(spec, state, lane):
         for number in range(owner.submitted - 1, owner.oldest - 1, -1):
             source = spec.tasks[state.tasks[lane, first + number].source]
             longest, after = 0, 0
-            for place in range(source.first_child, source.first_child + source.children):
-                if spec.children[place] < owner.submitted:
-                    child = state.tasks[lane, first + spec.children[place]]
+            for offset in range(source.first_child, source.first_child + source.children):
+                if spec.children[offset] < owner.submitted:
+                    child = state.tasks[lane, first + spec.children[offset]]
                     longest = max(longest, child.rank)
                     after = max(after, spec.tasks[child.source].least + child.path_after)
             state.tasks[lane, first + number].rank = source.average + longest
@@ -54,21 +54,21 @@ def refresh_ranks(spec, state, lane):
 
 
 @kernel
-def refresh_ahead(spec, state, lane):
-    """Work out how much work each processor has before it."""
+def refresh_work_ahead(spec, state, lane):
+    """Recompute the expected work ahead of each processor, and the load time ahead where the decision needs it."""
     header = state.lanes[lane]
     for processor in range(spec.machine[0].processors):
         worker = state.processors[lane, processor]
-        worker.ahead = worker.work
+        worker.work_ahead = worker.work
         if worker.runs:
-            worker.ahead += max(0, worker.expected - header.now)
+            worker.work_ahead += max(0, worker.expected_end - header.now)
         if spec.machine[0].transfers and (header.phase == CHOOSE_PROCESSOR or processor == header.asked):
-            worker.load_ahead = loads_before(spec, state, lane, processor)
+            worker.load_ahead = load_time_ahead(spec, state, lane, processor)
 
 
 @kernel
-def loads_before(spec, state, lane, processor):
-    """Return how long the links need before they can load for one task more: for what a processor holds already."""
+def load_time_ahead(spec, state, lane, processor):
+    """Return the time in ns until the link of a processor has loaded the data of the tasks it holds."""
     worker = state.processors[lane, processor]
     node = spec.processors[processor].node
     time = 0
@@ -76,45 +76,45 @@ def loads_before(spec, state, lane, processor):
         link = LINKS_PER_DEVICE * (node - 1) + TO_DEVICE
         if state.links[lane, link] >= 0:
             time = pending(state.heap, lane, link_slot(spec, link)) - state.lanes[lane].now
-    for place in range(worker.runs, worker.held):
-        time += survey(spec, state, lane, state.holds[lane, processor, place], node)[1]
+    for index in range(worker.runs, worker.held):
+        time += missing_data(spec, state, lane, state.holds[lane, processor, index], node)[1]
     return time
 
 
 @kernel
 def path_left(spec, state, lane):
-    """Return the least times along the longest visible path through what is held, and what the choice is about."""
+    """Return the longest visible path of least times in ns from the held tasks and the tasks of the decision."""
     header = state.lanes[lane]
     longest = 0
     for processor in range(spec.machine[0].processors):
         worker = state.processors[lane, processor]
-        for place in range(worker.held):
-            own = state.tasks[lane, state.holds[lane, processor, place]]
-            left = max(0, worker.expected - header.now) if place < worker.runs else spec.tasks[own.source].least
+        for index in range(worker.held):
+            own = state.tasks[lane, state.holds[lane, processor, index]]
+            left = max(0, worker.expected_end - header.now) if index < worker.runs else spec.tasks[own.source].least
             longest = max(longest, left + own.path_after)
     if header.status == ASKING:
-        for position in range(1 if header.phase == CHOOSE_PROCESSOR else header.candidates):
-            task = header.asked_task if header.phase == CHOOSE_PROCESSOR else state.candidates[lane, position]
+        for index in range(1 if header.phase == CHOOSE_PROCESSOR else header.candidates):
+            task = header.asked_task if header.phase == CHOOSE_PROCESSOR else state.candidates[lane, index]
             own = state.tasks[lane, task]
             longest = max(longest, spec.tasks[own.source].least + own.path_after)
     return longest
 
 
 @inlined
-def ahead_of(spec, state, lane, task, processor):
-    """Return how much work a processor has before a task; the task itself may be in its queue."""
+def work_before(spec, state, lane, task, processor):
+    """Return the expected work in ns of a processor before a task, excluding the task if it is in the queue."""
     header = state.lanes[lane]
-    ahead = state.processors[lane, processor].ahead
+    work_ahead = state.processors[lane, processor].work_ahead
     if header.phase == CHOOSE_QUEUED and processor == header.asked:
-        ahead -= spec.durations[state.tasks[lane, task].source, spec.processors[processor].kind]
-    return ahead
+        work_ahead -= spec.durations[state.tasks[lane, task].source, spec.processors[processor].kind]
+    return work_ahead
 
 
 @kernel
-def survey(spec, state, lane, task, node):
-    """Return of a task at a node: missing bytes, time to bring them, missing tiles, the last, bytes there, and reuse.
+def missing_data(spec, state, lane, task, node):
+    """Return missing bytes, their transfer time, missing tiles, last missing tile, resident bytes and reuse of a task.
 
-    That is how many other visible tasks use what is missing, each once for every tile.
+    At memory node `node`. Reuse is the number of other visible tasks that use the missing tiles, summed over tiles.
     """
     source = spec.tasks[state.tasks[lane, task].source]
     missing, time, count, last, resident, reuse = 0, 0, 0, -1, source.bytes, 0
@@ -143,7 +143,7 @@ def survey(spec, state, lane, task, node):
 
 @kernel
 def best_end(spec, state, lane, task, own_node, own_transfer):
-    """Return the least expected time until a task would end, over all processors; what is known of a node is given."""
+    """Return the least expected time to the end of a task over all processors; `own_transfer` is that to `own_node`."""
     best = 0
     node = own_node
     transfer = own_transfer
@@ -153,9 +153,9 @@ def best_end(spec, state, lane, task, own_node, own_transfer):
             node = spec.processors[processor].node
             transfer = own_transfer
             if node != own_node:
-                transfer = survey(spec, state, lane, task, node)[1]
-        ahead = state.processors[lane, processor].ahead
-        end = max(ahead, transfer) + spec.durations[source, spec.processors[processor].kind]
+                transfer = missing_data(spec, state, lane, task, node)[1]
+        work_ahead = state.processors[lane, processor].work_ahead
+        end = max(work_ahead, transfer) + spec.durations[source, spec.processors[processor].kind]
         if processor == 0 or end < best:
             best = end
     return best
@@ -163,7 +163,7 @@ def best_end(spec, state, lane, task, own_node, own_transfer):
 
 @kernel
 def successors(spec, state, lane, task):
-    """Return the visible children of a task, and those of them that wait for nothing else."""
+    """Return the number of visible children of a task, and of those that wait for no other task."""
     own = state.tasks[lane, task]
     source = spec.tasks[own.source]
     if spec.machine[0].visibility == SEE_PARENTS:
@@ -173,26 +173,26 @@ def successors(spec, state, lane, task):
         seen = 0
     opens = 0
     first = own.job * spec.machine[0].tasks
-    for place in range(source.first_child, source.first_child + source.children):
-        if spec.machine[0].visibility == SEE_ALL or spec.children[place] < state.jobs[lane, own.job].submitted:
+    for offset in range(source.first_child, source.first_child + source.children):
+        if spec.machine[0].visibility == SEE_ALL or spec.children[offset] < state.jobs[lane, own.job].submitted:
             if spec.machine[0].visibility != SEE_ALL:
                 seen += 1
-            if state.tasks[lane, first + spec.children[place]].waits_for == 1:
+            if state.tasks[lane, first + spec.children[offset]].waits_for == 1:
                 opens += 1
     return seen, opens
 
 
 @kernel
-def count_freed(spec, state, lane, node):
-    """Add up, for each tile, the work of the ready tasks that miss just this one at a node."""
+def add_freed_work(spec, state, lane, node):
+    """Sum, for each tile, the work of the ready tasks that miss only this tile at a node."""
     header = state.lanes[lane]
     kind = spec.processors[header.asked].kind
-    for turn in range(2):
-        for position in range(header.ready):
-            task = state.ready[lane, position]
-            _, _, count, tile, _, _ = survey(spec, state, lane, task, node)
+    for pass_number in range(2):
+        for index in range(header.ready):
+            task = state.ready[lane, index]
+            _, _, count, tile, _, _ = missing_data(spec, state, lane, task, node)
             if count == 1:
-                if turn == 0:
+                if pass_number == 0:
                     state.tiles[lane, tile].freed = 0
                 else:
                     state.tiles[lane, tile].freed += spec.durations[state.tasks[lane, task].source, kind]

@@ -1,4 +1,4 @@
-"""What no way of going on can beat, compiled: the longest path that is left, and all work that is left."""
+"""Compiled lower bounds of the makespan from a state: longest remaining path and area of the remaining work."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from slipstream.sim.kernel.heap import NEVER, pending
 
 
 @entry
-def bound_of_first(spec, state, facts, free):
-    """Return the bound of the first lane."""
-    return least_end(spec, state, 0, facts, free)
+def bound_first_lane(spec, state, instance, free_at):
+    """Return the lower bound of the makespan of lane 0 in ns."""
+    return makespan_lower_bound(spec, state, 0, instance, free_at)
 
 
 @kernel
-def least_end(spec, state, lane, facts, free):
-    """Return a time before which an episode cannot end: the longest path that is left, and all work that is left."""
-    times, tails, _, arrivals, longest, _ = facts
+def makespan_lower_bound(spec, state, lane, instance, free_at):
+    """Return a lower bound of the end of an episode in ns; write the end of held work per processor to `free_at`."""
+    durations, tails, _, arrivals, longest_paths, _ = instance
     machine = spec.machine[0]
     header = state.lanes[lane]
     latest = header.now
@@ -27,24 +27,24 @@ def least_end(spec, state, lane, facts, free):
         kind = spec.processors[processor].kind
         worker = state.processors[lane, processor]
         end = header.now
-        for place in range(worker.held):
-            task = state.holds[lane, processor, place]
-            end = pending(state.heap, lane, processor) if place < worker.runs else end + times[task, kind]
+        for index in range(worker.held):
+            task = state.holds[lane, processor, index]
+            end = pending(state.heap, lane, processor) if index < worker.runs else end + durations[task, kind]
             latest = max(latest, end + tails[task, kind])
-        free[processor] = end
-        for place in range(worker.queued):
-            task = state.queues[lane, processor, place]
-            latest = max(latest, end + times[task, kind] + tails[task, kind])
-    for position in range(header.ready):
-        latest = max(latest, least_end_of(spec, state, lane, state.ready[lane, position], times, tails, free))
+        free_at[processor] = end
+        for index in range(worker.queued):
+            task = state.queues[lane, processor, index]
+            latest = max(latest, end + durations[task, kind] + tails[task, kind])
+    for index in range(header.ready):
+        latest = max(latest, path_lower_bound(spec, state, lane, state.ready[lane, index], durations, tails, free_at))
     for job in range(header.arrived, machine.jobs):
-        latest = max(latest, arrivals[job] + longest[job])
-    return max(latest, header.now + work_left(spec, state, lane, facts, free))
+        latest = max(latest, arrivals[job] + longest_paths[job])
+    return max(latest, header.now + area_lower_bound(spec, state, lane, instance, free_at))
 
 
 @kernel
-def least_end_of(spec, state, lane, task, times, tails, free):
-    """Return when the longest path from a ready task on can end at the soonest."""
+def path_lower_bound(spec, state, lane, task, durations, tails, free_at):
+    """Return a lower bound of the end of the longest path from a ready task, in ns."""
     machine = spec.machine[0]
     now = state.lanes[lane].now
     soonest, node, load = np.int64(NEVER), -1, np.int64(0)
@@ -52,20 +52,20 @@ def least_end_of(spec, state, lane, task, times, tails, free):
         kind = spec.processors[processor].kind
         if machine.transfers and spec.processors[processor].node != node:
             node = spec.processors[processor].node
-            load = least_load(spec, state, lane, task, node)
+            load = load_lower_bound(spec, state, lane, task, node)
         worker = state.processors[lane, processor]
-        # A processor that holds one task at a time loads nothing for others while that one runs.
+        # Without pipelining and prefetch a processor loads nothing while its task runs.
         if machine.pipeline == 1 and machine.prefetch == 0 and worker.held == worker.runs:
-            start = free[processor] + load
+            start = free_at[processor] + load
         else:
-            start = max(free[processor], now + load)
-        soonest = min(soonest, start + times[task, kind] + tails[task, kind])
+            start = max(free_at[processor], now + load)
+        soonest = min(soonest, start + durations[task, kind] + tails[task, kind])
     return soonest
 
 
 @kernel
-def least_load(spec, state, lane, task, node):
-    """Return the least time until what a task misses is at a node: one link carries one tile after the other."""
+def load_lower_bound(spec, state, lane, task, node):
+    """Return a lower bound of the load time of a task's missing tiles at a node; a link transfers one at a time."""
     source = spec.tasks[state.tasks[lane, task].source]
     one_link, longest = np.int64(0), np.int64(0)
     for access in range(source.first_access, source.first_access + source.accesses):
@@ -88,51 +88,51 @@ def least_load(spec, state, lane, task, node):
 
 
 @kernel
-def work_left(spec, state, lane, facts, free):
-    """Return the least time for all work that is left, tasks taken as divisible; exact for one kind and for two."""
-    times, _, by_bent, _, _, counts = facts
+def area_lower_bound(spec, state, lane, instance, free_at):
+    """Return the area bound of the remaining work in ns, tasks divisible; tight for one and two kinds."""
+    durations, _, by_speedup, _, _, counts = instance
     machine = spec.machine[0]
     now = state.lanes[lane].now
     first, second, least = np.int64(0), np.int64(0), np.int64(0)
     kinds = counts.shape[0]
     for processor in range(machine.processors):
         kind = spec.processors[processor].kind
-        work = free[processor] - now
-        for place in range(state.processors[lane, processor].queued):
-            work += times[state.queues[lane, processor, place], kind]
+        work = free_at[processor] - now
+        for index in range(state.processors[lane, processor].queued):
+            work += durations[state.queues[lane, processor, index], kind]
         least += work
         if kind == 0:
             first += work
         else:
             second += work
-    for place in range(by_bent.shape[0]):
-        if is_unplaced(spec, state, lane, by_bent[place]):
-            least_time = times[by_bent[place], 0]
+    for index in range(by_speedup.shape[0]):
+        if is_unplaced(spec, state, lane, by_speedup[index]):
+            least_time = durations[by_speedup[index], 0]
             for kind in range(1, kinds):
-                least_time = min(least_time, times[by_bent[place], kind])
+                least_time = min(least_time, durations[by_speedup[index], kind])
             least += least_time
-            second += times[by_bent[place], kinds - 1]
+            second += durations[by_speedup[index], kinds - 1]
     if kinds != 2:
         return -(-least // machine.processors)
-    # All on the second kind at first; then those that suit the first better move there, until both end together.
-    for place in range(by_bent.shape[0]):
-        task = by_bent[place]
+    # Start with all tasks on the second kind; move tasks to the first kind by speedup until both finish together.
+    for index in range(by_speedup.shape[0]):
+        task = by_speedup[index]
         if not is_unplaced(spec, state, lane, task):
             continue
         gap = second / counts[1] - first / counts[0]
         if gap <= 0.0:
             break
-        share = gap / (times[task, 0] / counts[0] + times[task, 1] / counts[1])
+        share = gap / (durations[task, 0] / counts[0] + durations[task, 1] / counts[1])
         if share < 1.0:
-            return np.int64((first + share * times[task, 0]) / counts[0] * (1.0 - 1e-12))
-        first += times[task, 0]
-        second -= times[task, 1]
+            return np.int64((first + share * durations[task, 0]) / counts[0] * (1.0 - 1e-12))
+        first += durations[task, 0]
+        second -= durations[task, 1]
     return np.int64(max(first / counts[0], second / counts[1]) * (1.0 - 1e-12))
 
 
 @inlined
 def is_unplaced(spec, state, lane, task):
-    """Return whether no processor has a task yet."""
+    """Return whether a task is neither queued, held nor finished."""
     if task // spec.machine[0].tasks >= state.lanes[lane].arrived:
         return True
     status = state.tasks[lane, task].status

@@ -1,4 +1,4 @@
-"""Tiles, memories and links, compiled: what is fetched, what is sent, what has to leave."""
+"""Compiled data management: loads, sends and evictions of tiles in the memories of devices."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from slipstream.sim.kernel.lanes import record
 
 @inlined
 def tile_at(spec, state, lane, task, access):
-    """Return the tile of an access of a task, as the episode numbers it."""
+    """Return the episode-wide number of the tile of access `access` of a task."""
     return state.tasks[lane, task].job * spec.machine[0].tiles + spec.accesses[access].tile
 
 
 @inlined
 def staged_count(spec, state, lane, processor):
-    """Return for how many tasks a processor gathers tiles."""
+    """Return the number of staged tasks of a processor: held tasks and prefetched queued tasks."""
     worker = state.processors[lane, processor]
     return worker.held + min(spec.machine[0].prefetch, worker.queued)
 
 
 @inlined
-def staged_task(state, lane, processor, place):
-    """Return one of the tasks for which a processor gathers tiles: those it holds, then the first of its queue."""
+def staged_task(state, lane, processor, index):
+    """Return the staged task at `index` of a processor: held tasks first, then the head of its queue."""
     held = state.processors[lane, processor].held
-    return state.holds[lane, processor, place] if place < held else state.queues[lane, processor, place - held]
+    return state.holds[lane, processor, index] if index < held else state.queues[lane, processor, index - held]
 
 
 @inlined
 def touch(state, lane, tile, node):
-    """Note that a tile is used at a node."""
+    """Set the last use of a tile at a node to now, on a logical clock."""
     header = state.lanes[lane]
     header.touches += 1
     state.copies[lane, tile, node].touched = header.touches
@@ -53,7 +53,7 @@ def touch(state, lane, tile, node):
 
 @kernel
 def lowest_device(state, lane, tile):
-    """Return the lowest device where a tile is valid, HOST if there is none."""
+    """Return the lowest device with a valid copy of a tile; HOST if there is none."""
     for node in range(1, state.copies.shape[2]):
         if state.copies[lane, tile, node].state == VALID:
             return node
@@ -62,7 +62,7 @@ def lowest_device(state, lane, tile):
 
 @kernel
 def is_only_copy(state, lane, tile, node):
-    """Return whether a tile is valid nowhere but at a node."""
+    """Return whether no other node has a valid copy of a tile."""
     for other in range(state.copies.shape[2]):
         if other != node and state.copies[lane, tile, other].state == VALID:
             return False
@@ -70,10 +70,10 @@ def is_only_copy(state, lane, tile, node):
 
 
 @kernel
-def is_needed(spec, state, lane, processor, last, tile):
-    """Return whether one of the staged tasks of a processor, up to a place, uses a tile."""
-    for place in range(last + 1):
-        task = staged_task(state, lane, processor, place)
+def is_needed(spec, state, lane, processor, last_index, tile):
+    """Return whether a staged task of a processor, up to `last_index`, uses a tile."""
+    for index in range(last_index + 1):
+        task = staged_task(state, lane, processor, index)
         source = spec.tasks[state.tasks[lane, task].source]
         for access in range(source.first_access, source.first_access + source.accesses):
             if tile_at(spec, state, lane, task, access) == tile:
@@ -83,7 +83,7 @@ def is_needed(spec, state, lane, processor, last, tile):
 
 @kernel
 def next_use(spec, state, lane, tile):
-    """Return the first task not finished that uses a tile, one beyond all tasks if there is none."""
+    """Return the first unfinished task that uses a tile; the number of tasks if there is none."""
     own = state.tiles[lane, tile]
     source = spec.tiles[own.source]
     first_task = (tile // spec.machine[0].tiles) * spec.machine[0].tasks
@@ -96,8 +96,8 @@ def next_use(spec, state, lane, tile):
 
 
 @kernel
-def goes_before(spec, state, lane, node, tile, other):
-    """Return whether a tile leaves a device before another one."""
+def is_evicted_before(spec, state, lane, node, tile, other):
+    """Return whether the eviction policy evicts `tile` before `other` from a device."""
     eviction = spec.machine[0].eviction
     one, two = state.copies[lane, tile, node], state.copies[lane, other, node]
     if eviction == LUF:
@@ -114,58 +114,58 @@ def goes_before(spec, state, lane, node, tile, other):
 
 
 @kernel
-def find_victim(spec, state, lane, node, last):
-    """Return the tile that leaves a device first, for a load of the staged task in a place; -1 if none can."""
+def find_victim(spec, state, lane, node, last_index):
+    """Return the tile to evict from a device for a load of the staged task at `last_index`; -1 if there is none."""
     processor = spec.nodes[node].processor
     victim = -1
     for tile in range(state.lanes[lane].arrived * spec.machine[0].tiles):
         if state.copies[lane, tile, node].state != VALID or state.tiles[lane, tile].moving > 0:
             continue
-        if victim >= 0 and not goes_before(spec, state, lane, node, tile, victim):
+        if victim >= 0 and not is_evicted_before(spec, state, lane, node, tile, victim):
             continue
-        if not is_needed(spec, state, lane, processor, last, tile):
+        if not is_needed(spec, state, lane, processor, last_index, tile):
             victim = tile
     return victim
 
 
 @kernel
-def make_room(spec, state, lane, node, size, last):
-    """Let tiles leave a device until another fits; return whether it does."""
+def free_memory(spec, state, lane, node, size, last_index):
+    """Evict tiles of a device until `size` bytes are free; return whether they are."""
     memory = state.memories[lane, node]
     while memory.used + size > spec.nodes[node].capacity:
-        victim = find_victim(spec, state, lane, node, last)
+        victim = find_victim(spec, state, lane, node, last_index)
         if victim < 0:
             return False
         if is_only_copy(state, lane, victim, node):
             memory.write_back = victim
             return False
-        drop(spec, state, lane, victim, node)
+        drop_copy(spec, state, lane, victim, node)
         tiles = spec.machine[0].tiles
         record(state, lane, EVICT, victim % tiles, victim // tiles, -1, node)
     return True
 
 
 @kernel
-def drop(spec, state, lane, tile, node):
-    """Let a node have a tile no longer."""
+def drop_copy(spec, state, lane, tile, node):
+    """Remove the copy of a tile from a node and free its memory."""
     state.copies[lane, tile, node].state = ABSENT
     if node != HOST:
         state.memories[lane, node].used -= spec.tiles[state.tiles[lane, tile].source].bytes
 
 
 @kernel
-def carry(spec, state, lane, tile, device, which):
-    """Let a link of a device carry a tile."""
+def start_transfer(spec, state, lane, tile, device, link_kind):
+    """Start the transfer of a tile on a link of a device."""
     header = state.lanes[lane]
     source = spec.tiles[state.tiles[lane, tile].source]
-    link = LINKS_PER_DEVICE * (device - 1) + which
+    link = LINKS_PER_DEVICE * (device - 1) + link_kind
     time = source.load_time
     target = device
-    if which == TO_HOST:
+    if link_kind == TO_HOST:
         time = source.send_time
         target = HOST
     else:
-        if which == PEER:
+        if link_kind == PEER:
             time = source.peer_time
         state.memories[lane, device].used += source.bytes
     state.copies[lane, tile, target].state = LOADING
@@ -173,18 +173,18 @@ def carry(spec, state, lane, tile, device, which):
     state.links[lane, link] = tile
     header.moving += 1
     tiles = spec.machine[0].tiles
-    record(state, lane, MOVE, tile % tiles, tile // tiles, which, spec.machine[0].processors + link)
+    record(state, lane, MOVE, tile % tiles, tile // tiles, link_kind, spec.machine[0].processors + link)
     schedule(state.heap, lane, link_slot(spec, link), header.now + time)
 
 
 @kernel
-def fetch(spec, state, lane, node):
-    """Let a device begin to load what its processor needs next."""
+def start_loads(spec, state, lane, node):
+    """Start the loads of a device for the staged tasks of its processor, in their order."""
     processor = spec.nodes[node].processor
     first_link = LINKS_PER_DEVICE * (node - 1)
     state.memories[lane, node].write_back = -1
-    for place in range(state.processors[lane, processor].runs, staged_count(spec, state, lane, processor)):
-        task = staged_task(state, lane, processor, place)
+    for index in range(state.processors[lane, processor].runs, staged_count(spec, state, lane, processor)):
+        task = staged_task(state, lane, processor, index)
         source = spec.tasks[state.tasks[lane, task].source]
         for access in range(source.first_access, source.first_access + source.accesses):
             tile = tile_at(spec, state, lane, task, access)
@@ -192,52 +192,52 @@ def fetch(spec, state, lane, node):
                 continue
             size = spec.tiles[state.tiles[lane, tile].source].bytes
             if spec.accesses[access].mode == WRITE:
-                if not make_room(spec, state, lane, node, size, place):
+                if not free_memory(spec, state, lane, node, size, index):
                     return
                 state.copies[lane, tile, node].state = VALID
                 state.memories[lane, node].used += size
                 touch(state, lane, tile, node)
                 continue
-            which = TO_DEVICE
+            link_kind = TO_DEVICE
             if state.copies[lane, tile, HOST].state != VALID:
                 if not spec.machine[0].peer or lowest_device(state, lane, tile) == HOST:
                     continue
-                which = PEER
-            if state.links[lane, first_link + which] < 0:
-                if not make_room(spec, state, lane, node, size, place):
+                link_kind = PEER
+            if state.links[lane, first_link + link_kind] < 0:
+                if not free_memory(spec, state, lane, node, size, index):
                     return
-                carry(spec, state, lane, tile, node, which)
+                start_transfer(spec, state, lane, tile, node, link_kind)
 
 
 @kernel
-def send(spec, state, lane):
-    """Let devices begin to carry tiles to the host: what has to leave, then what others want."""
+def start_sends(spec, state, lane):
+    """Start the transfers from devices to the host: write-backs first, then tiles that other processors read."""
     machine = spec.machine[0]
     for node in range(1, machine.devices + 1):
         tile = state.memories[lane, node].write_back
         if tile >= 0 and state.links[lane, LINKS_PER_DEVICE * (node - 1) + TO_HOST] < 0:
-            carry(spec, state, lane, tile, node, TO_HOST)
+            start_transfer(spec, state, lane, tile, node, TO_HOST)
     for processor in range(machine.processors):
         node = spec.processors[processor].node
         if node != HOST and machine.peer:
             continue
-        for place in range(state.processors[lane, processor].runs, staged_count(spec, state, lane, processor)):
-            task = staged_task(state, lane, processor, place)
+        for index in range(state.processors[lane, processor].runs, staged_count(spec, state, lane, processor)):
+            task = staged_task(state, lane, processor, index)
             source = spec.tasks[state.tasks[lane, task].source]
             for access in range(source.first_access, source.first_access + source.accesses):
                 tile = tile_at(spec, state, lane, task, access)
                 if spec.accesses[access].mode != WRITE:
-                    send_wanted(spec, state, lane, tile, node)
+                    send_if_needed(spec, state, lane, tile, node)
                 elif node == HOST and state.copies[lane, tile, HOST].state == ABSENT:
                     state.copies[lane, tile, HOST].state = VALID
                     touch(state, lane, tile, HOST)
 
 
 @inlined
-def send_wanted(spec, state, lane, tile, node):
-    """Let a device begin to carry a tile to the host if a processor at a node has to wait for that."""
+def send_if_needed(spec, state, lane, tile, node):
+    """Start the transfer of a tile to the host if neither the host nor `node` has it."""
     copies = state.copies[lane, tile]
     if copies[HOST].state == ABSENT and copies[node].state == ABSENT:
         device = lowest_device(state, lane, tile)
         if device != HOST and state.links[lane, LINKS_PER_DEVICE * (device - 1) + TO_HOST] < 0:
-            carry(spec, state, lane, tile, device, TO_HOST)
+            start_transfer(spec, state, lane, tile, device, TO_HOST)

@@ -1,7 +1,7 @@
-"""What a policy may know at a choice, compiled: globals, candidate rows and mask.
+"""Compiled observation at a decision: globals, candidate rows and mask.
 
-Nothing here reads a drawn number that lies in the future: times are expectations, and of the graph only what is
-visible counts. The plans alone know all of it.
+Nothing here reads a future random draw: times are expectations, and only the visible part of the graph is used. The
+columns of static plans are the exception: they are computed from the whole graph.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from slipstream.families.taskgraph import features as f
 from slipstream.families.taskgraph.kernel.events import may_wait
 from slipstream.families.taskgraph.kernel.graph import list_nodes, write_candidate_nodes, write_graph
 from slipstream.families.taskgraph.kernel.lookahead import (
-    ahead_of,
+    add_freed_work,
     best_end,
-    count_freed,
+    missing_data,
     path_left,
     successors,
-    survey,
+    work_before,
 )
 from slipstream.families.taskgraph.kernel.state import (
     CHOOSE_PROCESSOR,
@@ -29,15 +29,15 @@ from slipstream.families.taskgraph.kernel.state import (
     WAITING,
 )
 from slipstream.jit.decorators import kernel
-from slipstream.sim.kernel import lanes as core
 from slipstream.sim.kernel.heap import NEVER
-from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, allow, clear_graph, clear_rows, close_rows, put
+from slipstream.sim.kernel.lanes import ASKING, RULE_ON_ALL, toss_coin
+from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, clear_graph, clear_rows, finish_rows, mark_legal, put
 from slipstream.sim.kernel.window import filled_rows
 
 
 @kernel
 def prepare(spec, state, buffer):
-    """Write the columns that never change, once, into every slot of the buffer."""
+    """Write the constant columns into every entry of the buffer."""
     machine = spec.machine[0]
     for slot in range(buffer.rows.shape[0]):
         put(buffer.globals[slot], buffer.global_image, f.PROCESSORS, machine.processors)
@@ -48,14 +48,14 @@ def prepare(spec, state, buffer):
 
 @kernel
 def write_row(spec, state, lane, task, processor, row, image):
-    """Write what a task on a processor would mean."""
+    """Write the columns of the row of a task on a processor."""
     header = state.lanes[lane]
     own = state.tasks[lane, task]
     source = spec.tasks[own.source]
     worker = spec.processors[processor]
     duration = spec.durations[own.source, worker.kind]
-    missing, transfer, count, tile, resident, reuse = survey(spec, state, lane, task, worker.node)
-    ahead = ahead_of(spec, state, lane, task, processor)
+    missing, transfer, count, tile, resident, reuse = missing_data(spec, state, lane, task, worker.node)
+    work_ahead = work_before(spec, state, lane, task, processor)
     seen, opens = successors(spec, state, lane, task)
     freed = 0
     if header.phase == CHOOSE_TASK and count == 1:
@@ -66,10 +66,10 @@ def write_row(spec, state, lane, task, processor, row, image):
     put(row, image, f.MISSING, missing)
     put(row, image, f.RESIDENT, resident)
     put(row, image, f.TRANSFER, transfer)
-    put(row, image, f.WORK_AHEAD, ahead)
-    end = max(ahead, transfer) + duration
+    put(row, image, f.WORK_AHEAD, work_ahead)
+    end = max(work_ahead, transfer) + duration
     put(row, image, f.EXPECTED_END, end)
-    # What is in a queue goes nowhere else, and queues may be long.
+    # A queued task cannot run elsewhere, and queues may be long.
     queued = header.phase == CHOOSE_QUEUED
     put(row, image, f.BEST_END, end if queued else best_end(spec, state, lane, task, worker.node, transfer))
     put(row, image, f.RANK, own.rank)
@@ -77,7 +77,7 @@ def write_row(spec, state, lane, task, processor, row, image):
     put(row, image, f.OPENS, opens)
     put(row, image, f.FREED, freed)
     put(row, image, f.AGE, header.now - own.ready_at)
-    put(row, image, f.PLACE, own.place)
+    put(row, image, f.PLACE, own.list_index)
     put(row, image, f.DEVICE, 1.0 if worker.node != HOST else 0.0)
     put(row, image, f.IDLE, 1.0 if state.processors[lane, processor].held == 0 else 0.0)
     put(row, image, f.DISPATCH, 1.0)
@@ -89,48 +89,48 @@ def write_row(spec, state, lane, task, processor, row, image):
     put(row, image, f.REUSE, reuse)
     if row.shape[0] > f.CPOP:
         for planner in range(spec.plans.shape[0]):
-            put(row, image, f.HEFT + planner, turns_until(spec, state, lane, planner, task, processor))
+            put(row, image, f.HEFT + planner, planned_before(spec, state, lane, planner, task, processor))
 
 
 @kernel
-def turns_until(spec, state, lane, planner, task, processor):
-    """Return how many tasks of its job a plan has before a task on a processor, -1 if it goes elsewhere.
+def planned_before(spec, state, lane, planner, task, processor):
+    """Return the number of unstarted tasks of its job that a plan runs before a task on a processor; -1 if not there.
 
-    Tasks that are not visible do not count: a processor that waited for them could keep them from coming into view.
+    Hidden tasks do not count: waiting for them could prevent them from becoming visible.
     """
     own = state.tasks[lane, task]
     plan = spec.plans[planner, own.source]
     if plan.processor != processor:
         return -1
     if spec.machine[0].visibility == SEE_ALL:
-        return max(0, plan.turn - state.taken[lane, own.job, processor])
+        return max(0, plan.position - state.taken[lane, own.job, processor])
     owner = state.jobs[lane, own.job]
     first = own.job * spec.machine[0].tasks
     last = owner.submitted if spec.machine[0].visibility == SEE_WINDOW else owner.tasks
-    turns = 0
+    before_it = 0
     for other in range(first + owner.oldest, first + last):
         before = spec.plans[planner, state.tasks[lane, other].source]
-        if before.processor == processor and before.turn < plan.turn:
+        if before.processor == processor and before.position < plan.position:
             status = state.tasks[lane, other].status
-            turns += status in (WAITING, READY, QUEUED)
-    return turns
+            before_it += status in (WAITING, READY, QUEUED)
+    return before_it
 
 
 @kernel
-def write_candidate(spec, state, lane, position, buffer, slot, row):
-    """Write the row of what stands in a place of the list."""
+def write_candidate(spec, state, lane, index, buffer, slot, row):
+    """Write the row of the candidate at `index`."""
     header = state.lanes[lane]
     task, processor = header.asked_task, header.asked
     if header.phase == CHOOSE_PROCESSOR:
-        processor = state.candidates[lane, position]
+        processor = state.candidates[lane, index]
     else:
-        task = state.candidates[lane, position]
+        task = state.candidates[lane, index]
     write_row(spec, state, lane, task, processor, buffer.rows[slot, row], buffer.row_image)
 
 
 @kernel
 def write_globals(spec, state, lane, buffer, slot):
-    """Write the state of the whole machine."""
+    """Write the global columns."""
     row, image = buffer.globals[slot], buffer.global_image
     machine = spec.machine[0]
     header = state.lanes[lane]
@@ -140,10 +140,10 @@ def write_globals(spec, state, lane, buffer, slot):
         if worker.held < machine.pipeline:
             free += 1
         if worker.runs:
-            soonest = min(soonest, max(0, worker.expected - header.now))
-        least_ahead = min(least_ahead, worker.ahead)
+            soonest = min(soonest, max(0, worker.expected_end - header.now))
+        least_ahead = min(least_ahead, worker.work_ahead)
     node = HOST
-    if header.status == core.ASKING and header.phase != CHOOSE_PROCESSOR:
+    if header.status == ASKING and header.phase != CHOOSE_PROCESSOR:
         node = spec.processors[header.asked].node
     put(row, image, f.TIME, header.now)
     put(row, image, f.PHASE, header.phase)
@@ -165,52 +165,52 @@ def write_globals(spec, state, lane, buffer, slot):
     put(row, image, f.PATH_LEFT, path_left(spec, state, lane))
     put(row, image, f.WORK_LEFT, header.work_left)
     if row.shape[0] > f.COIN:
-        behind = header.candidates - header.shown
-        put(row, image, f.ROWS, filled_rows(machine, header.shown, behind))
+        beyond = header.candidates - header.shown
+        put(row, image, f.ROWS, filled_rows(machine, header.shown, beyond))
         put(row, image, f.PARAMETER, header.parameter)
-        put(row, image, f.COIN, core.toss_coin(header))
+        put(row, image, f.COIN, toss_coin(header))
 
 
 @kernel
 def list_legal(spec, state, lane, buffer, slot, form):
-    """Write the legal rows, their packed indices and their counts; empty those that were legal before and are not."""
+    """Write the legal rows, their packed indices and their counts; clear rows that are legal no longer."""
     header = state.lanes[lane]
-    asking = header.status == core.ASKING
+    asking = header.status == ASKING
     last = buffer.mask.shape[1] - 1
     shown = header.shown if asking else 0
     if asking and header.phase == CHOOSE_TASK and spec.machine[0].transfers:
-        count_freed(spec, state, lane, spec.processors[header.asked].node)
+        add_freed_work(spec, state, lane, spec.processors[header.asked].node)
     for row in range(shown):
         write_candidate(spec, state, lane, row, buffer, slot, row)
-        allow(buffer, slot, row, row)
+        mark_legal(buffer, slot, row, row)
     clear_rows(buffer, slot, shown, buffer.counts[slot, ROWS])
     buffer.counts[slot, ROWS] = shown
     dispatch = shown
     first = spec.machine[0].rows + 1
     if last >= first:
-        behind = header.candidates - shown if asking else 0
-        for place in range(behind):
-            write_candidate(spec, state, lane, shown + place, buffer, slot, first + place)
-            allow(buffer, slot, first + place, shown + place)
-        clear_rows(buffer, slot, first + behind, first + buffer.counts[slot, ROWS_BEHIND])
-        buffer.counts[slot, ROWS_BEHIND] = behind
-        dispatch += behind
+        beyond = header.candidates - shown if asking else 0
+        for index in range(beyond):
+            write_candidate(spec, state, lane, shown + index, buffer, slot, first + index)
+            mark_legal(buffer, slot, first + index, shown + index)
+        clear_rows(buffer, slot, first + beyond, first + buffer.counts[slot, ROWS_BEHIND])
+        buffer.counts[slot, ROWS_BEHIND] = beyond
+        dispatch += beyond
     waits = asking and may_wait(spec, state, lane)
-    close_rows(buffer, slot, dispatch, waits)
+    finish_rows(buffer, slot, dispatch, waits)
 
 
 @kernel
 def summarise(spec, state, lane, buffer, slot):
-    """Write only the globals; how much the graph leaves out is one of them."""
+    """Write the globals only; the nodes are listed first because a column counts the tasks left out."""
     list_nodes(spec, state, lane)
     write_globals(spec, state, lane, buffer, slot)
 
 
 @kernel
 def observe(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present choice, and the graph if the buffer has room for one."""
+    """Write globals, rows and mask of the present decision, and the graph if the buffer holds one."""
     summarise(spec, state, lane, buffer, slot)
-    list_legal(spec, state, lane, buffer, slot, core.RULE_ON_ALL)
+    list_legal(spec, state, lane, buffer, slot, RULE_ON_ALL)
     if buffer.nodes.shape[1] > 0:
         write_graph(spec, state, lane, buffer, slot)
         write_candidate_nodes(state, lane, buffer, slot)

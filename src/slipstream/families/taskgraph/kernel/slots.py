@@ -1,7 +1,7 @@
-"""The slots of the event heap, compiled: one for each source of events.
+"""Compiled event slots of the heap: one for each source of events.
 
-They stand in the order in which simultaneous events are applied: the end of each processor's task, of each link's
-transfer, the next job.
+Simultaneous events are applied in the order of their slots: the end of each processor's task, the end of each link's
+transfer, the next arrival.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from slipstream.jit.decorators import kernel
 
 @kernel
 def link_slot(spec, link):
-    """End of what a link carries."""
+    """Return the event slot of the end of a link's transfer."""
     return spec.machine[0].processors + link
 
 
 @kernel
 def arrival_slot(spec, state):
-    """Arrival of the next job."""
+    """Return the event slot of the next arrival."""
     return spec.machine[0].processors + state.links.shape[1]

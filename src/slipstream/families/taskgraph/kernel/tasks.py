@@ -1,4 +1,4 @@
-"""The course of tasks, compiled: they come into view, become ready, are placed, taken and started, and end."""
+"""Compiled life cycle of tasks: revealed, ready, queued, held, running, finished."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from slipstream.families.taskgraph.kernel.memory import drop, tile_at, touch
+from slipstream.families.taskgraph.kernel.memory import drop_copy, tile_at, touch
 from slipstream.families.taskgraph.kernel.state import (
     ADDITIVE,
     FINISHED,
@@ -29,7 +29,7 @@ from slipstream.sim.kernel.lanes import record
 from slipstream.sim.kernel.rng import normal
 
 KIND_STRIDE = 64
-"""Counters of one task's durations are those of the task before it plus this."""
+"""Offset between the duration counters of successive tasks."""
 
 
 @inlined
@@ -40,7 +40,7 @@ def number_of(spec, state, lane, task):
 
 @kernel
 def reveal(spec, state, lane, task):
-    """Let a task come into view; it is ready if it waits for nothing."""
+    """Make a task visible; it becomes ready if it has no unfinished parent."""
     own = state.tasks[lane, task]
     source = spec.tasks[own.source]
     own.status = WAITING
@@ -54,19 +54,19 @@ def reveal(spec, state, lane, task):
 
 @kernel
 def make_ready(state, lane, task):
-    """Put a task at the end of the list of ready ones."""
+    """Append a task to the ready list."""
     header = state.lanes[lane]
     own = state.tasks[lane, task]
     own.status = READY
     own.ready_at = header.now
-    own.parked = -1
+    own.waited_at = -1
     state.ready[lane, header.ready] = task
     header.ready += 1
 
 
 @kernel
 def submit(spec, state, lane, job):
-    """Let the next tasks of a job come into view, as many as the window has room for."""
+    """Reveal the next tasks of a job up to the limit of visible unfinished tasks."""
     owner = state.jobs[lane, job]
     first = job * spec.machine[0].tasks
     while owner.submitted < owner.tasks and owner.submitted - owner.finished < spec.machine[0].visible_tasks:
@@ -76,31 +76,31 @@ def submit(spec, state, lane, job):
 
 
 @kernel
-def leave_ready(state, lane, task):
-    """Take a task out of the list of ready ones."""
+def remove_ready(state, lane, task):
+    """Remove a task from the ready list."""
     header = state.lanes[lane]
     header.ready -= 1
-    place = 0
-    while state.ready[lane, place] != task:
-        place += 1
-    while place < header.ready:
-        state.ready[lane, place] = state.ready[lane, place + 1]
-        place += 1
+    index = 0
+    while state.ready[lane, index] != task:
+        index += 1
+    while index < header.ready:
+        state.ready[lane, index] = state.ready[lane, index + 1]
+        index += 1
 
 
 @inlined
 def count_queued(spec, state, lane, task, node, change):
-    """Count for each tile of a task that it is, or is no longer, in the queue of the processor of a device."""
+    """Add `change` to the queued uses at `node` of each tile of a task."""
     source = spec.tasks[state.tasks[lane, task].source]
     for access in range(source.first_access, source.first_access + source.accesses):
         state.copies[lane, tile_at(spec, state, lane, task, access), node].queued += change
 
 
 @kernel
-def place(spec, state, lane, task, processor):
-    """Put a ready task at the end of the queue of a processor."""
+def enqueue(spec, state, lane, task, processor):
+    """Move a ready task to the end of the queue of a processor."""
     worker = state.processors[lane, processor]
-    leave_ready(state, lane, task)
+    remove_ready(state, lane, task)
     state.tasks[lane, task].status = QUEUED
     state.queues[lane, processor, worker.queued] = task
     worker.queued += 1
@@ -110,12 +110,12 @@ def place(spec, state, lane, task, processor):
 
 
 @kernel
-def take_queued(spec, state, lane, processor, position):
-    """Let a processor take a task out of its queue."""
+def take_queued(spec, state, lane, processor, index):
+    """Move the task at `index` of a processor's queue to its held tasks."""
     worker = state.processors[lane, processor]
-    task = state.queues[lane, processor, position]
+    task = state.queues[lane, processor, index]
     worker.queued -= 1
-    for later in range(position, worker.queued):
+    for later in range(index, worker.queued):
         state.queues[lane, processor, later] = state.queues[lane, processor, later + 1]
     state.lanes[lane].placed -= 1
     count_queued(spec, state, lane, task, spec.processors[processor].node, -1)
@@ -124,8 +124,8 @@ def take_queued(spec, state, lane, processor, position):
 
 @kernel
 def take_ready(spec, state, lane, task, processor):
-    """Let a processor take a ready task."""
-    leave_ready(state, lane, task)
+    """Move a ready task to the held tasks of a processor."""
+    remove_ready(state, lane, task)
     kind = spec.processors[processor].kind
     state.processors[lane, processor].work += spec.durations[state.tasks[lane, task].source, kind]
     hold(spec, state, lane, task, processor)
@@ -133,7 +133,7 @@ def take_ready(spec, state, lane, task, processor):
 
 @kernel
 def hold(spec, state, lane, task, processor):
-    """Let a processor hold a task behind those that it holds."""
+    """Append a task to the held tasks of a processor."""
     worker = state.processors[lane, processor]
     own = state.tasks[lane, task]
     own.status = HELD
@@ -145,7 +145,7 @@ def hold(spec, state, lane, task, processor):
 
 @kernel
 def can_start(spec, state, lane, task, node):
-    """Return whether all tiles of a task are at a node, and none that it writes is being copied."""
+    """Return whether all tiles of a task are valid at a node and none that it writes is in transfer."""
     source = spec.tasks[state.tasks[lane, task].source]
     for access in range(source.first_access, source.first_access + source.accesses):
         tile = tile_at(spec, state, lane, task, access)
@@ -158,24 +158,24 @@ def can_start(spec, state, lane, task, node):
 
 @kernel
 def draw_duration(spec, state, lane, task, kind):
-    """Return the time that a task takes on a kind of processor: its own luck there, whoever decides."""
+    """Return the duration of a task on a kind of processor in ns; its draw does not depend on the policy."""
     machine = spec.machine[0]
     own = state.tasks[lane, task]
     expected = spec.durations[own.source, kind]
     if machine.noise == NO_NOISE or not spec.kinds[kind].noisy:
         return expected
     number = np.int64(spec.tasks[own.source].number)
-    luck = normal(state.jobs[lane, own.job].key, number * KIND_STRIDE + kind)
+    deviate = normal(state.jobs[lane, own.job].key, number * KIND_STRIDE + kind)
     if machine.noise == ADDITIVE:
-        time = expected + max(machine.spread * luck, machine.floor)
+        time = expected + max(machine.spread * deviate, machine.floor)
     else:
-        time = expected * math.exp(machine.spread * luck - machine.spread * machine.spread / 2.0)
+        time = expected * math.exp(machine.spread * deviate - machine.spread * machine.spread / 2.0)
     return max(np.int64(1), np.int64(math.ceil(time)))
 
 
 @kernel
 def start(spec, state, lane, processor):
-    """Let a processor start the first task that it holds."""
+    """Start the first held task of a processor."""
     header = state.lanes[lane]
     worker = state.processors[lane, processor]
     kind, node = spec.processors[processor].kind, spec.processors[processor].node
@@ -187,7 +187,7 @@ def start(spec, state, lane, processor):
     expected = spec.durations[state.tasks[lane, task].source, kind]
     worker.runs = 1
     worker.work -= expected
-    worker.expected = header.now + expected
+    worker.expected_end = header.now + expected
     header.running += 1
     record(state, lane, START, source.number, state.tasks[lane, task].job, kind, processor)
     schedule(state.heap, lane, processor, header.now + draw_duration(spec, state, lane, task, kind))
@@ -195,7 +195,7 @@ def start(spec, state, lane, processor):
 
 @kernel
 def finish(spec, state, lane, processor):
-    """Let the task that a processor runs end."""
+    """Finish the running task of a processor: update its tiles, its children and its job."""
     header = state.lanes[lane]
     worker = state.processors[lane, processor]
     task = state.holds[lane, processor, 0]
@@ -213,8 +213,8 @@ def finish(spec, state, lane, processor):
     header.visible -= 1
     header.work_left -= spec.tasks[own.source].least
     record(state, lane, FINISH, number_of(spec, state, lane, task), own.job, spec.processors[processor].kind, processor)
-    release_tiles(spec, state, lane, task, spec.processors[processor].node)
-    release_children(spec, state, lane, task)
+    invalidate_copies(spec, state, lane, task, spec.processors[processor].node)
+    update_children(spec, state, lane, task)
     if spec.machine[0].visibility == SEE_WINDOW:
         submit(spec, state, lane, own.job)
     if owner.finished == owner.tasks:
@@ -223,8 +223,8 @@ def finish(spec, state, lane, processor):
 
 
 @kernel
-def release_tiles(spec, state, lane, task, node):
-    """Let the tiles that a task has written be nowhere but where it ran."""
+def invalidate_copies(spec, state, lane, task, node):
+    """Drop the copies at other nodes of the tiles that a task wrote at `node`; decrease the uses of its tiles."""
     source = spec.tasks[state.tasks[lane, task].source]
     for access in range(source.first_access, source.first_access + source.accesses):
         tile = tile_at(spec, state, lane, task, access)
@@ -232,17 +232,17 @@ def release_tiles(spec, state, lane, task, node):
         if spec.machine[0].transfers and spec.accesses[access].mode & WRITE:
             for other in range(HOST, state.copies.shape[2]):
                 if other != node and state.copies[lane, tile, other].state == VALID:
-                    drop(spec, state, lane, tile, other)
+                    drop_copy(spec, state, lane, tile, other)
 
 
 @kernel
-def release_children(spec, state, lane, task):
-    """Let the children of a task wait for one parent less."""
+def update_children(spec, state, lane, task):
+    """Decrease the unfinished parents of a task's children; reveal or make ready those with none."""
     own = state.tasks[lane, task]
     source = spec.tasks[own.source]
     first = own.job * spec.machine[0].tasks
-    for place in range(source.first_child, source.first_child + source.children):
-        child = first + spec.children[place]
+    for offset in range(source.first_child, source.first_child + source.children):
+        child = first + spec.children[offset]
         other = state.tasks[lane, child]
         other.waits_for -= 1
         if other.waits_for == 0:

@@ -1,4 +1,4 @@
-"""Times that no schedule can beat, proven: the longest path, the work on all processors, and what has to be loaded."""
+"""Lower bounds of the makespan: longest path, area of all work, and compulsory loads."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from scipy.optimize import linprog
 from scipy.sparse import diags_array, eye_array, hstack
 from scipy.sparse import kron as kron_array
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import READ
 from slipstream.families.taskgraph.scenario import Additive, Lognormal, TaskgraphScenario
 from slipstream.families.taskgraph.workload.templates import Template
 
 MARGIN = 1.0 - 1e-9
-"""What is kept of a bound that was worked out in floating point."""
+"""Factor that keeps bounds computed in floating point valid."""
 MOST_SUFFIXES = 8
-"""From how many arrivals on the work of all that follow is looked at."""
+"""Most arrivals for which the area bound of all later work is computed."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Least times of one graph alone, in ns."""
+    """Lower bounds of the makespan of one graph alone, in ns."""
 
     path: int
-    """Along the longest path, each task where it is fastest."""
+    """Longest path, each task on its fastest processor."""
     area: int
-    """All work, divided among the processors as well as can be."""
+    """Optimal fractional assignment of all work to the processors."""
     loads: int
-    """Every tile that is read first has to come to a device, where there are devices only, on all links at once."""
+    """Loads of all tiles whose first access is a read, on all links in parallel; 0 if a processor is at the host."""
 
     @property
     def best(self) -> int:
-        """The greatest of them."""
+        """Greatest of the bounds."""
         return max(self.path, self.area, self.loads)
 
 
 def least_durations(scenario: TaskgraphScenario, number: int) -> np.ndarray:
-    """Return the least that each task of a graph can take on each kind of processor, whatever its luck."""
-    durations = built(scenario).library.durations[number].copy()
+    """Return the least possible durations in ns (tasks, kinds) of a graph under the noise model."""
+    durations = compiled_scenario(scenario).library.durations[number].copy()
     noise = scenario.noise
-    for kind, processors in enumerate(built(scenario).library.kinds):
+    for kind, processors in enumerate(compiled_scenario(scenario).library.kinds):
         if isinstance(noise, Additive) and (noise.kinds is None or processors.name in noise.kinds):
             durations[:, kind] = np.maximum(1, durations[:, kind] + round(noise.floor_ms * 1e6))
         elif isinstance(noise, Lognormal) and (noise.kinds is None or processors.name in noise.kinds):
@@ -50,7 +50,7 @@ def least_durations(scenario: TaskgraphScenario, number: int) -> np.ndarray:
 
 
 def longest_path(template: Template, least: np.ndarray) -> int:
-    """Return the greatest sum of durations along a path."""
+    """Return the length of the longest path, with task lengths `least`."""
     ends: list[int] = []
     for task, time in zip(template.tasks, least.tolist(), strict=True):
         ends.append(time + max((ends[parent] for parent in task.parents), default=0))
@@ -58,14 +58,14 @@ def longest_path(template: Template, least: np.ndarray) -> int:
 
 
 def area(durations: np.ndarray, counts: list[int]) -> int:
-    """Return the least time in which so many processors of each kind can do all work, tasks taken as divisible."""
+    """Return the least time in ns for all work on `counts` processors of each kind, tasks divisible."""
     kinds, rows = np.unique(durations, axis=0, return_counts=True)
     tasks, width = kinds.shape
     if width == 1:
         return -(-int((kinds[:, 0] * rows).sum()) // counts[0])
     if width == 2:
         return int(_area_of_two(kinds * rows[:, None], counts) * MARGIN)
-    # Variables: how many tasks of each sort go to each kind, in shares, and the time.
+    # Variables: share of each group of equal tasks on each kind, and the time.
     scale = float(kinds.max())
     own = [diags_array(kinds[task] * rows[task] / scale) for task in range(tasks)]
     upper = hstack([*own, -np.array(counts, float)[:, None]])
@@ -77,22 +77,22 @@ def area(durations: np.ndarray, counts: list[int]) -> int:
 
 
 def _area_of_two(work: np.ndarray, counts: list[int]) -> float:
-    """Return the same for two kinds of processors, from the work of each sort of task on each.
+    """Return the area bound for two kinds of processors; `work` is the work of each group of equal tasks on each kind.
 
-    All is on the second kind at first; then those that suit the first better move there, until both end together.
+    Starts with all tasks on the second kind and moves tasks to the first by speedup until both finish together.
     """
     work = work[np.argsort(work[:, 0] / work[:, 1], kind="stable")].astype(float)
     first = np.concatenate([[0.0], np.cumsum(work[:, 0])]) / counts[0]
     second = (work[:, 1].sum() - np.concatenate([[0.0], np.cumsum(work[:, 1])])) / counts[1]
     moved = int(np.searchsorted(first - second, 0.0))
-    # The last of them moves in part.
+    # The last group moves in part.
     share = (second[moved - 1] - first[moved - 1]) / (work[moved - 1, 0] / counts[0] + work[moved - 1, 1] / counts[1])
     return float(first[moved - 1] + share * work[moved - 1, 0] / counts[0])
 
 
 def compulsory_loads(scenario: TaskgraphScenario, number: int) -> int:
-    """Return the least time for what has to be loaded; 0 where some processor works on the host."""
-    parts = built(scenario)
+    """Return a lower bound of the time of compulsory loads in ns; 0 if a processor is at the host."""
+    parts = compiled_scenario(scenario)
     if scenario.links is None or parts.sizes.devices < parts.sizes.processors:
         return 0
     template = parts.library.templates[number]
@@ -106,7 +106,7 @@ def compulsory_loads(scenario: TaskgraphScenario, number: int) -> int:
 
 
 _KNOWN: list[tuple[TaskgraphScenario, int, Bounds]] = []
-"""The bounds asked for last: every episode of a scenario has the same."""
+"""Cache of recent bounds, which are the same for every episode of a scenario."""
 MOST_KEPT = 64
 
 
@@ -115,7 +115,7 @@ def bounds_of(scenario: TaskgraphScenario, number: int) -> Bounds:
     for known, graph, result in _KNOWN:
         if known is scenario and graph == number:
             return result
-    template = built(scenario).library.templates[number]
+    template = compiled_scenario(scenario).library.templates[number]
     durations = least_durations(scenario, number)
     path = longest_path(template, durations.min(axis=1))
     result = Bounds(path, area(durations, _counts(scenario)), compulsory_loads(scenario, number))
@@ -125,14 +125,14 @@ def bounds_of(scenario: TaskgraphScenario, number: int) -> Bounds:
 
 
 def _counts(scenario: TaskgraphScenario) -> list[int]:
-    return [kind.count for kind in built(scenario).library.kinds]
+    return [kind.count for kind in compiled_scenario(scenario).library.kinds]
 
 
 def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray, drawn: list[np.ndarray] | None = None) -> int:
-    """Return a time before which no schedule can end an episode with these arrivals.
+    """Return a lower bound of the makespan of an episode with `arrivals`, in ns.
 
-    `drawn` is what the tasks of each job take, their luck known, (tasks, kinds) in ns; without it, the least that luck
-    allows counts, which is next to nothing where that has no limit.
+    `drawn` has the drawn durations of each job (tasks, kinds) in ns. Without it the least durations under the noise
+    model count, which are near 0 for unbounded noise.
     """
     times, graphs = arrivals["time"].tolist(), arrivals["task"].tolist()
     counts = _counts(scenario)
@@ -140,9 +140,9 @@ def least_makespan(scenario: TaskgraphScenario, arrivals: np.ndarray, drawn: lis
     for job, (time, graph) in enumerate(zip(times, graphs, strict=True)):
         best = max(best, time + bounds_of(scenario, graph).best)
         if drawn is not None:
-            path = longest_path(built(scenario).library.templates[graph], drawn[job].min(axis=1))
+            path = longest_path(compiled_scenario(scenario).library.templates[graph], drawn[job].min(axis=1))
             best = max(best, time + max(path, area(drawn[job], counts)))
-    # All that arrives from some time on has to be done after it.
+    # All work that arrives from a time on is done after it.
     for index in range(0, len(times) if len(times) > 1 else 0, max(1, len(times) // MOST_SUFFIXES)):
         later = drawn[index:] if drawn else [least_durations(scenario, graph) for graph in graphs[index:]]
         best = max(best, times[index] + area(np.concatenate(later), counts))

@@ -1,10 +1,10 @@
-"""The least makespan that can still be reached, by CP-SAT: a bound, and a schedule to try in the simulator.
+"""Least makespan from a state by CP-SAT: a lower bound and a schedule to replay in the simulator.
 
-Each task that is left goes to one place, a device or the processors of one kind at the host, after its parents. Where
-there are links, a version of a tile has to come to wherever it is read: at most once to each device, by a link that
-carries one tile at a time, and not before some task that reads it there was taken. Memories are without limit here, and
-links serve whom they like, so the machine can only be slower; and it can play what it finds as a schedule. Luck is
-known: durations are those that the episode draws.
+Each remaining task runs in one processor group, a device or the processors of one kind at the host, after its parents.
+With links, each version of a tile is transferred to every node where it is read: at most once to each device, on a link
+that transfers one tile at a time, and not before a task that reads it there was taken. The model ignores memory limits
+and the order in which links serve requests, so it is a relaxation of the simulator. Durations are those that the
+episode draws.
 """
 
 from __future__ import annotations
@@ -14,92 +14,92 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import HOST, LINKS_PER_DEVICE, PEER, READ, TO_DEVICE, TO_HOST
 from slipstream.families.taskgraph.oracle.hindsight import Episode, last_writers
-from slipstream.families.taskgraph.oracle.snapshot import Place, Situation, places_of
+from slipstream.families.taskgraph.oracle.snapshot import ProcessorGroup, Snapshot, processor_groups
 
 WORKERS = 8
-"""Strategies of the solver that take turns: more than one finds what each alone would miss."""
+"""Workers of the solver: a portfolio of strategies, interleaved on few cores."""
 
-Turn = tuple[int, int, int]
-"""When a task is taken, when it starts, and by which place."""
-Plan = dict[int, Turn]
-"""The turn of each task."""
+Assignment = tuple[int, int, int]
+"""Take time, start time and processor group of a task."""
+Plan = dict[int, Assignment]
+"""Assignment of each task."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found; times in ns."""
+    """Result of the solver; times in ns."""
 
     makespan: int
-    """Of the best schedule."""
+    """Makespan of the best schedule."""
     bound: int
-    """No schedule is shorter."""
+    """Lower bound of the makespan."""
     plan: Plan
 
 
 def solve(
-    episode: Episode, situation: Situation, bracket: tuple[int, int], seconds: float, hint: Plan
+    episode: Episode, snapshot: Snapshot, optimum_bounds: tuple[int, int], seconds: float, hint: Plan
 ) -> Solution | None:
-    """Return the best schedule from a situation on, between two times; None if none was found in time.
+    """Return the best schedule from `snapshot` on; None if none was found within `seconds`.
 
-    The first is one before which nothing can end, the second one that can be reached.
+    `bracket` has a lower bound of the makespan and a makespan that is known to be feasible.
     """
-    model = _Model(episode, situation, bracket[1])
-    if bracket[0] > situation.now:
-        model.cp.add(model.makespan >= model.up(bracket[0]))
+    model = _Model(episode, snapshot, optimum_bounds[1])
+    if optimum_bounds[0] > snapshot.now:
+        model.cp.add(model.makespan >= model.up(optimum_bounds[0]))
     model.hint(hint)
     return model.solve(seconds)
 
 
 @dataclass
 class _Task:
-    """The variables of a task, in units."""
+    """Variables of a task, in units of the model."""
 
     take: cp_model.LinearExprT
     start: cp_model.LinearExprT
     end: cp_model.LinearExprT
     chosen: list[cp_model.LiteralT]
-    """By place."""
+    """Literals by processor group."""
 
 
 @dataclass(frozen=True)
 class _Version:
-    """What one task, or nobody, has written into a tile."""
+    """Content of a tile as written by one task, or the initial content."""
 
     tile: int
     writer: int
-    """-1 if that was before."""
+    """-1 for content that exists in the snapshot."""
 
 
 class _Model:
-    """One situation as a model; times are in units that all of them are whole multiples of."""
+    """CP-SAT model of a snapshot; times are in units of their greatest common divisor."""
 
-    def __init__(self, episode: Episode, situation: Situation, horizon: int) -> None:
+    def __init__(self, episode: Episode, snapshot: Snapshot, horizon: int) -> None:
         self.cp = cp_model.CpModel()
-        self.episode, self.situation = episode, situation
+        self.episode, self.snapshot = episode, snapshot
         self.scenario = episode.scenario
-        self.parts = built(self.scenario)
-        self.places = places_of(self.scenario)
-        self.place_of = {number: index for index, one in enumerate(self.places) for number in one.processors}
+        self.parts = compiled_scenario(self.scenario)
+        self.groups = processor_groups(self.scenario)
+        self.group_of = {number: index for index, one in enumerate(self.groups) for number in one.processors}
         self.limited = any(kind.memory_mb is not None for kind in self.scenario.processors)
         self.depth = self.scenario.pipeline + (self.scenario.prefetch if self.scenario.mode == "push" else 0)
         self.unit = self._unit(horizon)
         self.horizon = horizon // self.unit
-        self.now = situation.now // self.unit
+        self.now = snapshot.now // self.unit
         self.makespan = self.cp.new_int_var(self.now, self.horizon, "makespan")
         self.links: dict[int, list[cp_model.IntervalVar]] = {
             link: [self.cp.new_fixed_size_interval_var(self.now, time // self.unit - self.now, "")]
-            for link, time in situation.links.items()
+            for link, time in snapshot.links.items()
         }
         self.tasks: dict[int, _Task] = {}
         for number, job in enumerate(episode.jobs):
             for task in range(len(job.durations)):
-                if number * episode.stride + task not in situation.finished:
+                if number * episode.stride + task not in snapshot.finished:
                     self._add_task(number, task)
         self._add_processors()
-        self._add_duty()
+        self._add_forced_choice()
         if self.scenario.links is not None:
             self._add_tiles()
             for intervals in self.links.values():
@@ -107,70 +107,70 @@ class _Model:
 
     def _unit(self, horizon: int) -> int:
         tiles = self.parts.spec["tiles"]
-        moves = [int(time) for name in ("load_time", "send_time", "peer_time") for time in set(tiles[name].tolist())]
+        moves = [int(time) for key in ("load_time", "send_time", "peer_time") for time in set(tiles[key].tolist())]
         times = [time for job in self.episode.jobs for row in job.durations for time in row]
-        ends = [end for _, end in self.situation.running.values()]
+        ends = [end for _, end in self.snapshot.running.values()]
         arrivals = [job.arrival for job in self.episode.jobs]
-        known = [time for where in self.situation.copies.values() for time in where.values()]
-        busy = self.situation.links.values()
-        return math.gcd(horizon, self.situation.now, *times, *moves, *ends, *arrivals, *known, *busy)
+        known = [time for where in self.snapshot.copies.values() for time in where.values()]
+        busy = self.snapshot.links.values()
+        return math.gcd(horizon, self.snapshot.now, *times, *moves, *ends, *arrivals, *known, *busy)
 
     def up(self, time: int) -> int:
-        """Return a time in units, rounded up."""
+        """Return `time` in units of the model, rounded up."""
         return -(-time // self.unit)
 
     # Tasks and processors
 
     def _add_task(self, number: int, task: int) -> None:
         job = self.episode.jobs[number]
-        name = number * self.episode.stride + task
-        if name in self.situation.running:
-            processor, end = self.situation.running[name]
-            chosen = [int(index == self.place_of[processor]) for index in range(len(self.places))]
-            self.tasks[name] = _Task(self.now, self.now, end // self.unit, chosen)
+        key = number * self.episode.stride + task
+        if key in self.snapshot.running:
+            processor, end = self.snapshot.running[key]
+            chosen = [int(index == self.group_of[processor]) for index in range(len(self.groups))]
+            self.tasks[key] = _Task(self.now, self.now, end // self.unit, chosen)
             self.cp.add(self.makespan >= end // self.unit)
             return
         begin = max(self.now, job.arrival // self.unit)
         start, end_of = self.cp.new_int_var(begin, self.horizon, ""), self.cp.new_int_var(begin, self.horizon, "")
         take: cp_model.LinearExprT = start
         if self.scenario.links is not None:
-            # What is held already was taken before.
-            take = self.now if name in self.situation.held else self.cp.new_int_var(begin, self.horizon, "")
+            # Held tasks were taken before.
+            take = self.now if key in self.snapshot.held else self.cp.new_int_var(begin, self.horizon, "")
             self.cp.add(start >= take)
-        literals = [self.cp.new_bool_var("") for _ in self.places]
+        literals = [self.cp.new_bool_var("") for _ in self.groups]
         self.cp.add_exactly_one(literals)
-        for known in (self.situation.held, self.situation.queued):
-            if name in known:
-                self.cp.add(literals[self.place_of[known[name]]] == 1)
+        for known in (self.snapshot.held, self.snapshot.queued):
+            if key in known:
+                self.cp.add(literals[self.group_of[known[key]]] == 1)
         for parent in job.parents[task]:
             before = self.tasks.get(number * self.episode.stride + parent)
             if before is not None:
                 self.cp.add(take >= before.end)
         self.cp.add(self.makespan >= end_of)
-        self.tasks[name] = _Task(take, start, end_of, list(literals))
+        self.tasks[key] = _Task(take, start, end_of, list(literals))
 
     def _add_processors(self) -> None:
-        """Let every place do as much at a time as it has processors."""
-        for index, place in enumerate(self.places):
+        """Limit the tasks that run, and that are held, at a time in each processor group."""
+        for index, group in enumerate(self.groups):
             runs, holds = [], []
-            for name, task in self.tasks.items():
+            for key, task in self.tasks.items():
                 chosen = task.chosen[index]
-                if name in self.situation.running:
+                if key in self.snapshot.running:
                     if chosen:
                         span = self.cp.new_fixed_size_interval_var(self.now, task.end - self.now, "")
                         runs.append(span)
                         holds.append(span)
                     continue
-                time = int(self.episode.times[name, place.kind]) // self.unit
+                time = int(self.episode.durations[key, group.kind]) // self.unit
                 runs.append(self.cp.new_optional_interval_var(task.start, time, task.end, chosen, ""))
                 if self.scenario.links is not None:
                     length = self.cp.new_int_var(time, self.horizon, "")
                     holds.append(self.cp.new_optional_interval_var(task.take, length, task.end, chosen, ""))
-            count = len(place.processors)
+            count = len(group.processors)
             if self.scenario.links is None or self.depth > 1:
                 self._at_most(runs, count)
             if self.scenario.links is not None:
-                # With room for one task at a time, a processor has it from when it takes it.
+                # A held task occupies its processor from the time it is taken.
                 self._at_most(holds, count * self.depth)
 
     def _at_most(self, intervals: list[cp_model.IntervalVar], count: int) -> None:
@@ -179,28 +179,28 @@ class _Model:
         else:
             self.cp.add_cumulative(intervals, [1] * len(intervals), count)
 
-    def _add_duty(self) -> None:
-        """Require that a processor which may not wait takes one of the ready tasks now."""
-        asked, ready = self.situation.duty
+    def _add_forced_choice(self) -> None:
+        """Require that the deciding processor takes one of the ready tasks now if it may not wait."""
+        asked, ready = self.snapshot.forced
         taken = []
-        for name in ready:
+        for key in ready:
             taken.append(self.cp.new_bool_var(""))
-            self.cp.add_implication(taken[-1], self.tasks[name].chosen[self.place_of[asked]])
-            self.cp.add(self.tasks[name].take == self.now).only_enforce_if(taken[-1])
+            self.cp.add_implication(taken[-1], self.tasks[key].chosen[self.group_of[asked]])
+            self.cp.add(self.tasks[key].take == self.now).only_enforce_if(taken[-1])
         if taken:
             self.cp.add_bool_or(taken)
 
     # Tiles
 
     def _add_tiles(self) -> None:
-        """Let each version of a tile come to wherever it is read."""
+        """Add the transfers of each version of a tile to the nodes where it is read."""
         readers: dict[_Version, list[int]] = {}
         for number, job in enumerate(self.episode.jobs):
             template = self.parts.library.templates[job.template]
             writers = last_writers(template)
             first = number * self.episode.stride
             for task, one in enumerate(template.tasks):
-                if first + task not in self.tasks or first + task in self.situation.running:
+                if first + task not in self.tasks or first + task in self.snapshot.running:
                     continue
                 for tile in (tile for tile, mode in one.accesses if mode & READ):
                     writer = first + writers[task, tile]
@@ -208,25 +208,25 @@ class _Model:
                     version = _Version(number * self.parts.sizes.tiles + tile, writer if to_come else -1)
                     readers.setdefault(version, []).append(first + task)
         for version, own in readers.items():
-            _Moves(self, version, own).add()
+            _Transfers(self, version, own).add()
 
     # Solving
 
     def hint(self, plan: Plan) -> None:
-        """Begin with a schedule."""
-        for name, (take, start, place) in plan.items():
-            task = self.tasks.get(name)
-            if task is None or name in self.situation.running:
+        """Add the hint of a feasible schedule."""
+        for key, (take, start, group) in plan.items():
+            task = self.tasks.get(key)
+            if task is None or key in self.snapshot.running:
                 continue
             if isinstance(task.start, cp_model.IntVar):
                 self.cp.add_hint(task.start, start // self.unit)
             if isinstance(task.take, cp_model.IntVar) and self.scenario.links is not None:
                 self.cp.add_hint(task.take, take // self.unit)
             for index, chosen in enumerate(task.chosen):
-                self.cp.add_hint(chosen, index == place)
+                self.cp.add_hint(chosen, index == group)
 
     def solve(self, seconds: float) -> Solution | None:
-        """Return what the solver finds in time."""
+        """Solve the model within `seconds`; None if no schedule was found."""
         self.cp.minimize(self.makespan)
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = max(0.1, seconds)
@@ -235,24 +235,24 @@ class _Model:
         if solver.solve(self.cp) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         plan: Plan = {}
-        for name, task in self.tasks.items():
-            place = [bool(solver.value(one)) for one in task.chosen].index(True)
-            plan[name] = (solver.value(task.take) * self.unit, solver.value(task.start) * self.unit, place)
+        for key, task in self.tasks.items():
+            group = [bool(solver.value(one)) for one in task.chosen].index(True)
+            plan[key] = (solver.value(task.take) * self.unit, solver.value(task.start) * self.unit, group)
         bound = math.ceil(solver.best_objective_bound - 1e-6)
         return Solution(round(solver.objective_value) * self.unit, bound * self.unit, plan)
 
 
 @dataclass(frozen=True)
 class _AtHost:
-    """What the host has of a version."""
+    """Availability of a version at the host."""
 
-    since: cp_model.LinearExprT
-    ways: list[cp_model.LiteralT]
-    """How it may have come there, one of which has to be; none where it is there already."""
+    available: cp_model.LinearExprT
+    origins: list[cp_model.LiteralT]
+    """Literals of which one must hold: sent by a device, or written at the host; none if it is there already."""
 
 
-class _Moves:
-    """The ways of one version of a tile to those who read it."""
+class _Transfers:
+    """Transfers of one version of a tile to its readers."""
 
     def __init__(self, model: _Model, version: _Version, readers: list[int]) -> None:
         self.model, self.version, self.readers = model, version, readers
@@ -260,124 +260,124 @@ class _Moves:
         first_tile = int(model.parts.spec["templates"][model.episode.jobs[job].template]["first_tile"])
         row = model.parts.spec["tiles"][first_tile + tile]
         self.load, self.send, self.peer = (
-            int(row[name]) // model.unit for name in ("load_time", "send_time", "peer_time")
+            int(row[key]) // model.unit for key in ("load_time", "send_time", "peer_time")
         )
         self.peers = model.scenario.links is not None and model.scenario.links.peer is not None
         self.writer = model.tasks.get(version.writer)
         self.copies: dict[int, int] = {}
         if self.writer is None:
             arrival = max(model.now, model.episode.jobs[job].arrival // model.unit)
-            known = model.situation.copies.get(version.tile, {HOST: arrival * model.unit})
+            known = model.snapshot.copies.get(version.tile, {HOST: arrival * model.unit})
             self.copies = {node: time // model.unit for node, time in known.items()}
 
     def add(self) -> None:
-        """Add them to the model."""
+        """Add the transfers to the model."""
         host = self._to_host()
-        for index, place in enumerate(self.model.places):
-            if place.node == HOST:
+        for index, group in enumerate(self.model.groups):
+            if group.node == HOST:
                 self._read_at_host(index, host)
-            elif place.node in self.copies:
+            elif group.node in self.copies:
                 for reader in self.readers:
                     task = self.model.tasks[reader]
-                    self.model.cp.add(task.start >= self.copies[place.node]).only_enforce_if(task.chosen[index])
+                    self.model.cp.add(task.start >= self.copies[group.node]).only_enforce_if(task.chosen[index])
             else:
-                self._load(index, place, host)
+                self._load(index, group, host)
 
     def _read_at_host(self, index: int, host: _AtHost) -> None:
         for reader in self.readers:
             task = self.model.tasks[reader]
-            self.model.cp.add(task.start >= host.since).only_enforce_if(task.chosen[index])
-            if host.ways:
-                self.model.cp.add_bool_or([*host.ways, _negated(task.chosen[index])])
+            self.model.cp.add(task.start >= host.available).only_enforce_if(task.chosen[index])
+            if host.origins:
+                self.model.cp.add_bool_or([*host.origins, _negated(task.chosen[index])])
 
     def _to_host(self) -> _AtHost:
-        """Let the version come to the host, if it is not there."""
+        """Add the transfer of the version to the host unless it is there."""
         model = self.model
         if HOST in self.copies:
             return _AtHost(self.copies[HOST], [])
-        start, since = (model.cp.new_int_var(model.now, model.horizon, "") for _ in range(2))
+        start, available = (model.cp.new_int_var(model.now, model.horizon, "") for _ in range(2))
         sent = model.cp.new_bool_var("")
-        ways: list[cp_model.LiteralT] = [sent]
-        model.cp.add(since >= start + self.send).only_enforce_if(sent)
+        origins: list[cp_model.LiteralT] = [sent]
+        model.cp.add(available >= start + self.send).only_enforce_if(sent)
         if self.writer is not None:
             model.cp.add(start >= self.writer.end)
-            for index, place in enumerate(model.places):
-                made_there = self.writer.chosen[index]
-                if place.node == HOST:
-                    ways.append(made_there)
-                elif not self.peers and not _is_never(made_there):
+            for index, group in enumerate(model.groups):
+                written_here = self.writer.chosen[index]
+                if group.node == HOST:
+                    origins.append(written_here)
+                elif not self.peers and not _is_false(written_here):
                     both = model.cp.new_bool_var("")
-                    model.cp.add_bool_or([both, ~sent, _negated(made_there)])
-                    self._occupy(place.node, TO_HOST, start, self.send, both)
+                    model.cp.add_bool_or([both, ~sent, _negated(written_here)])
+                    self._occupy(group.node, TO_HOST, start, self.send, both)
         else:
             model.cp.add(start >= min(self.copies.values(), default=model.now))
-            # With links between devices there may be several that can send it.
+            # With peer links several devices may be able to send it.
             if len(self.copies) == 1 and not self.peers:
                 self._occupy(next(iter(self.copies)), TO_HOST, start, self.send, sent)
-        # A full memory sends unasked.
+        # Limited memories write back without a request.
         if not model.limited:
-            self._asked_for(start, sent, None)
-        return _AtHost(since, ways)
+            self._not_before_request(start, sent, None)
+        return _AtHost(available, origins)
 
-    def _load(self, index: int, place: Place, host: _AtHost) -> None:
-        """Let the version come to a device where it is read, unless it was made there."""
+    def _load(self, index: int, group: ProcessorGroup, host: _AtHost) -> None:
+        """Add the load of the version to a device that reads it, unless it was written there."""
         model = self.model
-        start, since = (model.cp.new_int_var(model.now, model.horizon, "") for _ in range(2))
+        start, available = (model.cp.new_int_var(model.now, model.horizon, "") for _ in range(2))
         loaded = model.cp.new_bool_var("")
-        made_there = [] if self.writer is None else [self.writer.chosen[index]]
+        written_here = [] if self.writer is None else [self.writer.chosen[index]]
         for reader in self.readers:
             task = model.tasks[reader]
-            model.cp.add_bool_or([_negated(task.chosen[index]), loaded, *made_there])
-            model.cp.add(task.start >= since).only_enforce_if(task.chosen[index], loaded)
-        self._asked_for(start, loaded, index)
+            model.cp.add_bool_or([_negated(task.chosen[index]), loaded, *written_here])
+            model.cp.add(task.start >= available).only_enforce_if(task.chosen[index], loaded)
+        self._not_before_request(start, loaded, index)
         by_host = loaded
         if self.peers:
             by_host, direct = model.cp.new_bool_var(""), model.cp.new_bool_var("")
             model.cp.add_bool_or([~loaded, by_host, direct])
-            model.cp.add(since >= start + self.peer).only_enforce_if(direct)
+            model.cp.add(available >= start + self.peer).only_enforce_if(direct)
             if self.writer is not None:
                 model.cp.add(start >= self.writer.end).only_enforce_if(direct)
-            self._occupy(place.node, PEER, start, self.peer, direct)
-        model.cp.add(since >= start + self.load).only_enforce_if(by_host)
-        model.cp.add(start >= host.since).only_enforce_if(by_host)
-        if host.ways:
-            model.cp.add_bool_or([*host.ways, ~by_host])
-        self._occupy(place.node, TO_DEVICE, start, self.load, by_host)
+            self._occupy(group.node, PEER, start, self.peer, direct)
+        model.cp.add(available >= start + self.load).only_enforce_if(by_host)
+        model.cp.add(start >= host.available).only_enforce_if(by_host)
+        if host.origins:
+            model.cp.add_bool_or([*host.origins, ~by_host])
+        self._occupy(group.node, TO_DEVICE, start, self.load, by_host)
 
-    def _asked_for(self, start: cp_model.IntVar, present: cp_model.IntVar, index: int | None) -> None:
-        """Let a link carry the version no sooner than some reader, at a place or away from it, was taken."""
+    def _not_before_request(self, start: cp_model.IntVar, present: cp_model.IntVar, index: int | None) -> None:
+        """Require that a transfer starts after a reader, in group `index` or away from the version, was taken."""
         model = self.model
-        asks = []
+        requests = []
         for reader in self.readers:
             task = model.tasks[reader]
-            asking = model.cp.new_bool_var("")
+            request = model.cp.new_bool_var("")
             if index is not None:
-                model.cp.add_implication(asking, task.chosen[index])
+                model.cp.add_implication(request, task.chosen[index])
             else:
-                self._reads_elsewhere(task, asking)
-            model.cp.add(start >= task.take).only_enforce_if(asking)
-            asks.append(asking)
-        model.cp.add_bool_or([*asks, ~present])
+                self._reads_elsewhere(task, request)
+            model.cp.add(start >= task.take).only_enforce_if(request)
+            requests.append(request)
+        model.cp.add_bool_or([*requests, ~present])
 
-    def _reads_elsewhere(self, task: _Task, asking: cp_model.IntVar) -> None:
-        """Let a reader that is where the version is not ask for it."""
-        for index, place in enumerate(self.model.places):
-            there = int(place.node in self.copies) if self.writer is None else self.writer.chosen[index]
-            if place.node != HOST and not _is_never(there):
-                self.model.cp.add_bool_or([~asking, _negated(task.chosen[index]), _negated(there)])
+    def _reads_elsewhere(self, task: _Task, request: cp_model.IntVar) -> None:
+        """Allow a request only from a reader at a node without the version."""
+        for index, group in enumerate(self.model.groups):
+            there = int(group.node in self.copies) if self.writer is None else self.writer.chosen[index]
+            if group.node != HOST and not _is_false(there):
+                self.model.cp.add_bool_or([~request, _negated(task.chosen[index]), _negated(there)])
 
-    def _occupy(self, node: int, which: int, start: cp_model.IntVar, time: int, present: cp_model.IntVar) -> None:
-        """Let a link be busy with the version."""
-        link = LINKS_PER_DEVICE * (node - 1) + which
+    def _occupy(self, node: int, link_kind: int, start: cp_model.IntVar, time: int, present: cp_model.IntVar) -> None:
+        """Occupy a link with the transfer of the version."""
+        link = LINKS_PER_DEVICE * (node - 1) + link_kind
         span = self.model.cp.new_optional_fixed_size_interval_var(start, time, present, "")
         self.model.links.setdefault(link, []).append(span)
 
 
-def _is_never(literal: cp_model.LiteralT) -> bool:
-    """Return whether a literal is known to be false."""
+def _is_false(literal: cp_model.LiteralT) -> bool:
+    """Return whether a literal is the constant false."""
     return isinstance(literal, int) and not literal
 
 
 def _negated(literal: cp_model.LiteralT) -> cp_model.LiteralT:
-    """Return the opposite of a literal, which may be known."""
+    """Return the negation of a literal, which may be a constant."""
     return 1 - literal if isinstance(literal, int) else ~literal

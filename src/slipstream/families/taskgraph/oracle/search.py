@@ -1,8 +1,8 @@
-"""The least makespan that can still be reached, by trying choices in compiled code: branch and bound over the machine.
+"""Least makespan from a state by branch and bound over the compiled simulator.
 
-Whatever the machine does, its kernel does it, so this needs no model of links, memories or luck. Every lane is a copy
-of the one before it after one more choice. A branch is cut if it cannot end sooner than the best even if each task that
-is left goes where it is fastest, or if its state was seen before: all that could follow from there is known.
+The kernel itself executes the decisions, so no model of links, memories or noise is needed. Lane d + 1 is a copy of
+lane d after one more decision. A branch is pruned if its lower bound is not below the best end, or if its state is in
+the transposition table with a proven end that is not below it.
 """
 
 from __future__ import annotations
@@ -11,81 +11,88 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
-from slipstream.families.taskgraph.kernel.branch_and_bound import FRAME, KNOWN, explore
-from slipstream.families.taskgraph.kernel.lower_bound import bound_of_first
+from slipstream.families.taskgraph.build import compiled_scenario
+from slipstream.families.taskgraph.kernel.branch_and_bound import FRAME, TABLE_ENTRY, run_branch_and_bound
+from slipstream.families.taskgraph.kernel.lower_bound import bound_first_lane
 from slipstream.families.taskgraph.oracle.hindsight import Episode
 from slipstream.sim.kernel.snapshot import lane_bytes
 from slipstream.sim.simulator import Simulator
 
 DEPTH = 700
-"""Choices that one search may make one after the other."""
+"""Most decisions on one branch of a search."""
 TABLE_BITS = 22
-"""States that are remembered: two to this, less a quarter that stays free."""
+"""Base-2 logarithm of the size of the transposition table, of which a quarter stays free."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search came to; times in ns."""
+class SearchResult:
+    """Result of a search; times in ns."""
 
     makespan: int
-    """The least, or the one to beat."""
+    """Least makespan found, otherwise the given `best`."""
     action: int
-    """The first choice on the way there, -1 if nothing beats it."""
+    """First action towards it; -1 if none is below the given `best`."""
     complete: bool
-    """Whether everything was tried: then nothing is better."""
-    tried: int
-    """How many choices."""
+    """Whether the search completed: then the makespan is optimal."""
+    expanded: int
+    """Number of decisions tried."""
 
 
 class Search:
-    """Searches from states of one episode; what is known of a state serves all searches."""
+    """Branch and bound from states of one episode; the transposition table is shared by all runs."""
 
     def __init__(self, simulator: Simulator, episode: Episode, depth: int = DEPTH) -> None:
-        """With a depth of 1 there is room for bounds only."""
+        """Allocate lanes for branches of up to `depth` decisions; a depth of 1 allows bounds only."""
         scenario = simulator.scenario
         self.simulator, self.spec = simulator, simulator.spec
         self.arrays = simulator.family.state_arrays(scenario, depth, 0)
         self.state = simulator.family.make_state(self.arrays)
         self.rows = lane_bytes(self.arrays)
-        kinds = np.array([kind.count for kind in built(scenario).library.kinds], np.int64)
-        self.facts = (episode.times, episode.tails, episode.by_bent, episode.arrivals, episode.longest, kinds)
+        kinds = np.array([kind.count for kind in compiled_scenario(scenario).library.kinds], np.int64)
+        self.instance = (
+            episode.durations,
+            episode.tails,
+            episode.by_speedup,
+            episode.arrivals,
+            episode.longest_paths,
+            kinds,
+        )
         self.frames = np.zeros(depth, FRAME)
         self.actions = np.zeros((depth, simulator.family.all_rows(scenario)), np.int32)
-        self.free = np.zeros(len(simulator.arrays["processors"][0]), np.int64)
-        self.table = np.zeros(1 << TABLE_BITS if depth > 1 else 1, KNOWN)
+        self.free_at = np.zeros(len(simulator.arrays["processors"][0]), np.int64)
+        self.table = np.zeros(1 << TABLE_BITS if depth > 1 else 1, TABLE_ENTRY)
         self.filled = np.zeros(1, np.int64)
 
     def bound(self) -> int:
-        """Return a time before which the episode of the simulator cannot end from where it is."""
+        """Return a lower bound of the end of the episode from the simulator's state, in ns."""
         self._begin()
-        return int(bound_of_first(self.spec, self.state, self.facts, self.free))
+        return int(bound_first_lane(self.spec, self.state, self.instance, self.free_at))
 
-    def run(self, best: int, floor: int, most: int) -> Found:
-        """Look for an end before `best` from where the simulator is, in at most so many choices.
+    def run(self, best: int, target: int, limit: int) -> SearchResult:
+        """Search for an end before `best` from the simulator's state, with at most `limit` decisions.
 
-        It is over when `floor` is reached, which nothing can beat. The simulator stays where it is.
+        The search stops at `target`, a proven lower bound. The state of the simulator does not change.
         """
         assert len(self.frames) > 1
         self._begin()
         if self.filled[0] > 3 << (TABLE_BITS - 2):
             self.table[:] = 0
             self.filled[0] = 0
-        makespan, action, tried, complete = explore(
+        makespan, action, expanded, complete = run_branch_and_bound(
             self.spec,
             self.state,
             self.rows,
-            self.facts,
-            self.free,
+            self.instance,
+            self.free_at,
             self.frames,
             self.actions,
             self.table,
             self.filled,
             best,
-            floor,
-            most,
+            target,
+            limit,
         )
-        return Found(int(makespan), int(action), bool(complete), int(tried))
+        return SearchResult(int(makespan), int(action), bool(complete), int(expanded))
 
     def _begin(self) -> None:
         for name, array in self.simulator.arrays.items():

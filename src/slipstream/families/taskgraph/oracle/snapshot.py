@@ -1,4 +1,4 @@
-"""Where an episode is, as a solver needs it: who has which task, and where the tiles are."""
+"""Snapshot of an episode for the solvers: assignment of tasks and copies of tiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.taskgraph.build import built
+from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import (
     CHOOSE_TASK,
     FINISHED,
@@ -22,57 +22,57 @@ from slipstream.sim.simulator import Simulator
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a task can run: one device, or the processors of one kind that share the host's memory."""
+class ProcessorGroup:
+    """Interchangeable processors: one device, or the processors of one kind at the host."""
 
     kind: int
     node: int
     processors: tuple[int, ...]
 
 
-def places_of(scenario: TaskgraphScenario) -> list[Place]:
-    """Return all places of a machine; without links every processor is at the host."""
-    processors = built(scenario).spec["processors"]
+def processor_groups(scenario: TaskgraphScenario) -> list[ProcessorGroup]:
+    """Return the processor groups of a machine; without links every processor is at the host."""
+    processors = compiled_scenario(scenario).spec["processors"]
     together: dict[tuple[int, int], list[int]] = {}
     for number, (kind, node) in enumerate(processors.tolist()):
         together.setdefault((kind, node if scenario.links is not None else HOST), []).append(number)
-    return [Place(kind, node, tuple(numbers)) for (kind, node), numbers in together.items()]
+    return [ProcessorGroup(kind, node, tuple(numbers)) for (kind, node), numbers in together.items()]
 
 
 def candidates_by_row(simulator: Simulator) -> dict[int, int]:
-    """Return what each row of the present choice stands for: a task, or a processor; waiting is none of them."""
+    """Return the task or processor of each candidate row of the present decision, without the wait rows."""
     header = simulator.header
-    shown, width = int(header["shown"]), int(built(simulator.scenario).spec["machine"]["rows"][0])
+    shown, width = int(header["shown"]), int(compiled_scenario(simulator.scenario).spec["machine"]["rows"][0])
     listed = simulator.arrays["candidates"][0, : int(header["candidates"])].tolist()
-    return {place if place < shown else width + 1 + place - shown: one for place, one in enumerate(listed)}
+    return {index if index < shown else width + 1 + index - shown: one for index, one in enumerate(listed)}
 
 
 @dataclass(frozen=True)
-class Situation:
-    """One point of an episode; times in ns, tasks and tiles as the episode numbers them."""
+class Snapshot:
+    """State of an episode at a decision; times in ns, episode-wide numbers of tasks and tiles."""
 
     now: int
     arrived: int
-    """Jobs that have."""
+    """Number of jobs that have arrived."""
     finished: frozenset[int]
     running: dict[int, tuple[int, int]]
-    """Processor, and when it ends."""
+    """Processor and end of each running task."""
     held: dict[int, int]
-    """Processor of each task that it holds and does not run."""
+    """Processor of each held task that does not run."""
     queued: dict[int, int]
-    """Processor of each task that is in its queue."""
+    """Processor of each queued task."""
     copies: dict[int, dict[int, int]]
-    """Of each tile of a job that has arrived: nodes that have it, and from when on."""
+    """Nodes with a copy of each tile of the arrived jobs, and the time from which it is valid."""
     links: dict[int, int]
-    """Until when each link that carries something is busy."""
-    duty: tuple[int, tuple[int, ...]]
-    """The processor that is asked, and the tasks of which it has to take one now; none where it may wait."""
+    """End of the transfer of each busy link."""
+    forced: tuple[int, tuple[int, ...]]
+    """Deciding processor, and the tasks of which it must take one now; none if it may wait."""
 
     @staticmethod
-    def of(simulator: Simulator) -> Situation:
-        """Return the one where a simulator is."""
+    def of(simulator: Simulator) -> Snapshot:
+        """Return the snapshot of the state of `simulator`."""
         arrays, header = simulator.arrays, simulator.header
-        spec = built(simulator.scenario).spec
+        spec = compiled_scenario(simulator.scenario).spec
         machine, arrived = spec["machine"][0], int(header["arrived"])
         status = arrays["tasks"][0]["status"][: arrived * int(machine["tasks"])]
         heap = arrays["heap"][0]
@@ -88,7 +88,7 @@ class Situation:
             queued.update((task, number) for task in arrays["queues"][0, number, : worker["queued"]].tolist())
         count = len(arrays["processors"][0])
         links = {link: int(times[count + link]) for link in range(arrays["links"].shape[1])}
-        return Situation(
+        return Snapshot(
             int(header["now"]),
             arrived,
             frozenset(np.flatnonzero(status == FINISHED).tolist()),
@@ -97,17 +97,17 @@ class Situation:
             queued,
             _copies(arrays, arrived * int(machine["tiles"]), int(header["now"]), links),
             {link: time for link, time in links.items() if time < NEVER},
-            (int(header["asked"]), _duty(simulator)),
+            (int(header["asked"]), _forced_tasks(simulator)),
         )
 
 
-def _duty(simulator: Simulator) -> tuple[int, ...]:
-    """Return the tasks of which the asked processor has to take one, because it may not wait."""
+def _forced_tasks(simulator: Simulator) -> tuple[int, ...]:
+    """Return the tasks of which the deciding processor must take one; none if it may wait."""
     header, arrays = simulator.header, simulator.arrays
     if int(header["phase"]) != CHOOSE_TASK or next_time(arrays["heap"][0]) < NEVER:
         return ()
     later = arrays["processors"][0][int(header["asked"]) + 1 :]
-    if np.any((later["held"] < simulator.scenario.pipeline) & (later["parked"] != header["events"])):
+    if np.any((later["held"] < simulator.scenario.pipeline) & (later["waited_at"] != header["events"])):
         return ()
     return tuple(candidates_by_row(simulator).values())
 

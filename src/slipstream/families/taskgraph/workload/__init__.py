@@ -1,1 +1,1 @@
-"""Arrivals, traces, importers and generators."""
+"""Arrivals, durations, graph sources and generators."""

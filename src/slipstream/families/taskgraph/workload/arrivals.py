@@ -1,4 +1,4 @@
-"""Arrival times of jobs that a scenario lists, and which graph each is."""
+"""Arrival times and graphs of jobs listed in a scenario."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipstream.sim.kernel.job_stream import ARRIVAL_ROW
 
 
 def trace_rows(scenario: TaskgraphScenario, library: Library) -> np.ndarray:
-    """Return time and graph of each listed arrival, -1 for one that is drawn; nothing where none are listed."""
+    """Return time and graph of each listed arrival, graph -1 if it is drawn; no rows if none are listed."""
     if not isinstance(scenario.arrivals, GraphTrace):
         return np.zeros(0, ARRIVAL_ROW)
     rows = np.zeros(len(scenario.arrivals.times_ms), ARRIVAL_ROW)

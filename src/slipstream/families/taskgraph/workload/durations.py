@@ -1,4 +1,4 @@
-"""How long kernels take: READYS's table, tables of the scenario, and StarPU's measurements from a file."""
+"""Expected durations of kernels: READYS's table, tables of the scenario, and StarPU's measurements from a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READYS_MS: dict[str, tuple[float, float]] = {
 """On a CPU and a GPU. Grinsztajn et al., READYS (IEEE Cluster 2021), RL_for_dynamic_scheduling, env/utils.py."""
 
 MOST_TILES = 4
-"""Tiles of a kernel: StarPU files a measurement under the size of all of them together."""
+"""Most tiles of a kernel: StarPU stores a measurement under their total size."""
 
 
 def kernel_table(scenario: TaskgraphScenario) -> Mapping[str, Mapping[str, float]]:
@@ -63,7 +63,7 @@ def _profile(source: Profile, path: Path) -> dict[str, dict[str, float]]:
             if not measured:
                 what = f"model '{model}' on {arch} of machine '{source.machine}' with tiles of {source.tile_bytes} B"
                 raise table_error(path, f"no measurement of {what}")
-            # Devices of one kind were measured one by one: the mean over all runs.
+            # Devices of one kind were measured separately: take the mean over all runs.
             runs = sum(n for _, n in measured)
             table.setdefault(kernel, {})[kind] = sum(mean * n for mean, n in measured) / runs / 1000.0
     return table

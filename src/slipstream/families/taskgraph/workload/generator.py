@@ -1,4 +1,4 @@
-"""Seeded taskgraph scenarios: several graphs, of which each episode gets one, on a machine of CPUs and GPUs."""
+"""Generator of taskgraph scenarios: a set of graphs on a machine of CPUs and GPUs."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ RANDOM = ("spgemm", "layered")
 
 
 class Settings(StrictModel):
-    """What a generated scenario looks like; names of options are those of the fields."""
+    """Settings of a generated scenario; options have the names of the fields."""
 
     graphs: str = "cholesky,lu,qr,spgemm"
     """Kinds of graphs, with commas between them: cholesky, lu, qr, gemm, spgemm, layered."""
     sizes: str = "4,6,8"
-    """Tiles in a row, with commas between them; each kind comes in each size."""
+    """Tiles in a row, with commas between them; each kind is generated in each size."""
     density: float = Field(default=0.3, ge=0.01, le=1.0)
-    """Chance of a tile of a sparse matrix to be there."""
+    """Probability of a tile of a sparse matrix to be nonzero."""
     gpus: int = Field(default=2, ge=0, le=64)
-    """GPUs of the machine."""
+    """Number of GPUs."""
     cpus: int = Field(default=2, ge=0, le=64)
-    """CPUs of the machine."""
+    """Number of CPUs."""
     bandwidth_mb_s: float = Field(default=0.0, ge=0.0, le=1e9)
-    """What a link carries per second, in 10^6 bytes; 0: tiles are everywhere."""
+    """Bandwidth of a link in 10^6 bytes per second; 0: no links, tiles are available everywhere."""
     memory_tiles: int = Field(default=0, ge=0, le=1_000_000)
-    """Tiles that a GPU has room for; 0: any number."""
+    """Memory of a GPU in tiles; 0: unlimited."""
     tile_bytes: int = Field(default=3_686_400, ge=1, le=LARGEST_TILE)
     """Size of a tile."""
     noise_cv: float = Field(default=0.0, ge=0.0, le=10.0)
-    """Standard deviation of a lognormal factor of durations; 0: all as expected."""
+    """Standard deviation of a lognormal factor of durations; 0: no noise."""
     visible: int = Field(default=0, ge=0, le=1_000_000)
-    """Tasks of a job that are known at a time; 0: all of them."""
+    """Most visible unfinished tasks of a job; 0: all are visible."""
     jobs: int = Field(default=1, ge=1, le=MOST_JOBS)
-    """Jobs of an episode; with more than one they arrive one after the other."""
+    """Jobs of an episode; more than one arrive as a Poisson process."""
     mean_gap_ms: float = Field(default=100.0, ge=1e-3, le=1e6)
-    """Mean time between two of them."""
+    """Mean time between two arrivals."""
     pipeline: int = Field(default=1, ge=1, le=2)
-    """Tasks that a processor takes."""
+    """Tasks that a processor holds."""
     mode: Literal["pull", "push"] = "pull"
-    """Whether processors choose tasks, or tasks processors."""
+    """pull: processors choose tasks; push: tasks choose processors."""
 
     @model_validator(mode="after")
     def _lists_can_be_read(self) -> Settings:
@@ -68,7 +68,7 @@ class Settings(StrictModel):
 
 
 def generate(settings: Settings, seed: int) -> TaskgraphScenario:
-    """Return the scenario of some settings and a seed, which decides the random graphs; durations are READYS's."""
+    """Return the scenario of `settings`; `seed` determines the random graphs; durations are READYS's."""
     words = shlex.join(["slipstream", "generate", "taskgraph", "--seed", str(seed), *options(settings)])
     gpu: dict[str, Any] = {"name": "gpu", "count": settings.gpus, "device": settings.bandwidth_mb_s > 0.0}
     if settings.memory_tiles:
@@ -96,7 +96,7 @@ def generate(settings: Settings, seed: int) -> TaskgraphScenario:
 
 
 def _graphs(settings: Settings, seed: int) -> list[dict[str, Any]]:
-    """Return a graph of each kind in each size; random ones have a seed each."""
+    """Return a graph of each kind in each size; random graphs have seeds drawn by `seed`."""
     draws = np.random.Generator(np.random.PCG64(seed))
     graphs: list[dict[str, Any]] = []
     for kind in settings.graphs.split(","):
@@ -115,14 +115,14 @@ def _graphs(settings: Settings, seed: int) -> list[dict[str, Any]]:
 def traced(
     scenario: TaskgraphScenario, seed: int, folder: str, kind: Any
 ) -> tuple[TaskgraphScenario, dict[str, bytes]]:
-    """Return the scenario with the arrivals of a test episode written out; they take no file of their own."""
-    from slipstream.families.taskgraph.build import built
+    """Return the scenario with the arrivals of test episode `seed` as an inline trace, and no files."""
+    from slipstream.families.taskgraph.build import compiled_scenario
     from slipstream.policies.base import find
     from slipstream.sim.simulator import Simulator
 
     events = Simulator(scenario).play(find("fifo", "taskgraph"), seed)
     arrivals = events[events["kind"] == ARRIVAL]
-    names = [built(scenario).library.templates[template].name for template in arrivals["task"]]
+    names = [compiled_scenario(scenario).library.templates[template].name for template in arrivals["task"]]
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data["arrivals"] = {"kind": "trace", "times_ms": (arrivals["time"] / 1e6).tolist(), "names": names}
     return TaskgraphScenario.model_validate(data), {}

@@ -1,4 +1,4 @@
-"""Scenarios drawn from around one: the same machine, with other durations and rates, and random graphs drawn anew."""
+"""Domain randomisation of taskgraph scenarios: durations, arrival rates and random graphs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ MOST_SEEDS = 2**62
 
 
 def vary(scenario: TaskgraphScenario, variation: Variation, seed: int) -> TaskgraphScenario:
-    """Return a scenario of the same kind drawn by a seed; itself if nothing varies.
+    """Return a random variation of `scenario` drawn by `seed`; the scenario itself if nothing varies.
 
-    Whatever varies, random graphs are others of their kind. Rates are those of a Poisson stream: jobs that come all at
-    once or were recorded come as they do.
+    Any variation redraws the random graphs. The rate applies to Poisson arrivals; batches and traces keep their arrival
+    times.
     """
     check_seed(seed)
-    if variation.nothing:
+    if variation.is_identity:
         return scenario
-    variation.only("taskgraph", "latency", "rate", "load")
-    changes: dict[str, Any] = {"description": " ".join(filter(None, [scenario.description, variation.told(seed)]))}
+    variation.require_only("taskgraph", "latency", "rate", "load")
+    changes: dict[str, Any] = {
+        "description": " ".join(filter(None, [scenario.description, variation.description(seed)]))
+    }
     if isinstance(scenario.arrivals, GraphStream):
         rate = variation.load * float(variation.factors(seed, "rate", 1)[0])
         gap = _on_grid(scenario.arrivals.mean_gap_ms / rate)
@@ -54,13 +56,13 @@ def vary(scenario: TaskgraphScenario, variation: Variation, seed: int) -> Taskgr
 
 
 class _Draws:
-    """Factors of durations, one after the other."""
+    """Sequence of random factors of durations."""
 
     def __init__(self, variation: Variation, seed: int) -> None:
         self.variation, self.seed, self.used = variation, seed, 0
 
     def scaled(self, times: Any) -> Any:
-        """Return a duration, or durations by kind of processor, each times a factor of its own."""
+        """Return a duration, or durations by kind of processor, each multiplied by the next factor."""
         if not isinstance(times, float):
             return {kind: self.scaled(time) for kind, time in times.items()}
         self.used += 1
@@ -69,7 +71,7 @@ class _Draws:
 
 
 def _on_grid(milliseconds: float) -> float:
-    """Return a time in whole nanoseconds, no shorter or longer than a scenario may have."""
+    """Return a time in ms rounded to nanoseconds, within the limits of a scenario."""
     return float(min(LONGEST_MS, max(LEAST_MS, round(milliseconds, 6))))
 
 
@@ -81,7 +83,7 @@ def _redrawn(graph: Any, seed: int, number: int) -> Any:
 
 
 def _with_other_durations(graph: Any, draws: _Draws) -> Any:
-    """Return a graph that is written out with other durations; those of files are as they were measured."""
+    """Return an inline graph with scaled durations; graphs from files keep their measured ones."""
     if not isinstance(graph, InlineGraph):
         return graph
     tasks: list[TaskDescription] = [

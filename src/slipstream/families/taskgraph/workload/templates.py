@@ -1,8 +1,7 @@
-"""Graphs as templates of jobs: tasks in the order of submission, what they do with which tiles, and who waits for whom.
+"""Graph templates of jobs: tasks in the order of submission, their accesses to tiles, and their dependencies.
 
-A task waits for the last writer of each of its tiles, and where it writes one, for those that read it since: so a
-sequential program becomes a graph, as in StarPU. Templates are arrays, because large graphs have many tasks; whoever
-goes through them one by one asks for `tasks`.
+A task depends on the last writer of each of its tiles and, if it writes a tile, on its readers since then: sequential
+task flow, as in StarPU. Templates are arrays, because large graphs have many tasks; `tasks` gives them as objects.
 """
 
 from __future__ import annotations
@@ -21,48 +20,48 @@ from slipstream.families.shared.schema import nanoseconds
 from slipstream.families.taskgraph.scenario import MOST_TASKS_IN_ALL, Processors, TaskgraphScenario
 
 READ, WRITE = 1, 2
-"""What an access does, as bits."""
+"""Access modes, as bits."""
 MODES = {"r": READ, "w": WRITE, "rw": READ | WRITE}
 
 BaseMs = float | Mapping[str, float] | None
-"""In place of a kernel's durations: milliseconds at speed 1, or by kind of processor."""
+"""Instead of a kernel's durations: milliseconds at speed 1, or by kind of processor."""
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """A list for each of many things, one behind the other."""
+class RaggedArray:
+    """Lists of different lengths, concatenated (CSR format)."""
 
-    first: np.ndarray
-    """Where each begins, and where the last ends."""
+    offsets: np.ndarray
+    """Start of each list in `values`, and the end of the last one."""
     values: np.ndarray
 
     @classmethod
-    def of(cls, owner: np.ndarray, values: np.ndarray, count: int) -> Lists:
-        """Return the values by their owners, in the order in which they are given."""
+    def of(cls, owner: np.ndarray, values: np.ndarray, count: int) -> RaggedArray:
+        """Return the lists of `values` by `owner`, 0 to `count` - 1, in the given order."""
         order = np.argsort(owner, kind="stable")
         return cls(np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]), values[order])
 
     @property
     def counts(self) -> np.ndarray:
-        """How long each is."""
-        counts: np.ndarray = np.diff(self.first)
+        """Length of each list."""
+        counts: np.ndarray = np.diff(self.offsets)
         return counts
 
     @property
     def owner(self) -> np.ndarray:
-        """Whose each value is."""
-        return np.repeat(np.arange(len(self.first) - 1), self.counts)
+        """Index of the list of each value."""
+        return np.repeat(np.arange(len(self.offsets) - 1), self.counts)
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
-        """Return the sum over each list of a whole number per value."""
+        """Return the sum of the integer `weights` of the values of each list."""
         total = np.concatenate([[0], np.cumsum(weights)])
-        sums: np.ndarray = total[self.first[1:]] - total[self.first[:-1]]
+        sums: np.ndarray = total[self.offsets[1:]] - total[self.offsets[:-1]]
         return sums
 
     def tuples(self) -> list[tuple[Any, ...]]:
-        """Return each as a tuple."""
-        values, first = self.values.tolist(), self.first.tolist()
-        return [tuple(values[begin:end]) for begin, end in pairwise(first)]
+        """Return the lists as tuples."""
+        values, offsets = self.values.tolist(), self.offsets.tolist()
+        return [tuple(values[begin:end]) for begin, end in pairwise(offsets)]
 
 
 @dataclass(frozen=True)
@@ -84,90 +83,90 @@ class Template:
 
     name: str
     kernels: tuple[str, ...]
-    """What its tasks do, each once."""
+    """Distinct kernels of its tasks."""
     kernel_of: np.ndarray
-    """Of each task, its place in `kernels`."""
-    used: Lists
-    """The tiles that each task uses, each once."""
+    """Index of each task's kernel in `kernels`."""
+    used: RaggedArray
+    """Distinct tiles of each task."""
     modes: np.ndarray
-    """What it does with each of them."""
-    parents: Lists
-    """The tasks that each waits for, ascending."""
+    """Access mode of each element of `used`."""
+    parents: RaggedArray
+    """Parents of each task, ascending."""
     tile_bytes: tuple[int, ...]
     task_names: Callable[[], Sequence[str]]
     name_tiles: Callable[[], Sequence[str]]
     base_ms: Mapping[int, BaseMs]
-    """Of tasks whose durations are their own."""
+    """Durations of tasks that do not use a kernel's."""
 
     @property
     def task_count(self) -> int:
-        """How many tasks it has."""
+        """Number of tasks."""
         return len(self.kernel_of)
 
     @cached_property
     def tile_names(self) -> tuple[str, ...]:
-        """What the tiles are called."""
+        """Names of the tiles."""
         return tuple(self.name_tiles())
 
     @cached_property
     def tasks(self) -> tuple[TaskTemplate, ...]:
-        """The tasks one by one."""
+        """Tasks as objects."""
         kernels = [self.kernels[kernel] for kernel in self.kernel_of.tolist()]
         pairs = list(zip(self.used.values.tolist(), self.modes.tolist(), strict=True))
-        first = self.used.first.tolist()
-        accesses = [tuple(pairs[begin:end]) for begin, end in pairwise(first)]
+        offsets = self.used.offsets.tolist()
+        accesses = [tuple(pairs[begin:end]) for begin, end in pairwise(offsets)]
         bases = [self.base_ms.get(number) for number in range(self.task_count)]
         rows = zip(self.task_names(), kernels, accesses, self.parents.tuples(), bases, strict=True)
         return tuple(TaskTemplate(*row) for row in rows)
 
     @property
     def edge_count(self) -> int:
-        """How many edges it has."""
+        """Number of edges."""
         return len(self.parents.values)
 
     @cached_property
     def edges(self) -> tuple[tuple[int, int], ...]:
-        """All (parent, child)."""
+        """Edges as (parent, child)."""
         return tuple(zip(self.parents.values.tolist(), self.parents.owner.tolist(), strict=True))
 
     @cached_property
-    def children_lists(self) -> Lists:
-        """The tasks that wait for each, ascending."""
-        return Lists.of(self.parents.values, self.parents.owner, self.task_count)
+    def children_ragged(self) -> RaggedArray:
+        """Children of each task, ascending."""
+        return RaggedArray.of(self.parents.values, self.parents.owner, self.task_count)
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """The same one by one."""
-        return tuple(self.children_lists.tuples())
+        """Children of each task as tuples."""
+        return tuple(self.children_ragged.tuples())
 
 
-def find_parents(used: Lists, modes: np.ndarray, after: np.ndarray) -> Lists:
-    """Return what each task waits for: by its tiles, and by pairs (task, parent) besides.
+def find_parents(used: RaggedArray, modes: np.ndarray, after: np.ndarray) -> RaggedArray:
+    """Return the parents of each task: by its accesses, and by the further pairs (task, parent) of `after`.
 
-    The accesses of a tile stand in the order of submission. One that reads waits for the last before it that writes,
-    one that writes for all from that one on.
+    The accesses of a tile are in the order of submission. A read depends on the last write before it, a write on all
+    accesses from that write on.
     """
-    tasks = len(used.first) - 1
+    tasks = len(used.offsets) - 1
     order = np.argsort(used.values, kind="stable")
     tile, task, writes = used.values[order], used.owner[order], (modes[order] & WRITE) > 0
-    places = np.arange(len(tile))
+    positions = np.arange(len(tile))
     begin = np.searchsorted(tile, tile)
-    written = np.maximum.accumulate(np.where(writes, places, -1))
+    written = np.maximum.accumulate(np.where(writes, positions, -1))
     before = np.concatenate([[-1], written[:-1]])[: len(tile)]
     before = np.where(before >= begin, before, -1)
-    # Who writes waits for the stretch since the last writer, with it; without one, for all since the first access.
-    from_place = np.where(before >= 0, before, begin)
-    counts = np.where(writes, places - from_place, before >= 0)
+    # A write depends on all accesses since the last write, included; without one, on all since the first access.
+    from_position = np.where(before >= 0, before, begin)
+    counts = np.where(writes, positions - from_position, before >= 0)
     child = np.repeat(task, counts)
     offset = np.arange(len(child)) - np.repeat(np.cumsum(counts) - counts, counts)
-    parent = task[np.repeat(from_place, counts) + offset]
+    parent = task[np.repeat(from_position, counts) + offset]
     child, parent = np.concatenate([child, after[:, 0]]), np.concatenate([parent, after[:, 1]])
     pairs = np.unique(child * tasks + parent)
-    return Lists.of(pairs // tasks, pairs % tasks, tasks)
+    return RaggedArray.of(pairs // tasks, pairs % tasks, tasks)
 
 
 class GraphBuilder:
-    """Collects tasks one by one."""
+    """Builder of a template from single tasks."""
 
     def __init__(self, tile_bytes: int) -> None:
         self.common_size = tile_bytes
@@ -181,7 +180,7 @@ class GraphBuilder:
         self._base_ms: dict[int, BaseMs] = {}
 
     def tile(self, name: str, size: int | None = None) -> int:
-        """Return the number of a tile, new or known."""
+        """Return the number of a tile; add it if it is new."""
         if name not in self.tiles:
             self.tiles[name] = len(self.tiles)
             self.sizes.append(self.common_size if size is None else size)
@@ -195,7 +194,7 @@ class GraphBuilder:
         after: Iterable[int] = (),
         base_ms: BaseMs = None,
     ) -> int:
-        """Submit a task; return its number."""
+        """Add a task in the order of submission; return its number."""
         number = len(self.names)
         modes: dict[int, int] = {}
         for tile_name, access in accesses:
@@ -210,9 +209,9 @@ class GraphBuilder:
         return number
 
     def template(self, name: str) -> Template:
-        """Return the graph."""
+        """Return the template of the added tasks."""
         task, tile, mode = np.array(self._accesses, np.int64).reshape(-1, 3).T
-        used = Lists.of(task, tile, len(self.names))
+        used = RaggedArray.of(task, tile, len(self.names))
         return Template(
             name,
             tuple(self._kernels),
@@ -229,15 +228,15 @@ class GraphBuilder:
 
 @dataclass(frozen=True)
 class Library:
-    """The graphs of a scenario, and how long their tasks are expected to take."""
+    """Graphs of a scenario and the expected durations of their tasks."""
 
     templates: tuple[Template, ...]
     durations: tuple[np.ndarray, ...]
-    """Of each template: (tasks, kinds) ns."""
+    """Durations of each template (tasks, kinds) in ns."""
     kinds: tuple[Processors, ...]
-    """Kinds of processors in the order of their numbers: the fastest on all graphs first, then devices, then by name.
+    """Kinds of processors in the order of their numbers: by total duration of all graphs, then devices, then by name.
 
-    The order in which a scenario lists them decides nothing.
+    The order in which a scenario lists them has no effect.
     """
 
 
@@ -263,7 +262,7 @@ def library_of(scenario: TaskgraphScenario) -> Library:
 
 
 def _tie(kind: Processors) -> tuple[bool, str]:
-    """Return what decides between kinds that are equally fast: devices first, then the name."""
+    """Return the sort key of equally fast kinds: devices first, then by name."""
     return not kind.device, kind.name
 
 
@@ -277,7 +276,7 @@ def _durations(scenario: TaskgraphScenario, template: Template, table: Mapping[s
             rows[number] = _by_kind(scenario, f"task '{template.task_names()[number]}'", base)
         elif base is not None:
             rows[number] = [max(1, nanoseconds(base / kind.speed)) for kind in kinds]
-    # In the order in which tasks name them, so that the first that is missing is the one that is told.
+    # In the order of the tasks, so that an error names the first missing kernel.
     for kernel in dict.fromkeys(template.kernel_of[by_kernel].tolist()):
         name = template.kernels[kernel]
         if name not in table:
@@ -296,7 +295,7 @@ def _by_kind(scenario: TaskgraphScenario, what: str, times: Mapping[str, float])
 
 
 def digest_of_graphs(library: Library) -> dict[str, Any]:
-    """Return the digest of all graphs and expected durations."""
+    """Return the digest of all graphs and their expected durations."""
     content = hashlib.sha256()
     for template, durations in zip(library.templates, library.durations, strict=True):
         accesses = [task.accesses for task in template.tasks]

@@ -1,4 +1,4 @@
-"""Where jobs come from: files of traces, generators, and the scenario itself."""
+"""Sources of jobs: trace files, generators, and lists in the scenario."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipstream.families.cluster.workload.sources import swf, synthetic, tables
 
 
 def read_jobs(source: Swf | Philly | Helios | Openb | Listed | Lublin | SyntheticJobs, folder: Path) -> RawJobs:
-    """Return the jobs that a scenario in a folder describes, as they are."""
+    """Return the jobs of `source`; paths are relative to `folder`."""
     if isinstance(source, Swf):
         return swf.jobs(folder / source.path)
     if isinstance(source, Philly):

@@ -11,16 +11,16 @@ import numpy as np
 
 from slipstream.errors import TraceError
 from slipstream.families.cluster.workload.arrivals import RawJobs
-from slipstream.files.inputs import most_unpacked, read_bytes
+from slipstream.files.inputs import read_bytes, unpacked_limit
 from slipstream.files.tables import table_error
 
 FIELDS = 18
 NUMBER, SUBMIT, RUN, ALLOCATED, ASKED, REQUESTED, USER = 0, 1, 3, 4, 7, 8, 11
-"""Columns that are read; -1 stands for nothing in each of them."""
+"""Columns that are read; -1 is a missing value in each of them."""
 MOST = 2**53
-"""Up to which numbers are whole ones for sure."""
+"""Largest number up to which floats represent all integers."""
 FEWEST_FIELDS = USER + 1
-"""Some logs leave out what comes behind the user."""
+"""Some logs omit the fields after the user."""
 
 
 def jobs(path: Path) -> RawJobs:
@@ -48,7 +48,7 @@ def jobs(path: Path) -> RawJobs:
 def _text(path: Path) -> str:
     raw = read_bytes(path, "a log in the Standard Workload Format", TraceError)
     if raw[:2] == b"\x1f\x8b":
-        limit = most_unpacked(len(raw))
+        limit = unpacked_limit(len(raw))
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
                 raw = packed.read(limit + 1)
@@ -61,7 +61,7 @@ def _text(path: Path) -> str:
 
 
 def _numbers(path: Path, rows: list[list[str]], numbers: list[int]) -> np.ndarray:
-    """Return the first columns as numbers; an error names the line."""
+    """Return the first columns as numbers; errors name the line."""
     for cells, number in zip(rows, numbers, strict=True):
         if not FEWEST_FIELDS <= len(cells) <= FIELDS:
             text = f"expected {FIELDS} fields, or the first {FEWEST_FIELDS} of them at least, got {len(cells)}"
@@ -72,9 +72,9 @@ def _numbers(path: Path, rows: list[list[str]], numbers: list[int]) -> np.ndarra
         table = None
     if table is None or not (np.abs(table) <= MOST).all():
         for cells, number in zip(rows, numbers, strict=True):
-            for place, cell in enumerate(cells[:FEWEST_FIELDS], start=1):
+            for column, cell in enumerate(cells[:FEWEST_FIELDS], start=1):
                 if not _is_finite(cell):
-                    raise table_error(path, f"row {number}: field {place}: expected a number, got '{cell[:40]}'")
+                    raise table_error(path, f"row {number}: field {column}: expected a number, got '{cell[:40]}'")
     assert table is not None
     return table
 

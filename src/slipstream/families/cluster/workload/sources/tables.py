@@ -11,7 +11,7 @@ from slipstream.families.cluster.workload.arrivals import RawJobs
 from slipstream.files.tables import Table, read_table
 
 MOST = 2**53
-"""Up to which a table's numbers are whole ones for sure."""
+"""Largest number up to which floats represent all integers."""
 WHOLE_GPU = 1000
 """Thousandths of a GPU."""
 
@@ -21,7 +21,7 @@ def philly(path: Path) -> RawJobs:
     table = read_table(path, ["timestamp", "duration", "num_gpus", "cluster"])
     submit, run = _times(table, "timestamp"), _numbers(table, "duration")
     gpus, users = _whole(table, "num_gpus"), table.texts("cluster")
-    # Jobs have no number here: what agrees in everything is taken for one job.
+    # Jobs have no identifier here: rows that agree in everything count as one job.
     keys = list(zip(submit.tolist(), run.tolist(), gpus.tolist(), users, strict=True))
     return RawJobs(keys, submit, run, np.full(len(table), np.nan), gpus, users)
 
@@ -35,7 +35,7 @@ def helios(path: Path) -> RawJobs:
 
 
 def openb(path: Path) -> RawJobs:
-    """Return the pods with GPUs, or parts of one; a pod runs from when it was scheduled to when it was deleted."""
+    """Return the pods with GPUs, or fractions of one; a pod runs from its scheduling to its deletion."""
     names = ["name", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time", "scheduled_time"]
     table = read_table(path, names)
     scheduled = np.array([cell not in ("", None) for cell in table.columns["scheduled_time"]], bool)

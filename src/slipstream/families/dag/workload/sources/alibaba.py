@@ -1,4 +1,4 @@
-"""Production jobs of Alibaba, packed into one .npz file: graphs whose stages have instances and one duration."""
+"""Production jobs of Alibaba from one .npz file: graphs whose stages have instances and one duration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from slipstream.errors import TraceError
 from slipstream.families.dag.scenario import Alibaba
-from slipstream.families.dag.workload.sources.inline import ANY_NUMBER
+from slipstream.families.dag.workload.sources.inline import ANY_PARALLELISM
 from slipstream.families.dag.workload.templates import JobTemplate, Library, StageTemplate, Waves
 from slipstream.families.shared.schema import LONGEST_S, NANOSECONDS_PER_S
 from slipstream.files.arrays import read_arrays
@@ -18,7 +18,7 @@ COLUMNS = ("stage_ptr", "edge_ptr", "edges", "num_tasks", "duration")
 
 
 def library(source: Alibaba, folder: Path) -> Library:
-    """Return the jobs of a file that are small enough."""
+    """Return the jobs of a file within the size limits of `source`."""
     path = folder / source.path
     data = _read(path)
     templates: list[JobTemplate] = []
@@ -32,7 +32,7 @@ def library(source: Alibaba, folder: Path) -> Library:
         templates.append(_job(path, source, data, number))
     if not templates:
         raise table_error(path, "no job is small enough: expected larger most_stages and most_tasks")
-    return Library(tuple(templates), (ANY_NUMBER,))
+    return Library(tuple(templates), (ANY_PARALLELISM,))
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
@@ -42,7 +42,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check(path: Path, data: dict[str, np.ndarray]) -> None:
-    """Refuse pointers that lead out of the arrays."""
+    """Raise a TraceError if types, lengths or pointers of the arrays are invalid."""
     for column in COLUMNS:
         array, measured = data[column], column in ("num_tasks", "duration")
         listed = array.ndim == 1 or column == "edges"
@@ -64,15 +64,15 @@ def _check(path: Path, data: dict[str, np.ndarray]) -> None:
 def _job(path: Path, source: Alibaba, data: dict[str, np.ndarray], number: int) -> JobTemplate:
     begin, end = data["stage_ptr"][number : number + 2]
     stages = []
-    for index, place in enumerate(range(begin, end)):
-        tasks, seconds = int(data["num_tasks"][place]), float(data["duration"][place]) * source.unit_s
+    for index, offset in enumerate(range(begin, end)):
+        tasks, seconds = int(data["num_tasks"][offset]), float(data["duration"][offset]) * source.unit_s
         if tasks < 1 or not 0.0 <= seconds <= LONGEST_S:
             text = f"job {number}, stage {index}: {tasks} tasks of {seconds:g} s: expected at least one, of a time"
             raise table_error(path, text)
-        # Recorded in whole units, many instances took 0 of them.
+        # Recorded in whole units, many durations are 0.
         time = np.array([max(1, round(seconds * NANOSECONDS_PER_S))], np.int64)
         empty = np.zeros(0, np.int64)
-        stages.append(StageTemplate(f"stage-{index}", tasks, {ANY_NUMBER: Waves(empty, time, empty)}))
+        stages.append(StageTemplate(f"stage-{index}", tasks, {ANY_PARALLELISM: Waves(empty, time, empty)}))
     first, last = data["edge_ptr"][number : number + 2]
     edges = {(int(parent), int(child)) for parent, child in data["edges"][first:last]}
     if any(not 0 <= stage < end - begin for edge in edges for stage in edge):

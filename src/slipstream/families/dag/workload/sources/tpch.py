@@ -1,8 +1,8 @@
-"""Profiled TPC-H queries in the format that was published with Decima.
+"""Profiled TPC-H queries in the format published with Decima.
 
-Per size of the data and query two .npy files: `adj_mat_<q>.npy`, a matrix with a 1 where one stage comes before
-another, and `task_duration_<q>.npy`, a pickled dictionary of durations in ms. A pickle can run anything; this reader
-lets it build dictionaries, lists and numbers, and nothing else.
+Two .npy files per data size and query: `adj_mat_<q>.npy`, the adjacency matrix of the stages, and
+`task_duration_<q>.npy`, a pickled dictionary of durations in ms. A pickle can execute code; this reader builds
+dictionaries, lists and numbers only.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 
 from slipstream.errors import TraceError
 from slipstream.families.dag.scenario import Tpch
-from slipstream.families.dag.workload.sources.synthetic import LEVELS, NS_PER_MS
+from slipstream.families.dag.workload.sources.synthetic import NS_PER_MS, PARALLELISM
 from slipstream.families.dag.workload.templates import JobTemplate, Library, StageTemplate, Waves
 from slipstream.files.arrays import read_array
 from slipstream.files.inputs import read_bytes
 from slipstream.files.tables import table_error
 
-LOWEST_COMPAT_LEVEL = 5
-"""The published simulators never use the durations measured with fewer executors."""
+LEAST_COMPAT_PARALLELISM = 5
+"""The published simulators ignore durations measured with fewer executors."""
 WAVES = ("fresh_durations", "first_wave", "rest_wave")
 LONGEST_MS = 1e9
 
 
 def library(source: Tpch, folder: Path, compat: str | None) -> Library:
-    """Return the queries of a folder."""
+    """Return the queries of `folder` / `source.path`."""
     root = folder / source.path
     try:
         is_there = root.is_dir()
@@ -41,8 +41,12 @@ def library(source: Tpch, folder: Path, compat: str | None) -> Library:
     templates = tuple(
         _query(root / size, query, f"q{query}-{size}") for query in source.queries for size in source.sizes
     )
-    levels = LEVELS if compat is None else tuple(level for level in LEVELS if level >= LOWEST_COMPAT_LEVEL)
-    return Library(templates, levels)
+    parallelism_values = (
+        PARALLELISM
+        if compat is None
+        else tuple(parallelism for parallelism in PARALLELISM if parallelism >= LEAST_COMPAT_PARALLELISM)
+    )
+    return Library(templates, parallelism_values)
 
 
 def _query(folder: Path, query: int, name: str) -> JobTemplate:
@@ -69,8 +73,8 @@ def _read_matrix(path: Path) -> np.ndarray:
     return matrix
 
 
-class _Cell:
-    """Stands for the array that numpy pickles: it keeps what the array would have held, and builds nothing."""
+class _ArrayStub:
+    """Stand-in for a pickled numpy array: keeps its state without building the array."""
 
     content: Any = None
 
@@ -81,14 +85,14 @@ class _Cell:
 
 
 class _RefusedError(Exception):
-    """A pickle asked for something that could run."""
+    """A pickle refers to a global that could execute code."""
 
 
-class _NumbersOnly(pickle._Unpickler):
-    """Reads dictionaries, lists and numbers; every name that a pickle asks for is refused or is a stand-in.
+class _RestrictedUnpickler(pickle._Unpickler):
+    """Unpickler of dictionaries, lists and numbers; other globals are refused or replaced by a stand-in.
 
-    The reader that is written in Python: that in C keeps a list as long as the largest number by which a pickle refers
-    to its parts, and ten bytes can say four thousand million.
+    Based on the unpickler written in Python: the one in C allocates a memo as long as the largest index in the pickle,
+    which ten bytes can set to four billion.
     """
 
     def find_class(self, module: str, name: str) -> Any:
@@ -97,7 +101,7 @@ class _NumbersOnly(pickle._Unpickler):
             ("numpy", "ndarray"),
             ("numpy", "dtype"),
         }:
-            return _Cell
+            return _ArrayStub
         raise _RefusedError(f"{module}.{name}")
 
 
@@ -108,12 +112,12 @@ def _read_profile(path: Path) -> dict[int, Any]:
         if version != (1, 0):
             raise ValueError
         np.lib.format.read_array_header_1_0(file)
-        read = _NumbersOnly(file, encoding="latin1").load()
+        read = _RestrictedUnpickler(file, encoding="latin1").load()
         content = read.content[-1][0]
     except _RefusedError as error:
         raise table_error(path, f"asks for {error}: expected a dictionary of numbers, nothing that can run") from error
     except Exception as error:
-        # What a damaged pickle raises is not to be foreseen.
+        # A damaged pickle can raise any exception.
         raise table_error(path, "damaged: expected a dictionary of durations in .npy format") from error
     if not isinstance(content, dict):
         raise table_error(path, f"expected a dictionary of durations, got {type(content).__name__}")
@@ -124,48 +128,54 @@ def _read_profile(path: Path) -> dict[int, Any]:
 
 
 def _stage(path: Path, index: int, data: Any) -> StageTemplate:
-    """Return a stage; the number of its tasks is that of the first level of the file, as recorded."""
-    lists = {wave: _levels(path, index, data, wave) for wave in WAVES}
-    levels = list(lists["first_wave"])
-    if not levels or set(levels) != set(lists["rest_wave"]) or set(levels) != set(lists["fresh_durations"]):
+    """Return a stage; its number of tasks is that of the first parallelism in the file."""
+    lists = {wave: _durations_by_parallelism(path, index, data, wave) for wave in WAVES}
+    parallelism_values = list(lists["first_wave"])
+    if (
+        not parallelism_values
+        or set(parallelism_values) != set(lists["rest_wave"])
+        or set(parallelism_values) != set(lists["fresh_durations"])
+    ):
         raise table_error(path, f"stage {index}: expected the same numbers of executors in all waves")
-    tasks = len(lists["first_wave"][levels[0]]) + len(lists["rest_wave"][levels[0]])
+    tasks = len(lists["first_wave"][parallelism_values[0]]) + len(lists["rest_wave"][parallelism_values[0]])
     if tasks == 0:
-        raise table_error(path, f"stage {index}: expected durations for {levels[0]} executors, got none")
+        raise table_error(path, f"stage {index}: expected durations for {parallelism_values[0]} executors, got none")
     first = _without_fresh(lists["first_wave"], lists["fresh_durations"])
     waves = {
-        level: Waves(_ns(lists["fresh_durations"][level]), _ns(first[level]), _ns(lists["rest_wave"][level]))
-        for level in sorted(levels)
+        parallelism: Waves(
+            _ns(lists["fresh_durations"][parallelism]), _ns(first[parallelism]), _ns(lists["rest_wave"][parallelism])
+        )
+        for parallelism in sorted(parallelism_values)
     }
     if any(not len(one.fresh) and not len(one.first) for one in waves.values()):
         raise table_error(path, f"stage {index}: expected first_wave or fresh_durations for every number of executors")
     return StageTemplate(f"stage-{index}", tasks, waves)
 
 
-def _levels(path: Path, index: int, data: Any, wave: str) -> dict[int, list[float]]:
-    levels = data.get(wave) if isinstance(data, dict) else None
-    if not isinstance(levels, dict):
+def _durations_by_parallelism(path: Path, index: int, data: Any, wave: str) -> dict[int, list[float]]:
+    parallelism_values = data.get(wave) if isinstance(data, dict) else None
+    if not isinstance(parallelism_values, dict):
         raise table_error(path, f"stage {index}: '{wave}' is missing: expected durations by number of executors")
-    for level, durations in levels.items():
-        fine = isinstance(level, int) and level > 0 and isinstance(durations, list)
+    for parallelism, durations in parallelism_values.items():
+        fine = isinstance(parallelism, int) and parallelism > 0 and isinstance(durations, list)
         if not fine or not all(isinstance(one, int | float) and 0 <= one <= LONGEST_MS for one in durations):
-            raise table_error(path, f"stage {index}: {wave}[{level}]: expected a list of times in ms")
-    return levels
+            raise table_error(path, f"stage {index}: {wave}[{parallelism}]: expected a list of times in ms")
+    return parallelism_values
 
 
 def _without_fresh(first: dict[int, list[float]], fresh: dict[int, list[float]]) -> dict[int, list[float]]:
-    """Return the first wave without the tasks that count as fresh; an empty level takes those of the level below."""
+    """Return the first wave without the fresh tasks; an empty list becomes that of the next lower parallelism."""
     cleaned: dict[int, list[float]] = {}
     below: list[float] = []
-    for level in sorted(first):
-        left = Counter(fresh[level])
+    for parallelism in sorted(first):
+        left = Counter(fresh[parallelism])
         kept = []
-        for duration in first[level]:
+        for duration in first[parallelism]:
             if left[duration] > 0:
                 left[duration] -= 1
             else:
                 kept.append(duration)
-        cleaned[level] = below = kept or below
+        cleaned[parallelism] = below = kept or below
     return cleaned
 
 

@@ -1,4 +1,4 @@
-"""Machine learning as graphs: shards are prepared, a model is trained and validated, trials search, the best is tested.
+"""Machine-learning workflows: data preparation in shards, training, validation, hyper-parameter trials and test.
 
 prepare (a task per shard) -> merge -> train -> validate -> trial 1 .. k -> validate 1 .. k -> select -> test
 """
@@ -13,22 +13,22 @@ from slipstream.families.dag.workload.templates import JobTemplate, Library, Sta
 
 NS_PER_MS = 1_000_000
 SAMPLES = 16
-LEVELS = (1, 4, 16, 64)
+PARALLELISM = (1, 4, 16, 64)
 CONTENTION = 0.08
-"""Exponent with which tasks slow down as more of them read the same storage."""
+"""Exponent of the slowdown by parallel reads from shared storage."""
 WARM_SHARE = 0.85
-"""Time of a further task on the same executor, over that of its first: libraries and data are loaded."""
+"""Ratio of a further task's time to the first one on an executor, whose libraries and data are loaded."""
 
 
 def library(source: MlWorkflow) -> Library:
     """Return the workflows of a source."""
     draws = np.random.Generator(np.random.PCG64(np.random.SeedSequence(source.seed, spawn_key=(2,))))
     templates = tuple(_workflow(f"workflow-{number}", source.most_trials, draws) for number in range(source.templates))
-    return Library(templates, LEVELS)
+    return Library(templates, PARALLELISM)
 
 
 def _between(low: float, high: float, draws: np.random.Generator) -> float:
-    """Return a number whose logarithm is uniform."""
+    """Return a log-uniform random number between `low` and `high`."""
     return float(low * (high / low) ** draws.random())
 
 
@@ -61,10 +61,10 @@ def _workflow(name: str, most_trials: int, draws: np.random.Generator) -> JobTem
 def _stage(name: str, tasks: int, mean_s: float, spread: float, draws: np.random.Generator) -> StageTemplate:
     variance = np.log(1.0 + spread * spread)
     waves = {}
-    for level in LEVELS:
+    for parallelism in PARALLELISM:
         factors = np.exp(np.sqrt(variance) * ndtri(draws.random(SAMPLES)) - variance / 2)
-        first_ms = np.maximum(1, np.rint(mean_s * 1000.0 * level**CONTENTION * factors))
+        first_ms = np.maximum(1, np.rint(mean_s * 1000.0 * parallelism**CONTENTION * factors))
         rest_ms = np.maximum(1, np.rint(first_ms * WARM_SHARE))
         first, rest = (np.asarray(times * NS_PER_MS, np.int64) for times in (first_ms, rest_ms))
-        waves[level] = Waves(np.zeros(0, np.int64), first, rest)
+        waves[parallelism] = Waves(np.zeros(0, np.int64), first, rest)
     return StageTemplate(name, tasks, waves)

@@ -1,4 +1,4 @@
-"""Ladders from tables of measurements: CSV or Parquet files with a latency and an accuracy in each row."""
+"""Import of variants from tables of measurements: CSV or Parquet files with latency and accuracy columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_ladder(
     accuracy_column: str = "accuracy",
     pareto: bool = False,
 ) -> list[Variant]:
-    """Return the ladder of the rows whose cells are as `where` says, fastest first.
+    """Return the variants of the rows whose cells match `where`, fastest first.
 
     Accuracies are shares between 0 and 1, or percents where any of them is above 1. With `pareto`, a row that is not
     more accurate than every faster one is left out.
@@ -48,7 +48,7 @@ def read_ladder(
 
 
 def with_ladder(scenario: EdgeScenario, task: int, ladder: list[Variant]) -> EdgeScenario:
-    """Return the scenario with the ladder of one task replaced."""
+    """Return the scenario with the variants of `task` replaced by `ladder`."""
     data = scenario.model_dump(mode="json", exclude_unset=True)
     row = data["tasks"][task]
     row.pop("profile", None)
@@ -59,7 +59,7 @@ def with_ladder(scenario: EdgeScenario, task: int, ladder: list[Variant]) -> Edg
 
 
 def rows_of(ladder: list[Variant]) -> list[dict[str, Any]]:
-    """Return the ladder as the key `variants` spells it."""
+    """Return the value of the key `variants` for `ladder`."""
     return [variant.model_dump(mode="json", exclude_unset=True) for variant in ladder]
 
 

@@ -1,4 +1,4 @@
-"""Recorded runs: when their jobs were released, so that another policy can be given the same work."""
+"""Import of release times from a recorded run, to replay them under another policy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.errors import LawError, TraceError
+from slipstream.errors import InvariantError, TraceError
 from slipstream.families.edge.invariants import check
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.replay import recorded_releases
@@ -16,6 +16,6 @@ def releases_of_log(path: Path, scenario: EdgeScenario, events: np.ndarray) -> d
     """Return the release times of a run by task, in ns; a log that cannot be of this scenario is a TraceError."""
     try:
         check(events, scenario)
-    except LawError as error:
+    except InvariantError as error:
         raise TraceError(f"{path}: damaged ({error}): expected an event log of its scenario") from error
     return recorded_releases(events, len(scenario.tasks))

@@ -1,4 +1,4 @@
-"""Task lists: JSON files with tasks by model, period or Poisson mean, and deadline, but without latencies."""
+"""Import of task lists: JSON files of tasks with model, period or Poisson mean, and deadline, but no latencies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LADDERS = {
 """The built-in ladder for each model that such lists name; the latencies they were run with were not published."""
 
 ADDRESSES = {"mobile": "mobilenet"}
-"""Where the address of a built-in model is not the name of its ladder."""
+"""Addresses of built-in models that differ from the names of their ladders."""
 
 
 class ListedTask(StrictModel):
@@ -127,15 +127,15 @@ def _row(tasks: TaskList, index: int, ladders: Mapping[str, str]) -> dict[str, A
 
 
 def _unique_names(tasks: TaskList) -> list[str]:
-    """Return the names, each repeated one replaced by its place in the list: such lists do repeat names."""
+    """Return unique names: a repeated one is replaced by the number of its task in the list."""
     names: list[str] = []
     for index, task in enumerate(tasks.task_list):
-        name, place = task.name, index + 1
+        name, number = task.name, index + 1
         others = {other.name for other in tasks.task_list} | set(names)
         if name in names:
-            name = f"task{place}"
+            name = f"task{number}"
             while name in others:
-                name = f"{name}-{place}"
+                name = f"{name}-{number}"
         names.append(name)
     return names
 

@@ -1,4 +1,4 @@
-"""Arrivals from tables: a column of times and, where the file is of several tasks, a column of their names."""
+"""Import of arrivals from tables: a column of times and, for several tasks, a column of task names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNITS_MS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
 
 
 def task_index(scenario: EdgeScenario, name: str) -> int:
-    """Return the place of a task in the scenario."""
+    """Return the index of the task `name` in the scenario."""
     names = [task.name for task in scenario.tasks]
     if name not in names:
         raise InputError(f"no task '{name}' in the scenario: expected one of {', '.join(names)}")
@@ -44,13 +44,13 @@ def read_releases(
     if not len(table):
         raise table_error(path, "no rows: expected at least one release")
     values = times_ms(table, column, unit_ms)
-    places = {one.name: index for index, one in enumerate(scenario.tasks)}
+    indices = {one.name: index for index, one in enumerate(scenario.tasks)}
     names = np.array(table.texts(task_column), object)
-    known = np.array([name in places for name in names], bool)
+    known = np.array([name in indices for name in names], bool)
     if not known.all():
         row = int((~known).argmax())
-        raise table.error(row, f"no task '{names[row]}' in the scenario: expected one of {', '.join(places)}")
-    tasks = np.array([places[name] for name in names], np.int64)
+        raise table.error(row, f"no task '{names[row]}' in the scenario: expected one of {', '.join(indices)}")
+    tasks = np.array([indices[name] for name in names], np.int64)
     order = np.argsort(tasks, kind="stable")
     found, first = np.unique(tasks[order], return_index=True)
     return {

@@ -1,4 +1,4 @@
-"""Where graphs come from: generators, files, and the scenario itself."""
+"""Sources of graphs: generators, files and the scenario itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slipstream.families.taskgraph.workload.templates import Template
 
 
 def read_graph(graph: Tiled | SpGemm | Layered | Stg | WfCommons | InlineGraph | GraphFile, folder: Path) -> Template:
-    """Return the graph that a scenario in a folder describes."""
+    """Return the template of a graph of a scenario in `folder`."""
     if isinstance(graph, Tiled):
         return tiled.template(graph)
     if isinstance(graph, SpGemm):

@@ -1,4 +1,4 @@
-"""Graphs written out, in the scenario or in a JSON file of their own."""
+"""Graphs written out in the scenario or in a JSON file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slipstream.files.tables import table_error
 
 
 def template(graph: GraphDescription, name: str) -> Template:
-    """Return the graph."""
+    """Return the template of a graph description."""
     builder = GraphBuilder(graph.tile_bytes)
     numbers: dict[str, int] = {}
     for task in graph.tasks:
@@ -27,12 +27,12 @@ def template(graph: GraphDescription, name: str) -> Template:
 
 
 def template_of_file(path: Path) -> Template:
-    """Return the graph of a file."""
+    """Return the template of a graph file."""
     data = read_object(path, "a graph", TraceError)
     try:
         graph = GraphDescription.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise table_error(path, f"{place}: {first['msg']}" if place else first["msg"]) from error
+        location = ".".join(str(part) for part in first["loc"])
+        raise table_error(path, f"{location}: {first['msg']}" if location else first["msg"]) from error
     return template(graph, path.stem)

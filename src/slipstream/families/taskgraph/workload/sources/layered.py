@@ -1,4 +1,4 @@
-"""Random graphs in layers, from a seed."""
+"""Random layered graphs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from slipstream.families.taskgraph.workload.templates import GraphBuilder, Templ
 
 
 def template(graph: Layered) -> Template:
-    """Return the graph."""
+    """Return the random layered graph of `graph.seed`."""
     draws = np.random.Generator(np.random.PCG64(graph.seed))
     builder = GraphBuilder(graph.tile_bytes)
     before: list[int] = []
     for layer in range(graph.layers):
         tasks = []
-        for place in range(int(draws.integers(1, graph.width + 1))):
+        for index in range(int(draws.integers(1, graph.width + 1))):
             kernel = graph.kernels[int(draws.integers(len(graph.kernels)))]
             parents: list[int] = []
             if before:
@@ -23,6 +23,6 @@ def template(graph: Layered) -> Template:
                 parents = sorted(int(one) for one in draws.choice(before, count, replace=False))
             tiles = [(f"out {parent}", "r") for parent in parents]
             number = len(builder.names)
-            tasks.append(builder.task(f"{kernel} {layer} {place}", kernel, [*tiles, (f"out {number}", "w")]))
+            tasks.append(builder.task(f"{kernel} {layer} {index}", kernel, [*tiles, (f"out {number}", "w")]))
         before = tasks
     return builder.template(f"layered-{graph.layers}x{graph.width}-{graph.seed}")

@@ -1,6 +1,6 @@
 """Graphs of the Standard Task Graph Set (Kasahara Laboratory): one line per task, with its time and its parents.
 
-The first and the last task of a file are dummies without a time: they only hold the others together, and are left out.
+The first and the last task of a file are dummies without a time, the entry and exit nodes; they are left out.
 """
 
 from __future__ import annotations

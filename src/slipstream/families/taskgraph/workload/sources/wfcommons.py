@@ -16,7 +16,7 @@ LEAST_MS = 1e-6
 
 
 def template(graph: WfCommons, path: Path) -> Template:
-    """Return the graph of a file: files are tiles, and the parents that it names are kept besides."""
+    """Return the template of a file: workflow files become tiles, and its listed parents are added."""
     data = read_object(path, "a workflow in the format 1.5 of WfCommons", TraceError)
     try:
         workflow = data["workflow"]
@@ -33,7 +33,7 @@ def _template(
 ) -> Template:
     builder = GraphBuilder(1)
     numbers: dict[str, int] = {}
-    for name in _in_order(path, tasks):
+    for name in _topological_order(path, tasks):
         task = tasks[name]
         read, written = task.get("inputFiles", []), task.get("outputFiles", [])
         for file in [*read, *written]:
@@ -47,8 +47,8 @@ def _template(
     return builder.template(path.stem)
 
 
-def _in_order(path: Path, tasks: dict[str, Any]) -> list[str]:
-    """Return the tasks so that parents come first, otherwise as in the file."""
+def _topological_order(path: Path, tasks: dict[str, Any]) -> list[str]:
+    """Return the tasks in topological order, otherwise in the order of the file."""
     order: list[str] = []
     done: set[str] = set()
     left = list(tasks)

@@ -1,4 +1,4 @@
-"""What a service counts, in the text form that Prometheus reads."""
+"""Metrics of the service in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Figures:
-    """Requests by task and how they ended, their latencies, and deadlines that were not met."""
+class ServiceMetrics:
+    """Counters of requests by task and outcome, latency histograms, and missed deadlines."""
 
     def __init__(self, tasks: Iterable[str]) -> None:
         self._tasks = list(tasks)
@@ -20,11 +20,11 @@ class Figures:
         self._seconds = dict.fromkeys(self._tasks, 0.0)
 
     def refused(self, task: str, reason: str) -> None:
-        """Count a request that never became a job."""
+        """Count a request of `task` that was refused for `reason`."""
         self._requests[task, reason] += 1
 
     def ended(self, task: str, outcome: str, seconds: float, on_time: bool) -> None:
-        """Count a job that has ended, and how long it took if it was done."""
+        """Count a job that has ended; add its latency in `seconds` if it was done."""
         self._requests[task, outcome] += 1
         self._missed[task] += not on_time
         if outcome == "done":
@@ -33,7 +33,7 @@ class Figures:
                 self._buckets[task, bucket] += seconds <= bucket
 
     def text(self, gauges: Mapping[str, tuple[str, Mapping[str, float]]]) -> str:
-        """Return all figures; gauges are given by name, with their meaning, and a value for each task or for ''."""
+        """Return all metrics; `gauges` has by name a help text and a value for each task, or for '' without a task."""
         return "\n".join([*self._counters(), *_gauges(gauges), ""])
 
     def _counters(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which columns of a row a rule reads, so that a simulator need not write the others for it."""
+"""Columns of a row that a rule reads; the simulator writes only these for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def columns_read(function: Callable[..., Any]) -> frozenset[int] | None:
     if code is None or code.co_argcount != 1:
         return None
     row, steps, columns = code.co_varnames[0], list(dis.get_instructions(function)), set()
-    for place, step in enumerate(steps):
+    for position, step in enumerate(steps):
         if step.argval == row or (isinstance(step.argval, tuple) and row in step.argval):
-            column = _column(steps[place : place + 3], function.__globals__)
+            column = _column(steps[position : position + 3], function.__globals__)
             if column is None:
                 return None
             columns.add(column)

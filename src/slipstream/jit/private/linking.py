@@ -1,8 +1,8 @@
-"""Compiling what only compiled code calls, once for each of its callers that Python can call, and no more often.
+"""Linking of functions that only compiled code calls into those that Python calls.
 
-Numba brings every function to machine code, with all that it calls built in, and so does the work of the innermost
-again at every level above them. Here functions stay as they were translated until one that Python calls takes them
-in: only there they are optimised, all together, and become machine code.
+Numba makes machine code of every function with all its callees linked in, and so optimises the innermost functions
+again at every level above them. Here a function stays intermediate code until a function that Python calls links it:
+only there all are optimised, together, and become machine code.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numba.core.compiler import Compiler
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 
 ENVIRONMENT = "_ZN08NumbaEnv"
-"""Begin of the names of what Numba fills in for every function, in the engine that runs machine code."""
+"""Prefix of the globals that Numba fills in for every function, in the engine that runs machine code."""
 
 
 class InnerLibrary(JITCodeLibrary):
-    """A function, with those it calls, to be linked into callers; the engine gets nothing but what Numba fills in."""
+    """A function and its callees, to be linked into callers; the engine gets only the globals that Numba fills in."""
 
     def _optimize_final_module(self) -> None:
-        """Leave that to the callers."""
+        """Do nothing: the callers optimise."""
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
@@ -36,7 +36,7 @@ class InnerLibrary(JITCodeLibrary):
 
 
 class InnerCompiler(Compiler):
-    """Numba's compiler, into such a library."""
+    """Numba's compiler, with an `InnerLibrary` as its output."""
 
     def compile_extra(self, function: Any) -> Any:
         """Compile a Python function."""
@@ -47,26 +47,27 @@ class InnerCompiler(Compiler):
 
 
 OPTIONS: dict[str, Any] = {"pipeline_class": InnerCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Of Numba's decorator, for such functions."""
+"""Options of Numba's decorator for such functions."""
 
 
-def keep_inside(compiled: Any) -> Any:
-    """Let a function that was decorated with OPTIONS be called by compiled code, the same code for any constant.
+def link_only(compiled: Any) -> Any:
+    """Return the dispatcher `compiled`, made with OPTIONS, with one overload for all constants of the same type.
 
-    Numba would compile it once more for every constant that a call hands over. A call from Python, as tests make them,
-    goes through a function of its own.
+    Numba would compile it once more for every constant that a caller passes. A call from Python, as tests make them,
+    goes through a wrapper that is compiled at the first such call.
     """
     with_constants = compiled.get_call_template
 
-    def get_call_template(arguments: Any, keywords: dict[str, Any]) -> Any:
+    def without_constants(arguments: Any, keywords: dict[str, Any]) -> Any:
         return with_constants(tuple(map(unliteral, arguments)), {key: unliteral(of) for key, of in keywords.items()})
 
     @functools.cache
-    def door() -> Any:
+    def wrapper() -> Any:
         return njit(lambda *values: compiled(*values))
 
-    compiled.get_call_template = get_call_template
-    # Python looks for machine code in a table first: it stays empty, so that every call asks for it, and gets the door.
+    compiled.get_call_template = without_constants
+    # A call from Python searches a table of machine code first. It stays empty, so that every call asks for a
+    # compilation, and gets the wrapper.
     compiled._insert = lambda *_: None
-    compiled._compile_for_args = lambda *_: door()
+    compiled._compile_for_args = lambda *_: wrapper()
     return compiled

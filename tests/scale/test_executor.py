@@ -19,18 +19,18 @@ import slipstream
 from slipstream.cli.main import main
 from slipstream.errors import InputError
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.study.search_space import choose_knobs
+from slipstream.learn.study.search_space import make_search_space
 from slipstream.learn.study.sweep import sweep
 from slipstream.learn.training import train
 from slipstream.policies.base import _REGISTRY
-from slipstream.scale.executor import InProcess, farm_at, in_pieces
+from slipstream.scale.executor import InProcess, chunk_ranges, executor_at
 
 POLICIES = "edf,lookahead,weigher,learned-heavy"
 SMALL = {
     "steps": 6_000,
-    "lanes": 8,
+    "n_envs": 8,
     "groups": 4,
-    "rollout": 64,
+    "n_steps": 64,
     "threads": 1,
     "evaluate_every": 3,
     "evaluation_episodes": 3,
@@ -83,40 +83,40 @@ def test_pieces_cover_everything_once(tmp_path):
     class Many(InProcess):
         workers = 3
 
-    assert [list(piece) for piece in in_pieces(3, InProcess())] == [[0], [1], [2]]
+    assert [list(piece) for piece in chunk_ranges(3, InProcess())] == [[0], [1], [2]]
     for count in (1, 7, 12, 100):
-        pieces = in_pieces(count, Many())
+        pieces = chunk_ranges(count, Many())
         assert [index for piece in pieces for index in piece] == list(range(count))
 
 
-def test_results_come_in_the_order_of_the_items(farm, tmp_path):
-    assert farm.workers == 4
-    assert list(farm.map(Count(tmp_path), range(12))) == [item * item for item in range(12)]
+def test_results_come_in_the_order_of_the_items(executor, tmp_path):
+    assert executor.workers == 4
+    assert list(executor.map(Count(tmp_path), range(12))) == [item * item for item in range(12)]
 
 
-def test_an_error_of_a_piece_is_the_error_here(farm, tmp_path):
+def test_an_error_of_a_piece_is_the_error_here(executor, tmp_path):
     with pytest.raises(InputError, match=r"^item 13: expected another number$"):
-        list(farm.map(Count(tmp_path), range(10, 20)))
+        list(executor.map(Count(tmp_path), range(10, 20)))
 
 
-def test_a_comparison_on_a_cluster_is_the_one_made_here(farm, weigher):
+def test_a_comparison_on_a_cluster_is_the_one_made_here(executor, weigher):
     here = slipstream.compare("edge/light", POLICIES, episodes=9, seed=5, oracle_seconds=None)
-    there = slipstream.compare("edge/light", POLICIES, episodes=9, seed=5, farm=farm)
+    there = slipstream.compare("edge/light", POLICIES, episodes=9, seed=5, executor=executor)
     assert there.to_dict() == here.to_dict()
 
 
-def test_a_training_on_a_cluster_gives_the_network_that_training_here_gives(farm):
+def test_a_training_on_a_cluster_gives_the_network_that_training_here_gives(executor):
     settings = TrainSettings().with_changes(SMALL)
-    same(train("edge/tiny", settings), train("edge/tiny", settings, farm=farm))
+    same(train("edge/tiny", settings), train("edge/tiny", settings, executor=executor))
 
 
-def test_graphs_and_judges_play_on_a_cluster_as_here(farm):
-    own = {"network.kind": "decima", "judges": "fair", "steps": 400, "rollout": 16, "lanes": 4, "groups": 2}
+def test_graphs_and_judges_play_on_a_cluster_as_here(executor):
+    own = {"network.kind": "decima", "judges": "fair", "steps": 400, "n_steps": 16, "n_envs": 4, "groups": 2}
     settings = TrainSettings().with_changes({**own, "threads": 1, "evaluation_episodes": 1, "evaluate_every": 2})
-    same(train("dag/tiny", settings), train("dag/tiny", settings, farm=farm))
+    same(train("dag/tiny", settings), train("dag/tiny", settings, executor=executor))
 
 
-def test_killed_workers_lose_nothing_and_count_nothing_twice(farm, tmp_path):
+def test_killed_workers_lose_nothing_and_count_nothing_twice(executor, tmp_path):
     """Kill whoever works, several times, while episodes are played."""
     here = slipstream.compare("edge/light", "edf,lookahead", episodes=40, seed=3)
     killed: list[int] = []
@@ -127,12 +127,12 @@ def test_killed_workers_lose_nothing_and_count_nothing_twice(farm, tmp_path):
             killed.append(mine[0].pid)
             os.kill(mine[0].pid, signal.SIGKILL)
 
-    there = slipstream.compare("edge/light", "edf,lookahead", episodes=40, seed=3, progress=kill, farm=farm)
+    there = slipstream.compare("edge/light", "edf,lookahead", episodes=40, seed=3, progress=kill, executor=executor)
     assert len(killed) == 3
     assert there.to_dict() == here.to_dict()
 
 
-def test_a_node_that_dies_in_the_middle_changes_nothing(cluster, farm):
+def test_a_node_that_dies_in_the_middle_changes_nothing(cluster, executor):
     settings = TrainSettings().with_changes(SMALL)
     here = train("edge/tiny", settings)
     gone = []
@@ -142,24 +142,24 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(cluster, farm):
             gone.append(cluster.worker_nodes.copy().pop())
             cluster.remove_node(gone[0], allow_graceful=False)
 
-    same(here, train("edge/tiny", settings, report=unplug, farm=farm))
+    same(here, train("edge/tiny", settings, report=unplug, executor=executor))
     assert gone
 
 
-def test_a_sweep_on_a_cluster_finds_and_keeps_what_one_here_does(farm, tmp_path):
+def test_a_sweep_on_a_cluster_finds_and_keeps_what_one_here_does(executor, tmp_path):
     small = {**SMALL, "steps": 512, "warm_start": None, "hindsight.rounds": 0}
     base = TrainSettings().with_changes(small)
-    knobs = choose_knobs(base, None, {"ppo.clip": ["0.1"]})
-    here = sweep("edge/tiny", tmp_path / "here", knobs, base, seeds=2, episodes=2)
-    there = sweep("edge/tiny", tmp_path / "there", knobs, base, seeds=2, episodes=2, farm=farm)
+    search_space = make_search_space(base, None, {"ppo.clip_range": ["0.1"]})
+    here = sweep("edge/tiny", tmp_path / "here", search_space, base, seeds=2, episodes=2)
+    there = sweep("edge/tiny", tmp_path / "there", search_space, base, seeds=2, episodes=2, executor=executor)
     assert there == here
     kept = [{str(path.relative_to(home)) for path in home.rglob("policy.json")} for home in tmp_path.iterdir()]
     assert kept[0] == kept[1]
-    again = sweep("edge/tiny", tmp_path / "there", knobs, base, seeds=2, episodes=2, resume=True)
+    again = sweep("edge/tiny", tmp_path / "there", search_space, base, seeds=2, episodes=2, resume=True)
     assert again == here
 
 
-def test_ray_tune_stops_trainings_that_fall_behind(farm, single_cpu, tmp_path):
+def test_ray_tune_stops_trainings_that_fall_behind(executor, single_cpu, tmp_path):
     small = {
         **SMALL,
         "steps": 4096,
@@ -172,8 +172,10 @@ def test_ray_tune_stops_trainings_that_fall_behind(farm, single_cpu, tmp_path):
     base = TrainSettings().with_changes(small)
     # A network that hardly learns stays as good as it began; one that learns from so few lanes gets worse at first.
     hasty = TrainSettings().ppo.learning_rate
-    knobs = choose_knobs(base, None, {"ppo.learning_rate": ["1e-8", str(hasty)]})
-    result = sweep("edge/tiny", tmp_path / "out", knobs, base, seeds=1, episodes=4, farm=farm, scheduler="asha")
+    search_space = make_search_space(base, None, {"ppo.learning_rate": ["1e-8", str(hasty)]})
+    result = sweep(
+        "edge/tiny", tmp_path / "out", search_space, base, seeds=1, episodes=4, executor=executor, scheduler="asha"
+    )
     assert result["scheduler"] == "asha"
     # They run one after the other, so it does not matter who is quick.
     assert result["stopped"] == [{"training": f"ppo.learning_rate={hasty:g}", "seed": 0, "steps": 512}]
@@ -184,7 +186,13 @@ def test_ray_tune_stops_trainings_that_fall_behind(farm, single_cpu, tmp_path):
 def test_a_scheduler_needs_a_cluster(tmp_path):
     base = TrainSettings().with_changes({**SMALL, "steps": 64})
     with pytest.raises(InputError, match="expected --ray"):
-        sweep("edge/tiny", tmp_path / "out", choose_knobs(base, None, {"ppo.clip": ["0.1"]}), base, scheduler="asha")
+        sweep(
+            "edge/tiny",
+            tmp_path / "out",
+            make_search_space(base, None, {"ppo.clip_range": ["0.1"]}),
+            base,
+            scheduler="asha",
+        )
 
 
 @pytest.mark.parametrize(
@@ -212,13 +220,13 @@ def test_a_port_at_which_nobody_listens_is_told_at_once(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
     told = "no cluster answers .*: expected 'local', 'auto' or HOST:PORT"
-    with pytest.raises(InputError, match=told), farm_at(f"127.0.0.1:{free}"):
+    with pytest.raises(InputError, match=told), executor_at(f"127.0.0.1:{free}"):
         pass
 
 
 @pytest.mark.slow
 def test_an_address_where_nobody_answers_is_told_in_one_line():
-    with pytest.raises(InputError) as refusal, farm_at("nonsense"):
+    with pytest.raises(InputError) as refusal, executor_at("nonsense"):
         pass
     assert "\n" not in str(refusal.value)
     assert "expected 'local', 'auto' or HOST:PORT" in str(refusal.value)

@@ -1,14 +1,14 @@
-"""How much room there is below the heuristics in a batch of jobs: the table of docs/dag-results.md.
+"""Lower bounds of the mean completion time of a batch of jobs: the table of docs/dag-results.md.
 
 For `dag/batch-50x20`, on synthetic jobs and, with the published profile, on TPC-H, over the test episodes of
-`dag_policies.py`: what is proven that no policy gets below, and an estimate that also counts what parallelism costs.
+`dag_policies.py`: a proven lower bound, and an estimate that also counts the cost of parallelism.
 For the estimate jobs are divisible: n executors do a job in work(n) / n, where work(n) is what its tasks take with n
 executors at the job, on average; no job ends before its critical path, and by the end of the k-th job all executors
-have had time for the first k. Each job's n is chosen so that the sum of the ends is least. Nothing in it moves, waits
-for parents or begins afresh, so no policy gets near it.
+have had time for the first k. Each job's n is chosen so that the sum of the ends is least. It ignores moving
+executors, precedence within a job and warm-up, so no policy reaches it.
 
-    python benchmarks/dag_room.py --json --profile ../shared/data/dag/tpch
-    python benchmarks/dag_room.py --write docs/dag-results.md --profile FOLDER
+    python benchmarks/dag_bounds.py --json --profile FOLDER
+    python benchmarks/dag_bounds.py --write docs/dag-results.md --profile FOLDER
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dag_policies import SEED, on_profile
 from tables import plain_table, publish
 
 import slipstream
-from slipstream.families.dag.build import built
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.oracle.bounds import least_job_seconds
 from slipstream.families.dag.oracle.hindsight import jobs_of_episode
 from slipstream.policies.base import find
@@ -37,7 +37,7 @@ SWEEPS = 6
 
 def work_by_executors(scenario: Any) -> np.ndarray:
     """Return the expected work of every job that can arrive, in s, with 1, 2, ... executors at it."""
-    spec = built(scenario).spec
+    spec = compiled_scenario(scenario).spec
     levels, stages = spec["level_of"][1:], spec["stages"]
     share = np.where(levels["gap"] > 0, levels["offset"] / np.maximum(levels["gap"], 1), 0.0)
     low, high = spec["expected"][:, levels["low"]], spec["expected"][:, levels["high"]]
@@ -48,7 +48,7 @@ def work_by_executors(scenario: Any) -> np.ndarray:
 
 
 def mean_end(works: np.ndarray, paths: np.ndarray, counts: np.ndarray) -> float:
-    """Return the mean end of divisible jobs, done in this order, each by so many executors."""
+    """Return the mean end of divisible jobs done in this order, job i by `counts[i]` executors."""
     chosen = works[np.arange(len(works)), counts - 1]
     ends = np.maximum(np.cumsum(chosen) / works.shape[1], np.maximum(chosen / counts, paths))
     return float(ends.mean())
@@ -72,10 +72,10 @@ def _with(counts: np.ndarray, job: int, count: int) -> np.ndarray:
     return changed
 
 
-def room(scenario: Any, episodes: int) -> dict[str, float]:
+def lower_bounds(scenario: Any, episodes: int) -> dict[str, float]:
     """Return the work of a job by the executors at it, and the least average completion times, all in s."""
     works = work_by_executors(scenario)
-    paths = built(scenario).spec["templates"]["path"] / 1e9
+    paths = compiled_scenario(scenario).spec["templates"]["path"] / 1e9
     simulator, player = Simulator(scenario), find("fair", "dag")
     proven, estimated = [], []
     for seed in range(SEED, SEED + episodes):
@@ -96,10 +96,10 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=30, help="test episodes")
     chosen = parser.parse_args()
     scenario: Any = slipstream.load("dag/batch-50x20")
-    figures = {"synthetic": room(scenario, chosen.episodes)}
+    figures = {"synthetic": lower_bounds(scenario, chosen.episodes)}
     if chosen.profile is not None:
-        figures["TPC-H"] = room(on_profile(scenario, chosen.profile), chosen.episodes)
-    publish(figures, {"room": plain_table("s", figures)}, chosen.json, chosen.write)
+        figures["TPC-H"] = lower_bounds(on_profile(scenario, chosen.profile), chosen.episodes)
+    publish(figures, {"batch-bounds": plain_table("s", figures)}, chosen.json, chosen.write)
 
 
 if __name__ == "__main__":

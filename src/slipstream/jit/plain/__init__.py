@@ -1,0 +1,1 @@
+"""Compilation by Numba's documented means only; `slipstream.jit.private` has the same modules, faster."""

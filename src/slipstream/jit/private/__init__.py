@@ -1,0 +1,1 @@
+"""Compilation through private members of Numba and llvmlite; `slipstream.jit.plain` has the same modules without."""
