@@ -7,7 +7,7 @@ import math
 import pytest
 
 from slipstream.errors import InputError
-from slipstream.families.contract import FAMILIES, Family
+from slipstream.families.contract import FAMILIES
 from slipstream.families.shared.variation import Variation
 
 
@@ -31,5 +31,5 @@ def test_a_load_out_of_range_is_refused(value: float) -> None:
 
 
 def test_a_family_without_variation_says_so() -> None:
-    with pytest.raises(InputError, match="scenarios of the family 'edge' cannot be varied: expected one of 'edge'"):
-        Family.vary(FAMILIES["edge"], None, Variation(), 0)
+    with pytest.raises(InputError, match="scenarios of the family 'serving' cannot be varied: expected one of 'edge'"):
+        FAMILIES["serving"].vary(None, Variation(), 0)
