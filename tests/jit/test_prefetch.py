@@ -57,7 +57,7 @@ def machine():
     info = vector.reset(seed=0)[1]
     for _ in range(40):
         info = vector.step(info["action_mask"].argmax(axis=1))[4]
-    return plain(FAMILIES["edge"].spec_arrays(vector.scenario)), plain(vector._arrays), plain(vector._shown)
+    return plain(FAMILIES["edge"].spec_arrays(vector.scenario)), plain(vector._arrays), plain(vector._buffer)
 
 
 def test_the_rows_requested_are_those_that_an_observation_writes(machine, requested):
