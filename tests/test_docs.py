@@ -72,6 +72,7 @@ def can_run(page):
     return "exec(" in script_of(page) or "subprocess.run(" in script_of(page)
 
 
+@pytest.mark.thorough
 @by_name([page for page in PAGES if can_run(page)])
 def test_every_block_of_a_page_runs(page, tmp_path):
     script = tmp_path / "page.py"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 PROMISES = {

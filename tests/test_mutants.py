@@ -25,11 +25,13 @@ def test_every_mutant_changes_one_place(family: str) -> None:
     check_places(subject_of(family).mutants)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", SUBJECTS)
 def test_the_kernel_as_it_is_survives_a_few_examples(family: str, tmp_path: Path) -> None:
     check_survival(tmp_path, family, subject_of(family).effort.killing[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("family", "mutant"), each(quick=True))
 def test_mutant_is_killed_by_a_few_examples(family: str, mutant: Mutant, tmp_path: Path) -> None:
     check_death(tmp_path, family, mutant, subject_of(family).effort.killing[1])

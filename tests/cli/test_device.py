@@ -12,6 +12,8 @@ from slipstream.scenario import load
 from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
 
+pytestmark = pytest.mark.thorough
+
 QUICK = ("--runs", "3", "--pair-seconds", "0.02")
 
 

@@ -22,6 +22,8 @@ from slipstream.policies.learned import shipped
 from slipstream.report.terminal.plain_table import PlainTable
 from slipstream.scenario import dump, load
 
+pytestmark = pytest.mark.thorough
+
 EVIL = "".join(
     [
         "\x1b[2J\x1b]0;owned\x07",  # clears a terminal, renames its window

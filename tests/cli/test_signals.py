@@ -19,6 +19,8 @@ from slipstream.scenario import dump, load
 from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
 
+pytestmark = pytest.mark.thorough
+
 COMMAND = Path(sys.executable).with_name("slipstream")
 QUICK = ("--set", "n_envs=8", "--set", "n_steps=16")
 COMMANDS = {

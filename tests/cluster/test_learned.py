@@ -11,6 +11,8 @@ import slipstream
 from slipstream.families.contract import FAMILIES
 from slipstream.policies.learned import load_policy, shipped
 
+pytestmark = pytest.mark.thorough
+
 OF_WINDOWS = ("time", "to_come", "allocation")
 """Columns that tell where in a window it is."""
 MIXTURES = ("learned-mix-all", "learned-mix-energy", "learned-mix-slowdown")

@@ -13,6 +13,8 @@ from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.policies.base import find
 from slipstream.sim.simulator import Simulator
 
+pytestmark = pytest.mark.thorough
+
 OFFSETS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 """Where the ten sequences of RLScheduler begin, with its seed 1."""
 SEQUENCE = 1024

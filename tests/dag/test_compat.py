@@ -14,6 +14,8 @@ from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
 
+pytestmark = pytest.mark.thorough
+
 SIZES = ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
 STREAM_SEEDS, BATCH_SEEDS = (1234, 0, 1), range(10)
 

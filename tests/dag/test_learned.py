@@ -8,6 +8,8 @@ import pytest
 import slipstream
 from slipstream.policies.learned import shipped
 
+pytestmark = pytest.mark.thorough
+
 SEED = 10_000
 RIVALS = {
     "stream-10x50": (("srpt(4)", "fair", "sjf-cp", "weighted-fair(-1)"), 8),

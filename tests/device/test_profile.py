@@ -30,6 +30,8 @@ from slipstream.sim.simulator import Simulator
 from tests.device import faulty
 from tests.device.conftest import faulty_task, scenario_of, task
 
+pytestmark = pytest.mark.thorough
+
 QUICK = Effort(runs=4, pair_seconds=0.03)
 
 

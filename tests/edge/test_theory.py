@@ -16,6 +16,8 @@ from slipstream.sim.eventlog import ARRIVAL, END, FINISH, START
 from slipstream.sim.simulator import Simulator
 from tests.edge.cases import scenario, task
 
+pytestmark = pytest.mark.thorough
+
 NS_PER_MS = 1e6
 NEVER_LATE_MS = 8e9
 

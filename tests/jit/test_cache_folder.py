@@ -13,6 +13,8 @@ import pytest
 from slipstream.jit.cache_folder import KEPT_KEYS, PACKAGE, make_folder, package_sources
 from tests.jit.test_decorators import python
 
+pytestmark = pytest.mark.thorough
+
 FOLDER = "from slipstream.jit.cache_folder import cache_folder; print(cache_folder())"
 STRANGER = 65534
 """A user who is neither the superuser nor whoever runs the tests."""

@@ -18,6 +18,8 @@ from slipstream.jit.private.compile_cache import MAGIC
 from tests.jit.test_cache_folder import STRANGER, as_root
 from tests.jit.test_decorators import python
 
+pytestmark = pytest.mark.thorough
+
 MODULE = """
 import numpy as np
 import settings

@@ -34,6 +34,8 @@ from tests.dag.strategies import dag_scenarios
 from tests.learn import trainings
 from tests.learn.test_rollout import begin, rows_of
 
+pytestmark = pytest.mark.thorough
+
 GRAPH_KEYS = ("nodes", "node_job", "edges", "candidate_node")
 
 

@@ -7,8 +7,12 @@ import shlex
 from pathlib import Path
 from string import Template
 
+import pytest
+
 from slipstream.library import Library
 from tests.cli.conftest import slipstream as slipstream  # the fixture
+
+pytestmark = pytest.mark.thorough
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "library.md"
 STEP = re.compile(

@@ -24,6 +24,8 @@ from tests.service.models import GATE, WAITS
 from tests.service.test_server import answers, connected, everything, next_answer, wait_until
 from tests.service.test_service import ECHO, EXTERNAL, ask, begin, service, square, wait_until_it_runs
 
+pytestmark = pytest.mark.thorough
+
 ASKED = b'{"sample": 0}'
 
 

@@ -16,6 +16,8 @@ from slipstream.sim.eventlog import START
 from slipstream.sim.simulator import Simulator
 from tests.taskgraph import list_scheduling
 
+pytestmark = pytest.mark.thorough
+
 Json = dict[str, Any]
 GRAPHS = 300
 TILE = 1000

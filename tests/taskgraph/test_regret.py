@@ -87,6 +87,19 @@ def test_optima_bounds_and_schedules_agree_with_trying_everything(seed):
     assert (nanoseconds(whole.best), whole.exact) == (best, True)
 
 
+@pytest.mark.parametrize("seed", [36, *range(8)])
+def test_a_schedule_proves_no_more_than_is_reached(seed):
+    """In the instance 36 a model with shared end variables proved 25 ms where 24 ms can be reached."""
+    scenario = random_scenario(seed, 4, 20)
+    simulator = Simulator(scenario, log_rows=0)
+    simulator.reset(seed, "test")
+    episode = Episode.of(scenario, seed, "test")
+    reached = Search(simulator, episode).run(2**60, 0, ENOUGH).makespan
+    planned = solve(episode, Snapshot.of(simulator), (0, reached + 10**6), 20.0, {})
+    assert planned is not None
+    assert planned.bound <= reached
+
+
 @pytest.mark.parametrize("seed", range(43, 60))
 def test_bounds_hold_from_every_point_of_an_episode_on(seed):
     scenario = random_scenario(seed, 5, 9)

@@ -43,9 +43,11 @@ class _Run:
         self.started = model.new_bool_var("")
         self.chosen = [model.new_bool_var("") for _ in job.runs]
         model.add(sum(self.chosen) == self.started)
+        # Intervals of several lengths that share their end variable make CP-SAT (9.15) exclude feasible schedules.
+        pairs = list(zip(self.lengths, self.chosen, strict=True))
+        model.add(self.end == self.start + sum(length * chosen for length, chosen in pairs))
         self.intervals = [
-            model.new_optional_interval_var(self.start, length, self.end, chosen, "")
-            for length, chosen in zip(self.lengths, self.chosen, strict=True)
+            model.new_optional_fixed_size_interval_var(self.start, length, chosen, "") for length, chosen in pairs
         ]
 
 
@@ -202,8 +204,8 @@ class Schedule:
     def _serialise_decisions(self) -> None:
         """Forbid overlap of the decision times before starts: decisions are made one at a time."""
         self.model.add_no_overlap(
-            self.model.new_optional_interval_var(
-                run.start - self.decision_time, self.decision_time, run.start, run.started, ""
+            self.model.new_optional_fixed_size_interval_var(
+                run.start - self.decision_time, self.decision_time, run.started, ""
             )
             for run in self.runs.values()
         )

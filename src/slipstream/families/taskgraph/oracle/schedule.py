@@ -147,10 +147,24 @@ class _Model:
             if before is not None:
                 self.cp.add(take >= before.end)
         self.cp.add(self.makespan >= end_of)
+        # Intervals of several lengths that share their end variable make CP-SAT (9.15) exclude feasible schedules.
+        times = self._times(key)
+        self.cp.add(end_of == start + sum(time * literal for time, literal in zip(times, literals, strict=True)))
         self.tasks[key] = _Task(take, start, end_of, list(literals))
+
+    def _times(self, key: int) -> list[int]:
+        """Return the duration of a task in each processor group, in units of the model."""
+        return [int(self.episode.durations[key, group.kind]) // self.unit for group in self.groups]
 
     def _add_processors(self) -> None:
         """Limit the tasks that run, and that are held, at a time in each processor group."""
+        held = {
+            key: self.cp.new_int_var(min(self._times(key)), self.horizon, "")
+            for key in self.tasks.keys() - self.snapshot.running.keys()
+            if self.scenario.links is not None
+        }
+        for key, length in held.items():
+            self.cp.add(self.tasks[key].end == self.tasks[key].take + length)
         for index, group in enumerate(self.groups):
             runs, holds = [], []
             for key, task in self.tasks.items():
@@ -161,11 +175,10 @@ class _Model:
                         runs.append(span)
                         holds.append(span)
                     continue
-                time = int(self.episode.durations[key, group.kind]) // self.unit
-                runs.append(self.cp.new_optional_interval_var(task.start, time, task.end, chosen, ""))
-                if self.scenario.links is not None:
-                    length = self.cp.new_int_var(time, self.horizon, "")
-                    holds.append(self.cp.new_optional_interval_var(task.take, length, task.end, chosen, ""))
+                time = self._times(key)[index]
+                runs.append(self.cp.new_optional_fixed_size_interval_var(task.start, time, chosen, ""))
+                if key in held:
+                    holds.append(self.cp.new_optional_interval_var(task.take, held[key], task.end, chosen, ""))
             count = len(group.processors)
             if self.scenario.links is None or self.depth > 1:
                 self._at_most(runs, count)
