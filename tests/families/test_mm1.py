@@ -306,17 +306,47 @@ def test_an_entry_point_that_cannot_be_used_is_one_line(installed, tmp_path, ent
     assert "mm1/busy" not in done.stdout
 
 
-def test_an_edit_of_a_kernel_of_another_package_is_not_overlooked(installed, tmp_path):
+@pytest.mark.parametrize("plain", ["0", pytest.param("1", marks=pytest.mark.thorough)])
+def test_an_edit_of_a_kernel_of_another_package_is_not_overlooked(installed, tmp_path, plain):
     """Code of this package that contains the family's functions is compiled again when these are edited."""
+    installed |= {"SLIPSTREAM_PLAIN_JIT": plain}
 
     def waiting():
         done = command(installed, tmp_path, "run", "mm1/busy", "--policy", "fast", "--json")
+        assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["metrics"]["waiting_mean_s"]
 
     before = waiting()
     kernel = tmp_path / "site" / "mm1" / "kernel.py"
     kernel.write_text(kernel.read_text().replace("header.now + gap)", "header.now + 2 * gap)"))
     assert waiting() < before / 2
+
+
+@pytest.mark.parametrize("plain", ["0", pytest.param("1", marks=pytest.mark.thorough)])
+def test_a_family_that_is_no_longer_installed_costs_the_others_no_compiled_code(installed, tmp_path, plain):
+    site, cache = tmp_path / "site", tmp_path / "cache"
+    installed |= {"SLIPSTREAM_PLAIN_JIT": plain, "SLIPSTREAM_CACHE_DIR": str(cache)}
+    for folder in ("mm1", "mm1-1.0.dist-info"):
+        shutil.copytree(site / folder, site / folder.replace("mm1", "mm2"))
+    for path in site.rglob("*"):
+        if path.is_file() and path.relative_to(site).parts[0].startswith("mm2"):
+            path.write_text(path.read_text().replace("mm1", "mm2"))
+
+    def play(family):
+        done = command(installed, tmp_path, "run", f"{family}/busy", "--policy", "fast", "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["metrics"]
+
+    def compiled():
+        return {path: path.stat().st_ino for path in cache.rglob("*.nbc")}
+
+    metrics = play("mm2")
+    assert play("mm1") == metrics
+    before = compiled()
+    shutil.rmtree(site / "mm1")
+    shutil.rmtree(site / "mm1-1.0.dist-info")
+    assert play("mm2") == metrics
+    assert compiled() == before
 
 
 def test_registration_is_known_everywhere():

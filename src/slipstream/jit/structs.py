@@ -15,6 +15,8 @@ from slipstream.jit.mode import COMPILED, PRIVATE
 
 if PRIVATE:
     from slipstream.jit.private.structs import read_by_loads
+else:
+    from slipstream.jit.plain.structs import note_implementation
 
 CACHE_LINE = 64
 """Bytes."""
@@ -33,13 +35,16 @@ def struct(*fields: str) -> Callable[[type[types.StructRef]], type[types.StructR
         structref.register(struct_type)
         if PRIVATE:
             read_by_loads(struct_type)
+        else:
+            note_implementation(struct_type, struct_type)
         structref.define_proxy(proxy, struct_type, list(fields))
 
-        @entry
         def make(*arrays: Any) -> Any:
             return proxy(*arrays)
 
-        _CONSTRUCTORS[struct_type] = fields, make
+        # The package whose edits make stored code stale, and a file of its own for every struct.
+        make.__module__, make.__qualname__ = struct_type.__module__, f"{struct_type.__module__}.{struct_type.__name__}"
+        _CONSTRUCTORS[struct_type] = fields, entry(make)
         return struct_type
 
     return define

@@ -38,10 +38,6 @@ def inner(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         return numba.njit(nogil=True, cache=cached, **options)(function)
 
 
-def note_implementation(struct_type: type, function: Callable[..., Any]) -> None:
-    """Do nothing."""
-
-
 def code_of(function: Any, *arguments: Any) -> Any:
     """Return the entry itself, which dispatches by the types of its arguments at every call."""
     return function

@@ -12,7 +12,6 @@ from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 
 from slipstream.jit.private.compile_cache import CompileCache
-from slipstream.jit.private.compile_cache import note_implementation as note_implementation  # for `implement`
 from slipstream.jit.private.linking import OPTIONS, link_only
 
 INNER: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "fastmath": False, "forceinline": False}
