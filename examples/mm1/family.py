@@ -6,7 +6,7 @@ from slipstream.families.contract import Family, Members
 
 
 class QueueFamily(Family):
-    """An M/M/1 queue whose server can hurry."""
+    """Names of the family: an M/M/1 queue whose server has a slow and a fast service."""
 
     name = "mm1"
     default_scenario = "mm1/busy"

@@ -4,7 +4,7 @@ from slipstream.families.shared.features import Feature, FeatureTable
 
 CANDIDATE = FeatureTable(
     (
-        Feature("dispatch", "flag", "1 if the row starts the job that came first", 0, 1),
+        Feature("dispatch", "flag", "1 if the row starts the job that arrived first", 0, 1),
         Feature("service", "10 s", "mean service time of the row", 0, 100, 1e-10),
         Feature("energy", "10 J", "energy that the row takes", 0, 100, 0.1),
     )

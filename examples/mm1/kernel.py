@@ -1,4 +1,4 @@
-"""The compiled queue: its arrays, its events and decisions, and what a policy may know of it."""
+"""The compiled queue: arrays, events, decisions and observation."""
 
 import numpy as np
 from numba import types
@@ -22,12 +22,12 @@ WAITING, ENERGY = range(2)  # reward terms
 
 @struct("queue", "static_rows", "weights")
 class SpecType(types.StructRef):
-    """What does not change: queue (1), static_rows (3, F): slow, fast and wait, weights (2) of the reward terms."""
+    """Constants of an episode: queue (1), static_rows (3, F): slow, fast and wait, weights (2) of the reward terms."""
 
 
 @struct("lanes", "heap", "terms", "log")
 class StateType(types.StructRef):
-    """What changes: lanes (L), heap (L, H), terms (L, 2), log (L, R)."""
+    """State of the lanes: lanes (L), heap (L, H), terms (L, 2), log (L, R)."""
 
 
 def spec_arrays(scenario: QueueScenario) -> dict[str, np.ndarray]:
@@ -40,7 +40,7 @@ def spec_arrays(scenario: QueueScenario) -> dict[str, np.ndarray]:
 
 @kernel
 def begin(spec, state, lane, seed, split):
-    """Start an episode: the server is free, and the first arrival and the end are scheduled."""
+    """Start an episode with a free server; schedule the first arrival and the end."""
     clear_lane(state, lane, seed, split)
     header = state.lanes[lane]
     header.arrived, header.started, header.service, header.parked = 0, 0, -1, -1
@@ -50,7 +50,7 @@ def begin(spec, state, lane, seed, split):
 
 @kernel
 def apply(spec, state, lane, slot, duration):
-    """Count the waiting of the last `duration` ns, then apply an event."""
+    """Accrue the waiting time of the last `duration` ns, then apply the event of `slot`."""
     header = state.lanes[lane]
     state.terms[lane, WAITING] += (header.arrived - header.started) * duration / 1e9
     if slot == FINISHES:
@@ -74,7 +74,7 @@ def decision_due(spec, state, lane):
 
 @kernel
 def dispatch(spec, state, lane, row):
-    """Start the job that came first, slowly or fast."""
+    """Start the job that arrived first, with the service of `row`: slow or fast."""
     header = state.lanes[lane]
     record(state, lane, START, 0, header.started, row, 0)
     time = exponential_time(header, SERVICES, header.started, spec.static_rows[row, f.SERVICE])
@@ -85,7 +85,7 @@ def dispatch(spec, state, lane, row):
 
 
 @kernel
-def summarise(spec, state, lane, buffer, slot):
-    """Write the globals; all else that a policy sees are the static rows."""
+def summarise(spec, state, lane, buffer, index):
+    """Write the globals; the rest of an observation are the static rows."""
     waiting = state.lanes[lane].arrived - state.lanes[lane].started
-    put(buffer.globals[slot], buffer.global_image, f.WAITING, waiting)
+    put(buffer.globals[index], buffer.global_image, f.WAITING, waiting)

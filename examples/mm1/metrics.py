@@ -1,4 +1,4 @@
-"""The figures of an episode, and what no policy can exceed in it."""
+"""Metrics of an episode, and an upper bound of its reward."""
 
 import numpy as np
 

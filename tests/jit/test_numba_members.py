@@ -42,7 +42,7 @@ DOCUMENTED_OPTIONS = {"cache", "error_model", "fastmath", "nogil", "pipeline_cla
 
 PUBLIC = (
     *(functools, hashlib, inspect, os, pickle, stat, uuid, zlib),
-    *(Path, bytes, dict, int, set, str, tuple, os.stat_result, uuid.UUID, hashlib.sha256()),
+    *(Path, bytes, dict, int, list, set, str, tuple, os.stat_result, uuid.UUID, hashlib.sha256()),
     *(types.CellType, types.CodeType, types.FunctionType, types.ModuleType),
     *(
         binding,
