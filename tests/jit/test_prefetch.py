@@ -60,7 +60,7 @@ def machine():
     return plain(FAMILIES["edge"].spec_arrays(vector.scenario)), plain(vector._arrays), plain(vector._shown)
 
 
-def test_the_rows_requested_are_those_that_an_observation_writes(requested, machine):
+def test_the_rows_requested_are_those_that_an_observation_writes(machine, requested):
     spec, state, buffer = machine
     tasks, variants = spec.variants.shape
     for lane in range(9):
@@ -75,7 +75,7 @@ def test_the_rows_requested_are_those_that_an_observation_writes(requested, mach
             assert rows == of_stale | set(np.flatnonzero(buffer.mask[lane]))
 
 
-def test_the_state_requested_is_that_of_the_lane(requested, machine):
+def test_the_state_requested_is_that_of_the_lane(machine, requested):
     spec, state, _ = machine
     edge_prefetch.prefetch_state.py_func(spec, state, 7)
     assert {index for _, index, _ in requested} == {7}
