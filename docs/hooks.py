@@ -23,11 +23,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from slipstream.cli.application import app
-from slipstream.families.contract import FAMILIES, Family
+from slipstream.families.contract import FAMILIES, REQUIRED, Family, Members
 from slipstream.families.edge.workload.profiles import PROFILES
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load
 from slipstream.scenario import schema as json_schema
+from slipstream.sim.kernel import lanes
+from slipstream.sim.kernel.lanes import KernelFunctions
 
 MARKER = re.compile(r"<!-- (table|example): (\S+) -->")
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -48,7 +50,14 @@ def render(markdown: str) -> str:
 
 def tables() -> dict[str, Callable[[], str]]:
     """Return what each marker stands for."""
-    found: dict[str, Callable[[], str]] = {"cli": _commands, "edge.profiles": _profiles, "train.settings": _settings}
+    found: dict[str, Callable[[], str]] = {
+        "cli": _commands,
+        "edge.profiles": _profiles,
+        "train.settings": _settings,
+        "contract.family": _family_members,
+        "contract.members": lambda: _contract(Members, field_docstrings(Members)),
+        "contract.kernel": lambda: _contract(KernelFunctions, _declared() | field_docstrings(KernelFunctions)),
+    }
     for name, family in FAMILIES.items():
         parts = parts_of(family.scenario_type)
         found[f"{name}.candidates"] = family.candidate_features.markdown
@@ -74,7 +83,8 @@ def _example(name: str) -> str:
     if not (EXAMPLES / name).is_file():
         raise PluginError(f"no example '{name}': expected one of {', '.join(p.name for p in EXAMPLES.glob('*.py'))}")
     source = (EXAMPLES / name).read_text(encoding="utf-8").strip()
-    return f'```python title="examples/{name}"\n{source}\n```'
+    language = {".py": "python"}.get(Path(name).suffix, Path(name).suffix.removeprefix("."))
+    return f'```{language} title="examples/{name}"\n{source}\n```'
 
 
 def _rows(header: list[str], rows: list[list[str]]) -> str:
@@ -297,6 +307,42 @@ def _setting(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"`{one}`" for one in value)
     return f"`{_number(value)}`" if isinstance(value, float) else f"`{str(value).lower()}`"
+
+
+# The contract of families
+
+
+def _contract(kind: type, meanings: dict[str, str]) -> str:
+    """Return the table of the fields of a dataclass: whether a family must give each, and what it is."""
+    rows = []
+    for field in dataclasses.fields(kind):
+        needed = "required" if field.default is dataclasses.MISSING else "optional"
+        rows.append([f"`{field.name}`", needed, meanings[field.name]])
+    return _rows(["member", "", "what it is"], rows)
+
+
+def _declared() -> dict[str, str]:
+    """Return what each compiled function does, from where it is declared, and what stands in for it."""
+    found = {}
+    for field in dataclasses.fields(KernelFunctions):
+        if hasattr(lanes, field.name):
+            found[field.name] = _first_sentence(getattr(lanes, field.name))
+            if callable(field.default):
+                found[field.name] += f" Default: {_first_sentence(field.default)}"
+    return found
+
+
+def _first_sentence(function: Any) -> str:
+    return " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+
+
+def _family_members() -> str:
+    meanings = field_docstrings(Family)
+    rows = [[f"`{name}`", "required" if name in REQUIRED else "optional", text] for name, text in meanings.items()]
+    for name in sorted(Family.__abstractmethods__):
+        rows.append([f"`{name}`", "required", _first_sentence(inspect.getattr_static(Family, name))])
+    rows.append(["`complete`", "optional", _first_sentence(Family.complete)])
+    return _rows(["member", "", "what it is"], rows)
 
 
 # Command line

@@ -1,7 +1,9 @@
 """The documentation runs, its tables come from the code, and its links lead somewhere."""
 
+import dataclasses
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import subprocess
@@ -12,16 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.families.contract import FAMILIES
+from slipstream.families.contract import FAMILIES, REQUIRED, Family, Members
 from slipstream.policies.base import describe
 from slipstream.scenario import builtin_names, digest, load, schema
 from slipstream.sim.eventlog import KINDS
+from slipstream.sim.kernel.lanes import KernelFunctions
 from tests.subjects import subject_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "src" / "slipstream"
-FOLDERS = (ROOT, ROOT / "src", PACKAGE, *(PACKAGE / "families" / name for name in FAMILIES))
+FOLDERS = (ROOT, ROOT / "src", PACKAGE, PACKAGE / "jit", *(PACKAGE / "families" / name for name in FAMILIES))
 """Where the paths of modules in the pages begin."""
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
@@ -115,6 +118,29 @@ def test_every_training_example_is_shown_in_full():
     assert len(examples) == 5
     for path in examples:
         assert path.read_text(encoding="utf-8").strip() in page
+
+
+def test_the_example_of_a_family_is_shown_in_full():
+    page = shown(DOCS / "add-a-family.md")
+    files = [path for path in (ROOT / "examples" / "mm1").rglob("*") if path.suffix in (".py", ".json")]
+    assert len(files) >= 9
+    for path in files:
+        assert path.name == "__init__.py" or path.read_text(encoding="utf-8").strip() in page
+
+
+def test_every_member_of_the_contract_is_documented():
+    page = shown(DOCS / "add-a-family.md")
+    assert page.count("| `name` | required |") == 1
+    assert set(REQUIRED) < set(hooks.field_docstrings(Family)) == set(inspect.get_annotations(Family))
+    for name in inspect.get_annotations(Family):
+        assert f"| `{name}` | {'required' if name in REQUIRED else 'optional'} | " in page
+    for name in Family.__abstractmethods__:
+        assert f"| `{name}` | required | " in page
+    for kind in (Members, KernelFunctions):
+        for member in dataclasses.fields(kind):
+            needed = "required" if member.default is dataclasses.MISSING else "optional"
+            row = next(line for line in page.splitlines() if line.startswith(f"| `{member.name}` | {needed} | "))
+            assert len(row.split(" | ")[2].split()) >= 3
 
 
 def test_every_feature_policy_and_scenario_is_documented():

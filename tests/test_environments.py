@@ -45,7 +45,7 @@ def test_every_built_in_passes_the_checker_without_a_warning(name):
 @pytest.mark.parametrize("name", sorted({name for family in SUBJECTS for name in subject_of(family).shown}))
 def test_spaces_are_fixed_and_observations_stay_inside(name):
     env = make(name, mask_in_observation=True)
-    graph = subject_of(name.partition("/")[0]).family.graph(env.scenario) is not None
+    graph = env.family.graph(env.scenario) is not None
     rng = np.random.default_rng(0)
     observation, info = env.reset(seed=3)
     assert set(observation) == {"globals", "candidates", "action_mask"} | (GRAPH_KEYS if graph else set())
@@ -89,7 +89,7 @@ def test_heuristics_choose_in_every_lane(subject):
 
 
 def test_column_constants_follow_the_tables(subject):
-    features = import_module(f"slipstream.families.{subject.family.name}.features")
+    features = import_module(type(subject.family).__module__.removesuffix("family") + "features")
     for table, prefix in tables_of(subject):
         for place, name in enumerate(table.names):
             assert getattr(features, prefix + name.upper()) == place

@@ -15,20 +15,22 @@ from slipstream import interrupts as _interrupts
 
 _interrupts.exit_silently_during_startup()  # before the slow imports
 
-import gymnasium  # noqa: E402
-
 from slipstream.families.cluster.family import FAMILY as _CLUSTER  # noqa: E402
-from slipstream.families.contract import FAMILIES, register_family  # noqa: E402
+from slipstream.families.contract import register_family  # noqa: E402
 from slipstream.families.dag.family import FAMILY as _DAG  # noqa: E402
 from slipstream.families.edge.family import FAMILY as _EDGE  # noqa: E402
+from slipstream.families.installed import register_installed_families  # noqa: E402
 from slipstream.families.serving.family import FAMILY as _SERVING  # noqa: E402
 from slipstream.families.taskgraph.family import FAMILY as _TASKGRAPH  # noqa: E402
 
 if TYPE_CHECKING:
+    from slipstream import errors
     from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
+    from slipstream.families.contract import Scenario
     from slipstream.learn.training import train
     from slipstream.policies import Policy, chooser, rule
-    from slipstream.scenario import load
+    from slipstream.scenario import digest, dump, load
+    from slipstream.sim.simulator import Simulator
 
 __version__ = "0.1.0"
 
@@ -36,8 +38,12 @@ _MODULES = {
     "Comparison": "slipstream.evaluation",
     "Evaluation": "slipstream.evaluation",
     "Policy": "slipstream.policies",
+    "Scenario": "slipstream.families.contract",
+    "Simulator": "slipstream.sim.simulator",
     "chooser": "slipstream.policies",
     "compare": "slipstream.evaluation",
+    "digest": "slipstream.scenario",
+    "dump": "slipstream.scenario",
     "evaluate": "slipstream.evaluation",
     "load": "slipstream.scenario",
     "rule": "slipstream.policies",
@@ -49,9 +55,14 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Policy",
+    "Scenario",
+    "Simulator",
     "__version__",
     "chooser",
     "compare",
+    "digest",
+    "dump",
+    "errors",
     "evaluate",
     "load",
     "rule",
@@ -64,13 +75,7 @@ register_family(_TASKGRAPH, lazy=True)
 register_family(_SERVING, lazy=True)
 register_family(_CLUSTER, lazy=True)
 
-for _family in FAMILIES.values():
-    gymnasium.register(
-        id=_family.env_id,
-        entry_point="slipstream.envs.env:SchedulingEnv",
-        vector_entry_point="slipstream.envs.vector:SchedulingVectorEnv",
-        kwargs={"family": _family.name},
-    )
+register_installed_families()
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from tests.mutation import Mutant
 BACKFILL = "families/cluster/kernel/backfill.py"
 LIFECYCLE = "families/cluster/kernel/lifecycle.py"
 KERNEL = "families/cluster/kernel/events.py"
+LANES = "sim/kernel/lanes.py"
 OBSERVATION = "families/cluster/kernel/observation.py"
 PLACEMENT = "families/cluster/kernel/placement.py"
 QUEUES = "families/cluster/kernel/queues.py"
@@ -212,7 +213,7 @@ MUTANTS = [
     ),
     Mutant("the held-out part is trained on", KERNEL, "spec.splits[0 if split == TRAIN else 1]", "spec.splits[0]"),
     Mutant("utilisation is a cost", KERNEL, "+ machine.utilisation *", "- machine.utilisation *"),
-    Mutant("terms are never cleared", KERNEL, "    if header.choices > 1:\n", "    if False:\n"),
+    Mutant("terms are never cleared", LANES, "    if header.choices > 1:\n", "    if False:\n"),
     # Queue, running jobs and heap
     Mutant("running jobs are in no order", QUEUES, "if end < other_end or (end", "if end > other_end or (end"),
     Mutant("the heap does not break ties", QUEUES, "one.end == other.end and one.tie_rank < other.tie_rank", "False"),

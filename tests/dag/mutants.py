@@ -204,8 +204,8 @@ MUTANTS = [
     Mutant(
         "gaps are rounded down",
         JOB_STREAM,
-        "max(1, int(math.ceil(exponential(header.arrival_key, header.arrived",
-        "max(1, int(math.floor(exponential(header.arrival_key, header.arrived",
+        "exponential_time(header.arrival_key, header.arrived, machine.mean_gap)",
+        "max(1, exponential_time(header.arrival_key, header.arrived, machine.mean_gap) - 1)",
     ),
     Mutant(
         "initial jobs come one by one",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from slipstream.envs.env import SchedulingEnv
-from slipstream.families.edge.metrics import LATE, ON_TIME, OVERDUE, jobs_of, metrics
+from slipstream.families.edge.metrics import jobs_of, metrics
+from slipstream.families.shared.timeline import LATE, ON_TIME, OVERDUE
 from slipstream.policies import find, names
 from slipstream.scenario import load
 from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVENT, EVICT, EXPIRE, FINISH, PREEMPT, READY, REJECT, START

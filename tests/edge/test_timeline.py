@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from slipstream.errors import InvariantError
+from slipstream.families.edge.family import FAMILY
 from slipstream.families.edge.invariants import check
 from slipstream.families.edge.scenario import EdgeScenario
-from slipstream.families.edge.timeline import timeline
 from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, Timeline
 from slipstream.policies.base import find
 from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVENT, FINISH, PREEMPT, READY, START
@@ -48,7 +48,7 @@ ROWS = [
 def by_hand() -> Timeline:
     events = np.array(ROWS, EVENT)
     events["time"] *= 1_000_000
-    return timeline(DEVICE, events)
+    return FAMILY.timeline(DEVICE, events)
 
 
 def ms(*columns: np.ndarray) -> list[tuple[float, ...]]:
@@ -118,7 +118,7 @@ def test_waits_and_slices_of_any_episode_are_the_whole_life_of_each_job() -> Non
         nonlocal interruptions
         events = Simulator(device).play(find("random", "edge"), seed)
         interruptions += int((events["kind"] == PREEMPT).sum())
-        shown = timeline(device, events)
+        shown = FAMILY.timeline(device, events)
         for job in range(len(shown.task)):
             waits = shown.wait_job == job
             runs = shown.slice_job == job

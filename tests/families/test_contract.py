@@ -8,6 +8,7 @@ import sys
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 import slipstream
@@ -47,6 +48,7 @@ def given(**changes):
 def other():
     yield
     FAMILIES.pop("other", None)
+    gymnasium.registry.pop("slipstream/Other-v0", None)
 
 
 def test_every_family_provides_what_the_contract_asks_for():
@@ -57,13 +59,13 @@ def test_every_family_provides_what_the_contract_asks_for():
 
 
 def test_a_member_that_is_missing_is_named():
-    line = refused(lambda: Members(**given(timeline=None)))
-    assert line == "family 'other': missing 1 required keyword-only argument: 'timeline'"
+    line = refused(lambda: Members(**given(metrics=None)))
+    assert line == "family 'other': missing 1 required keyword-only argument: 'metrics'"
 
 
 def test_a_member_that_is_misspelt_is_named():
-    line = refused(lambda: Members(**given(timeline=None), timline=MEMBERS.timeline))
-    assert line.startswith("family 'other': got an unexpected keyword argument 'timline'")
+    line = refused(lambda: Members(**given(metrics=None), mertics=MEMBERS.metrics))
+    assert line.startswith("family 'other': got an unexpected keyword argument 'mertics'")
 
 
 @pytest.mark.parametrize(
@@ -83,18 +85,44 @@ def test_an_attribute_that_is_missing_is_named():
     assert refused(lambda: MEMBERS, without=("headline",)) == "family OtherFamily: 'headline' is missing"
 
 
-def test_a_compiled_function_that_is_missing_is_named():
-    def without_resume():
-        functions = {field.name: vars(KERNEL)[field.name] for field in fields(KERNEL) if field.name != "resume"}
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        ("begin", "missing 1 required keyword-only argument: 'begin'"),
+        ("act", "compiled function 'dispatch' is missing: expected it, or 'act'"),
+        ("resume", "compiled function 'apply' is missing: expected it, or 'resume'"),
+    ],
+)
+def test_a_compiled_function_that_is_missing_is_named(left_out, expected):
+    def without_one():
+        functions = {field.name: vars(KERNEL)[field.name] for field in fields(KERNEL) if field.name != left_out}
         return replace(MEMBERS, kernel=lanes.KernelFunctions(**functions))
 
-    line = refused(without_resume)
-    assert "missing 1 required keyword-only argument: 'resume'" in line
+    assert refused(without_one).endswith(expected)
+
+
+def test_a_module_that_cannot_be_imported_is_named():
+    def load_members():
+        import slipstream_has_no_such_module
+
+        return slipstream_has_no_such_module
+
+    assert refused(load_members) == "family 'other': No module named 'slipstream_has_no_such_module'"
+
+
+def test_a_name_that_is_taken_is_refused():
+    edge = FAMILIES["edge"]
+    impostor = type("Impostor", (type(edge),), {"name": "edge"})()
+    with pytest.raises(FamilyError, match="slipstream/Edge-v0: the name or the id is taken by 'edge'"):
+        register_family(impostor)
+    assert FAMILIES["edge"] is edge
 
 
 def test_a_family_that_keeps_to_the_contract_is_registered(other):
     register_family(family_with(lambda: MEMBERS))
     assert FAMILIES["other"].members is MEMBERS
+    assert gymnasium.spec("slipstream/Other-v0").kwargs == {"family": "other"}
+    assert FAMILIES["edge"].folder == PACKAGE / "families" / "edge"
 
 
 def test_members_are_imported_when_first_needed():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import types
 
-from slipstream.jit.structs import CACHE_LINE, on_cache_lines
+from slipstream.jit.decorators import entry
+from slipstream.jit.structs import CACHE_LINE, make_struct, on_cache_lines, struct
 
 PAIR = np.dtype([("whole", "i8"), ("part", "f4")], align=True)
 
@@ -22,3 +24,23 @@ def test_arrays_on_cache_lines_are_writable_copies_that_begin_there(shape: tuple
     assert copy.flags.writeable
     assert not np.shares_memory(copy, array)
     assert copy.size == 0 or copy.ctypes.data % CACHE_LINE == 0
+
+
+@struct("first", "second")
+class PairType(types.StructRef):
+    """Two arrays."""
+
+
+@entry
+def difference(pair):
+    return pair.first[0] - pair.second[0]
+
+
+def test_arrays_of_a_struct_go_by_the_names_of_its_fields():
+    arrays = {"second": np.array([1.0]), "first": np.array([3.0])}
+    assert difference(make_struct(PairType, arrays)) == 2.0
+
+
+def test_a_field_without_an_array_is_named():
+    with pytest.raises(KeyError, match="second"):
+        make_struct(PairType, {"first": np.array([3.0])})

@@ -7,14 +7,16 @@ family's `members.py`, which is imported when one of them is first needed.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+import gymnasium
 import numpy as np
 
 from slipstream.errors import FamilyError, InputError
@@ -55,6 +57,13 @@ S = TypeVar("S", bound=Scenario)
 NO_COLUMNS = FeatureTable(())
 
 
+def usual_margin(_scenario: Any) -> int:
+    """Return `LOG_MARGIN`, which is enough where an event and the decision before it fill a few rows."""
+    from slipstream.sim.kernel.lanes import LOG_MARGIN
+
+    return LOG_MARGIN
+
+
 def observed_rows_only(_scenario: Any) -> None:
     """Return None: heuristics see the rows of the observation and no others."""
 
@@ -87,46 +96,46 @@ class Members(Generic[S]):
     global_features: FeatureTable
     """Columns of the globals."""
     node_features: FeatureTable = NO_COLUMNS
-    """Columns of a node, where work is a graph."""
+    """Columns of a node, where work is a graph; default: none."""
 
-    candidate_rows: Callable[[S], int]
-    """Number of rows of an observation, the wait row included."""
+    candidate_rows: Callable[[S], int] | None = None
+    """Number of rows of an observation, the wait row included; default: those of the spec's `static_rows`."""
     all_rows: Callable[[S], int | None] = observed_rows_only
-    """Number of rows that heuristics see, the wait row included, where an observation is a window of them."""
+    """Number of rows that heuristics see, the wait row included; default: those of an observation."""
     graph: Callable[[S], GraphShape | None] = no_graph
-    """Most nodes and edges of an observation's graph; None where work is no graph."""
+    """Most nodes and edges of an observation's graph; default: None, work is no graph."""
     spec_arrays: Callable[[S], dict[str, np.ndarray]]
-    """Arrays that do not change during an episode, in the order of `kernel.make_spec`."""
+    """Arrays that do not change during an episode, by field of `kernel.spec_type`."""
     state_arrays: Callable[[S, int, int], dict[str, np.ndarray]]
-    """Fresh state of a number of lanes with rows of log each, lanes first, in the order of `kernel.make_state`."""
-    log_margin: Callable[[S], int]
-    """Rows of the event log that one event, with the decision before it, may fill."""
+    """Fresh state of a number of lanes with rows of log each, lanes first, by field of `kernel.state_type`."""
+    log_margin: Callable[[S], int] = usual_margin
+    """Rows of the event log that one event, with the decision before it, may fill; default: 8."""
     timescale: Callable[[S], int]
     """Time in ns for which the effects of a decision last: the unit in which returns are discounted."""
 
     metrics: Callable[[S, np.ndarray], dict[str, float]]
     """Metrics of one episode, from its event log."""
     metrics_in_hindsight: Callable[[S, np.ndarray, int, str], dict[str, float]] | None = None
-    """Further metrics where seed and split of the episode are known, since what was drawn can be drawn again."""
+    """Further metrics where seed and split are known, since what was drawn can be drawn again; default: none."""
     optimum_bounds: Callable[[S, int, str, float], OptimumBounds]
     """Bounds of the best reward of an episode (seed, split), all arrivals known, within about `seconds`."""
     hindsight: Callable[[S, int, str, float], Hindsight] | None = None
-    """Solver of the rest of an episode from any decision on; None where heuristics play on instead."""
-    check: Callable[[np.ndarray, S], None]
-    """Raises an error that names the row where an event log breaks an invariant of the family."""
-    timeline: Callable[[S, np.ndarray], Timeline]
-    """Jobs of one episode and where they ran, from an event log that holds the invariants."""
+    """Solver of the rest of an episode from any decision on; default: None, heuristics play on instead."""
+    check: Callable[[np.ndarray, S], None] | None = None
+    """Raises an error that names the row where an event log breaks an invariant; default: `shared.runs.check`."""
+    timeline: Callable[[S, np.ndarray], Timeline] | None = None
+    """Jobs of one episode and where they ran, from a log without errors; default: `shared.runs.timeline_of`."""
     run_labels: Callable[[S], RunLabels]
     """Names and expectations that pictures of a run start from."""
     charts: Callable[[S, np.ndarray], list[Chart | Picture]] = no_charts
-    """Charts of one episode beyond those that every report has."""
+    """Charts of one episode beyond those that every report has; default: none."""
     row_name: Callable[[S, Timeline, np.ndarray], str] = no_row_name
-    """What taking a raw row would do, in words."""
+    """What taking a raw row would do, in words; default: nothing, the events that follow say it."""
 
     generator: Generator | None = None
-    """Source of random scenarios."""
+    """Source of random scenarios for `slipstream generate`; default: none."""
     vary: Callable[[S, Variation, int], S] | None = None
-    """Another scenario of the same shape, drawn from around a scenario by a seed."""
+    """Another scenario of the same shape, drawn from around a scenario by a seed; default: none can be drawn."""
 
     def __post_init__(self) -> None:
         """Refuse members that are of another kind than declared."""
@@ -145,21 +154,30 @@ class Family(ABC):
     name: ClassVar[str]
     """The value of the scenario key "family"."""
     folder: ClassVar[Path]
-    """Where its modules, `scenarios/` and `learned/` are."""
+    """Where its modules, `scenarios/` and `learned/` are; default: the folder of the module that defines the class."""
     env_id: ClassVar[str]
-    """The Gymnasium id."""
+    """The Gymnasium id; default: made of the name, as in 'slipstream/Edge-v0'."""
     default_scenario: ClassVar[str]
     """The built-in that an environment made without a scenario runs."""
-    time_unit: ClassVar[str]
-    nanoseconds_per_unit: ClassVar[int]
-    """The unit in which this field speaks of time, in files and in `info`."""
+    time_unit: ClassVar[str] = "s"
+    """The unit in which this field speaks of time, in files and in `info`, such as "ms"; default: "s"."""
+    nanoseconds_per_unit: ClassVar[int] = 1_000_000_000
+    """How many nanoseconds the unit has; default: those of a second."""
     reward_terms: ClassVar[tuple[str, ...]]
+    """Names of the terms of which the reward is the weighted sum."""
     default_policy: ClassVar[str]
     """The heuristic that commands play unless another is named."""
     headline: ClassVar[tuple[str, ...]]
     """The metrics that a short table shows, most important first."""
     tradeoffs: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Pairs of metrics between which policies trade."""
+    """Pairs of metrics between which policies trade; default: none."""
+
+    def __init_subclass__(cls) -> None:
+        """Fill in the folder and the Gymnasium id where the class does not state them."""
+        if "folder" not in vars(cls):
+            cls.folder = Path(inspect.getfile(cls)).parent
+        if "env_id" not in vars(cls) and "name" in vars(cls):
+            cls.env_id = f"slipstream/{cls.name.capitalize()}-v0"
 
     @property
     @abstractmethod
@@ -179,12 +197,12 @@ class Family(ABC):
         """The family's functions, imported on first use; its compiled functions are registered then.
 
         Raises:
-            FamilyError: A member is missing, misspelt or of another kind.
+            FamilyError: A member is missing, misspelt or of another kind, or a module of the family cannot be imported.
         """
         vars(self)["_loading"] = True
         try:
             members = self.load_members()
-        except (TypeError, FamilyError) as error:  # what a dataclass raises for arguments missing or unknown
+        except (TypeError, FamilyError, ImportError) as error:  # a dataclass raises TypeError for wrong arguments
             raise FamilyError(f"family '{self.name}': {str(error).replace('Members.__init__() ', '')}") from error
         finally:
             vars(self)["_loading"] = False
@@ -217,6 +235,8 @@ class Family(ABC):
 
     def candidate_rows(self, scenario: Scenario) -> int:
         """Return the number of rows of an observation, the wait row included."""
+        if self.members.candidate_rows is None:
+            return len(self.members.spec_arrays(scenario)["static_rows"])
         return self.members.candidate_rows(scenario)
 
     def all_rows(self, scenario: Scenario) -> int:
@@ -276,11 +296,20 @@ class Family(ABC):
 
     def check(self, scenario: Scenario, events: np.ndarray) -> None:
         """Raise an error that names the row where an event log breaks an invariant, or is not of the scenario."""
-        self.members.check(events, scenario)
+        if self.members.check is not None:
+            self.members.check(events, scenario)
+        else:
+            from slipstream.families.shared.runs import check
+
+            check(self.run_labels(scenario), events)
 
     def timeline(self, scenario: Scenario, events: np.ndarray) -> Timeline:
         """Return the jobs of one episode and where they ran, from an event log that holds the invariants."""
-        return self.members.timeline(scenario, events)
+        if self.members.timeline is not None:
+            return self.members.timeline(scenario, events)
+        from slipstream.families.shared.runs import timeline_of
+
+        return timeline_of(self.run_labels(scenario), events)
 
     def charts(self, scenario: Scenario, events: np.ndarray) -> list[Chart | Picture]:
         """Return the charts of one episode that this family adds to the report."""
@@ -292,7 +321,12 @@ class Family(ABC):
 
     def run_labels(self, scenario: Scenario) -> RunLabels:
         """Return the names and expectations that a picture of a run under way starts from."""
-        return self.members.run_labels(scenario)
+        return replace(
+            self.members.run_labels(scenario),
+            scenario=f"{self.name}/{scenario.name}",
+            unit=self.time_unit,
+            nanoseconds_per_unit=self.nanoseconds_per_unit,
+        )
 
     @property
     def generator(self) -> Generator | None:
@@ -315,32 +349,25 @@ class Family(ABC):
 
 FAMILIES: dict[str, Family] = {}
 
-REQUIRED = (
-    "name",
-    "folder",
-    "env_id",
-    "default_scenario",
-    "time_unit",
-    "nanoseconds_per_unit",
-    "reward_terms",
-    "default_policy",
-    "headline",
-)
+REQUIRED = ("name", "default_scenario", "reward_terms", "default_policy", "headline")
 """Class attributes that every `Family` states."""
 
 
 def register_family(family: Family, *, lazy: bool = False) -> None:
-    """Make a family known to scenarios, policies and the command line.
+    """Make a family known to scenarios, policies, Gymnasium and the command line.
 
     Its members are imported and checked now; with `lazy`, for families whose members are tested elsewhere, when one of
     them is first needed.
 
     Raises:
-        FamilyError: A member is missing, misspelt or of another kind.
+        FamilyError: A member is missing, misspelt or of another kind, or another family has the name.
     """
     missing = [name for name in REQUIRED if not hasattr(type(family), name)]
     if missing:
         raise FamilyError(f"family {type(family).__name__}: '{missing[0]}' is missing")
+    for name, other in FAMILIES.items():
+        if other is not family and (name == family.name or other.env_id == family.env_id):
+            raise FamilyError(f"family '{family.name}', {family.env_id}: the name or the id is taken by '{name}'")
     FAMILIES[family.name] = family
     if not lazy:
         try:
@@ -348,6 +375,13 @@ def register_family(family: Family, *, lazy: bool = False) -> None:
         except FamilyError:
             del FAMILIES[family.name]
             raise
+    if family.env_id not in gymnasium.registry:
+        gymnasium.register(
+            id=family.env_id,
+            entry_point="slipstream.envs.env:SchedulingEnv",
+            vector_entry_point="slipstream.envs.vector:SchedulingVectorEnv",
+            kwargs={"family": family.name},
+        )
 
 
 def registered_family(name: str) -> Family:

@@ -17,8 +17,10 @@ from slipstream.jit.mode import PRIVATE
 
 if PRIVATE:
     from slipstream.jit.private import decorators as means
+    from slipstream.jit.private.compile_cache import note_implementation
 else:
     from slipstream.jit.plain import decorators as means  # type: ignore[no-redef]
+    from slipstream.jit.plain.structs import note_implementation
 
 INNER, ALGEBRA = means.INNER, means.ALGEBRA
 
@@ -74,6 +76,7 @@ def implement(function: Any, state_type: type, implementation: Any) -> None:
     """Register a family's implementation of a family function."""
     function.implementations[state_type] = implementation
     if COMPILED:
+        note_implementation(state_type, implementation.py_func)
 
         @overload_inside(function, INNER)
         def select(*arguments: Any) -> Any:

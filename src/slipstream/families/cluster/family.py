@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipstream.families.contract import Family, Members
@@ -15,11 +14,7 @@ class ClusterFamily(Family):
     """Names and units of the cluster family."""
 
     name = "cluster"
-    folder = Path(__file__).parent
-    env_id = "slipstream/Cluster-v0"
     default_scenario = "cluster/lublin-256"
-    time_unit = "s"
-    nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
     default_policy = "saf"
     headline = ("slowdown_mean", "slowdown_p99", "wait_max_s", "jct_mean_s", "allocation", "energy_kwh", "jain_users")

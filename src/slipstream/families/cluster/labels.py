@@ -6,7 +6,6 @@ from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.labels import RunLabels
-from slipstream.families.shared.schema import NANOSECONDS_PER_S
 
 
 def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
@@ -33,15 +32,10 @@ def run_labels(scenario: ClusterScenario) -> RunLabels:
     expected = max(1, round(float(workload.run.mean())))
     nodes = tuple(parts.spec["nodes"]["gpus"].tolist())
     return RunLabels(
-        scenario=f"{scenario.family}/{scenario.name}",
-        unit="s",
-        nanoseconds_per_unit=NANOSECONDS_PER_S,
         resources=gpu_names(scenario),
         tasks=tuple(f"job {number}" for number in range(jobs)),
         variants=(levels,) * jobs,
         expected=((expected,) * len(levels),) * jobs,
-        deadline=(None,) * jobs,
-        accuracy=None,
         end=max(1, int(workload.submit[-1])) + expected,
         graphs=True,
         groups=(scenario.gpus,) if scenario.placement == "flat" else nodes,

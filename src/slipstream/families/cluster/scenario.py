@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, StrictModel
+from slipstream.families.shared.schema import Name, ScenarioModel, StrictModel
 
 MOST_JOBS = 2_000_000
 MOST_GPUS = 1_000_000
@@ -274,12 +273,10 @@ class ClusterWindow(StrictModel):
 Backfill = Literal["strict", "greedy", "easy", "conservative"]
 
 
-class ClusterScenario(StrictModel):
+class ClusterScenario(ScenarioModel):
     """Jobs of users wait for GPUs of a cluster; each takes all that it wants at once, and frees them together."""
 
     family: Literal["cluster"]
-    name: Name = "unnamed"
-    description: str = ""
     nodes: Annotated[list[NodeKind], Field(min_length=1, max_length=64)]
     """Kinds of nodes."""
     placement: Literal["flat", "first-fit", "best-fit", "consolidate", "fgd"] = "flat"
@@ -311,8 +308,6 @@ class ClusterScenario(StrictModel):
     window: ClusterWindow = ClusterWindow()
 
     newer_keys: ClassVar[tuple[str, ...]] = ("sleep",)
-
-    _folder: Path = PrivateAttr(default_factory=Path)
 
     @property
     def slices(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipstream.families.contract import Family, Members
@@ -15,11 +14,7 @@ class DagFamily(Family):
     """Names and units of the dag family."""
 
     name = "dag"
-    folder = Path(__file__).parent
-    env_id = "slipstream/Dag-v0"
     default_scenario = "dag/stream-10x50"
-    time_unit = "s"
-    nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("job_seconds", "makespan")
     default_policy = "fair"
     headline = ("avg_jct_s", "jct_p95_s", "makespan_s", "utilisation", "moving_share")

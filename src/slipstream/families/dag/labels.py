@@ -16,15 +16,10 @@ def run_labels(scenario: DagScenario) -> RunLabels:
     count = parts.sizes.jobs
     expected = max(1, round(float(parts.spec["templates"]["work"].mean()) / scenario.executors))
     return RunLabels(
-        scenario=f"{scenario.family}/{scenario.name}",
-        unit="s",
-        nanoseconds_per_unit=NANOSECONDS_PER_S,
         resources=tuple(f"executor {number}" for number in range(scenario.executors)),
         tasks=tuple(f"job {number}" for number in range(count)),
         variants=(WAVES,) * count,
         expected=((expected,) * len(WAVES),) * count,
-        deadline=(None,) * count,
-        accuracy=None,
         end=_expected_end(scenario, expected * count),
         graphs=True,
     )

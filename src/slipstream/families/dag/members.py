@@ -22,8 +22,6 @@ def _optimum_bounds(scenario: DagScenario, seed: int, split: str, seconds: float
 KERNEL = KernelFunctions(
     spec_type=state.DagSpecType,
     state_type=state.DagStateType,
-    make_spec=state.make_spec,
-    make_state=state.make_state,
     begin=events.begin,
     act=events.act,
     resume=events.resume,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, NonNegativeSeconds, PositiveSeconds, StrictModel
+from slipstream.families.shared.schema import Name, NonNegativeSeconds, PositiveSeconds, ScenarioModel, StrictModel
 
 MOST_JOBS = 100_000
 MOST_EXECUTORS = 1000
@@ -298,12 +297,10 @@ class Window(StrictModel):
     """Most edges of the graph; at least as many as the largest job has."""
 
 
-class DagScenario(StrictModel):
+class DagScenario(ScenarioModel):
     """Jobs arrive as graphs of stages; executors run their tasks and need time to move between jobs."""
 
     family: Literal["dag"]
-    name: Name = "unnamed"
-    description: str = ""
     executors: int = Field(ge=1, le=MOST_EXECUTORS)
     """Number of executors: tasks that can run at once."""
     classes: Annotated[list[ExecutorClass], Field(min_length=1, max_length=64)] | None = None
@@ -328,8 +325,6 @@ class DagScenario(StrictModel):
     window: Window = Window()
 
     newer_keys: ClassVar[tuple[str, ...]] = ()
-
-    _folder: Path = PrivateAttr(default_factory=Path)
 
     def resolved(self) -> dict[str, Any]:
         """Return what determines results: defaults filled in, data files and traces replaced by their content."""

@@ -7,9 +7,8 @@ import numpy as np
 from slipstream.families.dag.labels import run_labels
 from slipstream.families.dag.metrics import jobs_of, tasks_of
 from slipstream.families.dag.scenario import DagScenario
+from slipstream.families.shared.runs import NO_DEADLINE
 from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
-
-NO_DEADLINE = 2**62
 
 
 def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.errors import InvariantError
+from slipstream.families.edge.labels import run_labels
 from slipstream.families.edge.scenario import EdgeScenario
-from slipstream.families.shared import invariants
+from slipstream.families.shared import runs
 
 
 def check(events: np.ndarray, scenario: EdgeScenario) -> None:
     """Raise an InvariantError if the log of an episode violates an invariant or names tasks that the scenario lacks."""
-    invariants.check(events, scenario.device.streams, scenario.device.queue_limit)
-    if events["task"].max() >= len(scenario.tasks):
-        raise InvariantError(
-            f"task {events['task'].max()}: expected numbers below {len(scenario.tasks)}, as in the scenario"
-        )
+    runs.check(run_labels(scenario), events, scenario.device.queue_limit)

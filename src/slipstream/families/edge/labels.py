@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.labels import RunLabels
-from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
+from slipstream.families.shared.schema import nanoseconds
 
 
 def run_labels(scenario: EdgeScenario) -> RunLabels:
     """Return the labels of a run of the scenario: resources, tasks, variants, and their expected times."""
     ladders = [task.ladder for task in scenario.tasks]
     return RunLabels(
-        scenario=f"{scenario.family}/{scenario.name}",
-        unit="ms",
-        nanoseconds_per_unit=NANOSECONDS_PER_MS,
         resources=tuple(f"stream {stream}" for stream in range(scenario.device.streams)),
         tasks=tuple(task.name for task in scenario.tasks),
         variants=tuple(tuple(v.name or f"variant {rank}" for rank, v in enumerate(ladder)) for ladder in ladders),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.families.contract import Members
-from slipstream.families.edge import build, features, invariants, labels, metrics, policies, timeline
+from slipstream.families.edge import build, features, invariants, labels, metrics, policies
 from slipstream.families.edge.kernel import events, observation, prefetch, state
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.generator import GENERATOR
@@ -30,8 +30,6 @@ def _hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) ->
 KERNEL = KernelFunctions(
     spec_type=state.EdgeSpecType,
     state_type=state.EdgeStateType,
-    make_spec=state.make_spec,
-    make_state=state.make_state,
     begin=events.begin,
     act=events.act,
     resume=events.resume,
@@ -58,7 +56,6 @@ MEMBERS = Members[EdgeScenario](
     optimum_bounds=_optimum_bounds,
     hindsight=_hindsight,
     check=invariants.check,
-    timeline=timeline.timeline,
     run_labels=labels.run_labels,
     generator=GENERATOR,
     vary=vary,

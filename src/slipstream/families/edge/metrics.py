@@ -7,125 +7,22 @@ never only over executed ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.shared import runs
+from slipstream.families.shared.runs import Jobs
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
-from slipstream.sim.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
+from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN
+from slipstream.sim.eventlog import PREEMPT
 
 WEAKLY_HARD_WINDOW = 10
 """Consecutive jobs of a task in a window of the weakly-hard metric, the most misses in any such window."""
 
-UNKNOWN, ON_TIME, LATE, DROPPED, OVERDUE, FAILED = range(6)
-
-
-@dataclass(frozen=True)
-class Jobs:
-    """Every job of an episode, sorted by task and release; times in ns, -1 where the event never happened."""
-
-    task: np.ndarray
-    release: np.ndarray
-    deadline: np.ndarray
-    start: np.ndarray
-    """Of the first run."""
-    finish: np.ndarray
-    variant: np.ndarray
-    """Of the last run."""
-    fate: np.ndarray
-    end: int
-    """When the episode ended."""
-    slices: Slices
-
-
-@dataclass(frozen=True)
-class Slices:
-    """The intervals in which jobs held streams, several for a preempted job; times in ns."""
-
-    job: np.ndarray
-    """Index into the jobs."""
-    variant: np.ndarray
-    resource: np.ndarray
-    start: np.ndarray
-    """Ascending."""
-    end: np.ndarray
-    """The end of the episode if the job still held its stream then."""
-
-    @property
-    def length(self) -> np.ndarray:
-        """Duration of each slice."""
-        return np.asarray(self.end - self.start)
-
 
 def jobs_of(scenario: EdgeScenario, events: np.ndarray) -> Jobs:
     """Return the jobs of an episode from its event log."""
-    # A log may have millions of rows: functions pass row indices, and only the columns in use are copied.
-    kind, time = np.ascontiguousarray(events["kind"]), events["time"]
-    arrivals = np.flatnonzero(kind == ARRIVAL)
-    # Jobs of a task arrive in the order of their numbers: a stable sort by task is enough.
-    arrivals = arrivals[np.argsort(events["task"][arrivals], kind="stable")]
-    task, release = events["task"][arrivals].astype(np.int64), time[arrivals]
-    first = np.searchsorted(task, np.arange(len(scenario.tasks)))
-    relative = np.array([nanoseconds(task.relative_deadline_ms) for task in scenario.tasks])
-    deadline = release + relative[task]
-    ends = np.flatnonzero(kind == END)
-    end = int(time[ends[-1]]) if len(ends) else int(time[-1]) if len(events) else 0
-    slices = _slices(events, kind, first, end, len(task))
-    start, finish, variant = (np.full(len(task), -1, np.int64) for _ in range(3))
-    fate = np.where(deadline <= end, OVERDUE, UNKNOWN)
-    # The last assignment to an index wins: the first start, and the last variant.
-    start[slices.job[::-1]] = slices.start[::-1]
-    variant[slices.job] = slices.variant
-    finishes = np.flatnonzero(kind == FINISH)
-    job, when = jobs_of_rows(events, finishes, first), time[finishes]
-    finish[job] = when
-    fate[job] = np.where(when <= deadline[job], ON_TIME, LATE)
-    fate[jobs_of_rows(events, rows_of(kind, EXPIRE, REJECT, DROP), first)] = DROPPED
-    fate[jobs_of_rows(events, rows_of(kind, FAIL), first)] = FAILED
-    return Jobs(task, release, deadline, start, finish, variant, fate, end, slices)
-
-
-def rows_of(kinds: np.ndarray, *wanted: int) -> np.ndarray:
-    """Return the indices of the rows whose kind is in `wanted`."""
-    found = np.zeros(len(kinds), bool)
-    for kind in wanted:
-        found |= kinds == kind
-    return np.flatnonzero(found)
-
-
-def jobs_of_rows(events: np.ndarray, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return the index of the job of each row; `first` holds the index of each task's first job."""
-    return np.asarray(first[events["task"][rows]] + events["job"][rows])
-
-
-def _slices(events: np.ndarray, kind: np.ndarray, first: np.ndarray, end: int, count: int) -> Slices:
-    starts = np.flatnonzero(kind == START)
-    job = jobs_of_rows(events, starts, first)
-    if (kind == PREEMPT).any():
-        stop = _stops(events, rows_of(kind, START, FINISH, FAIL, PREEMPT), first, end)
-    else:  # every job has at most one slice: no sorting needed
-        leaves = rows_of(kind, FINISH, FAIL)
-        left = np.full(count, end, np.int64)
-        left[jobs_of_rows(events, leaves, first)] = events["time"][leaves]
-        stop = left[job]
-    return Slices(
-        job,
-        events["variant"][starts].astype(np.int64),
-        events["resource"][starts].astype(np.int64),
-        events["time"][starts],
-        stop,
-    )
-
-
-def _stops(events: np.ndarray, rows: np.ndarray, first: np.ndarray, end: int) -> np.ndarray:
-    """Return the time of the next event of the same job after each start in `rows`, `end` if there is none."""
-    job = jobs_of_rows(events, rows, first)
-    order = np.argsort(job, kind="stable")
-    followed = np.flatnonzero(job[order[1:]] == job[order[:-1]])
-    stop = np.full(len(rows), end, np.int64)
-    stop[order[followed]] = events["time"][rows[order[followed + 1]]]
-    return np.asarray(stop[events["kind"][rows] == START])
+    return runs.jobs_of(events, [nanoseconds(task.relative_deadline_ms) for task in scenario.tasks])
 
 
 def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
@@ -138,7 +35,7 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     accuracy = table[jobs.task, np.maximum(jobs.variant, 0), 0]
     solo_ms = table[jobs.task, np.maximum(jobs.variant, 0), 1]
 
-    judged = jobs.fate != UNKNOWN
+    judged = jobs.fate != OPEN
     missed = judged & (jobs.fate != ON_TIME)
     on_time = jobs.fate == ON_TIME
     done = jobs.finish >= 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from slipstream.families.edge.workload.profiles import PROFILES, Variant
-from slipstream.families.shared.schema import LONGEST_MS, Name, NonNegativeMs, PositiveMs, StrictModel
+from slipstream.families.shared.schema import LONGEST_MS, Name, NonNegativeMs, PositiveMs, ScenarioModel, StrictModel
 
 
 class Periodic(StrictModel):
@@ -304,12 +303,10 @@ class Task(StrictModel):
         return self.arrival.period_ms
 
 
-class EdgeScenario(StrictModel):
+class EdgeScenario(ScenarioModel):
     """Several DNNs share one device: tasks with deadlines and variant ladders, streams, and what counts as good."""
 
     family: Literal["edge"]
-    name: Name = "unnamed"
-    description: str = ""
     horizon_ms: PositiveMs
     """Length of an episode; no job is released at or after it."""
     periodic_tasks: int | None = Field(default=None, ge=0)
@@ -322,8 +319,6 @@ class EdgeScenario(StrictModel):
     device: Device = Device()
     reward: Reward = Reward()
     tasks: Annotated[list[Task], Field(min_length=1, max_length=1000)]
-
-    _folder: Path = PrivateAttr(default_factory=Path)
 
     @property
     def has_load_times(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipstream.families.contract import Family, Members
@@ -15,11 +14,7 @@ class ServingFamily(Family):
     """Names and units of the serving family."""
 
     name = "serving"
-    folder = Path(__file__).parent
-    env_id = "slipstream/Serving-v0"
     default_scenario = "serving/small"
-    time_unit = "s"
-    nanoseconds_per_unit = 1_000_000_000
     reward_terms = ("accuracy", "violations", "switches")
     default_policy = "milp-thorough"
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.labels import RunLabels
-from slipstream.families.shared.schema import NANOSECONDS_PER_S, nanoseconds, nanoseconds_of
+from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
 
 
 def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
@@ -21,9 +21,6 @@ def run_labels(scenario: ServingScenario) -> RunLabels:
     listed = parts.spec["requests"]["time"]
     last = int(listed.max()) if len(listed) else 0
     return RunLabels(
-        scenario=f"{scenario.family}/{scenario.name}",
-        unit="s",
-        nanoseconds_per_unit=NANOSECONDS_PER_S,
         resources=accelerator_names(scenario),
         tasks=tuple(model.name for model in models),
         variants=(tuple(variant.name for variant in variants),) * len(models),

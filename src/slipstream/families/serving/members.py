@@ -21,13 +21,10 @@ def _optimum_bounds(scenario: ServingScenario, seed: int, split: str, seconds: f
 KERNEL = KernelFunctions(
     spec_type=state.ServingSpecType,
     state_type=state.ServingStateType,
-    make_spec=state.make_spec,
-    make_state=state.make_state,
     begin=events.begin,
     act=events.act,
     resume=events.resume,
     prepare=observation.prepare,
-    observe=observation.observe,
     list_legal=observation.list_legal,
     summarise=observation.summarise,
 )

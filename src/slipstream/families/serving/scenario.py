@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from slipstream.errors import TraceError
@@ -17,6 +16,7 @@ from slipstream.families.shared.schema import (
     NonNegativeSeconds,
     PositiveMs,
     PositiveSeconds,
+    ScenarioModel,
     StrictModel,
 )
 from slipstream.files.inputs import read_bytes
@@ -273,12 +273,10 @@ class ServingReward(StrictModel):
     """Cost: loads of another variant on an accelerator."""
 
 
-class ServingScenario(StrictModel):
+class ServingScenario(ScenarioModel):
     """Requests for several models arrive at a fleet of heterogeneous accelerators, each of which hosts one variant."""
 
     family: Literal["serving"]
-    name: Name = "unnamed"
-    description: str = ""
     accelerators: Annotated[list[Accelerators], Field(min_length=1, max_length=MOST_KINDS)]
     """Kinds of accelerators, in any order: they are numbered by the names of the kinds."""
     batch_sizes: Annotated[list[Annotated[int, Field(ge=1, le=LARGEST_BATCH)]], Field(min_length=1)] = Field(
@@ -312,8 +310,6 @@ class ServingScenario(StrictModel):
     forecast: Forecast = Ewma(kind="ewma")
     """How planners forecast the rates."""
     reward: ServingReward = ServingReward()
-
-    _folder: Path = PrivateAttr(default_factory=Path)
 
     def resolved(self) -> dict[str, Any]:
         """Return what determines the results: defaults filled in, files replaced by a digest of their content."""

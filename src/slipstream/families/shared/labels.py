@@ -13,14 +13,14 @@ def printable_names(names: Any) -> Any:
     return printable(names) if isinstance(names, str) else tuple(map(printable_names, names))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunLabels:
     """The tasks, variants and resources of a scenario; times in ns."""
 
-    scenario: str
-    """Family and name."""
-    unit: str
-    nanoseconds_per_unit: int
+    scenario: str = ""
+    """Family and name; `Family.run_labels` fills it in, and the unit."""
+    unit: str = "s"
+    nanoseconds_per_unit: int = 1_000_000_000
     """Nanoseconds in the unit in which times are displayed."""
     resources: tuple[str, ...]
     tasks: tuple[str, ...]
@@ -28,9 +28,9 @@ class RunLabels:
     """Names of each task's variants."""
     expected: tuple[tuple[int, ...], ...]
     """Duration of each variant without contention."""
-    deadline: tuple[int | None, ...]
-    """Relative deadline of each task; None where it has none."""
-    accuracy: tuple[tuple[float, ...], ...] | None
+    deadline: tuple[int | None, ...] = ()
+    """Relative deadline of each task, None where it has none; default: none has."""
+    accuracy: tuple[tuple[float, ...], ...] | None = None
     """Accuracy of each variant; None in families without accuracies."""
     end: int
     """Latest end of an episode."""
@@ -42,6 +42,8 @@ class RunLabels:
     """Number of resources of each node, in families whose log only counts the resources of a job; else empty."""
 
     def __post_init__(self) -> None:
-        """Escape unprintable characters of names, because pictures and terminals show them."""
+        """Escape unprintable characters of names, because pictures show them; set absent deadlines to None each."""
+        if not self.deadline:
+            object.__setattr__(self, "deadline", (None,) * len(self.tasks))
         for field in ("scenario", "resources", "tasks", "variants"):
             object.__setattr__(self, field, printable_names(getattr(self, field)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 NANOSECONDS_PER_MS = 1_000_000
@@ -20,6 +21,8 @@ LONGEST_S = LONGEST_MS / 1e3
 PositiveSeconds = Annotated[float, Field(ge=1e-9, le=LONGEST_S)]
 """A duration in seconds, at least one nanosecond."""
 NonNegativeSeconds = Annotated[float, Field(ge=0.0, le=LONGEST_S)]
+NonNegative = Annotated[float, Field(ge=0.0, le=1e6)]
+"""A weight, a price or an energy."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -63,3 +66,13 @@ class StrictModel(BaseModel):
                         "unknown_key", "unknown key '{key}': {hint}", {"key": str(key), "hint": hint}
                     )
         return data
+
+
+class ScenarioModel(StrictModel):
+    """What the scenarios of all families have in common; a family narrows `family` to its own name."""
+
+    family: str
+    name: Name = "unnamed"
+    description: str = ""
+
+    _folder: Path = PrivateAttr(default_factory=Path)

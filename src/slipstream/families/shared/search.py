@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
+from slipstream.errors import InvariantError
 from slipstream.families.contract import family_of
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.policies.base import find, names
 from slipstream.sim.simulator import Simulator
 
@@ -32,6 +36,26 @@ def best_policy(simulator: Simulator, seed: int, split: str) -> tuple[str, float
             best = (name, reward, events)
     assert best is not None
     return best
+
+
+def heuristic_bounds(
+    reward_bound: Callable[[Any, np.ndarray, int, str], float], method: str
+) -> Callable[[Any, int, str, float], OptimumBounds]:
+    """Return the `optimum_bounds` of a family: the reward of its best heuristic, and what no policy exceeds.
+
+    `reward_bound(scenario, events, seed, split)` returns the latter; `events` is the log of the best heuristic, and
+    `method` says what proves the bound. Every heuristic plays the episode, however long that takes.
+    """
+
+    def optimum_bounds(scenario: Any, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+        began = perf_counter()
+        source, best, events = best_policy(Simulator(scenario), seed, split)
+        most = reward_bound(scenario, events, seed, split)
+        if best > most + 1e-6 * max(1.0, abs(most)):
+            raise InvariantError(f"a reward of {best} was reached, but {most} was proven to be the most")
+        return OptimumBounds(best, max(most, best), bool(best >= most), source, method, perf_counter() - began)
+
+    return optimum_bounds
 
 
 def search(simulator: Simulator, seed: int, split: str, best: float, deadline: float) -> SearchResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipstream.families.contract import Family, Members
@@ -15,8 +14,6 @@ class TaskgraphFamily(Family):
     """Names and units of the taskgraph family."""
 
     name = "taskgraph"
-    folder = Path(__file__).parent
-    env_id = "slipstream/Taskgraph-v0"
     default_scenario = "taskgraph/cholesky-4-2g2c"
     time_unit = "ms"
     nanoseconds_per_unit = 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.families.shared.labels import RunLabels
-from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
+from slipstream.families.shared.schema import nanoseconds
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
 
@@ -34,15 +34,10 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     expected = max(1, work // parts.sizes.processors)
     variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
     return RunLabels(
-        scenario=f"{scenario.family}/{scenario.name}",
-        unit="ms",
-        nanoseconds_per_unit=NANOSECONDS_PER_MS,
         resources=(*processor_names(scenario), *link_names(scenario)),
         tasks=tuple(f"job {number}" for number in range(parts.sizes.jobs)),
         variants=(variants,) * parts.sizes.jobs,
         expected=((expected,) * len(variants),) * parts.sizes.jobs,
-        deadline=(None,) * parts.sizes.jobs,
-        accuracy=None,
         end=_expected_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
         graphs=True,
     )

@@ -30,8 +30,6 @@ def _hindsight(scenario: TaskgraphScenario, seed: int, split: str, seconds: floa
 KERNEL = KernelFunctions(
     spec_type=state.TaskgraphSpecType,
     state_type=state.TaskgraphStateType,
-    make_spec=state.make_spec,
-    make_state=state.make_state,
     begin=events.begin,
     act=events.act,
     resume=events.resume,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, NonNegativeMs, PositiveMs, StrictModel
+from slipstream.families.shared.schema import Name, NonNegativeMs, PositiveMs, ScenarioModel, StrictModel
 
 MOST_JOBS = 10_000
 MOST_PROCESSORS = 256
@@ -361,12 +360,10 @@ class GraphWindow(StrictModel):
     """Depth of the graph below the held, queued and ready tasks, in edges."""
 
 
-class TaskgraphScenario(StrictModel):
+class TaskgraphScenario(ScenarioModel):
     """Task graphs on data tiles; processors run the tasks where their tiles have been transferred."""
 
     family: Literal["taskgraph"]
-    name: Name = "unnamed"
-    description: str = ""
     processors: Annotated[list[Processors], Field(min_length=1, max_length=MOST_KINDS)]
     """Kinds of processors, in any order: they are numbered from the fastest kind on."""
     links: Links | None = None
@@ -393,8 +390,6 @@ class TaskgraphScenario(StrictModel):
     window: GraphWindow = GraphWindow()
 
     newer_keys: ClassVar[tuple[str, ...]] = ()
-
-    _folder: Path = PrivateAttr(default_factory=Path)
 
     def resolved(self) -> dict[str, Any]:
         """Return what determines results: defaults filled in, graphs and tables replaced by their content."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.families.shared.runs import NO_DEADLINE
 from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
 from slipstream.families.taskgraph.labels import run_labels
 from slipstream.families.taskgraph.metrics import end_of, tasks_of, transfers_of
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.eventlog import ARRIVAL, DONE
-
-NO_DEADLINE = 2**62
 
 
 def timeline(scenario: TaskgraphScenario, events: np.ndarray) -> Timeline:

@@ -19,7 +19,7 @@ import re
 import stat
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -42,6 +42,19 @@ LONGEST_NAME = 120
 KNOWN = ("slipstream", "numpy", "numba", "math")
 """Packages whose content or version is part of the folder's name."""
 UNWRITABLE = "unwritable"
+
+_implementations: dict[type, list[Callable[..., Any]]] = {}
+"""Functions of other packages that code for a struct contains, by the type of the struct."""
+
+
+def note_implementation(struct_type: type, source: Any) -> None:
+    """Make `source`, a function, part of the key of all code that is compiled for a struct of `struct_type`.
+
+    A driver of this package, compiled for the state of a family of another package, contains that family's functions:
+    when these are edited, the driver is compiled again.
+    """
+    if not _is_known(source):
+        _implementations.setdefault(struct_type, []).append(source)
 
 
 class CompileCache(_Cache):
@@ -98,8 +111,9 @@ class CompileCache(_Cache):
             _write(self._folder / name, content)
             before, known = set(self._index(stale=True).values()), self._index()
             known[key] = name
+            keys = {key if isinstance(key, bytes) else dumps(key): name for key, name in known.items()}
             # Written last: an index names only complete files.
-            _write(self._index_path, dumps((self._stamp(), known)))
+            _write(self._index_path, dumps((self._stamp(), keys)))
         except OSError as error:
             reason = f"compiled code cannot be kept ({unwritable(error)}): it is compiled every time"
             warn_once(UNWRITABLE, f"{cache_folder()}: {reason}")
@@ -112,16 +126,20 @@ class CompileCache(_Cache):
         return self._folder / f"{self._name}.nbi"
 
     def _index(self, stale: bool = False) -> dict[Any, str]:
-        """Return the file of every key; none if the source was edited since, unless `stale` is true."""
+        """Return the file of every key; none if the source was edited since, unless `stale` is true.
+
+        A key with a type of a package that is not installed here stays as it was stored, as bytes.
+        """
         content = _read(self._index_path)
         if content is None:
             return {}
         try:
-            stamp, known = pickle.loads(content)
+            stamp, keys = pickle.loads(content)
+            known = {_key_from(stored): name for stored, name in keys.items()}
         except Exception:
             _discard(self._index_path)
             return {}
-        return dict(known) if stale or stamp == self._stamp() else {}
+        return known if stale or stamp == self._stamp() else {}
 
     def _stamp(self) -> bytes:
         """Return a hash of the function's file; empty for the package, whose content is part of the folder's name."""
@@ -131,11 +149,21 @@ class CompileCache(_Cache):
         """Return all that determines the code: types, processor and content of the function; None if unknown."""
         content = hashlib.sha256()
         try:
-            for part in _parts(self._function, set()):
+            implementations = [
+                one for kind in getattr(sig, "args", sig) for one in _implementations.get(type(kind), ())
+            ]
+            for part in _parts([self._function, *implementations], set()):
                 content.update(len(part).to_bytes(8, "little") + part)
         except Exception:
             return None  # it uses a value that cannot be pickled, and so not be compared
         return sig, codegen.magic_tuple(), content.digest()
+
+
+def _key_from(stored: bytes) -> Any:
+    try:
+        return pickle.loads(stored)
+    except (ImportError, AttributeError):
+        return stored
 
 
 def _is_known(function: Any) -> bool:

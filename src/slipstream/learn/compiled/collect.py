@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
 from slipstream.jit.decorators import algebra, entry, kernel
 from slipstream.jit.structs import make_struct, struct
@@ -37,25 +36,7 @@ SAMPLING_SPLIT = 3
 """Seed split of the draws that sample candidates, beside those of episodes."""
 
 
-class RolloutType(types.StructRef):
-    """Compiled type of Rollout."""
-
-
-class Rollout(structref.StructRefProxy):
-    """Transitions of L lanes in up to T choices each, with N candidates in all.
-
-    rows (N, F), globals (L, T, G): observations, float32. begin (L, T) int64, count (L, T) int32: the rows of a choice.
-    taken, label (L, T) int32: the candidate taken, and the one the expert would take (-1: none). log_prob, value (L,
-    T): log-probability of the candidate taken, and the network's value. next_value (L, T): value after the step, where
-    the episode was truncated or the rollout ends. reward (L, T) float64; elapsed, time (L, T) int64 in ns; ended (L, T)
-    int8. length (L,) int64: choices made. free (1,) int64: rows in use.
-
-    Graphs, where the network reads them (`learn.rollout.batch.Graphs`): nodes (M, Fn), node_job (M,), edges (K, 2),
-    row_node (N,), spans (L, T) of SPAN, and graph_free (2,) int64: nodes and edges in use.
-    """
-
-
-FIELDS = [
+@struct(
     "rows",
     "globals",
     "begin",
@@ -77,57 +58,19 @@ FIELDS = [
     "row_node",
     "spans",
     "graph_free",
-]
-struct(RolloutType, Rollout, FIELDS)
+)
+class RolloutType(types.StructRef):
+    """Transitions of L lanes in up to T choices each, with N candidates in all.
 
+    rows (N, F), globals (L, T, G): observations, float32. begin (L, T) int64, count (L, T) int32: the rows of a choice.
+    taken, label (L, T) int32: the candidate taken, and the one the expert would take (-1: none). log_prob, value (L,
+    T): log-probability of the candidate taken, and the network's value. next_value (L, T): value after the step, where
+    the episode was truncated or the rollout ends. reward (L, T) float64; elapsed, time (L, T) int64 in ns; ended (L, T)
+    int8. length (L,) int64: choices made. free (1,) int64: rows in use.
 
-@entry
-def _make_rollout(
-    rows,
-    global_rows,
-    begin,
-    count,
-    taken,
-    label,
-    log_prob,
-    value,
-    next_value,
-    reward,
-    elapsed,
-    time,
-    ended,
-    length,
-    free,
-    nodes,
-    node_job,
-    edges,
-    row_node,
-    spans,
-    graph_free,
-):
-    return Rollout(
-        rows,
-        global_rows,
-        begin,
-        count,
-        taken,
-        label,
-        log_prob,
-        value,
-        next_value,
-        reward,
-        elapsed,
-        time,
-        ended,
-        length,
-        free,
-        nodes,
-        node_job,
-        edges,
-        row_node,
-        spans,
-        graph_free,
-    )
+    Graphs, where the network reads them (`learn.rollout.batch.Graphs`): nodes (M, Fn), node_job (M,), edges (K, 2),
+    row_node (N,), spans (L, T) of SPAN, and graph_free (2,) int64: nodes and edges in use.
+    """
 
 
 def rollout_arrays(
@@ -166,7 +109,7 @@ def rollout_arrays(
 
 def make_rollout(arrays: dict[str, np.ndarray]) -> Any:
     """Return a rollout over the caller's arrays."""
-    return make_struct(_make_rollout, RolloutType, arrays)
+    return make_struct(RolloutType, arrays)
 
 
 @algebra

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
 from slipstream.jit.decorators import algebra, entry
 from slipstream.jit.structs import make_struct, struct
@@ -32,24 +31,13 @@ from slipstream.policies.compiled.vectors import (
 from slipstream.policies.operations import Layout
 
 
+@struct("weights", "registers", "product", "transposed")
 class GradientsType(types.StructRef):
-    """Compiled type of Gradients."""
-
-
-class Gradients(structref.StructRefProxy):
     """Buffers of the backward pass, float32: gradients of weights and registers, and scratch memory for a product.
 
     transposed: the network's weight matrices, outputs first. Products with them are twice as fast as with transposed
     views.
     """
-
-
-struct(GradientsType, Gradients, ["weights", "registers", "product", "transposed"])
-
-
-@entry
-def _make_gradients(weights, registers, product, transposed):
-    return Gradients(weights, registers, product, transposed)
 
 
 def make_gradients(layout: Layout, gradient: np.ndarray) -> Any:
@@ -61,7 +49,7 @@ def make_gradients(layout: Layout, gradient: np.ndarray) -> Any:
         "product": np.zeros(widest * max(widest, *layout.capacities), np.float32),
         "transposed": np.zeros(layout.weights, np.float32),
     }
-    return make_struct(_make_gradients, GradientsType, arrays)
+    return make_struct(GradientsType, arrays)
 
 
 @algebra

@@ -8,37 +8,11 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import ALGEBRA, COMPILED, entry, overload_inside
+from slipstream.jit.decorators import ALGEBRA, COMPILED, overload_inside
 from slipstream.jit.structs import make_struct, struct
 from slipstream.policies import operations as o
 from slipstream.policies.operations import Layout
-
-
-class NetworkType(types.StructRef):
-    """Compiled type of Network."""
-
-
-class Network(structref.StructRefProxy):
-    """Network: code (operations, COLUMNS), ports (13,) and starts (choices + 1,) int64, weights and registers float32.
-
-    The candidates of choice c are those from starts[c] to starts[c + 1].
-    """
-
-
-class GraphNetworkType(types.StructRef):
-    """Compiled type of GraphNetwork."""
-
-
-class GraphNetwork(structref.StructRefProxy):
-    """Network that also reads graphs, with additional fields of int64.
-
-    node_starts, job_starts, edge_starts (choices + 1,), as `starts`; node_of (candidates,), the node of a candidate, -1
-    if none; job_of (nodes,); edges (edges, 2), parent and child. Computed by `compiled.graphs.arrange`: level, position
-    and job_at (nodes,), row_position (candidates,), level_starts and child_starts (nodes + 1,), child_at (edges,).
-    """
-
 
 FIELDS = ["code", "ports", "starts", "weights", "registers"]
 GRAPH_FIELDS = [
@@ -56,18 +30,24 @@ GRAPH_FIELDS = [
     "child_starts",
     "child_at",
 ]
-struct(NetworkType, Network, FIELDS)
-struct(GraphNetworkType, GraphNetwork, [*FIELDS, *GRAPH_FIELDS])
 
 
-@entry
-def _make_network(*arrays):
-    return Network(*arrays)
+@struct(*FIELDS)
+class NetworkType(types.StructRef):
+    """Network: code (operations, COLUMNS), ports (13,) and starts (choices + 1,) int64, weights and registers float32.
+
+    The candidates of choice c are those from starts[c] to starts[c + 1].
+    """
 
 
-@entry
-def _make_graph_network(*arrays):
-    return GraphNetwork(*arrays)
+@struct(*FIELDS, *GRAPH_FIELDS)
+class GraphNetworkType(types.StructRef):
+    """Network that also reads graphs, with additional fields of int64.
+
+    node_starts, job_starts, edge_starts (choices + 1,), as `starts`; node_of (candidates,), the node of a candidate, -1
+    if none; job_of (nodes,); edges (edges, 2), parent and child. Computed by `compiled.graphs.arrange`: level, position
+    and job_at (nodes,), row_position (candidates,), level_starts and child_starts (nodes + 1,), child_at (edges,).
+    """
 
 
 def make_network(layout: Layout, weights: np.ndarray) -> Any:
@@ -81,14 +61,14 @@ def make_network(layout: Layout, weights: np.ndarray) -> Any:
     }
     nodes, edges = int(layout.ports[o.MOST_NODES]), int(layout.ports[o.MOST_EDGES])
     if not nodes:
-        return make_struct(_make_network, NetworkType, arrays)
+        return make_struct(NetworkType, arrays)
     starts = (layout.choices + 1,)
     shapes = {"edges": (edges, 2), "child_at": (edges,)}
     shapes |= dict.fromkeys(("node_of", "row_position"), (layout.candidates,))
     shapes |= dict.fromkeys(("node_starts", "job_starts", "edge_starts"), starts)
     shapes |= dict.fromkeys(("level_starts", "child_starts"), (nodes + 1,))
     arrays |= {name: np.zeros(shapes.get(name, (nodes,)), np.int64) for name in GRAPH_FIELDS}
-    return make_struct(_make_graph_network, GraphNetworkType, arrays)
+    return make_struct(GraphNetworkType, arrays)
 
 
 def graph_function(function: Callable[..., Any]) -> Any:

@@ -6,13 +6,11 @@ record has `STREAM_FIELDS`. Arrival time and template of a job are drawn by its 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.heap import NEVER
-from slipstream.sim.kernel.rng import exponential, stream_key, uniform
+from slipstream.sim.kernel.rng import exponential_time, stream_key, uniform
 
 BATCH, POISSON, TRACE = range(3)
 """Arrival processes: all jobs at once, exponential gaps, or the times of a trace."""
@@ -53,7 +51,7 @@ def next_arrival(spec, header):
     if machine.arrival == POISSON:
         if header.arrived < machine.initial_jobs:
             return 0
-        return header.now + max(1, int(math.ceil(exponential(header.arrival_key, header.arrived, machine.mean_gap))))
+        return header.now + exponential_time(header.arrival_key, header.arrived, machine.mean_gap)
     return spec.arrivals[header.arrived].time
 
 

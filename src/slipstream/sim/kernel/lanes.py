@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.errors import FamilyError
 from slipstream.jit.decorators import entry, family_function, implement, inlined, kernel
 from slipstream.jit.funcptr import call_choice, call_rule
 from slipstream.jit.structs import make_struct
-from slipstream.sim.eventlog import END
+from slipstream.sim.eventlog import END, EVENT
+from slipstream.sim.kernel import rng
+from slipstream.sim.kernel.heap import clear, earliest_slot, earliest_time, empty_heap
+from slipstream.sim.kernel.observation import mark_all_legal, put_static_rows
 from slipstream.sim.kernel.rng import episode_key, next_seed, stream_key, uniform
 
 ASKING, TERMINATED, TRUNCATED, LOG_FULL, PENDING = 0, 1, 2, 3, 4
@@ -25,6 +29,10 @@ one whose log was flushed."""
 
 LOG_MARGIN = 8
 """Rows kept free in the log so that one event and the decision before it fit; families may need more."""
+
+RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE, PLAIN_RULE = 0, 1, 2, 3
+"""Forms of compiled policies: a score per dispatch row, a score per legal row, a function of the whole observation, or
+a score per dispatch row that reads no on-demand column."""
 
 COINS = 0
 """The stream of random numbers for randomised policies."""
@@ -48,6 +56,12 @@ LANE_FIELDS: list[tuple[str, str]] = [
 ]
 """First fields of every family's lane record; times in ns."""
 
+SIMPLE_FIELDS: list[tuple[str, str]] = [
+    *LANE_FIELDS,
+    ("parked", "i8"),  # events applied when the last decision was to wait, -1 if none was
+]
+"""First fields of the lane record of families that use the defaults of `act` and `resume`."""
+
 
 @family_function
 def begin(spec, state, lane, seed, split):
@@ -62,6 +76,21 @@ def act(spec, state, lane, action):
 @family_function
 def resume(spec, state, lane):
     """Run to the next decision or to the end of the episode; also after a flush of the event log."""
+
+
+@family_function
+def decision_due(spec, state, lane):
+    """Return whether a decision is due now; called by the default of `resume`."""
+
+
+@family_function
+def apply(spec, state, lane, slot, duration):
+    """Apply the event of the heap's `slot`, `duration` ns after the previous one; called by the default of `resume`."""
+
+
+@family_function
+def dispatch(spec, state, lane, row):
+    """Apply the decision of `row`, which is not the wait row; called by the default of `act`."""
 
 
 @family_function
@@ -117,37 +146,110 @@ def prefetch_nothing(*_):
     """Issue no prefetch."""
 
 
+@kernel
+def prepare_static_rows(spec, state, buffer):
+    """Write the rows `spec.static_rows` into every entry of `buffer`."""
+    put_static_rows(spec, buffer)
+
+
+@kernel
+def list_all(spec, state, lane, buffer, index, form):
+    """Mark every row legal while a decision is due; rows are constant."""
+    mark_all_legal(buffer, index, state.lanes[lane].status == ASKING)
+
+
+@kernel
+def observe_all(spec, state, lane, buffer, index, afresh):
+    """Write globals, rows and mask of the present decision, whether or not they changed."""
+    summarise(spec, state, lane, buffer, index)
+    list_legal(spec, state, lane, buffer, index, RULE_ON_ALL)
+
+
+@kernel
+def act_by_rows(spec, state, lane, action):
+    """Dispatch the row `action`; the last row, and any action that is no row, waits for the next event."""
+    header = state.lanes[lane]
+    wait = spec.static_rows.shape[0] - 1
+    begin_step(state, lane)
+    header.illegal = 0 if 0 <= action <= wait else 1
+    header.mistakes += header.illegal
+    if 0 <= action < wait:
+        dispatch(spec, state, lane, action)
+    else:
+        header.parked = header.events
+
+
+@kernel
+def resume_by_events(spec, state, lane):
+    """Apply events in order of time until a decision is due, the episode ends, or the log must be flushed."""
+    header = state.lanes[lane]
+    header.status, header.asked = ASKING, -1
+    while header.status == ASKING:
+        if log_is_full(state, lane, LOG_MARGIN):
+            header.status = LOG_FULL
+            return
+        time = earliest_time(state.heap, lane)
+        if time > header.now and header.parked != header.events and decision_due(spec, state, lane):
+            header.asked = 0
+            header.choices += 1
+            break
+        duration = time - header.now
+        header.now = time
+        header.events += 1
+        apply(spec, state, lane, earliest_slot(state.heap, lane, time), duration)
+    header.reward = 0.0
+    for term in range(state.terms.shape[1]):
+        header.reward += spec.weights[term] * state.terms[lane, term]
+    header.elapsed = header.now - header.step_began
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelFunctions:
     """The compiled functions of a family, each an implementation of the function of the same name declared above.
 
-    Every family lists its own in `families/<name>/members.py`. Those with a default matter for speed only.
+    Every family lists its own in its `members.py`; those with a default are optional. The defaults are for families
+    with one resource to decide about, whose rows never change: the spec then has `static_rows` (A, F), the last of
+    which waits, and `weights`, one for each reward term; the state has what `lane_arrays` returns, with `SIMPLE_FIELDS`
+    in the record of a lane; the family writes `dispatch`, `apply` and `decision_due`.
     """
 
     spec_type: type
+    """Compiled type of the struct of arrays that do not change during an episode."""
     state_type: type
-    """Types of the two structs; the type of the state chooses among implementations."""
-    make_spec: Any
-    make_state: Any
-    """Compiled constructors of the two structs from their arrays."""
+    """Compiled type of the struct of arrays that change; it chooses among implementations."""
 
     begin: Any
-    act: Any
-    resume: Any
-    prepare: Any
-    observe: Any
-    list_legal: Any
+    act: Any = act_by_rows
+    dispatch: Any = None
+    resume: Any = resume_by_events
+    apply: Any = None
+    decision_due: Any = None
+    prepare: Any = prepare_static_rows
+    observe: Any = observe_all
+    list_legal: Any = list_all
     summarise: Any
     lanes_at_once: Any = one_lane_at_once
     prefetch_state: Any = prefetch_nothing
     prefetch_rows: Any = prefetch_nothing
+
+    def __post_init__(self) -> None:
+        """Refuse a default without the functions that it calls."""
+        needs = ((act_by_rows, self.act, ("dispatch",)), (resume_by_events, self.resume, ("apply", "decision_due")))
+        for default, used, names in needs:
+            missing = [name for name in names if vars(self)[name] is None]
+            if used is default and missing:
+                instead = "act" if used is act_by_rows else "resume"
+                raise FamilyError(f"compiled function '{missing[0]}' is missing: expected it, or '{instead}'")
 
     def register(self) -> None:
         """Make compiled callers of the declared functions choose these where the state is of `state_type`."""
         for declared, implementation in (
             (begin, self.begin),
             (act, self.act),
+            (dispatch, self.dispatch),
             (resume, self.resume),
+            (apply, self.apply),
+            (decision_due, self.decision_due),
             (prepare, self.prepare),
             (observe, self.observe),
             (list_legal, self.list_legal),
@@ -156,15 +258,16 @@ class KernelFunctions:
             (prefetch_state, self.prefetch_state),
             (prefetch_rows, self.prefetch_rows),
         ):
-            implement(declared, self.state_type, implementation)
+            if implementation is not None:
+                implement(declared, self.state_type, implementation)
 
     def spec_of(self, arrays: dict[str, np.ndarray]) -> Any:
         """Return the specification struct over `arrays`."""
-        return make_struct(self.make_spec, self.spec_type, arrays)
+        return make_struct(self.spec_type, arrays)
 
     def state_of(self, arrays: dict[str, np.ndarray]) -> Any:
         """Return the state struct over `arrays`."""
-        return make_struct(self.make_state, self.state_type, arrays)
+        return make_struct(self.state_type, arrays)
 
 
 @kernel
@@ -179,6 +282,16 @@ def advance(spec, state, lane, action):
     """Apply `action` and run to the next decision or to the end of the episode."""
     act(spec, state, lane, action)
     resume(spec, state, lane)
+
+
+def lane_arrays(lanes: int, log_rows: int, lane: np.dtype, slots: int, terms: int) -> dict[str, np.ndarray]:
+    """Return the arrays of state that every family has, for `slots` of the event heap and `terms` of the reward."""
+    return {
+        "lanes": np.zeros(lanes, lane),
+        "heap": empty_heap(lanes, slots),
+        "terms": np.zeros((lanes, terms)),
+        "log": np.zeros((lanes, log_rows), EVENT),
+    }
 
 
 @kernel
@@ -220,6 +333,31 @@ def begin_episode(header, seed, split):
     header.log_rows = 0
 
 
+@kernel
+def clear_lane(state, lane, seed, split):
+    """Initialise record, event heap and reward terms of `lane` for the episode of `seed` and `split`."""
+    begin_episode(state.lanes[lane], seed, split)
+    clear(state.heap, lane)
+    for term in range(state.terms.shape[1]):
+        state.terms[lane, term] = 0.0
+
+
+@kernel
+def begin_step(state, lane):
+    """Reset the reward terms for the next step; the first step keeps those accrued before it."""
+    header = state.lanes[lane]
+    header.step_began = header.now
+    if header.choices > 1:
+        for term in range(state.terms.shape[1]):
+            state.terms[lane, term] = 0.0
+
+
+@kernel
+def exponential_time(header, stream, counter, mean):
+    """Return draw `counter` of the episode's random `stream`: an exponential time in whole ns, at least 1."""
+    return rng.exponential_time(stream_key(header.key, stream), counter, mean)
+
+
 @inlined
 def toss_coin(header):
     """Return the uniform random number in (0, 1) of this decision, for randomised policies."""
@@ -231,11 +369,6 @@ def end_episode(state, lane, status):
     """Set the lane's final `status` and append the end row to the log."""
     state.lanes[lane].status = status
     record(state, lane, END, -1, -1, -1, -1)
-
-
-RULE_ON_DISPATCH, RULE_ON_ALL, CHOICE, PLAIN_RULE = 0, 1, 2, 3
-"""Forms of compiled policies: a score per dispatch row, a score per legal row, a function of the whole observation, or
-a score per dispatch row that reads no on-demand column."""
 
 
 @kernel

@@ -6,19 +6,26 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 from numba.extending import overload
 
 from slipstream.families.shared.features import FeatureTable, GraphShape
-from slipstream.jit.decorators import COMPILED, INNER, entry, inlined, kernel
+from slipstream.jit.decorators import COMPILED, INNER, inlined, kernel
 from slipstream.jit.structs import make_struct, struct
 
+OUTCOMES = {
+    "reward": np.float64,
+    "elapsed": np.float64,
+    "time": np.float64,
+    "terminated": np.bool_,
+    "truncated": np.bool_,
+    "illegal": np.bool_,
+}
 
+GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
+
+
+@struct("globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH)
 class ObservationBufferType(types.StructRef):
-    """Compiled type of ObservationBuffer."""
-
-
-class ObservationBuffer(structref.StructRefProxy):
     """Observations of a batch of lanes.
 
     globals (L, G), rows (L, A, F): float64 when raw, float32 when observed; mask (L, A) int8; legal (L, A) int32, the
@@ -31,73 +38,13 @@ class ObservationBuffer(structref.StructRefProxy):
     """
 
 
-OUTCOMES = {
-    "reward": np.float64,
-    "elapsed": np.float64,
-    "time": np.float64,
-    "terminated": np.bool_,
-    "truncated": np.bool_,
-    "illegal": np.bool_,
-}
-
 DISPATCH_ROWS, LEGAL_ROWS, ROWS, ROWS_BEHIND, NODES, EDGES, ROW_NODES = range(7)
 """Indices into the counts of a buffer; all but the first two are private to the family that fills it."""
-
-GRAPH = ("nodes", "node_image", "node_job", "edges", "candidate_node")
-
-struct(
-    ObservationBufferType,
-    ObservationBuffer,
-    ["globals", "rows", "mask", "legal", "counts", "global_image", "row_image", *OUTCOMES, *GRAPH],
-)
-
-
-@entry
-def _make_buffer(
-    global_rows,
-    rows,
-    mask,
-    legal,
-    counts,
-    global_image,
-    row_image,
-    reward,
-    elapsed,
-    time,
-    terminated,
-    truncated,
-    illegal,
-    nodes,
-    node_image,
-    node_job,
-    edges,
-    candidate_node,
-):
-    return ObservationBuffer(
-        global_rows,
-        rows,
-        mask,
-        legal,
-        counts,
-        global_image,
-        row_image,
-        reward,
-        elapsed,
-        time,
-        terminated,
-        truncated,
-        illegal,
-        nodes,
-        node_image,
-        node_job,
-        edges,
-        candidate_node,
-    )
 
 
 def make_buffer(arrays: dict[str, np.ndarray]) -> Any:
     """Return a buffer over the caller's `arrays`."""
-    return make_struct(_make_buffer, ObservationBufferType, arrays)
+    return make_struct(ObservationBufferType, arrays)
 
 
 def buffer_arrays(
@@ -188,6 +135,25 @@ def finish_rows(buffer, index, dispatch, waits):
         buffer.legal[index, dispatch] = last
     buffer.counts[index, DISPATCH_ROWS] = dispatch
     buffer.counts[index, LEGAL_ROWS] = dispatch + (1 if waits else 0)
+
+
+@kernel
+def put_static_rows(spec, buffer):
+    """Write the rows `spec.static_rows` (A, F) into every entry of a buffer."""
+    for index in range(buffer.rows.shape[0]):
+        for row in range(buffer.rows.shape[1]):
+            for column in range(buffer.rows.shape[2]):
+                put(buffer.rows[index, row], buffer.row_image, column, spec.static_rows[row, column])
+
+
+@kernel
+def mark_all_legal(buffer, index, asking):
+    """Mark every row legal, the last of which waits, while a decision is due; else none."""
+    last = buffer.mask.shape[1] - 1
+    for row in range(last):
+        buffer.mask[index, row] = 1 if asking else 0
+        buffer.legal[index, row] = row
+    finish_rows(buffer, index, last if asking else 0, asking)
 
 
 @kernel

@@ -73,6 +73,12 @@ def exponential(key, counter, mean):
 
 
 @kernel
+def exponential_time(key, counter, mean):
+    """Return an exponential time: a whole number of nanoseconds, at least 1."""
+    return max(1, int(math.ceil(exponential(key, counter, mean))))
+
+
+@kernel
 def normal(key, counter):
     """Return a standard normal random number (Box-Muller, one of the pair)."""
     radius = math.sqrt(-2.0 * math.log(uniform(key, 2 * counter)))

@@ -45,7 +45,15 @@ from slipstream.families.cluster.kernel.state import (
 from slipstream.families.cluster.kernel.window import order_rows
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.heap import NEVER
-from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full
+from slipstream.sim.kernel.lanes import (
+    ASKING,
+    LOG_FULL,
+    TERMINATED,
+    begin_episode,
+    begin_step,
+    end_episode,
+    log_is_full,
+)
 from slipstream.sim.kernel.rng import TRAIN, stream_key, uniform
 from slipstream.sim.kernel.window import candidate_of, is_wait
 
@@ -374,16 +382,6 @@ def decide(spec, state, lane, action):
 
 
 # Steps
-
-
-@kernel
-def begin_step(state, lane):
-    """Reset the reward terms for the next step; the first step keeps those accrued before it."""
-    header = state.lanes[lane]
-    header.step_began = header.now
-    if header.choices > 1:
-        for term in range(state.terms.shape[1]):
-            state.terms[lane, term] = 0.0
 
 
 @kernel

@@ -18,7 +18,7 @@ from slipstream.families.cluster.kernel.state import (
     FLAT,
 )
 from slipstream.jit.decorators import kernel
-from slipstream.sim.kernel.lanes import ASKING, RULE_ON_ALL, toss_coin
+from slipstream.sim.kernel.lanes import ASKING, toss_coin
 from slipstream.sim.kernel.observation import ROWS, ROWS_BEHIND, clear_rows, finish_rows, mark_legal, put
 from slipstream.sim.kernel.window import filled_rows
 
@@ -191,10 +191,3 @@ def write_rows(spec, state, lane, buffer, slot, first_index, count, row):
         write_row(spec, state, lane, code, rank, buffer.rows[slot, row], buffer.row_image)
         mark_legal(buffer, slot, row, number)
         row += 1
-
-
-@kernel
-def observe(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present decision."""
-    summarise(spec, state, lane, buffer, slot)
-    list_legal(spec, state, lane, buffer, slot, RULE_ON_ALL)

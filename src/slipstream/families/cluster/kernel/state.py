@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.lanes import LANE_FIELDS
 from slipstream.sim.kernel.window import LIST_FIELDS, ROW_FIELDS
@@ -155,11 +153,8 @@ SMALL = np.dtype([("area", "f8"), ("job", "i8")], align=True)
 USER_STATE = np.dtype([("held", "i8"), ("jobs", "i8")], align=True)
 
 
+@struct("machine", "nodes", "levels", "jobs", "splits", "users", "wasted")
 class ClusterSpecType(types.StructRef):
-    """Compiled type of ClusterSpec."""
-
-
-class ClusterSpec(structref.StructRefProxy):
     """Constants of an episode.
 
     machine (1), nodes (N), levels (K, C) by kind of node, jobs (T) of the workload, splits (2), users (U), wasted (G +
@@ -167,22 +162,7 @@ class ClusterSpec(structref.StructRefProxy):
     """
 
 
-class ClusterStateType(types.StructRef):
-    """Compiled type of ClusterState."""
-
-
-class ClusterState(structref.StructRefProxy):
-    """State of an episode.
-
-    lanes (L), jobs (L, J), queue (L, J) in order, running (L, R) by expected end, ends (L, R) a heap, free (L, N), idle
-    (L, N) since when, -1 if busy, shadow_free (L, N) at the shadow time, plan (L, 2, N) two placements, pieces (L, P)
-    of allocations, profile (L, S), users (L, U), candidates (L, 2 (J * C + R)) in order and as they were found, small
-    (L, W), terms (L, 6), log (L, rows).
-    """
-
-
-SPEC_FIELDS = ["machine", "nodes", "levels", "jobs", "splits", "users", "wasted"]
-STATE_FIELDS = [
+@struct(
     "lanes",
     "jobs",
     "queue",
@@ -199,50 +179,12 @@ STATE_FIELDS = [
     "small",
     "terms",
     "log",
-]
-struct(ClusterSpecType, ClusterSpec, SPEC_FIELDS)
-struct(ClusterStateType, ClusterState, STATE_FIELDS)
+)
+class ClusterStateType(types.StructRef):
+    """State of an episode.
 
-
-@entry
-def make_spec(machine, nodes, levels, jobs, splits, users, wasted):
-    return ClusterSpec(machine, nodes, levels, jobs, splits, users, wasted)
-
-
-@entry
-def make_state(
-    lanes,
-    jobs,
-    queue,
-    running,
-    ends,
-    free,
-    idle,
-    shadow_free,
-    plan,
-    pieces,
-    profile,
-    users,
-    candidates,
-    small,
-    terms,
-    log,
-):
-    return ClusterState(
-        lanes,
-        jobs,
-        queue,
-        running,
-        ends,
-        free,
-        idle,
-        shadow_free,
-        plan,
-        pieces,
-        profile,
-        users,
-        candidates,
-        small,
-        terms,
-        log,
-    )
+    lanes (L), jobs (L, J), queue (L, J) in order, running (L, R) by expected end, ends (L, R) a heap, free (L, N), idle
+    (L, N) since when, -1 if busy, shadow_free (L, N) at the shadow time, plan (L, 2, N) two placements, pieces (L, P)
+    of allocations, profile (L, S), users (L, U), candidates (L, 2 (J * C + R)) in order and as they were found, small
+    (L, W), terms (L, 6), log (L, rows).
+    """

@@ -5,8 +5,6 @@ State changes only by an event (`apply`) or by a decision (`decide`).
 
 from __future__ import annotations
 
-import math
-
 from slipstream.families.dag.kernel.demand import assign
 from slipstream.families.dag.kernel.pools import enter_pool, return_to_pool
 from slipstream.families.dag.kernel.rounds import (
@@ -56,7 +54,7 @@ from slipstream.sim.kernel.lanes import (
     log_is_full,
     record,
 )
-from slipstream.sim.kernel.rng import exponential
+from slipstream.sim.kernel.rng import exponential_time
 from slipstream.sim.kernel.window import candidate_of, is_wait
 
 HORIZON_COUNTER = 2**40
@@ -362,4 +360,4 @@ def draw_horizon(machine, header):
     """Return the time at which the episode is truncated."""
     if machine.horizon_kind == FIXED:
         return int(machine.horizon)
-    return max(1, int(math.ceil(exponential(header.arrival_key, HORIZON_COUNTER, machine.horizon))))
+    return exponential_time(header.arrival_key, HORIZON_COUNTER, machine.horizon)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.job_stream import ARRIVAL_FIELDS, STREAM_FIELDS
 from slipstream.sim.kernel.lanes import LANE_FIELDS
@@ -168,11 +166,19 @@ COMMITMENT = np.dtype(
 )
 
 
+@struct(
+    "machine",
+    "executors",
+    "parallelism_of",
+    "templates",
+    "stages",
+    "children",
+    "waves",
+    "expected",
+    "samples",
+    "arrivals",
+)
 class DagSpecType(types.StructRef):
-    """Compiled type of DagSpec."""
-
-
-class DagSpec(structref.StructRefProxy):
     """Constant data of a scenario.
 
     machine (1), executors (N), parallelism_of (N + 1), templates (K), stages (G), children (E), waves (G, 3 V) for V
@@ -180,47 +186,11 @@ class DagSpec(structref.StructRefProxy):
     """
 
 
+@struct("lanes", "jobs", "order", "by_work", "stages", "executors", "commitments", "candidates", "heap", "terms", "log")
 class DagStateType(types.StructRef):
-    """Compiled type of DagState."""
-
-
-class DagState(structref.StructRefProxy):
     """State of the lanes.
 
     lanes (L), jobs (L, J), order (L, J) indices of active jobs by arrival, by_work (L, J) the same by work left,
     stages (L, J, S), executors (L, N), commitments (L, N), candidates (L, C) as job * S + stage, heap (L, H),
     terms (L, 2), log (L, R).
     """
-
-
-struct(
-    DagSpecType,
-    DagSpec,
-    [
-        "machine",
-        "executors",
-        "parallelism_of",
-        "templates",
-        "stages",
-        "children",
-        "waves",
-        "expected",
-        "samples",
-        "arrivals",
-    ],
-)
-struct(
-    DagStateType,
-    DagState,
-    ["lanes", "jobs", "order", "by_work", "stages", "executors", "commitments", "candidates", "heap", "terms", "log"],
-)
-
-
-@entry
-def make_spec(machine, executors, parallelism_of, templates, stages, children, waves, expected, samples, arrivals):
-    return DagSpec(machine, executors, parallelism_of, templates, stages, children, waves, expected, samples, arrivals)
-
-
-@entry
-def make_state(lanes, jobs, order, by_work, stages, executors, commitments, candidates, heap, terms, log):
-    return DagState(lanes, jobs, order, by_work, stages, executors, commitments, candidates, heap, terms, log)

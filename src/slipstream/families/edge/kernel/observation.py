@@ -25,7 +25,7 @@ from slipstream.families.edge.kernel.streams import is_preemptible
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.heap import NEVER
 from slipstream.sim.kernel.lanes import PLAIN_RULE, RULE_ON_ALL, RULE_ON_DISPATCH, toss_coin
-from slipstream.sim.kernel.observation import observed_value, put
+from slipstream.sim.kernel.observation import observed_value, put, put_static_rows
 
 
 @kernel
@@ -33,15 +33,12 @@ def prepare(spec, state, buffer):
     """Write the static columns into every entry of the buffer."""
     device = spec.device[0]
     throughput = min(device.throughput, device.streams) if device.interference == SHARE else device.streams
-    rows, columns = spec.static_rows.shape[0], buffer.rows.shape[2]
+    put_static_rows(spec, buffer)
     for index in range(buffer.rows.shape[0]):
         put(buffer.globals[index], buffer.global_image, f.STREAMS, device.streams)
         put(buffer.globals[index], buffer.global_image, f.THROUGHPUT, throughput)
         put(buffer.globals[index], buffer.global_image, f.FREE_MEMORY, 1.0)
         put(buffer.globals[index], buffer.global_image, f.POWER, device.idle_power)
-        for row in range(rows):
-            for column in range(columns):
-                put(buffer.rows[index, row], buffer.row_image, column, spec.static_rows[row, column])
 
 
 @inlined

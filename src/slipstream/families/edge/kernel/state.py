@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.lanes import LANE_FIELDS
 
@@ -195,44 +193,18 @@ WEIGHTS = np.dtype([("resident", "i8"), ("users", "i8"), ("last_use", "i8"), ("r
 """users: streams that run the variant; ready: when the last loading ended or will end."""
 
 
+@struct("device", "streams", "tasks", "variants", "slowdowns", "trace", "static_rows")
 class EdgeSpecType(types.StructRef):
-    """Compiled type of EdgeSpec."""
-
-
-class EdgeSpec(structref.StructRefProxy):
     """Specification: constant during an episode.
 
     device (1), streams (S), tasks (T), variants (T, V), slowdowns (T * V, T * V), trace (N) ns, static_rows (A, F).
     """
 
 
+@struct("lanes", "tasks", "streams", "runs", "queue", "checkpoints", "weights", "heap", "terms", "log", "corunners")
 class EdgeStateType(types.StructRef):
-    """Compiled type of EdgeState."""
-
-
-class EdgeState(structref.StructRefProxy):
     """State of all lanes.
 
     lanes (L), tasks (L, T), streams (L, S), runs (L, S), queue (L, Q, T), checkpoints (L, Q, T), weights (L, T, V),
     heap (L, H), terms (L, 5), log (L, C). corunners (L, S) is scratch space.
     """
-
-
-struct(EdgeSpecType, EdgeSpec, ["device", "streams", "tasks", "variants", "slowdowns", "trace", "static_rows"])
-struct(
-    EdgeStateType,
-    EdgeState,
-    ["lanes", "tasks", "streams", "runs", "queue", "checkpoints", "weights", "heap", "terms", "log", "corunners"],
-)
-
-
-@entry
-def make_spec(device, streams, tasks, variants, slowdowns, trace, static_rows):
-    """Return the specification struct of these arrays."""
-    return EdgeSpec(device, streams, tasks, variants, slowdowns, trace, static_rows)
-
-
-@entry
-def make_state(lanes, tasks, streams, runs, queue, checkpoints, weights, heap, terms, log, corunners):
-    """Return the state struct of these arrays."""
-    return EdgeState(lanes, tasks, streams, runs, queue, checkpoints, weights, heap, terms, log, corunners)

@@ -10,7 +10,7 @@ from slipstream.families.serving.kernel.events import is_allowed
 from slipstream.families.serving.kernel.routing import expected_finish
 from slipstream.families.serving.kernel.state import HOST, ROWS_PER_COLUMN
 from slipstream.jit.decorators import inlined, kernel
-from slipstream.sim.kernel.lanes import ASKING, RULE_ON_ALL, toss_coin
+from slipstream.sim.kernel.lanes import ASKING, toss_coin
 from slipstream.sim.kernel.observation import ROWS, clear_rows, finish_rows, mark_legal, put
 
 
@@ -179,10 +179,3 @@ def list_legal(spec, state, lane, buffer, slot, form):
         else:
             buffer.mask[slot, row] = 0
     finish_rows(buffer, slot, dispatch, asking)
-
-
-@kernel
-def observe(spec, state, lane, buffer, slot, afresh):
-    """Write globals, rows and mask of the present decision."""
-    summarise(spec, state, lane, buffer, slot)
-    list_legal(spec, state, lane, buffer, slot, RULE_ON_ALL)

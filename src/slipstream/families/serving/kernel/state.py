@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.lanes import LANE_FIELDS
 
@@ -159,11 +157,8 @@ ALARM = np.dtype([("time", "i8"), ("number", "i8")], align=True)
 COLUMN_STATE = np.dtype([("hosted", "i8")], align=True)
 
 
+@struct("machine", "kinds", "models", "variants", "columns", "sizes", "service", "rates", "requests", "initial")
 class ServingSpecType(types.StructRef):
-    """Compiled type of ServingSpec."""
-
-
-class ServingSpec(structref.StructRefProxy):
     """Constants of an episode.
 
     machine (1), kinds (A) of the accelerators, models (F), variants (V), columns (C), sizes (S), service (T, V, B + 1)
@@ -171,52 +166,10 @@ class ServingSpec(structref.StructRefProxy):
     """
 
 
+@struct("lanes", "models", "replicas", "accelerators", "queues", "alarms", "columns", "idle", "heap", "terms", "log")
 class ServingStateType(types.StructRef):
-    """Compiled type of ServingState."""
-
-
-class ServingState(structref.StructRefProxy):
     """State of an episode.
 
     lanes (L), models (L, F), replicas (L, F, A), accelerators (L, A), queues (L, A, Q) ring buffers, alarms (L, A, M),
     columns (L, C), idle (L, T) free accelerators of each kind, heap (L, H), terms (L, 3), log (L, R).
     """
-
-
-SPEC_FIELDS = [
-    "machine",
-    "kinds",
-    "models",
-    "variants",
-    "columns",
-    "sizes",
-    "service",
-    "rates",
-    "requests",
-    "initial",
-]
-STATE_FIELDS = [
-    "lanes",
-    "models",
-    "replicas",
-    "accelerators",
-    "queues",
-    "alarms",
-    "columns",
-    "idle",
-    "heap",
-    "terms",
-    "log",
-]
-struct(ServingSpecType, ServingSpec, SPEC_FIELDS)
-struct(ServingStateType, ServingState, STATE_FIELDS)
-
-
-@entry
-def make_spec(machine, kinds, models, variants, columns, sizes, service, rates, requests, initial):
-    return ServingSpec(machine, kinds, models, variants, columns, sizes, service, rates, requests, initial)
-
-
-@entry
-def make_state(lanes, models, replicas, accelerators, queues, alarms, columns, idle, heap, terms, log):
-    return ServingState(lanes, models, replicas, accelerators, queues, alarms, columns, idle, heap, terms, log)

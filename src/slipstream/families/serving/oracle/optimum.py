@@ -7,29 +7,14 @@ arrival, or in the next if its deadline reaches there.
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 
-from slipstream.errors import InvariantError
 from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.metrics import requests_of
 from slipstream.families.serving.scenario import FixedService, ServingScenario
-from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.schema import nanoseconds_of
-from slipstream.families.shared.search import best_policy
+from slipstream.families.shared.search import heuristic_bounds
 from slipstream.sim.eventlog import ARRIVAL
-from slipstream.sim.simulator import Simulator
-
-
-def optimum_bounds(scenario: ServingScenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
-    """Return bounds of the best reward of an episode; every policy plays it, however long that takes."""
-    began = perf_counter()
-    source, best, events = best_policy(Simulator(scenario), seed, split)
-    most = bound(scenario, events)
-    if best > most + 1e-6 * max(1.0, abs(most)):
-        raise InvariantError(f"a reward of {best} was reached, but {most} was proven to be the most")
-    return OptimumBounds(best, max(most, best), bool(best >= most), source, "windows", perf_counter() - began)
 
 
 def bound(scenario: ServingScenario, events: np.ndarray) -> float:
@@ -47,6 +32,10 @@ def bound(scenario: ServingScenario, events: np.ndarray) -> float:
         return float(best[requests.model].sum() - weights.violations * arrivals)
     served = _served(scenario, requests.model, requests.arrival, requests.deadline, value)
     return served - weights.violations * arrivals
+
+
+optimum_bounds = heuristic_bounds(lambda scenario, events, _seed, _split: bound(scenario, events), "windows")
+"""Return bounds of the best reward of an episode; every policy plays it, however long that takes."""
 
 
 def _served(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.experimental import structref
 
-from slipstream.jit.decorators import entry
 from slipstream.jit.structs import struct
 from slipstream.sim.kernel.job_stream import ARRIVAL_FIELDS, STREAM_FIELDS
 from slipstream.sim.kernel.lanes import LANE_FIELDS
@@ -168,32 +166,7 @@ MEMORY_STATE = np.dtype([("used", "i8"), ("write_back", "i8")], align=True)
 """write_back: tile to send to the host before its eviction, -1 if none."""
 
 
-class TaskgraphSpecType(types.StructRef):
-    """Compiled type of TaskgraphSpec."""
-
-
-class TaskgraphSpec(structref.StructRefProxy):
-    """Constant data of a scenario.
-
-    machine (1), kinds (Q), processors (P), nodes (1 + G), templates (K), tasks (S), children (E) within the template,
-    accesses (A) within the template, tiles (B), users (U), durations (S, Q) ns, plans (3, S), arrivals (M).
-    """
-
-
-class TaskgraphStateType(types.StructRef):
-    """Compiled type of TaskgraphState."""
-
-
-class TaskgraphState(structref.StructRefProxy):
-    """State of the lanes.
-
-    lanes (L), jobs (L, J), tasks (L, J * T), tiles (L, J * D), copies (L, J * D, 1 + G), processors (L, P),
-    holds (L, P, 2), queues (L, P, J * T), memories (L, 1 + G), links (L, 3 G) the tile that each transfers,
-    ready (L, J * T), candidates (L, J * T or P), taken (L, J, P), graph (L, N), heap (L, H), terms (L, 1), log (L, R).
-    """
-
-
-SPEC_FIELDS = [
+@struct(
     "machine",
     "kinds",
     "processors",
@@ -207,8 +180,16 @@ SPEC_FIELDS = [
     "durations",
     "plans",
     "arrivals",
-]
-STATE_FIELDS = [
+)
+class TaskgraphSpecType(types.StructRef):
+    """Constant data of a scenario.
+
+    machine (1), kinds (Q), processors (P), nodes (1 + G), templates (K), tasks (S), children (E) within the template,
+    accesses (A) within the template, tiles (B), users (U), durations (S, Q) ns, plans (3, S), arrivals (M).
+    """
+
+
+@struct(
     "lanes",
     "jobs",
     "tasks",
@@ -226,80 +207,11 @@ STATE_FIELDS = [
     "heap",
     "terms",
     "log",
-]
-struct(TaskgraphSpecType, TaskgraphSpec, SPEC_FIELDS)
-struct(TaskgraphStateType, TaskgraphState, STATE_FIELDS)
+)
+class TaskgraphStateType(types.StructRef):
+    """State of the lanes.
 
-
-@entry
-def make_spec(
-    machine,
-    kinds,
-    processors,
-    nodes,
-    templates,
-    tasks,
-    children,
-    accesses,
-    tiles,
-    users,
-    durations,
-    plans,
-    arrivals,
-):
-    return TaskgraphSpec(
-        machine,
-        kinds,
-        processors,
-        nodes,
-        templates,
-        tasks,
-        children,
-        accesses,
-        tiles,
-        users,
-        durations,
-        plans,
-        arrivals,
-    )
-
-
-@entry
-def make_state(
-    lanes,
-    jobs,
-    tasks,
-    tiles,
-    copies,
-    processors,
-    holds,
-    queues,
-    memories,
-    links,
-    ready,
-    candidates,
-    taken,
-    graph,
-    heap,
-    terms,
-    log,
-):
-    return TaskgraphState(
-        lanes,
-        jobs,
-        tasks,
-        tiles,
-        copies,
-        processors,
-        holds,
-        queues,
-        memories,
-        links,
-        ready,
-        candidates,
-        taken,
-        graph,
-        heap,
-        terms,
-        log,
-    )
+    lanes (L), jobs (L, J), tasks (L, J * T), tiles (L, J * D), copies (L, J * D, 1 + G), processors (L, P),
+    holds (L, P, 2), queues (L, P, J * T), memories (L, 1 + G), links (L, 3 G) the tile that each transfers,
+    ready (L, J * T), candidates (L, J * T or P), taken (L, J, P), graph (L, N), heap (L, H), terms (L, 1), log (L, R).
+    """
