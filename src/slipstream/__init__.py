@@ -24,10 +24,13 @@ from slipstream.families.serving.family import FAMILY as _SERVING  # noqa: E402
 from slipstream.families.taskgraph.family import FAMILY as _TASKGRAPH  # noqa: E402
 
 if TYPE_CHECKING:
+    from slipstream import errors
     from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
+    from slipstream.families.contract import Scenario
     from slipstream.learn.training import train
     from slipstream.policies import Policy, chooser, rule
-    from slipstream.scenario import load
+    from slipstream.scenario import digest, dump, load
+    from slipstream.sim.simulator import Simulator
 
 __version__ = "0.1.0"
 
@@ -35,8 +38,12 @@ _MODULES = {
     "Comparison": "slipstream.evaluation",
     "Evaluation": "slipstream.evaluation",
     "Policy": "slipstream.policies",
+    "Scenario": "slipstream.families.contract",
+    "Simulator": "slipstream.sim.simulator",
     "chooser": "slipstream.policies",
     "compare": "slipstream.evaluation",
+    "digest": "slipstream.scenario",
+    "dump": "slipstream.scenario",
     "evaluate": "slipstream.evaluation",
     "load": "slipstream.scenario",
     "rule": "slipstream.policies",
@@ -48,9 +55,14 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Policy",
+    "Scenario",
+    "Simulator",
     "__version__",
     "chooser",
     "compare",
+    "digest",
+    "dump",
+    "errors",
     "evaluate",
     "load",
     "rule",

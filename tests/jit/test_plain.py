@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_a_value_that_is_neither_0_nor_1_is_refused_in_one_line() -> None:
         text=True,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: SLIPSTREAM_PLAIN_JIT: is 'yes', expected 0 or 1\n"
+    assert done.stderr == "error: SLIPSTREAM_PLAIN_JIT: is 'yes', expected 0 or 1\n"
 
 
 @pytest.mark.parametrize("version", ["0.64.0", "0.69.0", "1.0.0"])
@@ -104,6 +105,38 @@ def test_a_numba_inside_the_range_is_not_mentioned(version: str) -> None:
     prepare = f"import numba; numba.__version__ = {version!r}"
     done = python(MODULES.format(prepare=prepare), whole=True, SLIPSTREAM_PLAIN_JIT="")
     assert (done.stdout, done.stderr) == ("42 True True\n", "")
+
+
+# Numba's cache
+
+STORE = """
+import numpy as np
+from slipstream.jit.cache_folder import cache_folder
+from slipstream.sim.kernel.rng import stream_key
+stream_key(np.uint64(7), 1)
+print(sum(stream_key.stats.cache_hits.values()), cache_folder())
+"""
+
+
+def stored(cache: Path) -> tuple[str, Path]:
+    """Return how often code was found on disk by a process that uses `cache`, and the folder of compiled code."""
+    done = python(STORE, SLIPSTREAM_PLAIN_JIT="1", SLIPSTREAM_CACHE_DIR=str(cache))
+    hits, folder = done.split()
+    return hits, Path(folder) / "numba"
+
+
+def test_documented_means_store_code_in_a_folder_that_only_the_user_can_enter(tmp_path: Path) -> None:
+    hits, folder = stored(tmp_path)
+    assert (hits, stat.S_IMODE(folder.stat().st_mode)) == ("0", 0o700)
+    folder.chmod(0o755)
+    assert stored(tmp_path) == ("1", folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_documented_means_use_no_folder_that_other_users_can_write_to(tmp_path: Path) -> None:
+    folder = stored(tmp_path)[1]
+    folder.chmod(0o777)
+    assert stored(tmp_path) == ("0", folder)
 
 
 # Choices by address

@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 
-from slipstream.jit.cache_folder import cache_folder, make_folder
+from slipstream.jit.cache_folder import OTHERS_WRITE, cache_folder, make_folder
 
 INNER: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
 """Options of kernels."""
@@ -86,6 +86,8 @@ def _private_folder() -> Path | None:
         return None
     if not stat.S_ISDIR(found.st_mode) or not os.access(folder, os.W_OK):
         return None
-    if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077):
-        return None
+    if hasattr(os, "geteuid"):
+        if found.st_uid != os.geteuid() or found.st_mode & OTHERS_WRITE:
+            return None
+        folder.chmod(0o700)  # Numba makes it again, open to readers, where another process has removed it
     return folder
