@@ -57,7 +57,7 @@ GLOBAL = FeatureTable(
         Feature("active_jobs", "jobs / 10", "jobs that have arrived and are not done", 0, 1000, 0.1),
         Feature("visible", "tasks / 100", "visible tasks that are not finished", 0, 1000, 0.01),
         Feature("hidden", "tasks / 100", "of these, those outside the observed graph", 0, 1000, 0.01),
-        Feature("finished", "tasks / 100", "finished tasks", 0, 1000, 0.01),
+        Feature("finished", "tasks / 100", "number of finished tasks", 0, 1000, 0.01),
         Feature("moving", "links / 10", "links with a transfer", 0, 100, 0.1),
         Feature("soonest", "10 ms", "expected time until a running task ends", 0, 1000, PER_MS / 10),
         Feature("least_ahead", "10 ms", "expected time until some processor is idle", 0, 1000, PER_MS / 10),
