@@ -258,12 +258,14 @@ def without_decision_time(scenario: Any) -> Any:
 
 
 def _warm_up(lane: DeviceLane, policy: Policy) -> None:
-    """Make a first decision before the clock runs, so that compilation and allocation are done."""
+    """Make a first decision and apply a first event before the clock runs, so that compilation is done."""
     lane.begin(0, "train")
     while not lane.asking and not lane.over:
         lane.follow(lane.next_timer)
     if lane.asking:
         lane.decide(policy)
+    if not lane.over:
+        lane.follow(lane.next_timer, policy)
 
 
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
