@@ -35,7 +35,7 @@ SAID = {
 
 def steps():
     """Yield the steps of the walk in order: code, or the words of a command."""
-    walk = PAGE.read_text(encoding="utf-8").split("## A walk\n", 1)[1].split("\n## ", 1)[0]
+    walk = PAGE.read_text(encoding="utf-8").split("## A complete example\n", 1)[1].split("\n## ", 1)[0]
     known = {}
     for step in STEP.finditer(walk):
         if step["code"]:
