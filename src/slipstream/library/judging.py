@@ -164,6 +164,8 @@ class Judge:
             self.rewards(name, signature, episodes)
         solved = self._solved(signature, episodes)
         best = self.store.best_rewards(signature, episodes.split, self.code)
+        if any(seed not in best for seed in episodes.seeds):
+            raise LibraryError(f"{self.store.path}: damaged: rewards of scenario {signature[:12]} cannot be read back")
         tried = min(best[seed][1] for seed in episodes.seeds)
         words = f"best of {tried} policies"
         if all(seed in solved for seed in episodes.seeds):
