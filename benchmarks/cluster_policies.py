@@ -32,7 +32,7 @@ from slipstream.evaluation import Evaluation
 from slipstream.families.cluster.workload.arrivals import workload_of
 from slipstream.policies import names
 from slipstream.policies.learned import is_policy_folder, load_policy, shipped
-from slipstream.report.figures.charts import front_of, lower_is_better
+from slipstream.reports.figures.charts import front_of, lower_is_better
 
 SEED, SLOWDOWN = 10_000, "slowdown_mean"
 INTERRUPTING = ("srtf", "srsf", "las", "tiresias-2q", "max-min")

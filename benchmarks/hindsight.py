@@ -238,7 +238,7 @@ def curves_of(runs: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
 
 def draw(out: Path, families: list[str], seeds: int, picture: Path) -> None:
     """Draw the learning curves: the mean over seeds and, thin, every seed, by seconds."""
-    from slipstream.report.figures.plotting import FAINT, handle, head, panels, plot_style, png
+    from slipstream.reports.figures.plotting import FAINT, handle, head, panels, plot_style, png
 
     with plot_style():
         figure, axes = panels(len(families), 3, PANEL)

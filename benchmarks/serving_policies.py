@@ -151,7 +151,7 @@ def table(results: dict[str, Any]) -> str:
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Draw violations against accuracy, a panel for each scenario; systems have numbers."""
-    from slipstream.report.figures.plotting import handle, head, panels, plot_style, png
+    from slipstream.reports.figures.plotting import handle, head, panels, plot_style, png
 
     with plot_style():
         figure, axes = panels(len(results), 3, PANEL)

@@ -30,7 +30,7 @@ LAYERS = [
     ("learn",),
     ("library",),
     ("suite",),
-    ("report",),
+    ("reports",),
     ("dashboard",),
     ("service",),
     ("cli", "__main__"),
@@ -121,7 +121,7 @@ def test_a_kernel_knows_nothing_of_gymnasium_and_a_report_nothing_of_kernels():
     assert len(kernels) > 50
     for path in kernels:
         assert "gymnasium" not in path.read_text()
-    for path in (PACKAGE / "report").rglob("*.py"):
+    for path in (PACKAGE / "reports").rglob("*.py"):
         assert not [name for name in imports_of(path) if name.startswith("families.") and ".kernel" in name], path
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from slipstream.families.shared import invariants
-from slipstream.report.runs import read_run
+from slipstream.reports.runs import read_run
 from slipstream.scenario import load
 from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task

@@ -19,7 +19,7 @@ from slipstream.cli.console import PlainConsole
 from slipstream.cli.main import main
 from slipstream.families.contract import FAMILIES
 from slipstream.policies.learned import shipped
-from slipstream.report.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.plain_table import PlainTable
 from slipstream.scenario import dump, load
 
 pytestmark = pytest.mark.thorough

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.report.runs import read_recording
+from slipstream.reports.runs import read_recording
 from slipstream.sim.eventlog import digest
 from tests.device.conftest import scenario_of, task
 

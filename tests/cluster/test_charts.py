@@ -16,10 +16,10 @@ from slipstream.families.cluster.charts import charts, max_min
 from slipstream.families.cluster.metrics import metrics
 from slipstream.families.shared.charts import Chart, envelope
 from slipstream.policies.base import find
-from slipstream.report.figures.charts import front_of
-from slipstream.report.html.page import page
-from slipstream.report.runs import read_run
-from slipstream.report.terminal.tables import lower_is_better
+from slipstream.reports.figures.charts import front_of
+from slipstream.reports.html.page import page
+from slipstream.reports.runs import read_run
+from slipstream.reports.terminal.tables import lower_is_better
 from slipstream.scenario import digest, dump, load
 from slipstream.sim.eventlog import LogWriter
 from slipstream.sim.simulator import Simulator

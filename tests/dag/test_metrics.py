@@ -118,8 +118,8 @@ def test_a_timeline_has_every_job_and_merges_tasks_in_a_row(tiny):
 
 
 def test_a_report_of_a_run_can_be_written(tiny):
-    from slipstream.report.html.page import page
-    from slipstream.report.runs import run_of
+    from slipstream.reports.html.page import page
+    from slipstream.reports.runs import run_of
 
     scenario, events = tiny
     about = {"policy": "sjf-cp", "seed": 0, "command": "slipstream run dag/tiny"}

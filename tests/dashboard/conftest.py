@@ -17,7 +17,7 @@ import uvicorn
 from slipstream.dashboard.app import create_app
 from slipstream.evaluation import compare
 from slipstream.families.contract import FAMILIES
-from tests.report.test_report import record
+from tests.reports.test_report import record
 
 HISTORY = [
     {"update": n, "steps": 1000 * n, "seconds": 2.0 * n, "phase": "ppo", "reward": 10.0 + n, "heuristic_reward": 12.5}

@@ -29,7 +29,7 @@ from slipstream.scenario import builtin_names, dump, load
 from slipstream.sim.eventlog import START, LogWriter, read
 from slipstream.sim.simulator import Simulator
 from tests.dashboard.conftest import HISTORY, serving
-from tests.report.test_report import record
+from tests.reports.test_report import record
 
 # Runs
 

@@ -20,7 +20,7 @@ from slipstream.families.edge.workload.profiles import PROFILES
 from slipstream.families.edge.workload.replay import moved, recorded_releases, replay, with_horizon
 from slipstream.files.validation import read_model
 from slipstream.policies import find
-from slipstream.report.runs import read_recording
+from slipstream.reports.runs import read_recording
 from slipstream.scenario import builtin_names, digest, dump, load
 from slipstream.sim.eventlog import END, LogWriter
 from slipstream.sim.simulator import Simulator

@@ -228,8 +228,8 @@ def test_it_is_compared_trained_and_reported(tmp_path):
     learned = slipstream.evaluate("mm1/busy", str(tmp_path / "trained" / "best"), episodes=4)
     assert learned.mean("reward") > rewards["slow"]
 
-    from slipstream.report.html.page import page
-    from slipstream.report.runs import read_run
+    from slipstream.reports.html.page import page
+    from slipstream.reports.runs import read_run
 
     scenario = load("mm1/busy")
     about = {"version": "0", "command": "", "policy": "hurry", "seed": 0, "split": "test"}

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -154,8 +155,11 @@ def json_bytes(rng: Random, data: Any) -> bytes:
 
 
 def any_json(rng: Random, content: bytes) -> bytes:
-    """Return a whole JSON file damaged as data, or as bytes."""
-    return json_bytes(rng, json.loads(content)) if rng.random() < 0.7 else damaged_bytes(rng, content)
+    """Return a JSON file damaged as data, or as bytes; one that is no JSON any more, as bytes."""
+    if rng.random() < 0.7:
+        with suppress(ValueError):
+            return json_bytes(rng, json.loads(content))
+    return damaged_bytes(rng, content)
 
 
 def nasty_name(rng: Random) -> str:

@@ -36,8 +36,8 @@ from slipstream.library.storage.store import DATABASE, VERSIONS
 from slipstream.library.storage.verifying import verify
 from slipstream.policies import find
 from slipstream.policies.learned import CARD, load_policy, load_tensors, shipped
-from slipstream.report.runs import read_recording, read_run
-from slipstream.report.terminal.library import events_table, models_table, versions_table
+from slipstream.reports.runs import read_recording, read_run
+from slipstream.reports.terminal.library import events_table, models_table, versions_table
 from slipstream.scenario import dump, load
 from slipstream.sim.eventlog import COLUMNS, EVENT, LogWriter, read, read_chunks, to_arrow
 from slipstream.sim.simulator import Simulator

@@ -15,7 +15,7 @@ from slipstream.learn.settings import TrainSettings
 from slipstream.learn.study import sweep as module
 from slipstream.learn.study.search_space import GRIDS, make_search_space
 from slipstream.learn.study.sweep import half_width, sweep
-from slipstream.report.html.sweep import sweep_page, sweep_table
+from slipstream.reports.html.sweep import sweep_page, sweep_table
 
 SMALL = {"groups": 1, "n_envs": 4, "n_steps": 16, "threads": 1, "evaluation_episodes": 1, "evaluate_every": 1}
 BASE = TrainSettings().with_changes({**SMALL, "steps": 128, "ppo.batch_size": 64})

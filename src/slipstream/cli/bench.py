@@ -77,7 +77,7 @@ def speed(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0,
     from slipstream.envs import speed
     from slipstream.families.contract import family_of
     from slipstream.policies import find
-    from slipstream.report.terminal.tables import metrics_table
+    from slipstream.reports.terminal.tables import metrics_table
     from slipstream.scenario import load
 
     loaded = load(scenario)
@@ -114,7 +114,7 @@ def suite(
     Example: slipstream bench suite --policy learned --family edge
     """
     from slipstream.errors import InputError
-    from slipstream.report.terminal.suite import each_table, suite_table
+    from slipstream.reports.terminal.suite import each_table, suite_table
     from slipstream.scale.executor import executor_at
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.players import players_of
@@ -142,7 +142,7 @@ def suite(
         write_text(out, json.dumps(found, indent=2, allow_nan=False) + "\n")
         kept.unlink(missing_ok=True)
     if picture is not None:
-        from slipstream.report.figures.suite import suite_figure
+        from slipstream.reports.figures.suite import suite_figure
 
         write_figure(picture, suite_figure(found, _baselines(list(found["families"]))))
     if as_json:
@@ -168,7 +168,7 @@ def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _practice(part: Any, players: Any, as_json: bool, executor: Any) -> None:
-    from slipstream.report.terminal.suite import practice_table
+    from slipstream.reports.terminal.suite import practice_table
     from slipstream.suite.playing import measure, scores_on
 
     with progress_bar("playing practice episodes") as move:
@@ -240,7 +240,7 @@ def leaderboard(
     """
     from slipstream.errors import InputError
     from slipstream.files.confined import resolve_inside
-    from slipstream.report.html.leaderboard import leaderboard_page, ranking
+    from slipstream.reports.html.leaderboard import leaderboard_page, ranking
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.submission import read_submission
 

@@ -135,6 +135,6 @@ def figure_path(path: Path | None) -> None:
 def write_figure(path: Path, figure: Any) -> None:
     """Write a matplotlib figure as a PNG file, whole or not at all."""
     from slipstream.files.atomic import write_files
-    from slipstream.report.figures.plotting import png
+    from slipstream.reports.figures.plotting import png
 
     write_files({path: png(figure)}, overwrite=True)

@@ -41,7 +41,7 @@ def compare(
     from slipstream.errors import InputError
     from slipstream.evaluation import compare as play
     from slipstream.evaluation import what_if as play_changes
-    from slipstream.report.terminal.tables import comparison_table
+    from slipstream.reports.terminal.tables import comparison_table
     from slipstream.scale.executor import executor_at
 
     if what_if and oracle is not None:

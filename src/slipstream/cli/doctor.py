@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from slipstream.cli.common import JsonOption, console, print_json
-from slipstream.report.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.plain_table import PlainTable
 
 EXTRAS = {
     "render": "pictures and animations of runs",

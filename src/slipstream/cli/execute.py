@@ -212,7 +212,7 @@ def _about(
 def _print_summary(
     source: str, scenario: Any, policy: str, seed: int, name: str, figures: dict[str, float], execution: Any
 ) -> None:
-    from slipstream.report.terminal.tables import metrics_table
+    from slipstream.reports.terminal.tables import metrics_table
 
     console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", figures))
     about = device_summary(scenario, execution)

@@ -173,7 +173,7 @@ def log(
     """
     from slipstream.errors import InputError
     from slipstream.families.edge.workload.importers.log import releases_of_log
-    from slipstream.report.runs import read_recording
+    from slipstream.reports.runs import read_recording
 
     with errors.status(f"reading {run}"):
         events, _, scenario = read_recording(run)

@@ -89,7 +89,7 @@ def _open(
 
 def _print_outcome(outcome: Outcome, as_json: bool) -> None:
     """Print whether a version was accepted; exit with 1 if it was not."""
-    from slipstream.report.terminal.library import shifts_table
+    from slipstream.reports.terminal.library import shifts_table
 
     data = outcome.to_dict()
     if as_json:
@@ -156,7 +156,7 @@ def list_models(library: LibraryOption = HERE, episodes: EpisodesOption = 20, as
 
     Example: slipstream library list
     """
-    from slipstream.report.terminal.library import models_table
+    from slipstream.reports.terminal.library import models_table
 
     with _open(library, episodes=episodes) as opened:
         rows = opened.models()
@@ -174,7 +174,7 @@ def show(
 
     Example: slipstream library show heavy
     """
-    from slipstream.report.terminal.library import events_table, versions_table
+    from slipstream.reports.terminal.library import events_table, versions_table
 
     with _open(library, episodes=episodes) as opened:
         shown = opened.show(version)
@@ -205,7 +205,7 @@ def choose(
 
     Example: slipstream library choose edge/light
     """
-    from slipstream.report.terminal.library import race_table
+    from slipstream.reports.terminal.library import race_table
 
     with _open(library, episodes=episodes) as opened:
         choice = opened.choose(scenario, nearest, race)
@@ -321,7 +321,7 @@ def rollback(
     Example: slipstream library rollback heavy --auto
     """
     from slipstream.errors import InputError
-    from slipstream.report.terminal.library import drifts_table
+    from slipstream.reports.terminal.library import drifts_table
 
     if auto and to is not None:
         raise InputError("--auto with --to: expected one of them")
@@ -372,7 +372,7 @@ def tradeoff(
     Example: slipstream library tradeoff --out tradeoff.png
     """
     from slipstream.errors import InputError
-    from slipstream.report.terminal.tradeoff import tradeoff_table
+    from slipstream.reports.terminal.tradeoff import tradeoff_table
 
     figure_path(out)
     with _open(library, episodes=episodes, oracle=oracle) as opened:
@@ -381,7 +381,7 @@ def tradeoff(
             raise InputError(f"{library}: holds no model yet: expected `slipstream library add`")
         curves = [opened.tradeoff(family, tolerance).to_dict() for family in families]
     if out is not None:
-        from slipstream.report.figures.tradeoff import tradeoff_figure
+        from slipstream.reports.figures.tradeoff import tradeoff_figure
 
         write_figure(out, tradeoff_figure(curves))
     if as_json:

@@ -95,8 +95,8 @@ def _bounds(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
 
 def _regret(path: Path, policy: str | None, seconds: float, top: int, out: Path | None, as_json: bool) -> None:
     """Print the regret of the decisions of a recorded run, largest first."""
-    from slipstream.report.html.regret import page_of_regret, regret_of_run, regret_table
-    from slipstream.report.runs import read_recording, run_of
+    from slipstream.reports.html.regret import page_of_regret, regret_of_run, regret_table
+    from slipstream.reports.runs import read_recording, run_of
 
     if out is not None:
         writable(out)

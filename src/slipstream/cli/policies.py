@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.cli.common import JsonOption, console, print_json
-from slipstream.report.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.plain_table import PlainTable
 
 
 def policies(as_json: JsonOption = False) -> None:

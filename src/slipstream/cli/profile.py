@@ -73,7 +73,7 @@ def profile_table(profile: Any) -> Any:
     """Return a table of `profile` with a row per variant."""
     from rich.box import SIMPLE_HEAD
 
-    from slipstream.report.terminal.plain_table import PlainTable
+    from slipstream.reports.terminal.plain_table import PlainTable
 
     table = PlainTable("variant", title=profile.device, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("mean ms", "p50", "p99", "cv", "slowed by", "MB", "W"):

@@ -11,8 +11,8 @@ import numpy as np
 
 from slipstream.cli.common import errors, write_text
 from slipstream.errors import InputError
-from slipstream.report.html.page import page
-from slipstream.report.runs import run_of
+from slipstream.reports.html.page import page
+from slipstream.reports.runs import run_of
 from slipstream.sim.eventlog import LogWriter
 
 

@@ -38,9 +38,9 @@ def report(
 
     Example: slipstream report edf.parquet lookahead.parquet --out report.html
     """
-    from slipstream.report.html.page import page
-    from slipstream.report.perfetto import trace
-    from slipstream.report.runs import labels_of, read_run
+    from slipstream.reports.html.page import page
+    from slipstream.reports.perfetto import trace
+    from slipstream.reports.runs import labels_of, read_run
 
     target = Path("report.html") if out is None and perfetto is None else out
     words = ["slipstream", "report", *map(str, runs)]

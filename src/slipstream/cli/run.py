@@ -104,7 +104,7 @@ def run(
             {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
         )
         return
-    from slipstream.report.terminal.tables import metrics_table
+    from slipstream.reports.terminal.tables import metrics_table
 
     console.print(metrics_table(f"{scenario} under {player.name}, seed {seed}", figures))
     if log is not None:

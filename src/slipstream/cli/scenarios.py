@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstream.cli.common import JsonOption, console, print_json, print_json_text
-from slipstream.report.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.plain_table import PlainTable
 
 ShowArgument = Annotated[
     str | None, typer.Argument(help="Print this one as JSON, to start one's own from.", metavar="[SCENARIO]")

@@ -87,7 +87,7 @@ def sweep(
         from slipstream.learn.study.sweep import sweep as study
     except ImportError as error:
         raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
-    from slipstream.report.html.sweep import sweep_table, write_pictures
+    from slipstream.reports.html.sweep import sweep_table, write_pictures
     from slipstream.scale.executor import executor_at
 
     start = None if warm_start == "none" else warm_start

@@ -66,7 +66,7 @@ def validate(
     from slipstream.families.contract import family_of
     from slipstream.families.edge.workload.measured import read_profile, variant_indices
     from slipstream.policies import find
-    from slipstream.report.html.validation import cause_lines, validation_page, validation_table
+    from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
 
     loaded = device_scenario(scenario, None)
     player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
@@ -100,7 +100,7 @@ def validate(
 
 def _sides(source: str, trial: Any, policy: str, seed: int, command: str) -> list[Any]:
     """Return the measured and the simulated run, to be drawn."""
-    from slipstream.report.runs import run_of
+    from slipstream.reports.runs import run_of
 
     sides = []
     for name, events in (("measured", trial.executions[0].events), ("simulated", trial.simulated)):

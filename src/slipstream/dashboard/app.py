@@ -124,7 +124,7 @@ async def _invalid_request(_: Request, error: Exception) -> Response:
 def _add_files(app: FastAPI, folder: RunsFolder) -> None:
     """Serve the package's static files, read once, and the HTML pages among the runs."""
     own = resources.files("slipstream.dashboard").joinpath("static")
-    shared = resources.files("slipstream.report").joinpath("assets")
+    shared = resources.files("slipstream.reports").joinpath("assets")
     files = {entry.name: entry.read_bytes() for entry in own.iterdir() if Path(entry.name).suffix in TYPES}
     files |= {name: shared.joinpath(name).read_bytes() for name in SHARED}
 

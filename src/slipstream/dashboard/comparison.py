@@ -12,8 +12,8 @@ from slipstream.dashboard.runs import Entry, RunsFolder, read_comparison
 from slipstream.errors import InputError
 from slipstream.evaluation import bootstrap_interval
 from slipstream.families.contract import FAMILIES
-from slipstream.report.figures.page_figures import CURVE_POINTS
-from slipstream.report.terminal.tables import lower_is_better
+from slipstream.reports.figures.page_figures import CURVE_POINTS
+from slipstream.reports.terminal.tables import lower_is_better
 
 MOST_CHOSEN = 64
 

@@ -9,8 +9,8 @@ from typing import Any
 from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.replay import Recording
 from slipstream.files.markup import escape
-from slipstream.report.html.page import cells, table_of
-from slipstream.report.terminal.tables import figure
+from slipstream.reports.html.page import cells, table_of
+from slipstream.reports.terminal.tables import figure
 
 MOST_ALTERNATIVES = 8
 """Candidates of a choice in the table: the chosen one, and those with the highest scores."""

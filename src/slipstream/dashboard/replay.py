@@ -22,8 +22,8 @@ from slipstream.errors import InvariantError, TraceError, printable
 from slipstream.families.contract import Family, family_of
 from slipstream.families.shared.timeline import FATES, ON_TIME, OPEN, Timeline
 from slipstream.files.inputs import unreadable
-from slipstream.report.figures.page_figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
-from slipstream.report.runs import LATEST_NS, episode_of, read_recording
+from slipstream.reports.figures.page_figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
+from slipstream.reports.runs import LATEST_NS, episode_of, read_recording
 
 KINDS = 3
 """Missed, on time, still open: stacked in this order by the charts, from the bottom."""

@@ -15,7 +15,7 @@ from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import as_object, read_json, show
 from slipstream.learn.files import HISTORY, RUN
 from slipstream.learn.files import read_about as read_training
-from slipstream.report.runs import scenario_of
+from slipstream.reports.runs import scenario_of
 from slipstream.sim.eventlog import OtherTableError, read_about
 
 MOST_ENTRIES = 2000

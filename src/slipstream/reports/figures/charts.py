@@ -10,9 +10,9 @@ import numpy as np
 
 from slipstream.families.shared.charts import Chart, Line, envelope
 from slipstream.files.markup import escape
-from slipstream.report.figures.page_figures import Figure, axis, categories, line_of
-from slipstream.report.runs import Run
-from slipstream.report.terminal.tables import lower_is_better
+from slipstream.reports.figures.page_figures import Figure, axis, categories, line_of
+from slipstream.reports.runs import Run
+from slipstream.reports.terminal.tables import lower_is_better
 
 LIMIT_COLOUR = 3
 """Palette index of a limit that values should not cross."""

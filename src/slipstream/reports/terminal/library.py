@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slipstream.report.terminal.plain_table import PlainTable
-from slipstream.report.terminal.tables import figure, figure_table
+from slipstream.reports.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.tables import figure, figure_table
 
 
 def share(value: float | None, signed: bool = False) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 
-from slipstream.report.terminal.plain_table import PlainTable, bold
+from slipstream.reports.terminal.plain_table import PlainTable, bold
 
 
 def tradeoff_table(curve: dict[str, Any]) -> PlainTable:

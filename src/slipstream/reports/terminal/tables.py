@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 
 from slipstream.evaluation import Comparison, Evaluation
-from slipstream.report.terminal.plain_table import PlainTable, bold
+from slipstream.reports.terminal.plain_table import PlainTable, bold
 
 LOWER_IS_BETTER = (
     "rate",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipstream.report.terminal.plain_table import PlainTable
-from slipstream.report.terminal.tables import figure_table
+from slipstream.reports.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.tables import figure_table
 
 SCALE = "0 is random, 100 the best that is known in hindsight"
 

@@ -14,10 +14,10 @@ from slipstream.families.contract import family_of
 from slipstream.families.shared.regret import Decision, Regret, choices_of, hindsight_of, regret_of
 from slipstream.files.markup import escape
 from slipstream.policies.base import find
-from slipstream.report.html.page import cells, page, table_of
-from slipstream.report.runs import EXPECTED, Run
-from slipstream.report.terminal.plain_table import PlainTable
-from slipstream.report.terminal.tables import figure
+from slipstream.reports.html.page import cells, page, table_of
+from slipstream.reports.runs import EXPECTED, Run
+from slipstream.reports.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.tables import figure
 from slipstream.sim.eventlog import digest
 from slipstream.sim.simulator import Simulator, check_seed, split_code
 

@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slipstream.report.figures.plotting import BLUE, GREY, INK, RED, handle, head, label, panels, plot_style
-from slipstream.report.html.sweep import reward_range
+from slipstream.reports.figures.plotting import BLUE, GREY, INK, RED, handle, head, label, panels, plot_style
+from slipstream.reports.html.sweep import reward_range
 
 DEFAULT = "#b3460f"
 COLUMNS, PANEL = 3, (3.6, 2.6)

@@ -9,11 +9,11 @@ import pytest
 
 from slipstream.cli.common import figure_path, write_figure
 from slipstream.errors import InputError
-from slipstream.report.figures.plotting import DPI, label, png
-from slipstream.report.figures.suite import HIGHEST, suite_figure
-from slipstream.report.figures.sweep_panels import sweep_figure
-from slipstream.report.figures.tradeoff import tradeoff_figure
-from slipstream.report.html.sweep import reward_range, write_pictures
+from slipstream.reports.figures.plotting import DPI, label, png
+from slipstream.reports.figures.suite import HIGHEST, suite_figure
+from slipstream.reports.figures.sweep_panels import sweep_figure
+from slipstream.reports.figures.tradeoff import tradeoff_figure
+from slipstream.reports.html.sweep import reward_range, write_pictures
 from slipstream.suite.catalogue import load_suite
 from slipstream.suite.submission import baselines
 
@@ -158,7 +158,7 @@ def test_a_long_name_keeps_its_beginning_and_its_end():
 
 def test_without_matplotlib_a_sweep_writes_its_page_and_other_commands_name_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("slipstream.report.html.sweep.find_spec", lambda name: None)
+    monkeypatch.setattr("slipstream.reports.html.sweep.find_spec", lambda name: None)
     monkeypatch.setattr("slipstream.cli.common.find_spec", lambda name: None)
     assert write_pictures(sweep_result(), tmp_path) == [tmp_path / "sweep.html"]
     with pytest.raises(InputError, match=r"needs matplotlib: run `pip install 'slipstream\[figures\]'`"):
@@ -177,7 +177,7 @@ def test_commands_import_matplotlib_only_to_draw():
     import subprocess
 
     code = (
-        "import sys, json, slipstream.cli.application, slipstream.report.html.sweep, slipstream.cli.bench;"
+        "import sys, json, slipstream.cli.application, slipstream.reports.html.sweep, slipstream.cli.bench;"
         "print(json.dumps('matplotlib' in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

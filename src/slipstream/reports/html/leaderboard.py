@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstream.files.markup import escape
-from slipstream.report.figures.page_figures import Figure
-from slipstream.report.html.page import cells, document, table_of
-from slipstream.report.terminal.suite import SCALE, interval
+from slipstream.reports.figures.page_figures import Figure
+from slipstream.reports.html.page import cells, document, table_of
+from slipstream.reports.terminal.suite import SCALE, interval
 
 PACKAGE = "comes with the package"
 

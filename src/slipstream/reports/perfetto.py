@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.families.shared.timeline import FATES, ON_TIME
-from slipstream.report.runs import Run, labels_of
+from slipstream.reports.runs import Run, labels_of
 
 NANOSECONDS_PER_US = 1000
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstream.families.shared.timeline import Timeline
 from slipstream.files.markup import escape
-from slipstream.report.runs import Run
+from slipstream.reports.runs import Run
 
 Figure = dict[str, Any]
 

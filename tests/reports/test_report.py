@@ -18,9 +18,9 @@ import pytest
 
 from slipstream.errors import TraceError
 from slipstream.policies import find
-from slipstream.report.html.page import page
-from slipstream.report.perfetto import trace
-from slipstream.report.runs import labels_of, read_recording, read_run
+from slipstream.reports.html.page import page
+from slipstream.reports.perfetto import trace
+from slipstream.reports.runs import labels_of, read_recording, read_run
 from slipstream.scenario import digest as scenario_digest
 from slipstream.scenario import dump, load
 from slipstream.sim.eventlog import ARRIVAL, END, FINISH, START, LogWriter, digest, read

@@ -15,9 +15,9 @@ from slipstream.evaluation import Evaluation
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.families.shared.timeline import FATES, Timeline
 from slipstream.files.markup import escape
-from slipstream.report.figures import charts, page_figures
-from slipstream.report.runs import Run, labels_of
-from slipstream.report.terminal.tables import decimals, figure, lower_is_better
+from slipstream.reports.figures import charts, page_figures
+from slipstream.reports.runs import Run, labels_of
+from slipstream.reports.terminal.tables import decimals, figure, lower_is_better
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """What a browser may load for the page: nothing from outside."""
@@ -78,7 +78,7 @@ def document(title: str, body: str, data: dict[str, Any], scripts: Sequence[str]
     """Return an HTML page with `title`, `body`, the JSON `data`, plotly.js, and the scripts that draw the data."""
     from plotly.offline import get_plotlyjs
 
-    assets = resources.files("slipstream.report").joinpath("assets")
+    assets = resources.files("slipstream.reports").joinpath("assets")
     style, *sources = (assets.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", *scripts))
     drawing = "\n".join(f"<script>\n{source}</script>" for source in sources)
     # "<" may not appear as itself: a name such as "</script>" would end the element.

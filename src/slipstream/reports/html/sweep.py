@@ -10,10 +10,10 @@ from rich.box import SIMPLE_HEAD
 
 from slipstream.files.atomic import replace_file
 from slipstream.files.markup import escape
-from slipstream.report.figures.page_figures import Figure
-from slipstream.report.html.page import cells, document, table_of
-from slipstream.report.terminal.plain_table import PlainTable, bold
-from slipstream.report.terminal.tables import figure
+from slipstream.reports.figures.page_figures import Figure
+from slipstream.reports.html.page import cells, document, table_of
+from slipstream.reports.terminal.plain_table import PlainTable, bold
+from slipstream.reports.terminal.tables import figure
 
 COLUMNS = ("reward", "vs default", "vs heuristic")
 
@@ -73,8 +73,8 @@ def write_pictures(result: dict[str, Any], folder: Path) -> list[Path]:
     replace_file(page, sweep_page(result).encode(), inside=folder)
     if find_spec("matplotlib") is None:
         return [page]
-    from slipstream.report.figures.plotting import png
-    from slipstream.report.figures.sweep_panels import sweep_figure
+    from slipstream.reports.figures.plotting import png
+    from slipstream.reports.figures.sweep_panels import sweep_figure
 
     picture = folder / "sweep.png"
     replace_file(picture, png(sweep_figure(result)), inside=folder)

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slipstream.report.figures.plotting import BLUE, FAINT, INK, ORANGE, RED, handle, head, label, panels, plot_style
+from slipstream.reports.figures.plotting import BLUE, FAINT, INK, ORANGE, RED, handle, head, label, panels, plot_style
 
 OTHER = "#b7bec9"
 WIDTH, ROW = 8.6, 0.72

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from slipstream.report.figures.plotting import BLUE, FAINT, GREEN, ORANGE, RED, handle, head, panels, plot_style
+from slipstream.reports.figures.plotting import BLUE, FAINT, GREEN, ORANGE, RED, handle, head, panels, plot_style
 
 COLUMNS, PANEL = 2, (4.6, 3.0)
 SERIES = {"mean": ("mean", BLUE), "worst": ("worst", ORANGE), "held_out_mean": ("mean, held-out workloads", GREEN)}

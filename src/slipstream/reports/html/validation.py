@@ -8,10 +8,10 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 
 from slipstream.files.markup import escape
-from slipstream.report.html.page import cells, page, table_of
-from slipstream.report.runs import Run
-from slipstream.report.terminal.plain_table import PlainTable
-from slipstream.report.terminal.tables import figure
+from slipstream.reports.html.page import cells, page, table_of
+from slipstream.reports.runs import Run
+from slipstream.reports.terminal.plain_table import PlainTable
+from slipstream.reports.terminal.tables import figure
 
 COLUMNS = ("measured", "simulated", "difference")
 

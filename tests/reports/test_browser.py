@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from slipstream.families.shared.timeline import ON_TIME, OPEN
-from slipstream.report.html.page import page
-from slipstream.report.runs import read_run
+from slipstream.reports.html.page import page
+from slipstream.reports.runs import read_run
 from slipstream.sim.eventlog import read
-from tests.report.test_report import NANOSECONDS_PER_MS, interrupted, log, long_log, record, spans_of  # noqa: F401
+from tests.reports.test_report import NANOSECONDS_PER_MS, interrupted, log, long_log, record, spans_of  # noqa: F401
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"]
