@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import slipstream
@@ -68,6 +70,12 @@ def layer_of(module):
     return max(found)[1]
 
 
+@cache
+def tree_of(path):
+    """Return the parsed module at `path`."""
+    return ast.parse(path.read_text())
+
+
 def imports_of(path):
     """Yield the modules of this package that a file imports when it is loaded or when a function of it runs.
 
@@ -81,7 +89,7 @@ def imports_of(path):
             yield child
             yield from nodes(child)
 
-    for node in nodes(ast.parse(path.read_text())):
+    for node in nodes(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slipstream"):
             inner = node.module.removeprefix("slipstream").removeprefix(".")
             for name in node.names:
@@ -109,6 +117,29 @@ def test_imports_point_downward_only():
 def test_every_family_has_the_same_shape():
     for name in FAMILIES:
         assert {entry.name for entry in (PACKAGE / "families" / name).iterdir()} >= SHAPE
+
+
+def annotations_of(path):
+    """Yield the name and annotation of every parameter, and of every annotated variable or field, of a module."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            yield node.arg, ast.unparse(node.annotation)
+        elif isinstance(node, ast.AnnAssign):
+            yield ast.unparse(node.target).removeprefix("self."), ast.unparse(node.annotation)
+        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
+            yield node.name, ast.unparse(node.returns)
+
+
+def test_no_scenario_is_annotated_as_any():
+    named = re.compile(r"_?(scenarios?|loaded|profiled)|\w+_scenario")
+    found = 0
+    for path in PACKAGE.rglob("*.py"):
+        for name, annotation in annotations_of(path):
+            if named.fullmatch(name) and not compiles(path):
+                found += 1
+                # The data of a scenario that has not been loaded has keys, and values of any type.
+                assert not re.search(r"\bAny\b", annotation.replace("dict[str, Any]", "")), (path, name, annotation)
+    assert found > 250
 
 
 def test_no_folder_of_modules_is_large():

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slipstream.errors import InputError, PolicyError
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.families.shared.bounds import OptimumBounds, share_of_bound
 from slipstream.policies.base import Policy, find, names
 from slipstream.policies.learned import shipped
@@ -126,7 +125,7 @@ def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
 class _Episodes:
     """Task of an executor: runs a policy on a range of seeds and returns the metrics of each episode."""
 
-    scenario: Any
+    scenario: Scenario
     split: str
 
     @cached_property
@@ -150,7 +149,7 @@ class _Episodes:
 class _BoundsTask:
     """Task of an executor: bounds the best reward of the episode of a seed."""
 
-    scenario: Any
+    scenario: Scenario
     split: str
     seconds: float
 
@@ -166,7 +165,7 @@ def _transferable(policy: Policy, family: str) -> str | Policy:
 
 
 def _play(
-    scenario: Any,
+    scenario: Scenario,
     policies: Sequence[Policy],
     seeds: range,
     split: str,
@@ -195,7 +194,7 @@ def _play(
 
 
 def evaluate(
-    scenario: str | Path | dict[str, Any] | Any,
+    scenario: ScenarioLike,
     policy: str | Policy,
     episodes: int = 100,
     seed: int = 0,
@@ -204,7 +203,7 @@ def evaluate(
     executor: Executor | None = None,
 ) -> Evaluation:
     """Run `policy` for `episodes` episodes with seeds `seed`, `seed + 1`, ...; in this process, or on `executor`."""
-    loaded: Any = load(scenario)
+    loaded = load(scenario)
     player = find(policy, family_of(loaded).name)
     return _play(loaded, [player], range(seed, seed + episodes), split, executor or InProcess(), progress)[0]
 
@@ -225,7 +224,7 @@ def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]
 
 
 def compare(
-    scenario: str | Path | dict[str, Any] | Any,
+    scenario: ScenarioLike,
     policies: str | Sequence[str | Policy] = "all",
     episodes: int = 100,
     seed: int = 0,
@@ -240,7 +239,7 @@ def compare(
     once. With `oracle_seconds`, the best possible reward of every episode is bounded too, with about that time limit
     for each. Episodes run in this process, or on `executor`, with the same result.
     """
-    loaded: Any = load(scenario)
+    loaded = load(scenario)
     chosen = _chosen(policies, loaded.family)
     executor = executor or InProcess()
     seeds, total = range(seed, seed + episodes), episodes * len(chosen)
@@ -257,7 +256,7 @@ def compare(
 
 
 def what_if(
-    scenario: str | Path | dict[str, Any] | Any,
+    scenario: ScenarioLike,
     changes: Sequence[str],
     policies: str | Sequence[str | Policy] = "all",
     episodes: int = 100,
@@ -270,7 +269,7 @@ def what_if(
 
     A policy under a change is named `policy @ change`.
     """
-    loaded: Any = load(scenario)
+    loaded = load(scenario)
     parts = []
     others = [loaded, *(changed(loaded, change) for change in changes)]  # all checked before the first episode
     for index, other in enumerate(others):

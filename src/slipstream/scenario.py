@@ -7,13 +7,13 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic.json_schema import models_json_schema
 
 from slipstream.errors import InputError, ScenarioError, one_line
-from slipstream.families.contract import FAMILIES, Scenario
+from slipstream.families.contract import FAMILIES, Scenario, ScenarioLike
 from slipstream.files.inputs import (
     LARGEST_JSON_BYTES,
     check_values,
@@ -27,7 +27,7 @@ from slipstream.files.validation import check, describe_error, validated
 _CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def load(source: str | Path | dict[str, Any] | Scenario, folder: Path | None = None) -> Scenario:
+def load(source: ScenarioLike, folder: Path | None = None) -> Scenario:
     """Return the scenario of `source`: a built-in name, a JSON file, a dictionary, or a scenario object itself.
 
     A string that is the name of a built-in, such as 'edge/heavy', is that built-in; any other string is a path.
@@ -61,7 +61,7 @@ def builtin_names() -> list[str]:
 
 def dump(scenario: Scenario) -> str:
     """Return `scenario` as JSON text that loads to an equal scenario; fields that were not set are left out."""
-    data = _model(scenario).model_dump(mode="json", exclude_unset=True)
+    data = scenario.model_dump(mode="json", exclude_unset=True)
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     # Characters that control a terminal or reorder text are legal in names but must not be printed.
     return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -74,7 +74,7 @@ def digest(scenario: Scenario) -> str:
     and the scenario's own name and description are left out.
     """
     resolve = getattr(scenario, "resolved", None)
-    data = dict(resolve() if resolve is not None else _model(scenario).model_dump(mode="json"))
+    data = dict(resolve() if resolve is not None else scenario.model_dump(mode="json"))
     data.pop("name", None)
     data.pop("description", None)
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -114,10 +114,6 @@ _COMMON_KEYS = {
     "name": "What tables and figures call it.",
     "description": "One or two sentences for people.",
 }
-
-
-def _model(scenario: Scenario) -> BaseModel:
-    return cast(BaseModel, scenario)
 
 
 # Reading ---------------------------------------------------------------------------------------------------------
@@ -188,10 +184,9 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
         near = difflib.get_close_matches(name, FAMILIES, n=1) if isinstance(name, str) else []
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {known}"
         raise _error(label, "family", f"unknown family {show(name)}: {hint}")
-    scenario = cast(Scenario, validated(data, FAMILIES[name].scenario_type, label))
+    scenario = validated(data, FAMILIES[name].scenario_type, label)
     scenario._folder = folder
-    completed: Scenario = FAMILIES[name].complete(scenario)
-    return completed
+    return FAMILIES[name].complete(scenario)
 
 
 def changed(scenario: Scenario, change: str) -> Scenario:
@@ -205,7 +200,7 @@ def changed(scenario: Scenario, change: str) -> Scenario:
     path, found, text = change.partition("=")
     if not found or not path:
         raise ScenarioError(f"'{change}': expected a key and its value, such as nodes.0.count=16")
-    data = _model(scenario).model_dump(mode="json", exclude_unset=True)
+    data = scenario.model_dump(mode="json", exclude_unset=True)
     try:
         value = json.loads(text)
     except ValueError:
@@ -219,9 +214,9 @@ def changed(scenario: Scenario, change: str) -> Scenario:
     else:
         _item(container, last, change)
         container[int(last)] = value
-    made = check(data, type(_model(scenario)), f"'{change}'")
-    made._folder = scenario._folder  # type: ignore[attr-defined]
-    return cast("Scenario", made)
+    made = check(data, FAMILIES[scenario.family].scenario_type, f"'{change}'")
+    made._folder = scenario._folder
+    return made
 
 
 def _item(items: Any, index: str, change: str) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -26,6 +26,11 @@ from slipstream.cli.common import (
     write_figure,
     write_text,
 )
+
+if TYPE_CHECKING:
+    from slipstream.scale.executor import Executor
+    from slipstream.suite.catalogue import Suite
+    from slipstream.suite.players import Player
 
 FAILED = 1
 """Exit code of a command that ran but did not reach its purpose."""
@@ -167,7 +172,7 @@ def _baselines(families: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {family: {name: one.to_dict() for name, one in baselines(whole, family).items()} for family in families}
 
 
-def _practice(part: Any, players: Any, as_json: bool, executor: Any) -> None:
+def _practice(part: Suite, players: Mapping[str, Player], as_json: bool, executor: Executor) -> None:
     from slipstream.reports.terminal.suite import practice_table
     from slipstream.suite.playing import measure, scores_on
 

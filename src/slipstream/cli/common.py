@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from slipstream.cli.console import PlainConsole
+
+if TYPE_CHECKING:
+    from slipstream.families.contract import Scenario
+
 
 BAD_INPUT = 2
 
@@ -72,7 +76,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield move
 
 
-def describe_run(source: str, scenario: Any, policy: str, seed: int) -> dict[str, Any]:
+def describe_run(source: str, scenario: Scenario, policy: str, seed: int) -> dict[str, Any]:
     """Return the metadata of an event log; `source` is the scenario as the user named it."""
     from slipstream import __version__
     from slipstream.scenario import digest, dump

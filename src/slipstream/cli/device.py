@@ -8,13 +8,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from slipstream.cli.common import errors
 from slipstream.errors import printable, unwritable
 from slipstream.files.atomic import open_growing
+
+if TYPE_CHECKING:
+    from slipstream.device.backends.streams import Streams
+    from slipstream.device.lane import DeviceLane
+    from slipstream.device.runtime import Execution
+    from slipstream.device.workload import Workload
+    from slipstream.families.edge.scenario import EdgeScenario
+
 
 DeviceOption = Annotated[
     Literal["cpu", "cuda", "onnxruntime"],
@@ -39,18 +47,17 @@ WatchdogOption = Annotated[
 FRAMES_PER_SECOND = 4
 
 
-def device_scenario(source: str, profile: Path | None) -> Any:
+def device_scenario(source: str, profile: Path | None) -> EdgeScenario:
     """Return the device scenario `source`, with the latencies of `profile` if one is given."""
     from slipstream.device.workload import check_device
     from slipstream.families.edge.workload.measured import read_profile, with_profile
     from slipstream.scenario import load
 
-    scenario: Any = load(source)
-    check_device(scenario)
+    scenario = check_device(load(source))
     return scenario if profile is None else with_profile(scenario, read_profile(profile))
 
 
-def device_workload(scenario: Any, data: list[str] | None, allow_code: bool) -> Any:
+def device_workload(scenario: EdgeScenario, data: list[str] | None, allow_code: bool) -> Workload:
     """Return the models and samples of `scenario`; `data` holds TASK=FOLDER options."""
     from slipstream.cli.importing import pairs
     from slipstream.device.workload import workload_of
@@ -60,7 +67,7 @@ def device_workload(scenario: Any, data: list[str] | None, allow_code: bool) -> 
 
 
 @contextmanager
-def device_streams(device: str, scenario: Any, workload: Any) -> Iterator[Any]:
+def device_streams(device: str, scenario: EdgeScenario, workload: Workload) -> Iterator[Streams]:
     """Open the streams of `device` with all models loaded; close them at the end."""
     from slipstream.device.backends.registry import open_streams
 
@@ -79,14 +86,14 @@ def device_command(name: str, source: str, policy: str, device: str, seed: int, 
 class LiveTable:
     """Table of the tasks, redrawn in place on a terminal; formatted by hand, since the run waits for it."""
 
-    def __init__(self, scenario: Any) -> None:
+    def __init__(self, scenario: EdgeScenario) -> None:
         self._names = [printable(task.name) for task in scenario.tasks]
         self._width = max(len("task"), *map(len, self._names))
         self._drawn = 0
         self._next = 0
         self._lines = 0
 
-    def __call__(self, time: int, lane: Any) -> None:
+    def __call__(self, time: int, lane: DeviceLane) -> None:
         """Redraw if the last frame is older than a frame period."""
         if time < self._next or not errors.is_terminal:
             return
@@ -110,7 +117,7 @@ class LiveFile:
     RECENT_ROWS = 512
     """Latest rows of the event log that the mean latency is taken over: few, since the run waits for it."""
 
-    def __init__(self, scenario: Any, path: Path) -> None:
+    def __init__(self, scenario: EdgeScenario, path: Path) -> None:
         self._names = [task.name for task in scenario.tasks]
         self._streams = scenario.device.streams
         self._next = 0
@@ -118,7 +125,7 @@ class LiveFile:
         self.problem = ""
         """Why writing stopped, empty while it works: a run goes on without its live file."""
 
-    def __call__(self, time: int, lane: Any) -> None:
+    def __call__(self, time: int, lane: DeviceLane) -> None:
         """Write a line if the last one is older than a frame period."""
         if time < self._next or self.problem:
             return
@@ -132,7 +139,7 @@ class LiveFile:
             "time_s": round(time / 1e9, 3),
             **{key: int(header[key]) for key in ("released", "finished", "missed", "busy")},
             "streams": self._streams,
-            "waiting": sum(task["waiting"] for task in tasks),
+            "waiting": int(rows["length"].sum()),
             "latency_ms": self._latency(lane),
             "tasks": tasks,
         }
@@ -142,7 +149,7 @@ class LiveFile:
         except OSError as error:
             self.problem = unwritable(error)
 
-    def _latency(self, lane: Any) -> float | None:
+    def _latency(self, lane: DeviceLane) -> float | None:
         """Return the mean time from release to finish of jobs that finished lately, in ms."""
         from slipstream.sim.eventlog import ARRIVAL, FINISH
 
@@ -165,7 +172,7 @@ class LiveFile:
 _COUNTS = ("released", "running", "finished")
 
 
-def device_summary(scenario: Any, execution: Any) -> dict[str, Any]:
+def device_summary(scenario: EdgeScenario, execution: Execution) -> dict[str, Any]:
     """Return faults, restarts, dispatch latencies and measured accuracies of `execution`, as JSON-ready data."""
     import numpy as np
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,6 +37,13 @@ from slipstream.cli.device import (
     device_workload,
 )
 from slipstream.cli.run import LogOption, PolicyOption
+
+if TYPE_CHECKING:
+    from slipstream.device.lane import DeviceLane
+    from slipstream.device.runtime import Execution, Runtime, Watcher
+    from slipstream.device.workload import Workload
+    from slipstream.families.edge.scenario import EdgeScenario
+
 
 OutOption = Annotated[
     Path | None, typer.Option(help="Write the report here; report.html, or none with --json, if absent.")
@@ -93,12 +100,12 @@ def execute(
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
     all_writable(log, target, live)
-    watchers: list[Any] = [] if as_json else [LiveTable(loaded)]
+    watchers: list[Watcher] = [] if as_json else [LiveTable(loaded)]
     file = None if live is None else LiveFile(loaded, live)
     if file is not None:
         watchers.append(file)
 
-    def watch(time: int, lane: Any) -> None:
+    def watch(time: int, lane: DeviceLane) -> None:
         for watcher in watchers:
             watcher(time, lane)
 
@@ -135,7 +142,7 @@ def execute(
         print_written({"Report": target, "Event log": log})
 
 
-def _with_horizon(scenario: Any, listen_at: str | None, seconds: float | None) -> Any:
+def _with_horizon(scenario: EdgeScenario, listen_at: str | None, seconds: float | None) -> EdgeScenario:
     """Return `scenario`; with `listen_at`, its horizon becomes `seconds`, or the longest possible."""
     from slipstream.errors import InputError
     from slipstream.families.edge.scenario import LONGEST_MS
@@ -148,7 +155,9 @@ def _with_horizon(scenario: Any, listen_at: str | None, seconds: float | None) -
 
 
 @contextmanager
-def _alone(device: str, scenario: Any, workload: Any, watchdog_ms: float | None, watch: Any) -> Iterator[Any]:
+def _alone(
+    device: str, scenario: EdgeScenario, workload: Workload, watchdog_ms: float | None, watch: Watcher
+) -> Iterator[tuple[Runtime, str]]:
     """Yield the runtime of a scenario without external requests, and the name of its device."""
     from slipstream.device.runtime import Runtime
 
@@ -159,14 +168,14 @@ def _alone(device: str, scenario: Any, workload: Any, watchdog_ms: float | None,
 @contextmanager
 def _listening(
     device: str,
-    scenario: Any,
-    workload: Any,
+    scenario: EdgeScenario,
+    workload: Workload,
     watchdog_ms: float | None,
-    watch: Any,
+    watch: Watcher,
     address: str,
     token: str | None,
     as_json: bool,
-) -> Iterator[Any]:
+) -> Iterator[tuple[Runtime, str]]:
     """Yield the runtime of a scenario that takes requests, and the name of its device; serve HTTP meanwhile."""
     from slipstream.errors import InputError
 
@@ -203,14 +212,20 @@ def _listening(
 
 
 def _about(
-    source: str, scenario: Any, policy: str, seed: int, device: str, profile: Path | None, name: str
+    source: str, scenario: EdgeScenario, policy: str, seed: int, device: str, profile: Path | None, name: str
 ) -> dict[str, Any]:
     words = device_command("execute", source, policy, device, seed, profile)
     return {**describe_run(source, scenario, policy, seed), "command": shlex.join(words), "device": name}
 
 
 def _print_summary(
-    source: str, scenario: Any, policy: str, seed: int, name: str, figures: dict[str, float], execution: Any
+    source: str,
+    scenario: EdgeScenario,
+    policy: str,
+    seed: int,
+    name: str,
+    figures: dict[str, float],
+    execution: Execution,
 ) -> None:
     from slipstream.reports.terminal.tables import metrics_table
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from slipstream.cli.common import JsonOption, console, errors, print_json, print_json_text, writable
 from slipstream.files.atomic import folder_of, write_files
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from slipstream.families.edge.scenario import EdgeScenario
+
 
 OutOption = Annotated[Path | None, typer.Option(help="The file to write; standard output if absent.")]
 TraceOption = Annotated[
@@ -95,7 +101,7 @@ def trace(
     base = _edge(scenario)
     if task and len(task) != len(files):
         raise InputError(f"--task is given {len(task)} times for {len(files)} files: expected once per file, or never")
-    releases: dict[int, Any] = {}
+    releases: dict[int, np.ndarray] = {}
     names: list[str | None] = [*task] if task else [None] * len(files)
     for file, name in zip(files, names, strict=True):
         with errors.status(f"reading {file}"):
@@ -172,24 +178,26 @@ def log(
     Example: slipstream import log run.parquet --out same-arrivals.json
     """
     from slipstream.errors import InputError
+    from slipstream.families.edge.scenario import EdgeScenario
     from slipstream.families.edge.workload.importers.log import releases_of_log
     from slipstream.reports.runs import read_recording
 
     with errors.status(f"reading {run}"):
         events, _, scenario = read_recording(run)
-        if scenario.family != "edge":
+        if not isinstance(scenario, EdgeScenario):
             raise InputError(f"{run}: is a run of the family '{scenario.family}': expected one of 'edge'")
         releases = releases_of_log(run, scenario, events)
     _output(scenario, releases, out, trace, force, as_json)
 
 
-def _edge(source: str) -> Any:
+def _edge(source: str) -> EdgeScenario:
     """Return an edge scenario by name or path."""
     from slipstream.errors import InputError
+    from slipstream.families.edge.scenario import EdgeScenario
     from slipstream.scenario import load
 
     scenario = load(source)
-    if scenario.family != "edge":
+    if not isinstance(scenario, EdgeScenario):
         raise InputError(f"{source}: is of the family '{scenario.family}': expected an edge scenario")
     return scenario
 
@@ -207,7 +215,9 @@ def pairs(option: str, words: list[str] | None) -> dict[str, str]:
     return pairs
 
 
-def _output(scenario: Any, releases: dict[int, Any], out: Path | None, trace: Any, force: bool, as_json: bool) -> None:
+def _output(
+    scenario: EdgeScenario, releases: dict[int, np.ndarray], out: Path | None, trace: Any, force: bool, as_json: bool
+) -> None:
     """Put `releases` (times by task index) into `scenario`; print it, or write it and its traces to `out`."""
     from slipstream.errors import InputError
     from slipstream.families.edge.workload.replay import moved, replay, replay_from_files
@@ -238,7 +248,7 @@ def _output(scenario: Any, releases: dict[int, Any], out: Path | None, trace: An
     console.print(f"Written: {out}{more} (digest {digest(load(out))[:12]})", soft_wrap=True)
 
 
-def _note_late(scenario: Any, releases: dict[int, Any]) -> None:
+def _note_late(scenario: EdgeScenario, releases: dict[int, np.ndarray]) -> None:
     """Print how many releases lie at or after the horizon."""
     from slipstream.families.shared.schema import nanoseconds
 

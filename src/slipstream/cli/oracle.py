@@ -74,7 +74,7 @@ def _bounds(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
     from slipstream.families.contract import family_of
     from slipstream.scenario import load
 
-    loaded: Any = load(scenario)
+    loaded = load(scenario)
     with errors.status("solving"):
         found = family_of(loaded).oracle(loaded, seed, "test", seconds)
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,11 @@ from slipstream.cli.common import (
     write_text,
 )
 from slipstream.cli.device import CodeOption, DataOption, DeviceOption, device_scenario, device_workload
+
+if TYPE_CHECKING:
+    from slipstream.families.edge.workload.measured import MeasuredProfile, Noise
+    from slipstream.reports.terminal.plain_table import PlainTable
+
 
 OutOption = Annotated[Path, typer.Option(help="The profile to write.")]
 RunsOption = Annotated[int, typer.Option(help="Runs of each variant alone.", min=3)]
@@ -69,7 +74,7 @@ def profile(
     console.print(f"Written: {out}", soft_wrap=True)
 
 
-def profile_table(profile: Any) -> Any:
+def profile_table(profile: MeasuredProfile) -> PlainTable:
     """Return a table of `profile` with a row per variant."""
     from rich.box import SIMPLE_HEAD
 
@@ -86,7 +91,7 @@ def profile_table(profile: Any) -> Any:
     return table
 
 
-def print_noise(noise: Any) -> None:
+def print_noise(noise: Noise) -> None:
     """Print whether other load disturbed the measurement."""
     from slipstream.device.measurement.noise import MOST_OTHERS, MOST_SPREAD
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstream.cli.common import errors, write_text
 from slipstream.errors import InputError
+from slipstream.families.contract import Scenario
 from slipstream.reports.html.page import page
 from slipstream.reports.runs import run_of
 from slipstream.sim.eventlog import LogWriter
@@ -20,7 +21,7 @@ from slipstream.sim.eventlog import LogWriter
 class RunFiles:
     """Paths of the files of a run; None for a file that is not wanted."""
 
-    scenario: Any
+    scenario: Scenario
     about: dict[str, Any]
     """Metadata of the run."""
     log: Path | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,14 @@ from slipstream.cli.common import (
     describe_run,
     print_json,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from slipstream.families.contract import Scenario
+    from slipstream.families.shared.labels import RunLabels
+    from slipstream.policies.base import Policy
+
 
 PolicyOption = Annotated[
     str | None,
@@ -69,7 +77,7 @@ def run(
         raise InputError("--render with --json: both write to standard output: expected one of them")
     if speed is not None and not render:
         raise InputError("--speed without --render: expected both, or neither")
-    loaded: Any = load(scenario)
+    loaded = load(scenario)
     family = family_of(loaded)
     player = find(family.default_policy if policy is None else policy, family.name)
     if gif is not None and not family.run_labels(loaded).graphs:
@@ -111,7 +119,7 @@ def run(
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})")
 
 
-def _write_animation(path: Path, labels: Any, events: Any) -> None:
+def _write_animation(path: Path, labels: RunLabels, events: np.ndarray) -> None:
     """Write a run as an animated GIF."""
     from slipstream.errors import InputError
     from slipstream.files.atomic import write_files
@@ -123,7 +131,7 @@ def _write_animation(path: Path, labels: Any, events: Any) -> None:
     write_files({path: animation(labels, events)}, overwrite=True)
 
 
-def _watch(source: str, scenario: Any, player: Any, seed: int, speed: float | None) -> Any:
+def _watch(source: str, scenario: Scenario, player: Policy, seed: int, speed: float | None) -> np.ndarray:
     """Play an episode and draw it; return its event log."""
     import numpy as np
 

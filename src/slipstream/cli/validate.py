@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,6 +33,11 @@ from slipstream.cli.device import (
 )
 from slipstream.cli.profile import print_noise
 from slipstream.cli.run import PolicyOption
+
+if TYPE_CHECKING:
+    from slipstream.device.measurement.trial import Trial
+    from slipstream.reports.runs import Run
+
 
 ProfileOption = Annotated[
     Path | None, typer.Option(help="A profile written by `slipstream profile`; measured first if absent.")
@@ -98,7 +103,7 @@ def validate(
     print_written({"Page": out, "Corrected profile": fit})
 
 
-def _sides(source: str, trial: Any, policy: str, seed: int, command: str) -> list[Any]:
+def _sides(source: str, trial: Trial, policy: str, seed: int, command: str) -> list[Run]:
     """Return the measured and the simulated run, to be drawn."""
     from slipstream.reports.runs import run_of
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import DeviceError
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.policies.base import Policy, WholeEpisodes
 from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.heap import BLOCK
@@ -17,14 +18,14 @@ FIRST_TICK = 1
 """Time of the clock at the start, in ns: a lane whose clock is 0 simulates."""
 
 
-class DeviceLane(Simulator):
+class DeviceLane(Simulator[EdgeScenario]):
     """Lane that follows a device.
 
     `end` and `follow` apply what happened; while it is `asking`, `decide` makes a policy's decision; `running` returns
     what a stream of the device has to run.
     """
 
-    def __init__(self, scenario: Any) -> None:
+    def __init__(self, scenario: EdgeScenario) -> None:
         super().__init__(scenario)
         self._policy: Policy | None = None
         self._step: Callable[[int], int] | None = None

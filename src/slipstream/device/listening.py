@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from slipstream.device.backends.streams import Completion, Streams, now
 from slipstream.device.lane import DeviceLane
 from slipstream.device.request_queue import Answer, Outcome, PendingRequest, RequestQueue
 from slipstream.device.runtime import Execution, Runtime, Watcher
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.policies.base import Policy
 from slipstream.sim.eventlog import DROP, EXPIRE, FAIL, FINISH, REJECT
@@ -29,7 +29,7 @@ OUTCOMES: dict[int, Outcome] = {
 class RequestLane(DeviceLane):
     """Device lane whose external tasks release a job only on request."""
 
-    def __init__(self, scenario: Any) -> None:
+    def __init__(self, scenario: EdgeScenario) -> None:
         super().__init__(scenario)
         self._first_arrival_slot = scenario.device.streams + len(scenario.tasks)
         """Event slot of the first task's release; see families/edge/kernel/slots.py."""
@@ -70,7 +70,7 @@ class ListeningRuntime(Runtime):
 
     def __init__(
         self,
-        scenario: Any,
+        scenario: EdgeScenario,
         requests: RequestQueue,
         streams: Streams,
         watchdog: float | None = None,

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from slipstream.device.backends.streams import Streams, now
 from slipstream.device.models.datasets import DatasetType, Samples
 from slipstream.device.workload import Workload
 from slipstream.errors import DeviceError, SlipstreamError
-from slipstream.families.edge.scenario import External
+from slipstream.families.edge.scenario import EdgeScenario, External
 
 MOST_BYTES = 256 * 2**20
 """Largest size of the input buffers of one task, whatever its queue limit."""
@@ -70,7 +70,7 @@ class PendingRequest:
 class RequestQueue:
     """Queue between the service and the runtime: the external tasks of a scenario, and the requests in flight."""
 
-    def __init__(self, scenario: Any, workload: Workload) -> None:
+    def __init__(self, scenario: EdgeScenario, workload: Workload) -> None:
         self.tasks = {task.name: i for i, task in enumerate(scenario.tasks) if isinstance(task.arrival, External)}
         """Indices of the external tasks in the scenario, by name."""
         if not self.tasks:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from slipstream.device.backends.streams import Completion, RunRequest, Streams, 
 from slipstream.device.lane import DeviceLane
 from slipstream.device.workload import Workload, check_device
 from slipstream.errors import DeviceError
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.policies.base import Policy
 
@@ -66,7 +66,7 @@ Watcher = Callable[[int, DeviceLane], None]
 """Called repeatedly with the time and the lane; must not block."""
 
 
-def watchdog_ms(scenario: Any) -> float:
+def watchdog_ms(scenario: EdgeScenario) -> float:
     """Return the time in ms after which the watchdog aborts a run of the scenario."""
     longest: float = max(variant.latency_ms for task in scenario.tasks for variant in task.ladder)
     return max(LEAST_WATCHDOG_MS, WATCHDOG_FACTOR * longest)
@@ -79,7 +79,7 @@ class Runtime:
 
     def __init__(
         self,
-        scenario: Any,
+        scenario: EdgeScenario,
         workload: Workload,
         streams: Streams,
         watchdog: float | None = None,
@@ -251,7 +251,7 @@ class Runtime:
                 del self._jobs[completion.stream]
 
 
-def without_decision_time(scenario: Any) -> Any:
+def without_decision_time(scenario: EdgeScenario) -> EdgeScenario:
     """Return the scenario with a decision time of 0: on a device, decisions take real time."""
     device = scenario.device.model_copy(update={"decision_time_ms": 0.0})
     return scenario.model_copy(update={"device": device})

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from slipstream.device.models.addresses import Address, parse
 from slipstream.device.models.datasets import DatasetType, Samples, dataset_type, samples_of
 from slipstream.errors import DeviceError, ModelError
+from slipstream.families.contract import Scenario
+from slipstream.families.edge.scenario import EdgeScenario, Task
 
 SAMPLE_SEED = 20_251
 """Seed of random samples: inputs do not depend on the seed of a run, so that runs can be compared."""
@@ -47,7 +48,7 @@ class Workload:
 
 
 def workload_of(
-    scenario: Any, data: Mapping[str, Path] | None = None, allow_code: bool = False, folder: Path | None = None
+    scenario: EdgeScenario, data: Mapping[str, Path] | None = None, allow_code: bool = False, folder: Path | None = None
 ) -> Workload:
     """Return the workload of a scenario; `data` gives folders of samples by task name.
 
@@ -80,7 +81,7 @@ def workload_of(
     return Workload(tuple(models), tuple(samples for _, samples in sets.values()), tuple(model_of), tuple(set_of))
 
 
-def _ladder(task: Any, home: Path, allow_code: bool) -> list[Address]:
+def _ladder(task: Task, home: Path, allow_code: bool) -> list[Address]:
     """Return the addresses of a task's variants; equal ones are an error."""
     addresses = [parse(task.model, rank, home, allow_code) for rank in range(task.num_variants)]
     if len(set(addresses)) < len(addresses):
@@ -90,9 +91,9 @@ def _ladder(task: Any, home: Path, allow_code: bool) -> list[Address]:
     return addresses
 
 
-def check_device(scenario: Any) -> None:
-    """Raise a DeviceError if the scenario needs features that only the simulator has."""
-    if scenario.family != "edge":
+def check_device(scenario: Scenario) -> EdgeScenario:
+    """Return `scenario`; raise a DeviceError if it needs features that only the simulator has."""
+    if not isinstance(scenario, EdgeScenario):
         raise DeviceError(f"a scenario of the family '{scenario.family}': expected one of 'edge', which devices run")
     if scenario.device.preemption.kind != "none":
         raise DeviceError(
@@ -100,6 +101,7 @@ def check_device(scenario: Any) -> None:
         )
     if scenario.device.memory_mb is not None or scenario.has_load_times:
         raise DeviceError("device.memory_mb or load_ms is set: expected neither: all weights stay loaded here")
+    return scenario
 
 
 def bytes_of(samples: Samples) -> np.ndarray:

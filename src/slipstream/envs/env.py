@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstream.envs.spaces import action_space, observation_space, observed_keys
 from slipstream.errors import InputError, ScenarioError
-from slipstream.families.contract import FAMILIES, Family
+from slipstream.families.contract import FAMILIES, Family, Scenario, ScenarioLike
 from slipstream.render.scene import Scene, scene_of
 from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
@@ -27,11 +27,11 @@ Observation = dict[str, Any]
 """Arrays by name; typed as Gymnasium types its dictionary spaces."""
 
 
-def load_for(family: Family, scenario: Any) -> Any:
+def load_for(family: Family, scenario: ScenarioLike | None) -> Scenario:
     """Return the loaded `scenario`, by default the family's; raise a ScenarioError if it is of another family."""
     from slipstream.scenario import load
 
-    loaded: Any = load(scenario if scenario is not None else family.default_scenario)
+    loaded = load(scenario if scenario is not None else family.default_scenario)
     if loaded.family != family.name:
         raise ScenarioError(f"{family.env_id}: the scenario is of family '{loaded.family}': expected '{family.name}'")
     return loaded
@@ -69,7 +69,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def __init__(
         self,
         family: str,
-        scenario: Any = None,
+        scenario: ScenarioLike | None = None,
         mask_in_observation: bool = False,
         split: str = "train",
         render_mode: str | None = None,

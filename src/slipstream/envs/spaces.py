@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from slipstream.families.contract import Family
+from slipstream.families.contract import Family, Scenario
 from slipstream.families.shared.features import FeatureTable
 
 
@@ -27,12 +27,12 @@ def observed_keys(space: spaces.Dict) -> list[tuple[str, str]]:
     return [(key, _BUFFER_NAMES.get(key, key)) for key in space.spaces]
 
 
-def action_space(family: Family, scenario: Any) -> spaces.Discrete:
+def action_space(family: Family, scenario: Scenario) -> spaces.Discrete:
     """Return the discrete space of all candidate rows; the last one waits."""
     return spaces.Discrete(family.candidate_rows(scenario))
 
 
-def observation_space(family: Family, scenario: Any, mask_in_observation: bool) -> spaces.Dict:
+def observation_space(family: Family, scenario: Scenario, mask_in_observation: bool) -> spaces.Dict:
     """Return the dictionary of `globals`, `candidates`, the graph if any and, with `mask_in_observation`, the mask."""
     rows = family.candidate_rows(scenario)
     boxes: dict[str, spaces.Space[Any]] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.families.contract import Scenario
 from slipstream.policies.base import Policy
 from slipstream.sim.simulator import Simulator
 
@@ -43,12 +44,12 @@ def timed(action: Callable[[], int]) -> Callable[[], tuple[int, float]]:
     return run
 
 
-def events_per_second(scenario: Any, policy: Policy, seconds: float = 2.0) -> float:
+def events_per_second(scenario: Scenario, policy: Policy, seconds: float = 2.0) -> float:
     """Return simulated events per second of whole episodes under a compiled policy, without a log."""
     return counts_per_second(scenario, policy, "events", seconds)
 
 
-def counts_per_second(scenario: Any, policy: Policy, field: str, seconds: float = 2.0) -> float:
+def counts_per_second(scenario: Scenario, policy: Policy, field: str, seconds: float = 2.0) -> float:
     """Return the increase per second of `field` of the lane record in whole episodes under a compiled policy."""
     simulator = Simulator(scenario, log_rows=0)
     seeds = itertools.count()
@@ -83,7 +84,7 @@ def vector_steps_per_second(
 
 
 def native_steps_per_second(
-    scenario: Any,
+    scenario: Scenario,
     lanes: int = 1024,
     threads: int = 1,
     seconds: float = 2.0,
@@ -100,7 +101,7 @@ def native_steps_per_second(
         env.close()
 
 
-def single_steps_per_second(scenario: Any, seconds: float = 2.0) -> float:
+def single_steps_per_second(scenario: Scenario, seconds: float = 2.0) -> float:
     """Return steps per second of the single Gymnasium env."""
     from slipstream.envs.env import SchedulingEnv
 

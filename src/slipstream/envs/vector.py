@@ -16,8 +16,9 @@ from gymnasium.vector.utils import batch_space
 from slipstream.envs.env import Observation, load_for
 from slipstream.envs.spaces import action_space, observation_space, observed_keys
 from slipstream.errors import InputError
-from slipstream.families.contract import FAMILIES
+from slipstream.families.contract import FAMILIES, ScenarioLike
 from slipstream.jit.structs import on_cache_lines
+from slipstream.policies.base import Heuristic
 from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
 from slipstream.sim.simulator import check_seed, split_code
@@ -42,7 +43,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         self,
         num_envs: int,
         family: str,
-        scenario: Any = None,
+        scenario: ScenarioLike | None = None,
         threads: int = 1,
         copy: bool = True,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
@@ -187,14 +188,14 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         """Return the masks of the present decisions as booleans, one row per lane."""
         return self._buffer["mask"].astype(np.bool_)
 
-    def choose(self, policy: Any) -> np.ndarray:
+    def choose(self, policy: Heuristic) -> np.ndarray:
         """Return the action of the compiled heuristic `policy` in every lane."""
         rows = self.family.all_rows(self.scenario)
         actions = np.full(self.num_envs, rows - 1, np.int64)
         features = (self.family.global_features, self.family.candidate_features)
         raw = make_buffer(buffer_arrays(1, rows, *features, raw=True))
         policy.prepare_for(self.scenario)
-        if getattr(policy, "parameter", None) is not None:
+        if policy.parameter is not None:
             self._arrays["lanes"]["parameter"] = policy.parameter
         for part, (spec, state, _) in self._workers:
             lanes.prepare_buffer(spec, state, raw)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import gymnasium
 import numpy as np
@@ -29,6 +29,7 @@ from slipstream.families.shared.timeline import Timeline
 if TYPE_CHECKING:
     from slipstream.families.shared.generator import Generator
     from slipstream.families.shared.regret import Hindsight
+    from slipstream.families.shared.schema import ScenarioModel
     from slipstream.families.shared.variation import Variation
     from slipstream.sim.kernel.lanes import KernelFunctions
 
@@ -51,33 +52,39 @@ class Scenario(Protocol):
     def description(self) -> str:
         """One or two sentences for people."""
 
+    def model_dump(self, *, mode: str = "python", exclude_unset: bool = False) -> dict[str, Any]:
+        """Return the keys and their values; as JSON data with mode 'json', without defaults with `exclude_unset`."""
+
+
+ScenarioLike: TypeAlias = str | Path | dict[str, Any] | Scenario
+"""What `slipstream.load` takes: the name of a built-in scenario, a path, a dictionary, or a scenario object."""
 
 S = TypeVar("S", bound=Scenario)
 
 NO_COLUMNS = FeatureTable(())
 
 
-def usual_margin(_scenario: Any) -> int:
+def usual_margin(_scenario: Scenario) -> int:
     """Return `LOG_MARGIN`, which is enough where an event and the decision before it fill a few rows."""
     from slipstream.sim.kernel.lanes import LOG_MARGIN
 
     return LOG_MARGIN
 
 
-def observed_rows_only(_scenario: Any) -> None:
+def observed_rows_only(_scenario: Scenario) -> None:
     """Return None: heuristics see the rows of the observation and no others."""
 
 
-def no_graph(_scenario: Any) -> None:
+def no_graph(_scenario: Scenario) -> None:
     """Return None: work is no graph."""
 
 
-def no_charts(_scenario: Any, _events: np.ndarray) -> list[Chart | Picture]:
+def no_charts(_scenario: Scenario, _events: np.ndarray) -> list[Chart | Picture]:
     """Return no charts beyond those that every report has."""
     return []
 
 
-def no_row_name(_scenario: Any, _timeline: Timeline, _row: np.ndarray) -> str:
+def no_row_name(_scenario: Scenario, _timeline: Timeline, _row: np.ndarray) -> str:
     """Return no name: the events that follow say what a row did."""
     return ""
 
@@ -119,7 +126,7 @@ class Members(Generic[S]):
     """Further metrics where seed and split are known, since what was drawn can be drawn again; default: none."""
     optimum_bounds: Callable[[S, int, str, float], OptimumBounds]
     """Bounds of the best reward of an episode (seed, split), all arrivals known, within about `seconds`."""
-    hindsight: Callable[[S, int, str, float], Hindsight] | None = None
+    hindsight: Callable[[S, int, str, float], Hindsight[S]] | None = None
     """Solver of the rest of an episode from any decision on; default: None, heuristics play on instead."""
     check: Callable[[np.ndarray, S], None] | None = None
     """Raises an error that names the row where an event log breaks an invariant; default: `shared.runs.check`."""
@@ -181,14 +188,14 @@ class Family(ABC):
 
     @property
     @abstractmethod
-    def scenario_type(self) -> Any:
+    def scenario_type(self) -> type[ScenarioModel]:
         """The pydantic model of the family's scenarios."""
 
     @abstractmethod
     def load_members(self) -> Members[Any]:
         """Import the family's `members` module and return what it provides."""
 
-    def complete(self, scenario: Any) -> Any:
+    def complete(self, scenario: Scenario) -> Scenario:
         """Return a scenario just read from its file, with what it names in other files written out."""
         return scenario
 
@@ -289,7 +296,7 @@ class Family(ABC):
         """Return the bounds of the best reward of an episode, all arrivals known."""
         return self.members.optimum_bounds(scenario, seed, split, seconds)
 
-    def hindsight(self, scenario: Scenario, seed: int, split: str, seconds: float) -> Hindsight | None:
+    def hindsight(self, scenario: S, seed: int, split: str, seconds: float) -> Hindsight[S] | None:
         """Return a solver of the rest of an episode from any decision on, `seconds` each; None if there is none."""
         solver = self.members.hindsight
         return None if solver is None else solver(scenario, seed, split, seconds)
@@ -333,18 +340,19 @@ class Family(ABC):
         """The source of random scenarios; None where the family has none."""
         return self.members.generator
 
-    def vary(self, scenario: Any, variation: Variation, seed: int) -> Any:
+    def vary(self, scenario: S, variation: Variation, seed: int) -> S:
         """Return another scenario of the same shape, drawn from around a scenario by a seed; itself if nothing varies.
 
         Raises:
             InputError: The family's scenarios cannot be varied.
         """
-        if self.members.vary is None:
+        vary: Callable[[S, Variation, int], S] | None = self.members.vary
+        if vary is None:
             known = [f"'{name}'" for name, family in FAMILIES.items() if family.members.vary is not None]
             raise InputError(
                 f"scenarios of the family '{self.name}' cannot be varied: expected one of {', '.join(known)}"
             )
-        return self.members.vary(scenario, variation, seed)
+        return vary(scenario, variation, seed)
 
 
 FAMILIES: dict[str, Family] = {}

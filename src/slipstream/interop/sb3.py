@@ -13,7 +13,7 @@ from slipstream.envs.env import Observation
 from slipstream.envs.spaces import observation_space
 from slipstream.envs.vector import SchedulingVectorEnv
 from slipstream.errors import InputError
-from slipstream.families.contract import family_of
+from slipstream.families.contract import ScenarioLike, family_of
 from slipstream.interop.flat import flat_rows, flat_space
 from slipstream.scenario import load
 
@@ -39,14 +39,14 @@ class SlipstreamVecEnv(VecEnv):
 
     def __init__(
         self,
-        scenario: Any,
+        scenario: ScenarioLike,
         num_envs: int = 1,
         flat: bool = True,
         threads: int = 1,
         mask_in_observation: bool = False,
         split: str = "train",
     ) -> None:
-        loaded: Any = load(scenario)
+        loaded = load(scenario)
         self.envs = SchedulingVectorEnv(
             num_envs,
             family_of(loaded).name,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gymnasium.vector import AutoresetMode
 
 from slipstream.envs.vector import SchedulingVectorEnv
-from slipstream.families.contract import family_of
+from slipstream.families.contract import ScenarioLike, family_of
 from slipstream.scenario import load
 
 try:
@@ -17,12 +15,12 @@ except ImportError as error:
     raise ImportError("slipstream.interop.torchrl needs TorchRL: run `pip install 'slipstream[interop]'`") from error
 
 
-def make_env(scenario: Any, num_envs: int = 1, threads: int = 1, split: str = "train") -> TransformedEnv:
+def make_env(scenario: ScenarioLike, num_envs: int = 1, threads: int = 1, split: str = "train") -> TransformedEnv:
     """Return an environment of `num_envs` lanes that observe `observation`, a flat row, and `action_mask`, booleans.
 
     Lane k of an environment reset with seed s is the single environment of seed s + k. Actions are indices of rows.
     """
-    loaded: Any = load(scenario)
+    loaded = load(scenario)
     lanes = SchedulingVectorEnv(
         num_envs,
         family_of(loaded).name,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from slipstream.errors import InputError
-from slipstream.families.contract import Family, family_of
+from slipstream.families.contract import Family, Scenario, family_of
 from slipstream.learn.algorithms.advantages import discounts, returns_to_go
 from slipstream.learn.algorithms.hindsight import Hindsight
 from slipstream.learn.algorithms.imitation import Imitation
@@ -41,7 +41,7 @@ INPUT_LAYERS = {"row": ("row",), "global": ("row_globals", "context_globals")}
 class Trainer:
     """Network in training on one scenario and its variations."""
 
-    def __init__(self, scenario: Any, settings: TrainSettings, executor: Executor | None = None) -> None:
+    def __init__(self, scenario: Scenario, settings: TrainSettings, executor: Executor | None = None) -> None:
         """Lanes play in this process, or on `executor`."""
         self.scenario, self.settings, self.executor = scenario, settings, executor or InProcess()
         self.family = family_of(scenario)

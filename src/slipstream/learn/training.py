@@ -13,6 +13,7 @@ import torch
 
 from slipstream.errors import InputError
 from slipstream.evaluation import compare, evaluate
+from slipstream.families.contract import Scenario, ScenarioLike
 from slipstream.learn.files import RUN
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
@@ -60,7 +61,7 @@ class Training:
     folder: Path | None
 
 
-def best_heuristic(scenario: Any, episodes: int, executor: Executor | None = None) -> tuple[str, float]:
+def best_heuristic(scenario: Scenario, episodes: int, executor: Executor | None = None) -> tuple[str, float]:
     """Return the family's heuristic with the highest mean reward on the held-out seeds, and that reward."""
     played = compare(scenario, "all", episodes, HELD_OUT_SEED, "eval", executor=executor).evaluations
     best = max(played, key=lambda evaluation: evaluation.mean("reward"))
@@ -68,7 +69,7 @@ def best_heuristic(scenario: Any, episodes: int, executor: Executor | None = Non
 
 
 def train(
-    scenario: str | Path | dict[str, Any] | Any,
+    scenario: ScenarioLike,
     settings: TrainSettings | None = None,
     out: str | Path | None = None,
     minutes: float | None = None,
@@ -103,7 +104,7 @@ class _Run:
 
     def __init__(
         self,
-        scenario: Any,
+        scenario: ScenarioLike,
         settings: TrainSettings,
         out: str | Path | None,
         minutes: float | None,
@@ -129,7 +130,7 @@ class _Run:
                 self.about["settings"] |= {"steps": new_limits["steps"]}
                 self.about["limits"] = new_limits
             settings = TrainSettings.from_dict(self.about["settings"], f"{self.folder.folder / RUN}: settings")
-        self.scenario: Any = load(scenario)
+        self.scenario = load(scenario)
         torch.set_num_threads(1)  # Threads share the work above torch.
         self.trainer = Trainer(self.scenario, settings, executor)
         if resume and self.folder is not None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from slipstream.evaluation import bootstrap_interval
+from slipstream.families.contract import ScenarioLike
 from slipstream.library.judging import RACE_SEED, Episodes, Judge, Player, shares_lost
 from slipstream.library.storage.records import Version
 from slipstream.library.traits import distances
@@ -110,9 +110,7 @@ def race(judge: Judge, players: Sequence[Player], signature: str, episodes: int)
     return earned
 
 
-def choose(
-    judge: Judge, scenario: str | Path | dict[str, Any] | Any, nearest: int = NEAREST, episodes: int = RACE_EPISODES
-) -> Choice:
+def choose(judge: Judge, scenario: ScenarioLike, nearest: int = NEAREST, episodes: int = RACE_EPISODES) -> Choice:
     """Return the policy to use for `scenario`; race `nearest` models from `episodes` episodes on."""
     began = perf_counter()
     signature = judge.remember(scenario)

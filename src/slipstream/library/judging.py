@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstream.errors import InputError, LibraryError
 from slipstream.evaluation import bootstrap_interval, evaluate
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.files.inputs import json_object
 from slipstream.library.storage.records import KnownScenario, Version
 from slipstream.library.storage.store import Store
@@ -103,10 +103,10 @@ class Judge:
         self.oracle_seconds, self.progress = oracle_seconds, progress
         # Rewards of another version of the simulator are not comparable.
         self.code = f"{__version__}+{cache_key()[:12]}"
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, Scenario] = {}
         self._policies: dict[str, LearnedPolicy] = {}
 
-    def remember(self, source: str | Path | dict[str, Any] | Any) -> str:
+    def remember(self, source: ScenarioLike) -> str:
         """Store the scenario of `source` in the library; return its digest, called its signature."""
         scenario = load(source)
         signature = digest(scenario)
@@ -117,7 +117,7 @@ class Judge:
         self._loaded[signature] = scenario
         return signature
 
-    def scenario(self, signature: str) -> Any:
+    def scenario(self, signature: str) -> Scenario:
         """Return the stored scenario with the digest `signature`."""
         if signature not in self._loaded:
             known = self.store.scenario(signature)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.errors import InputError, LibraryError
-from slipstream.families.contract import FAMILIES
+from slipstream.families.contract import FAMILIES, ScenarioLike
 from slipstream.library import choosing, merging, rolling_back, splitting, tradeoff, updating
 from slipstream.library.generality import Generality, generality
 from slipstream.library.judging import EVAL_SPLIT, GATE_EPISODES, Episodes, Judge, Player
@@ -18,9 +18,6 @@ from slipstream.library.storage.records import Event, Version, check_name, parse
 from slipstream.library.storage.store import Entry, Run, Store
 from slipstream.policies.learned import LearnedPolicy, load_policy, shipped
 from slipstream.scenario import builtin_names, load
-
-Source = str | Path | dict[str, Any] | Any
-"""A scenario: the name of a built-in, a file, a dictionary or an object."""
 
 
 class Library:
@@ -56,8 +53,8 @@ class Library:
         self,
         name: str,
         policy: str | Path,
-        scenarios: Sequence[Source] = (),
-        held_out: Sequence[Source] = (),
+        scenarios: Sequence[ScenarioLike] = (),
+        held_out: Sequence[ScenarioLike] = (),
         use: bool = False,
         reason: str = "",
     ) -> Version:
@@ -160,7 +157,7 @@ class Library:
         return found
 
     def choose(
-        self, scenario: Source, nearest: int = choosing.NEAREST, episodes: int = choosing.RACE_EPISODES
+        self, scenario: ScenarioLike, nearest: int = choosing.NEAREST, episodes: int = choosing.RACE_EPISODES
     ) -> choosing.Choice:
         """Return the policy to use for a workload: a version, or the best heuristic if no model beats it."""
         return choosing.choose(self.judge, scenario, nearest, episodes)
@@ -168,7 +165,7 @@ class Library:
     def update(
         self,
         model: str,
-        scenario: Source,
+        scenario: ScenarioLike,
         changes: Mapping[str, Any] | None = None,
         minutes: float | None = None,
         tolerance: float = updating.TOLERANCE,
@@ -202,7 +199,7 @@ class Library:
         self,
         reference: str,
         name: str,
-        scenarios: Sequence[Source] = (),
+        scenarios: Sequence[ScenarioLike] = (),
         tolerance: float = updating.TOLERANCE,
     ) -> updating.Outcome:
         """Make a version a separate model, which takes over the workloads on which it improves."""
@@ -223,7 +220,7 @@ class Library:
         """Roll a model back if its recent regret drifted, or if generality was gained at too high a cost."""
         return rolling_back.check(self.judge, model, runs, drift, price, play)
 
-    def record(self, model: str, scenario: Source, rewards: Mapping[int, float], split: str = EVAL_SPLIT) -> None:
+    def record(self, model: str, scenario: ScenarioLike, rewards: Mapping[int, float], split: str = EVAL_SPLIT) -> None:
         """Store external rewards of a model's version in use by seed, as input of `check`."""
         version, signature = self.store.version(model), self.judge.remember(scenario)
         self.store.record(Run(version.id, signature, split, seed, reward) for seed, reward in rewards.items())
@@ -249,7 +246,7 @@ def policy_folder(policy: str | Path) -> Path:
     return Path(policy)
 
 
-def fitting_scenarios(policy: LearnedPolicy, scenarios: Sequence[str | Path | dict[str, Any] | Any]) -> None:
+def fitting_scenarios(policy: LearnedPolicy, scenarios: Sequence[ScenarioLike]) -> None:
     """Raise a LibraryError if a scenario is of another family than `policy`, before that family is compiled."""
     family = str(policy.card["family"])
     for scenario in map(load, scenarios):

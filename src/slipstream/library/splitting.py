@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from slipstream.errors import LibraryError
+from slipstream.families.contract import ScenarioLike
 from slipstream.library.judging import Episodes, Judge
 from slipstream.library.storage.folders import read_files
 from slipstream.library.storage.records import check_name
@@ -18,7 +17,7 @@ def split(
     judge: Judge,
     reference: str,
     name: str,
-    scenarios: Sequence[str | Path | dict[str, Any] | Any] = (),
+    scenarios: Sequence[ScenarioLike] = (),
     tolerance: float = TOLERANCE,
     episodes: Episodes | None = None,
 ) -> Outcome:

@@ -9,11 +9,10 @@ is not 0. This needs only the family's observations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, family_of
 from slipstream.families.shared.features import FeatureTable
 from slipstream.policies.base import Policy, WholeEpisodes, find
 from slipstream.sim.kernel.lanes import LOG_FULL
@@ -30,7 +29,7 @@ POSITION_COLUMNS = ("time", "remaining", "finished", "arrived_jobs", "asked", "p
 """Columns that give the progress of an episode or an index: they do not describe the workload."""
 
 
-def traits_of(scenario: Any) -> dict[str, float]:
+def traits_of(scenario: Scenario) -> dict[str, float]:
     """Return the traits of a scenario by name, such as 'row.transfer.share'."""
     family = family_of(scenario)
     choices, summaries = _probe(scenario)
@@ -63,7 +62,7 @@ def _traits(kind: str, table: FeatureTable, groups: Sequence[np.ndarray]) -> dic
     return found
 
 
-def _probe(scenario: Any) -> tuple[list[np.ndarray], np.ndarray]:
+def _probe(scenario: Scenario) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the observed legal rows of the sampled decisions, and their globals."""
     family = family_of(scenario)
     policy = find(family.default_policy, family.name)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from slipstream.errors import LibraryError
+from slipstream.families.contract import ScenarioLike
 from slipstream.library.judging import Episodes, Judge, Shift
 from slipstream.library.storage.folders import read_files
 from slipstream.library.storage.records import Version
@@ -98,7 +99,7 @@ def fine_tune(
 def update(
     judge: Judge,
     model: str,
-    scenario: str | Path | dict[str, Any] | Any,
+    scenario: ScenarioLike,
     changes: Mapping[str, Any],
     minutes: float | None = None,
     tolerance: float = TOLERANCE,

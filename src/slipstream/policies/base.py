@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from slipstream.errors import PolicyError
-from slipstream.families.contract import FAMILIES
+from slipstream.families.contract import FAMILIES, Scenario
 from slipstream.policies.columns_read import columns_read
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Heuristic:
         on_demand = FAMILIES[self.family].candidate_features.on_demand
         return lanes.RULE_ON_DISPATCH if read is None or read & on_demand else lanes.PLAIN_RULE
 
-    def prepare_for(self, scenario: Any) -> None:
+    def prepare_for(self, scenario: Scenario) -> None:
         """Compute what the rows of `scenario` show for this policy, if it needs that."""
         if self.prepare is not None:
             self.prepare(scenario)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import InputError, InvariantError, TraceError, printable
-from slipstream.families.contract import Family, family_of
+from slipstream.families.contract import Family, Scenario, family_of
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.families.shared.timeline import Timeline
 from slipstream.files.inputs import json_object, show
@@ -34,7 +34,7 @@ class Run:
 
     about: dict[str, Any]
     """Metadata of the log: policy, seed, split, version, scenario_digest, command."""
-    scenario: Any
+    scenario: Scenario
     digest: str
     """Of the event log."""
     timeline: Timeline
@@ -58,7 +58,7 @@ class Run:
         return values
 
 
-def run_of(events: np.ndarray, about: dict[str, Any], scenario: Any) -> Run:
+def run_of(events: np.ndarray, about: dict[str, Any], scenario: Scenario) -> Run:
     """Return the run of `events` with metadata `about`; raises InvariantError if the log violates an invariant."""
     family = family_of(scenario)
     family.check(scenario, events)
@@ -91,7 +91,7 @@ def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     return json_object(about["scenario"], f"{path}: its scenario", TraceError)
 
 
-def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Any]:
+def read_recording(path: Path) -> tuple[np.ndarray, dict[str, Any], Scenario]:
     """Return events, metadata and scenario of the recorded run at `path`.
 
     Raises:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from socket import socket
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import parse_qs, unquote
 
 from slipstream.dashboard.access import Access
 from slipstream.device.request_queue import Answer, FullError, RequestQueue
 from slipstream.errors import DeviceError, InputError
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.service.handoff import Handoff
 from slipstream.service.http import Request, Response, json_response, refusal
 from slipstream.service.inputs import JSON, RAW, input_of, largest_body
@@ -34,7 +35,7 @@ REFUSALS = {
 class Service:
     """Application that queues inputs for the runtime and sends the answers; with a token, only to those who have it."""
 
-    def __init__(self, scenario: Any, requests: RequestQueue, token: str | None = None) -> None:
+    def __init__(self, scenario: EdgeScenario, requests: RequestQueue, token: str | None = None) -> None:
         self._requests = requests
         self._tasks = {task.name: task for task in scenario.tasks}
         self._access = Access(

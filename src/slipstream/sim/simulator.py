@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Callable
 from functools import cached_property
 from textwrap import shorten
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
+from typing_extensions import TypeVar  # with defaults, which `typing` has from Python 3.13 on
 
 from slipstream.errors import InputError, printable
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, family_of
 from slipstream.families.shared.features import GraphShape
 from slipstream.policies.base import Policy, WholeEpisodes
 from slipstream.sim.kernel import lanes
@@ -26,6 +27,9 @@ NO_LIMIT = 2**62
 """Number of choices that no episode reaches."""
 
 Sink = Callable[[np.ndarray], None]
+
+S_co = TypeVar("S_co", bound=Scenario, covariant=True, default=Scenario)
+"""Class of the scenario: code of one family reads the keys of its own, all other code what scenarios share."""
 
 
 def split_code(split: str) -> int:
@@ -67,10 +71,10 @@ def writable_arrays(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.require(array, requirements=["C", "W"]) for name, array in arrays.items()}
 
 
-class Simulator:
+class Simulator(Generic[S_co]):
     """A single lane with raw observations, stepped decision by decision or run for whole episodes."""
 
-    def __init__(self, scenario: Any, log_rows: int | None = None) -> None:
+    def __init__(self, scenario: S_co, log_rows: int | None = None) -> None:
         self.scenario = scenario
         self.family = family_of(scenario)
         margin = self.family.log_margin(scenario)

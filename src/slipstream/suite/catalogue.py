@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import SuiteError
+from slipstream.families.contract import Scenario
 from slipstream.files.inputs import read_bytes
 from slipstream.scenario import digest, load
 
@@ -70,7 +71,7 @@ class Entry:
         return f"{self.family}/{self.name}"
 
     @cached_property
-    def scenario(self) -> Any:
+    def scenario(self) -> Scenario:
         """The scenario; a SuiteError if its digest is not the frozen one."""
         text = (
             _data_folder(self.suite).joinpath("scenarios", self.family, f"{self.name}.json").read_text(encoding="utf-8")

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from slipstream.errors import SuiteError
 from slipstream.evaluation import evaluate
+from slipstream.families.contract import Scenario
 from slipstream.files.atomic import cannot_write, open_growing, replace_file
 from slipstream.files.inputs import checked_json, read_text
 from slipstream.policies.base import Policy
@@ -35,7 +35,7 @@ class ScenarioResult:
     """One per episode."""
 
 
-def rewards_of(policy: Policy, scenario: Any, seeds: Seeds, executor: Executor | None = None) -> np.ndarray:
+def rewards_of(policy: Policy, scenario: Scenario, seeds: Seeds, executor: Executor | None = None) -> np.ndarray:
     """Return the rewards of `policy` in the episodes `seeds`; submitted code runs on this machine only."""
     if not isinstance(policy, SandboxedPolicy):
         return evaluate(scenario, policy, seeds.episodes, seeds.first, seeds.split, executor=executor).of("reward")

@@ -12,6 +12,7 @@ import numpy as np
 
 from slipstream.device.measurement.overlap import MOSTLY_ALONE, Runs, runs_of
 from slipstream.device.measurement.profiler import trimmed
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.measured import MeasuredProfile, variant_indices
 
 LEAST_RUNS = 5
@@ -20,7 +21,7 @@ ROUNDS = 4
 LEAST_SLOWDOWN, MOST_SLOWDOWN = 0.5, 20.0
 
 
-def fit(scenario: Any, profile: MeasuredProfile, events: np.ndarray, command: str) -> MeasuredProfile:
+def fit(scenario: EdgeScenario, profile: MeasuredProfile, events: np.ndarray, command: str) -> MeasuredProfile:
     """Return `profile` fitted to the event log of a run; variants that did not run are scaled like those that did."""
     runs = runs_of(scenario, events)
     rows = variant_indices(scenario, profile)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from slipstream.families.edge.metrics import jobs_of
+from slipstream.families.edge.scenario import EdgeScenario
 
 MOSTLY_ALONE = 0.2
 """Largest share of a run's time beside others for it to count as alone."""
@@ -36,7 +36,7 @@ class Runs:
         return np.asarray(together / np.maximum(self.length, 1))
 
 
-def runs_of(scenario: Any, events: np.ndarray) -> Runs:
+def runs_of(scenario: EdgeScenario, events: np.ndarray) -> Runs:
     """Return the finished runs of an episode."""
     jobs = jobs_of(scenario, events)
     slices = jobs.slices

@@ -22,6 +22,7 @@ from slipstream.device.backends.streams import RunRequest, Streams, now
 from slipstream.device.measurement.noise import noise_of, others_share, time_reference_kernel
 from slipstream.device.workload import Workload
 from slipstream.errors import DeviceError, InputError
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.measured import MeasuredProfile, MeasuredVariant
 from slipstream.files.atomic import replace_file
 from slipstream.files.inputs import as_object, read_object
@@ -57,7 +58,7 @@ class Subject:
     request: RunRequest
 
 
-def subjects_of(scenario: Any, workload: Workload) -> list[Subject]:
+def subjects_of(scenario: EdgeScenario, workload: Workload) -> list[Subject]:
     """Return the distinct variants of a scenario."""
     found: dict[tuple[str, str, int], Subject] = {}
     for index, task in enumerate(scenario.tasks):
@@ -102,7 +103,7 @@ class Profiler:
     """Measures the variants of a scenario on streams that are ready."""
 
     def __init__(
-        self, scenario: Any, workload: Workload, streams: Streams, backend: str, effort: Effort | None = None
+        self, scenario: EdgeScenario, workload: Workload, streams: Streams, backend: str, effort: Effort | None = None
     ) -> None:
         if streams.count < 2:
             raise DeviceError(f"the device has {streams.count} stream: expected at least 2, to measure pairs")

@@ -13,6 +13,7 @@ from slipstream.device.measurement.validation import causes, compared
 from slipstream.device.runtime import Execution, Runtime
 from slipstream.device.workload import Workload
 from slipstream.families.contract import family_of
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.measured import MeasuredProfile, with_profile
 from slipstream.policies.base import Policy
 from slipstream.sim.simulator import Simulator
@@ -22,7 +23,7 @@ from slipstream.sim.simulator import Simulator
 class Trial:
     """Result of a validation trial."""
 
-    scenario: Any
+    scenario: EdgeScenario
     """The scenario with the measured profile."""
     executions: list[Execution]
     simulated: np.ndarray
@@ -32,7 +33,7 @@ class Trial:
 
 
 def run_trial(
-    scenario: Any,
+    scenario: EdgeScenario,
     profile: MeasuredProfile,
     workload: Workload,
     streams: Streams,

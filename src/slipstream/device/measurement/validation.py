@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from slipstream.device.measurement.overlap import MOSTLY_ALONE, Runs, runs_of
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.sim.eventlog import ARRIVAL, FAIL
 
 COMPARED = ("miss_rate", "response_p50_ms", "response_p95_ms", "response_p99_ms", "utilisation", "effective_accuracy")
@@ -33,7 +33,7 @@ def compared(names: list[str]) -> list[str]:
     return [*COMPARED, *by_task]
 
 
-def causes(scenario: Any, measured: np.ndarray, simulated: np.ndarray, others: float) -> list[Cause]:
+def causes(scenario: EdgeScenario, measured: np.ndarray, simulated: np.ndarray, others: float) -> list[Cause]:
     """Return the causes of the difference, largest first; `others` is the processor share of other programs."""
     real, model = runs_of(scenario, measured), runs_of(scenario, simulated)
     crowd = float((real.shared > MOSTLY_ALONE).mean()) if len(real.shared) else 0.0

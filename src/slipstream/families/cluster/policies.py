@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from slipstream.families.cluster.features import (
     WAITED,
 )
 from slipstream.families.cluster.kernel import priorities
+from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.jit.decorators import entry, kernel
 from slipstream.policies.base import Heuristic, chooser, register
 
@@ -84,12 +85,14 @@ class SortedQueue(Heuristic):
         from slipstream.families.cluster.kernel.fast_path import run_fast_path
         from slipstream.sim.simulator import NO_LIMIT
 
-        if choices < NO_LIMIT or not level_0_suffices(simulator.scenario):
+        scenario = simulator.scenario
+        assert isinstance(scenario, ClusterScenario)
+        if choices < NO_LIMIT or not level_0_suffices(scenario):
             return super().run(simulator, choices)
         return int(run_fast_path(simulator.spec, simulator.state, 0, self.order))
 
 
-def level_0_suffices(scenario: Any) -> bool:
+def level_0_suffices(scenario: ClusterScenario) -> bool:
     """Return whether a job can be chosen at level 0 whenever it can be chosen at any level."""
     from slipstream.families.cluster.build import compiled_scenario
 

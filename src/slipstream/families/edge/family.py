@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family, Members
+from slipstream.families.contract import Family, Members, Scenario
 
 if TYPE_CHECKING:
     from slipstream.families.edge.scenario import EdgeScenario
@@ -32,7 +32,8 @@ class EdgeFamily(Family):
 
         return MEMBERS
 
-    def complete(self, scenario: EdgeScenario) -> EdgeScenario:
+    def complete(self, scenario: Scenario) -> Scenario:
+        assert isinstance(scenario, self.scenario_type)
         if scenario.profile is None:
             return scenario
         from slipstream.families.edge.workload.measured import read_profile, with_profile

@@ -20,7 +20,7 @@ def _optimum_bounds(scenario: EdgeScenario, seed: int, split: str, seconds: floa
     return optimum_bounds(scenario, seed, split, seconds)
 
 
-def _hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> Hindsight:
+def _hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> Hindsight[EdgeScenario]:
     """Return the solver of the rest of an episode; imported here for the same reason."""
     from slipstream.families.edge.oracle.optimum import hindsight
 

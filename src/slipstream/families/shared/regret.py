@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from typing_extensions import TypeVar
 
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, family_of
 from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, find, names
 from slipstream.sim.simulator import Simulator, check_action
 
@@ -43,17 +44,21 @@ class ValueBounds:
         return same(self.best, self.bound)
 
 
-class Hindsight(Protocol):
+S_contra = TypeVar("S_contra", bound=Scenario, contravariant=True, default=Scenario)
+"""Class of the scenarios that a solver takes."""
+
+
+class Hindsight(Protocol[S_contra]):
     """A solver or estimator of the remaining reward of one episode whose future it knows."""
 
-    def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
+    def value_bounds(self, simulator: Simulator[S_contra], earned: float, known: ValueBounds) -> ValueBounds:
         """Return bounds of the best total reward from the simulator's state, which is left unchanged.
 
         `earned` is the reward up to now. `known` are bounds that are known already: a reward that can be reached from
         this state, and one that cannot be exceeded.
         """
 
-    def describe(self, simulator: Simulator, action: int) -> str:
+    def describe(self, simulator: Simulator[S_contra], action: int) -> str:
         """Return a short description of `action` in the simulator's state."""
 
     @property
@@ -61,7 +66,7 @@ class Hindsight(Protocol):
         """Why the episode cannot be solved and all values are estimates; empty if it can."""
 
 
-def heuristics(scenario: Any) -> list[Policy]:
+def heuristics(scenario: Scenario) -> list[Policy]:
     """Return all heuristics of the scenario's family, prepared for `scenario`."""
     family = family_of(scenario).name
     found = [find(name, family) for name in names(family)]
@@ -70,7 +75,7 @@ def heuristics(scenario: Any) -> list[Policy]:
     return found
 
 
-def _prepare(policy: Policy, scenario: Any) -> None:
+def _prepare(policy: Policy, scenario: Scenario) -> None:
     if isinstance(policy, Heuristic):
         policy.prepare_for(scenario)
 
@@ -78,7 +83,7 @@ def _prepare(policy: Policy, scenario: Any) -> None:
 class Rollouts:
     """Estimates the remaining reward by rollouts of all heuristics."""
 
-    def __init__(self, scenario: Any, refusal: str) -> None:
+    def __init__(self, scenario: Scenario, refusal: str) -> None:
         self.refusal = refusal
         self.policies = heuristics(scenario)
 
@@ -102,7 +107,7 @@ class Rollouts:
         return "wait" if action == len(simulator.observe()[2]) - 1 else f"row {action}"
 
 
-def hindsight_of(scenario: Any, seed: int, split: str, seconds: float) -> Hindsight:
+def hindsight_of(scenario: Scenario, seed: int, split: str, seconds: float) -> Hindsight:
     """Return the family's solver of the rest of an episode, or rollouts of heuristics if it has none."""
     family = family_of(scenario)
     found = family.hindsight(scenario, seed, split, seconds)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import InvariantError
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, family_of
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.policies.base import find, names
 from slipstream.sim.simulator import Simulator
@@ -47,7 +47,7 @@ def heuristic_bounds(
     `method` says what proves the bound. Every heuristic plays the episode, however long that takes.
     """
 
-    def optimum_bounds(scenario: Any, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+    def optimum_bounds(scenario: Scenario, seed: int, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
         began = perf_counter()
         source, best, events = best_policy(Simulator(scenario), seed, split)
         most = reward_bound(scenario, events, seed, split)

@@ -20,7 +20,7 @@ def _optimum_bounds(scenario: TaskgraphScenario, seed: int, split: str, seconds:
     return optimum_bounds(scenario, seed, split, seconds)
 
 
-def _hindsight(scenario: TaskgraphScenario, seed: int, split: str, seconds: float) -> Hindsight:
+def _hindsight(scenario: TaskgraphScenario, seed: int, split: str, seconds: float) -> Hindsight[TaskgraphScenario]:
     """Return the solver of the rest of an episode; imported here for the same reason."""
     from slipstream.families.taskgraph.oracle.optimum import hindsight
 

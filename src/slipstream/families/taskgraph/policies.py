@@ -35,6 +35,7 @@ from slipstream.families.taskgraph.features import (
 )
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR, CHOOSE_QUEUED
 from slipstream.families.taskgraph.plans import write_plan
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.jit.decorators import kernel
 from slipstream.policies.base import Heuristic, chooser, register
 from slipstream.policies.compiled.rows import random_row
@@ -52,7 +53,9 @@ class FastPathHeuristic(Heuristic):
         from slipstream.families.taskgraph.kernel.fast_path import run_fast_path
         from slipstream.sim.simulator import NO_LIMIT
 
-        if choices < NO_LIMIT or simulator.scenario.mode != "push":
+        scenario = simulator.scenario
+        assert isinstance(scenario, TaskgraphScenario)
+        if choices < NO_LIMIT or scenario.mode != "push":
             return super().run(simulator, choices)
         return int(run_fast_path(simulator.spec, simulator.state, 0, simulator.buffer, self.address))
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, family_of
 from slipstream.learn.algorithms.imitation import Imitation
 from slipstream.learn.networks.graphs import PackedGraphs
 from slipstream.learn.networks.networks import NetworkSettings, Scorer
@@ -35,7 +35,7 @@ LABELLED_TOGETHER = 4096
 class Teacher:
     """Trained policy, and the scenario on which it is imitated."""
 
-    scenario: Any
+    scenario: Scenario
     policy: LearnedPolicy
 
 

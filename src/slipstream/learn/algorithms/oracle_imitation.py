@@ -7,11 +7,11 @@ with an expert that knows the future, so it needs scenarios whose episodes the o
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from slipstream.errors import InputError
+from slipstream.families.contract import Scenario
 from slipstream.families.shared.regret import Hindsight, ValueBounds, hindsight_of
 from slipstream.learn.algorithms.states import States
 from slipstream.learn.compiled.branches import observe_states
@@ -26,7 +26,9 @@ from slipstream.sim.simulator import Simulator
 class Oracle:
     """Evaluates every choice of short episodes that a network plays."""
 
-    def __init__(self, scenario: Any, learner: Learner, episodes: int, seed: int, seconds: float = math.inf) -> None:
+    def __init__(
+        self, scenario: Scenario, learner: Learner, episodes: int, seed: int, seconds: float = math.inf
+    ) -> None:
         """The oracle spends up to `seconds` per candidate."""
         self.scenario, self.learner, self.episodes, self.seed, self.seconds = scenario, learner, episodes, seed, seconds
         self.simulator = Simulator(scenario, log_rows=0)

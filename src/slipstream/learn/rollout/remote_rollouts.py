@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.families.contract import Scenario
 from slipstream.learn.rollout.rollout import PACKED, Group, LanePool, Rollout, RolloutPlan
 from slipstream.policies.base import Heuristic, find
 from slipstream.scale.executor import Executor
@@ -38,7 +39,7 @@ def _restore(group: Group, state: State) -> None:
 class _GroupRecipe:
     """What a group is built from."""
 
-    scenario: Any
+    scenario: Scenario
     digest: str
     first_lane: int
     count: int
@@ -91,7 +92,7 @@ class RemotePool(LanePool):
     def __init__(
         self,
         executor: Executor,
-        scenarios: Sequence[Any],
+        scenarios: Sequence[Scenario],
         lane_count: int,
         graph: bool = False,
         judges: Sequence[Heuristic] = (),

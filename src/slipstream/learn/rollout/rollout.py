@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, family_of
 from slipstream.learn.compiled.collect import NO_EXPERT, collect, make_rollout, reset_lanes, rollout_arrays, rollout_key
 from slipstream.learn.rollout.batch import Choices, Graphs
 from slipstream.policies.base import Heuristic
@@ -64,7 +64,7 @@ class Group:
     """Lanes of one scenario with their structs; one thread runs a group at a time."""
 
     def __init__(
-        self, scenario: Any, first_lane: int, count: int, graph: bool = False, judges: Sequence[Heuristic] = ()
+        self, scenario: Scenario, first_lane: int, count: int, graph: bool = False, judges: Sequence[Heuristic] = ()
     ) -> None:
         """Observe graphs with `graph`; with `judges`, add one lane for their simulations."""
         family = family_of(scenario)
@@ -151,7 +151,7 @@ class LanePool:
 
     def __init__(
         self,
-        scenarios: Sequence[Any],
+        scenarios: Sequence[Scenario],
         lane_count: int,
         threads: int,
         graph: bool = False,

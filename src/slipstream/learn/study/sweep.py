@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 
 from slipstream.errors import InputError
 from slipstream.evaluation import compare, evaluate
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.files.atomic import replace_file
 from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import read_object
@@ -81,7 +81,7 @@ Notify = Callable[[int, Training, int], None]
 
 
 def sweep(
-    scenario: Any,
+    scenario: ScenarioLike,
     out: str | Path,
     search_space: Sequence[Parameter] | None = None,
     settings: TrainSettings | None = None,
@@ -115,7 +115,7 @@ def sweep(
     search_space = make_search_space(base, None, {}) if search_space is None else search_space
     if seeds < 1 or episodes < 1:
         raise InputError(f"sweep: {seeds} seeds and {episodes} episodes: expected at least 1 of each")
-    loaded: Any = load(scenario)
+    loaded = load(scenario)
     trainings = _plan(base, search_space, seeds)
     for start in {one.settings.warm_start for one in trainings} - {None}:
         find(str(start), family_of(loaded).name)
@@ -187,7 +187,7 @@ def _settings_of(base: TrainSettings, setting: str | None, value: Any, seed: int
 class Study:
     """What all trainings of a sweep share."""
 
-    scenario: Any
+    scenario: Scenario
     folder: Path
     episodes: int
     command: str

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Group
 
 from slipstream.errors import PolicyError, TraceError
-from slipstream.families.contract import family_of
+from slipstream.families.contract import Scenario, family_of
 from slipstream.families.shared.regret import Decision, Regret, choices_of, hindsight_of, regret_of
 from slipstream.files.markup import escape
 from slipstream.policies.base import find
@@ -26,7 +26,7 @@ def regret_of_run(
     path: Path,
     events: np.ndarray,
     about: dict[str, Any],
-    scenario: Any,
+    scenario: Scenario,
     policy: str | None,
     seconds: float,
     progress: Callable[[int, int], None],

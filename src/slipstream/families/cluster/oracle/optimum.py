@@ -58,7 +58,7 @@ def _can_be_solved(scenario: ClusterScenario, jobs: int) -> bool:
     return only_slowdown and plain and alike and scenario.backfill != "conservative" and jobs <= MOST_JOBS
 
 
-def _replayed(simulator: Simulator, starts: list[int], seed: int, split: str) -> float:
+def _replayed(simulator: Simulator[ClusterScenario], starts: list[int], seed: int, split: str) -> float:
     """Return the reward of a schedule replayed in the simulator: the jobs that are due and fit start, else it waits."""
     from slipstream.families.cluster.features import FITS, JOB, START
 

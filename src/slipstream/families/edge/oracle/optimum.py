@@ -62,7 +62,7 @@ def optimum_bounds(scenario: EdgeScenario, seed: int, split: str = "test", secon
     return OptimumBounds(best, best if exact else bound, exact, source, method, perf_counter() - began)
 
 
-def hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> Hindsight:
+def hindsight(scenario: EdgeScenario, seed: int, split: str, seconds: float) -> Hindsight[EdgeScenario]:
     """Return the evaluator of the rest of an episode: exact if it is short, else by rollouts."""
     _refuse_closed_loop(scenario)
     events = Simulator(scenario).play(find("edf", "edge"), seed, split)
@@ -81,7 +81,7 @@ class ExhaustiveHindsight:
     def __init__(self, jobs: list[Job], seconds: float) -> None:
         self.jobs, self.seconds = jobs, seconds
 
-    def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
+    def value_bounds(self, simulator: Simulator[EdgeScenario], earned: float, known: ValueBounds) -> ValueBounds:
         """Return best reward and bound of the episode from the simulator's state; the simulator must keep no log."""
         if not simulator.asking:
             return ValueBounds(earned, earned, method="end")
@@ -91,12 +91,12 @@ class ExhaustiveHindsight:
         simulator.restore(snapshot)
         return ValueBounds(earned + best, earned + bound, action, "run" if action < 0 else "search", "search")
 
-    def describe(self, simulator: Simulator, action: int) -> str:
+    def describe(self, simulator: Simulator[EdgeScenario], action: int) -> str:
         """Return a short description of `action` in the simulator's state."""
         return describe(simulator, action)
 
 
-def describe(simulator: Simulator, action: int) -> str:
+def describe(simulator: Simulator[EdgeScenario], action: int) -> str:
     """Return a short description of `action` in the simulator's state."""
     labels = run_labels(simulator.scenario)
     spec = spec_arrays(simulator.scenario)

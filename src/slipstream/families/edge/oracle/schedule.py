@@ -211,7 +211,7 @@ class Schedule:
         )
 
 
-def play(simulator: Simulator, plan: Plan, seed: int, split: str) -> float:
+def play(simulator: Simulator[EdgeScenario], plan: Plan, seed: int, split: str) -> float:
     """Return the reward of starting the jobs of `plan` at their times, or as soon as possible after."""
     scenario = simulator.scenario
     tasks = len(scenario.tasks)

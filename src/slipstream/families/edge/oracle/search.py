@@ -47,7 +47,9 @@ PARTLY_KEYED = ("lanes", "tasks", "queue", "streams", "heap")
 State = list[bytes]
 
 
-def search(simulator: Simulator, jobs: list[Job], best: float, bound: float, until: float) -> tuple[float, float, int]:
+def search(
+    simulator: Simulator[EdgeScenario], jobs: list[Job], best: float, bound: float, until: float
+) -> tuple[float, float, int]:
     """Return the best further reward found, at least `best`, its upper bound, at most `bound`, and the first action.
 
     The action is -1 if nothing exceeds `best`. Reward and bound are equal if the search was exhaustive: it stops when
@@ -85,7 +87,7 @@ def search(simulator: Simulator, jobs: list[Job], best: float, bound: float, unt
 class _Snapshots:
     """Saves, restores and identifies states of a simulator."""
 
-    def __init__(self, simulator: Simulator) -> None:
+    def __init__(self, simulator: Simulator[EdgeScenario]) -> None:
         arrays = simulator.arrays
         self._bytes = {
             name: array.reshape(-1).view(np.uint8) for name, array in arrays.items() if name not in ("log", "corunners")
@@ -143,7 +145,7 @@ class _Snapshots:
 class _UpperBound:
     """Upper bound of the remaining reward: every job as if it were alone."""
 
-    def __init__(self, simulator: Simulator, jobs: list[Job]) -> None:
+    def __init__(self, simulator: Simulator[EdgeScenario], jobs: list[Job]) -> None:
         self._scenario: EdgeScenario = simulator.scenario
         self._at_solo_speed = runs_at_solo_speed(self._scenario)
         self._horizon = nanoseconds(self._scenario.horizon_ms)
@@ -204,7 +206,7 @@ class _UpperBound:
         return max(on_time_value(self._scenario, job, variant) for variant in range(len(job.runs)))
 
 
-def _event_times(simulator: Simulator) -> np.ndarray:
+def _event_times(simulator: Simulator[EdgeScenario]) -> np.ndarray:
     """Return a view of the times of the pending events, those of the streams first."""
     heap = simulator.arrays["heap"][0]
     return np.asarray(heap[len(heap) // (1 + BLOCK) :])

@@ -78,7 +78,7 @@ class Oracle:
         drawn = [np.array(job.durations) for job in self.episode.jobs]
         self.root_proof = _Proof(least_makespan(scenario, self.episode.arrival_rows, drawn), "path, area and loads")
 
-    def value_bounds(self, simulator: Simulator, earned: float, known: ValueBounds) -> ValueBounds:
+    def value_bounds(self, simulator: Simulator[TaskgraphScenario], earned: float, known: ValueBounds) -> ValueBounds:
         """Return best reward and bound of the episode from the state of `simulator`."""
         if not simulator.asking or self.weight <= 0.0:
             reward = self._reward(int(simulator.header["now"]))
@@ -89,7 +89,7 @@ class Oracle:
         best, proof = self.solve(best, proof)
         return ValueBounds(self._reward(best.end), self._reward(proof.end), best.action, best.source, proof.method)
 
-    def describe(self, simulator: Simulator, action: int) -> str:
+    def describe(self, simulator: Simulator[TaskgraphScenario], action: int) -> str:
         """Return a short description of `action` in the state of `simulator`."""
         return describe(simulator, action)
 
@@ -172,7 +172,7 @@ class Oracle:
         return round(-reward / self.weight * 1e6)
 
 
-def hindsight(scenario: TaskgraphScenario, seed: int, split: str, seconds: float) -> Hindsight:
+def hindsight(scenario: TaskgraphScenario, seed: int, split: str, seconds: float) -> Hindsight[TaskgraphScenario]:
     """Return the solver of an episode: exact for small episodes, otherwise bounds."""
     return Oracle(scenario, seed, split, seconds)
 
@@ -187,7 +187,7 @@ def optimum_bounds(scenario: TaskgraphScenario, seed: int, split: str = "test", 
     return OptimumBounds(reached, bound, best.end == proof.end, best.source, proof.method, perf_counter() - began)
 
 
-def describe(simulator: Simulator, action: int) -> str:
+def describe(simulator: Simulator[TaskgraphScenario], action: int) -> str:
     """Return a short description of `action` in the state of `simulator`."""
     header, chosen = simulator.header, candidates_by_row(simulator).get(action)
     processors = simulator.family.run_labels(simulator.scenario).resources
@@ -198,7 +198,7 @@ def describe(simulator: Simulator, action: int) -> str:
     return f"{asked} waits" if chosen is None else f"{asked} takes {_task(simulator, chosen)}"
 
 
-def _task(simulator: Simulator, task: int) -> str:
+def _task(simulator: Simulator[TaskgraphScenario], task: int) -> str:
     """Return the name of a task, with that of its job if the episode has several."""
     parts = compiled_scenario(simulator.scenario)
     row = parts.spec["tasks"][int(simulator.arrays["tasks"][0, task]["source"])]

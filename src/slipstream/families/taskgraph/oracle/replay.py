@@ -8,6 +8,7 @@ from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR, FINISHED, HELD
 from slipstream.families.taskgraph.oracle.schedule import Plan
 from slipstream.families.taskgraph.oracle.snapshot import candidates_by_row, processor_groups
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.simulator import Simulator
 
 
@@ -19,7 +20,7 @@ class Replay:
 
     name = "schedule"
 
-    def __init__(self, plan: Plan, simulator: Simulator, early: bool) -> None:
+    def __init__(self, plan: Plan, simulator: Simulator[TaskgraphScenario], early: bool) -> None:
         self.plan, self.simulator, self.early = plan, simulator, early
         self.groups = processor_groups(simulator.scenario)
         self.group_of = {number: index for index, one in enumerate(self.groups) for number in one.processors}

@@ -15,6 +15,7 @@ from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.branch_and_bound import FRAME, TABLE_ENTRY, run_branch_and_bound
 from slipstream.families.taskgraph.kernel.lower_bound import bound_first_lane
 from slipstream.families.taskgraph.oracle.hindsight import Episode
+from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.kernel.snapshot import lane_bytes
 from slipstream.sim.simulator import Simulator
 
@@ -41,7 +42,7 @@ class SearchResult:
 class Search:
     """Branch and bound from states of one episode; the transposition table is shared by all runs."""
 
-    def __init__(self, simulator: Simulator, episode: Episode, depth: int = DEPTH) -> None:
+    def __init__(self, simulator: Simulator[TaskgraphScenario], episode: Episode, depth: int = DEPTH) -> None:
         """Allocate lanes for branches of up to `depth` decisions; a depth of 1 allows bounds only."""
         scenario = simulator.scenario
         self.simulator, self.spec = simulator, simulator.spec

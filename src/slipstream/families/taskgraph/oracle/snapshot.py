@@ -39,7 +39,7 @@ def processor_groups(scenario: TaskgraphScenario) -> list[ProcessorGroup]:
     return [ProcessorGroup(kind, node, tuple(numbers)) for (kind, node), numbers in together.items()]
 
 
-def candidates_by_row(simulator: Simulator) -> dict[int, int]:
+def candidates_by_row(simulator: Simulator[TaskgraphScenario]) -> dict[int, int]:
     """Return the task or processor of each candidate row of the present decision, without the wait rows."""
     header = simulator.header
     shown, width = int(header["shown"]), int(compiled_scenario(simulator.scenario).spec["machine"]["rows"][0])
@@ -69,7 +69,7 @@ class Snapshot:
     """Deciding processor, and the tasks of which it must take one now; none if it may wait."""
 
     @staticmethod
-    def of(simulator: Simulator) -> Snapshot:
+    def of(simulator: Simulator[TaskgraphScenario]) -> Snapshot:
         """Return the snapshot of the state of `simulator`."""
         arrays, header = simulator.arrays, simulator.header
         spec = compiled_scenario(simulator.scenario).spec
@@ -101,7 +101,7 @@ class Snapshot:
         )
 
 
-def _forced_tasks(simulator: Simulator) -> tuple[int, ...]:
+def _forced_tasks(simulator: Simulator[TaskgraphScenario]) -> tuple[int, ...]:
     """Return the tasks of which the deciding processor must take one; none if it may wait."""
     header, arrays = simulator.header, simulator.arrays
     if int(header["phase"]) != CHOOSE_TASK or next_time(arrays["heap"][0]) < NEVER:
