@@ -142,6 +142,12 @@ def test_no_scenario_is_annotated_as_any():
     assert found > 250
 
 
+def test_rules_of_published_simulators_have_a_module_of_their_own():
+    keeps = {name for name, family in FAMILIES.items() if "compat" in family.scenario_type.model_fields}
+    assert keeps == {name for name in FAMILIES if (PACKAGE / f"families/{name}/kernel/compat.py").is_file()}
+    assert {"dag", "serving", "cluster"} <= keeps
+
+
 def test_no_folder_of_modules_is_large():
     sizes = Counter(path.parent for path in PACKAGE.rglob("*.py") if path.parent.name != "cli")
     assert max(sizes.values()) <= 15

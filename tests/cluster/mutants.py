@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.mutation import Mutant
 
 BACKFILL = "families/cluster/kernel/backfill.py"
+COMPAT = "families/cluster/kernel/compat.py"
 LIFECYCLE = "families/cluster/kernel/lifecycle.py"
 KERNEL = "families/cluster/kernel/events.py"
 LANES = "sim/kernel/lanes.py"
@@ -164,18 +165,18 @@ MUTANTS = [
     ),
     Mutant(
         "the shadow time of the published rules is that of the first end",
-        BACKFILL,
+        COMPAT,
         "        if free >= need:\n",
         "        if True:\n",
     ),
     # Events and choices
-    Mutant("jobs are submitted before others end", KERNEL, "(ends > time or spec.machine[0].compat)", "True"),
-    Mutant("the published rules end jobs first", KERNEL, "(ends > time or spec.machine[0].compat)", "ends > time"),
+    Mutant("jobs are submitted before others end", KERNEL, "(ends > time or applies_events_singly(spec))", "True"),
+    Mutant("the published rules end jobs first", KERNEL, "(ends > time or applies_events_singly(spec))", "ends > time"),
     Mutant("what is reserved is forgotten", KERNEL, "    if not machine.hold:\n", "    if True:\n", True),
     Mutant("what is reserved is kept", KERNEL, "    if not machine.hold:\n", "    if False:\n"),
     Mutant(
         "backfilling by the published rules may end at the shadow time",
-        KERNEL,
+        COMPAT,
         "row.expected < header.shadow",
         "row.expected <= header.shadow",
     ),
@@ -279,8 +280,8 @@ MUTANTS = [
     Mutant(
         "the fast path backfills where only the reserved job may start",
         FAST_PATH,
-        "return machine.backfill == EASY and",
-        "return",
+        "return policy_backfills(machine) and",
+        "return not machine.compat and",
     ),
     Mutant(
         "the fast path does not account for what it backfilled",

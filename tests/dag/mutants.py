@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.mutation import Mutant
 
+COMPAT = "families/dag/kernel/compat.py"
 DEMAND = "families/dag/kernel/demand.py"
 GRAPH = "families/dag/kernel/graph.py"
 JOB_STREAM = "sim/kernel/job_stream.py"
@@ -98,9 +99,9 @@ MUTANTS = [
     # Durations
     Mutant(
         "interpolation the other way round",
-        WAVES,
-        "if nearer_low == (spec.machine[0].compat != 0):",
-        "if nearer_low != (spec.machine[0].compat != 0):",
+        COMPAT,
+        "return lower_is_drawn == (spec.machine[0].compat != 0)",
+        "return lower_is_drawn != (spec.machine[0].compat != 0)",
         True,
     ),
     Mutant(
@@ -116,7 +117,7 @@ MUTANTS = [
     Mutant(
         "a pool may not leave a stage to another pool",
         ROUNDS,
-        "return not spec.machine[0].compat and another_pool_can_choose(state, lane)",
+        "return asks_other_pools(spec) and another_pool_can_choose(state, lane)",
         "return False",
     ),
     Mutant(
@@ -234,13 +235,13 @@ MUTANTS = [
     Mutant(
         "a stage that opens others gives away its own pool",
         KERNEL,
-        "        set_source(state, lane, job, NOWHERE)\n        if not",
-        "        set_source(state, lane, job, stage)\n        if not",
+        "        set_source(state, lane, job, NOWHERE)\n        if asks",
+        "        set_source(state, lane, job, stage)\n        if asks",
     ),
     Mutant(
         "the common pool is due in compat too",
         KERNEL,
-        "        if not spec.machine[0].compat:\n            header.common_due = 1",
+        "        if asks_other_pools(spec):\n            header.common_due = 1",
         "        header.common_due = 1",
     ),
     Mutant("a kept commitment makes a source", KERNEL, "    elif not committed:\n", "    else:\n"),

@@ -12,7 +12,7 @@ DEMAND = "families/serving/kernel/demand.py"
 DEPLOYMENT = "families/serving/kernel/deployment.py"
 KERNEL = "families/serving/kernel/events.py"
 OBSERVATION = "families/serving/kernel/observation.py"
-PROTEUS = "families/serving/kernel/proteus_batching.py"
+PROTEUS = "families/serving/kernel/compat.py"
 QUEUES = "families/serving/kernel/queues.py"
 ROUTING = "families/serving/kernel/routing.py"
 

@@ -110,21 +110,6 @@ def is_safe_by_count(row, extra, time_left, factor):
     return row.gpus <= extra or run_time(row.expected, factor) <= time_left
 
 
-@kernel
-def find_compat_shadow(state, lane):
-    """Compute the shadow time as RLScheduler does: by expected ends, those already past included."""
-    header = state.lanes[lane]
-    need = state.jobs[lane, header.reserved].gpus
-    free = header.free
-    header.shadow = header.now
-    for index in range(header.running):
-        job = state.running[lane, index]
-        free += state.jobs[lane, job].gpus
-        header.shadow = state.jobs[lane, job].expected_end
-        if free >= need:
-            break
-
-
 # The profile of conservative backfilling: the number of free GPUs as a step function of time
 
 

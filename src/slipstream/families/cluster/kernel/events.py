@@ -9,13 +9,18 @@ from __future__ import annotations
 from slipstream.families.cluster.kernel.backfill import (
     build_profile,
     find_anchor,
-    find_compat_shadow,
     find_shadow,
     is_safe_by_count,
     may_pass,
     most_power,
     reserve_profile,
     safe_placement,
+)
+from slipstream.families.cluster.kernel.compat import (
+    applies_events_singly,
+    backfill_by_number,
+    policy_backfills,
+    reserve_and_backfill,
 )
 from slipstream.families.cluster.kernel.lifecycle import (
     advance_clock,
@@ -100,7 +105,7 @@ def apply(spec, state, lane):
     header.events += 1
     header.due = 1
     header.open = 0
-    if comes == time and (ends > time or spec.machine[0].compat):
+    if comes == time and (ends > time or applies_events_singly(spec)):
         submit(spec, state, lane)
     elif ends == time:
         finish(spec, state, lane, state.ends[lane, 0])
@@ -129,31 +134,9 @@ def open_point(spec, state, lane):
         start(spec, state, lane, queue_index(state, lane, job), header.reserved_level, nodes)
     elif machine.backfill == EASY:
         if machine.compat:
-            backfill_compat(spec, state, lane)
+            backfill_by_number(spec, state, lane)
         else:
             find_shadow(spec, state, lane)
-
-
-@kernel
-def backfill_compat(spec, state, lane):
-    """Start the jobs, by number, that end before the shadow time computed when the reserved job was chosen.
-
-    The queue may be in any order. Each start leaves fewer GPUs free, so no job that was passed over can fit later.
-    """
-    header = state.lanes[lane]
-    queue = state.queue[lane]
-    last = -1
-    while header.free > 0:
-        best = -1
-        for index in range(header.waiting):
-            row = queue[index]
-            in_time = row.gpus <= header.free and header.now + row.expected < header.shadow
-            if in_time and row.job > last and (best < 0 or row.job < queue[best].job):
-                best = index
-        if best < 0:
-            return
-        last = queue[best].job
-        start(spec, state, lane, best, 0, 1)
 
 
 @inlined
@@ -179,7 +162,7 @@ def is_start_row(spec, state, lane, job, level):
     if job == header.reserved or not may_be_chosen(spec, state, lane, job, level):
         return False
     if header.reserved >= 0:
-        return machine.backfill == EASY and not machine.compat and safe_placement(spec, state, lane, job, level) > 0
+        return policy_backfills(machine) and safe_placement(spec, state, lane, job, level) > 0
     if machine.backfill == GREEDY:
         return fits(spec, state, lane, job, level) > 0
     return machine.backfill != CONSERVATIVE or state.jobs[lane, job].profiled_at != header.point
@@ -299,8 +282,7 @@ def start_or_reserve(spec, state, lane, index, level):
     reserve(state, lane, job, level)
     if machine.backfill == EASY:
         if machine.compat:
-            find_compat_shadow(state, lane)
-            backfill_compat(spec, state, lane)
+            reserve_and_backfill(spec, state, lane)
         else:
             find_shadow(spec, state, lane)
 
@@ -407,7 +389,7 @@ def point_is_due(spec, state, lane):
     header = state.lanes[lane]
     if not header.due:
         return False
-    return header.open or spec.machine[0].compat or next_time(spec, state, lane) > header.now
+    return header.open or applies_events_singly(spec) or next_time(spec, state, lane) > header.now
 
 
 @kernel

@@ -13,6 +13,7 @@ time of a reserved job is computed only when another job might pass it.
 from __future__ import annotations
 
 from slipstream.families.cluster.kernel.backfill import find_shadow, is_safe_by_count, may_pass, safe_placement
+from slipstream.families.cluster.kernel.compat import policy_backfills
 from slipstream.families.cluster.kernel.events import (
     UNKNOWN_SHADOW,
     account_backfilled,
@@ -28,7 +29,7 @@ from slipstream.families.cluster.kernel.events import (
 )
 from slipstream.families.cluster.kernel.lifecycle import start
 from slipstream.families.cluster.kernel.priorities import FIRST_DYNAMIC
-from slipstream.families.cluster.kernel.state import CONSERVATIVE, EASY, GREEDY
+from slipstream.families.cluster.kernel.state import CONSERVATIVE, GREEDY
 from slipstream.jit.decorators import entry, kernel
 from slipstream.sim.kernel.lanes import LOG_FULL, log_is_full
 
@@ -61,7 +62,7 @@ def serve_queue(spec, state, lane):
         if log_is_full(state, lane, machine.log_margin):
             return True
         if header.reserved >= 0:
-            return machine.backfill == EASY and not machine.compat and backfill_reserved(spec, state, lane, index)
+            return policy_backfills(machine) and backfill_reserved(spec, state, lane, index)
         if not starts_are_possible(machine, header):
             return False
         before = header.waiting

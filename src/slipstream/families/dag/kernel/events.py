@@ -5,6 +5,7 @@ State changes only by an event (`apply`) or by a decision (`decide`).
 
 from __future__ import annotations
 
+from slipstream.families.dag.kernel.compat import asks_other_pools
 from slipstream.families.dag.kernel.demand import assign
 from slipstream.families.dag.kernel.pools import enter_pool, return_to_pool
 from slipstream.families.dag.kernel.rounds import (
@@ -189,7 +190,7 @@ def release_executor(spec, state, lane, executor, job, stage):
             return_to_pool(state, lane, executor)
     if opened:
         set_source(state, lane, job, NOWHERE)
-        if not spec.machine[0].compat:
+        if asks_other_pools(spec):
             header.common_due = 1
     elif not committed:
         set_source(state, lane, job, stage)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.families.dag import features as f
+from slipstream.families.dag.kernel.compat import share_of_higher_level
 from slipstream.families.dag.kernel.graph import write_candidate_nodes, write_graph
 from slipstream.families.dag.kernel.rounds import may_stop
 from slipstream.families.dag.kernel.state import (
@@ -38,10 +39,7 @@ def expected_duration(spec, stage, executors):
     low, high = spec.expected[stage, between.low], spec.expected[stage, between.high]
     if between.gap == 0.0:
         return np.float64(low)
-    share = between.offset / between.gap
-    if spec.machine[0].compat:
-        share = 1.0 - share
-    return low + share * (high - low)
+    return low + share_of_higher_level(spec, between.offset / between.gap) * (high - low)
 
 
 @inlined

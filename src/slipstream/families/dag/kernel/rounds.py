@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.families.dag.kernel.compat import asks_other_pools
 from slipstream.families.dag.kernel.demand import anything_to_choose, assign, find_backup_stage
 from slipstream.families.dag.kernel.pools import (
     decrease_supply,
@@ -201,7 +202,7 @@ def may_stop(spec, state, lane):
     """
     if has_future_events(spec, state, lane) or state.lanes[lane].round_commitments > 0:
         return True
-    return not spec.machine[0].compat and another_pool_can_choose(state, lane)
+    return asks_other_pools(spec) and another_pool_can_choose(state, lane)
 
 
 @kernel

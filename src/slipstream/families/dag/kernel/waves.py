@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from slipstream.families.dag.kernel.compat import takes_higher_level
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.job_stream import FIRST_JOB_STREAM
 from slipstream.sim.kernel.rng import stream_key, uniform
@@ -35,9 +36,8 @@ def draw_duration(spec, state, lane, job, stage, executor, wave):
     between = spec.parallelism_of[owner.local]
     index = between.low
     if between.gap > 0.0:
-        nearer_low = uniform(owner.key, 2 * counter) * between.gap >= between.offset
-        # The published simulators invert the interpolation: the nearer value has the smaller probability.
-        if nearer_low == (spec.machine[0].compat != 0):
+        lower_is_drawn = uniform(owner.key, 2 * counter) * between.gap >= between.offset
+        if takes_higher_level(spec, lower_is_drawn):
             index = between.high
     source = spec.waves[owner.first_stage + stage, 3 * index + wave]
     offset = int(uniform(owner.key, 2 * counter + 1) * source.samples)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.families.serving.kernel.batching import try_start
-from slipstream.families.serving.kernel.proteus_batching import on_arrival
+from slipstream.families.serving.kernel.compat import on_arrival
 from slipstream.families.serving.kernel.queues import (
     append,
     can_start,

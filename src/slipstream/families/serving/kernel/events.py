@@ -6,9 +6,9 @@ State changes in two ways only: `apply` an event, or `decide`: carry out an acti
 from __future__ import annotations
 
 from slipstream.families.serving.kernel.batching import adapt_limit, try_start
+from slipstream.families.serving.kernel.compat import on_alarm, on_idle
 from slipstream.families.serving.kernel.demand import derive_keys, next_request, take_sample
 from slipstream.families.serving.kernel.deployment import begin_load, enqueue, finish_load, host, release
-from slipstream.families.serving.kernel.proteus_batching import on_alarm, on_idle
 from slipstream.families.serving.kernel.queues import count_violation, drop
 from slipstream.families.serving.kernel.routing import choose_replica
 from slipstream.families.serving.kernel.slots import arrival_slot, plan_slot, sample_slot
