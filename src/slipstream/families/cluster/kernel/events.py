@@ -305,7 +305,7 @@ def start_or_reserve(spec, state, lane, index, level):
             find_shadow(spec, state, lane)
 
 
-@kernel
+@inlined
 def start_if_fits(spec, state, lane, index, level):
     """Start the queued job at `index` if it fits now; return whether it does."""
     row = state.queue[lane, index]
@@ -410,7 +410,7 @@ def point_is_due(spec, state, lane):
     return header.open or spec.machine[0].compat or next_time(spec, state, lane) > header.now
 
 
-@kernel
+@inlined
 def advance_to_point(spec, state, lane):
     """Apply events until a scheduling point is open; return False where the episode ends or the log must be flushed."""
     header = state.lanes[lane]
