@@ -287,7 +287,7 @@ def start_or_reserve(spec, state, lane, index, level):
             find_shadow(spec, state, lane)
 
 
-@kernel
+@inlined
 def start_if_fits(spec, state, lane, index, level):
     """Start the queued job at `index` if it fits now; return whether it does."""
     row = state.queue[lane, index]
@@ -392,7 +392,7 @@ def point_is_due(spec, state, lane):
     return header.open or applies_events_singly(spec) or next_time(spec, state, lane) > header.now
 
 
-@kernel
+@inlined
 def advance_to_point(spec, state, lane):
     """Apply events until a scheduling point is open; return False where the episode ends or the log must be flushed."""
     header = state.lanes[lane]

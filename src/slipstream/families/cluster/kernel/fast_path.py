@@ -30,7 +30,7 @@ from slipstream.families.cluster.kernel.events import (
 from slipstream.families.cluster.kernel.lifecycle import start
 from slipstream.families.cluster.kernel.priorities import FIRST_DYNAMIC
 from slipstream.families.cluster.kernel.state import CONSERVATIVE, GREEDY
-from slipstream.jit.decorators import entry, kernel
+from slipstream.jit.decorators import entry, inlined, kernel
 from slipstream.sim.kernel.lanes import LOG_FULL, log_is_full
 
 
@@ -73,7 +73,7 @@ def serve_queue(spec, state, lane):
     return False
 
 
-@kernel
+@inlined
 def serve_job(spec, state, lane, index):
     """Start the queued job at `index` if it fits, or reserve for it where the scenario reserves."""
     machine = spec.machine[0]
@@ -92,7 +92,7 @@ def serve_job(spec, state, lane, index):
     header.choices += 1
 
 
-@kernel
+@inlined
 def backfill_reserved(spec, state, lane, index):
     """Start queued jobs from `index` on that do not delay the reserved job; return whether the log is full."""
     machine = spec.machine[0]
