@@ -1,4 +1,4 @@
-"""Compiled code is kept in a folder that any edit of the package changes, and that nobody else can write to."""
+"""Compiled code is kept in a folder that any edit of what it can read changes, and that nobody else can write to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.jit.cache_folder import KEPT_KEYS, PACKAGE, make_folder, package_sources
+from slipstream.jit.cache_folder import KEPT_KEYS, PACKAGE, kernel_sources, make_folder, package_sources
 from tests.jit.test_decorators import python
+from tests.test_layers import compiles, imports_of
 
 pytestmark = pytest.mark.thorough
 
@@ -32,8 +33,19 @@ def copy(tmp_path):
     return folder
 
 
-def test_every_module_of_the_package_is_part_of_the_key():
+def test_every_module_that_compiled_code_can_read_is_part_of_the_key():
+    """What compiles, and whatever it imports, at once or through others, also inside functions."""
     assert package_sources() == sorted(PACKAGE.rglob("*.py"))
+    reached, pending = set(), {path for path in PACKAGE.rglob("*.py") if compiles(path)}
+    while pending:
+        path = pending.pop()
+        reached.add(path)
+        for name in imports_of(path):
+            module = PACKAGE / name.replace(".", "/")
+            pending |= {found for found in (module.with_suffix(".py"), module / "__init__.py") if found.is_file()}
+        pending -= reached
+    assert len(reached) > 150
+    assert reached - {PACKAGE / "cli" / "compiling.py"} <= set(kernel_sources())
 
 
 def test_constants_that_change_places_give_another_folder(copy, tmp_path):
@@ -50,13 +62,23 @@ def test_constants_that_change_places_give_another_folder(copy, tmp_path):
     assert python(FOLDER, copy, **cache) != before
 
 
-@pytest.mark.parametrize("edited", ["sim/kernel/heap.py", "errors.py", "families/edge/features.py", "cli/main.py"])
-def test_an_edit_of_any_module_gives_another_folder(copy, tmp_path, edited):
+@pytest.mark.parametrize("edited", ["sim/kernel/heap.py", "errors.py", "families/edge/features.py", "learn/trainer.py"])
+def test_an_edit_of_a_module_that_compiled_code_can_read_gives_another_folder(copy, tmp_path, edited):
     cache = {"SLIPSTREAM_CACHE_DIR": str(tmp_path / "cache")}
     before = python(FOLDER, copy, **cache)
     with (copy / edited).open("a") as file:
         file.write("\n# edited\n")
     assert python(FOLDER, copy, **cache) != before
+
+
+def test_an_edit_of_a_command_keeps_compiled_code_and_changes_the_digest_of_the_code(copy, tmp_path):
+    code = FOLDER + "; from slipstream.jit.cache_folder import code_digest; print(code_digest())"
+    cache = {"SLIPSTREAM_CACHE_DIR": str(tmp_path / "cache")}
+    before = python(code, copy, **cache).split()
+    with (copy / "cli" / "main.py").open("a") as file:
+        file.write("\n# edited\n")
+    after = python(code, copy, **cache).split()
+    assert (after[0] == before[0], after[1] == before[1]) == (True, False)
 
 
 def test_the_lock_of_an_editor_is_no_module(copy, tmp_path):

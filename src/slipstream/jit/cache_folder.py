@@ -1,4 +1,4 @@
-"""The folder of compiled code: named by the content of the whole package, writable by no other user.
+"""The folder of compiled code: named by the content of all that compiled code can read, writable by no other user.
 
 Its files are unpickled, which can execute anything. So the folder, and every file in it, is used only if it belongs to
 the user or to the superuser, and if no other user can write to it.
@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).parents[1]
 KERNELS = "kernels"
+ABOVE_KERNELS = frozenset({"library", "suite", "reports", "dashboard", "service", "cli", "interop"})
+"""Folders above every module that compiles or is read by one: an edit there leaves compiled code as it is."""
 KEY_DIGITS = 24
 KEPT_KEYS = 8
 """Folders of compiled code that are kept, the last used: every edit of the package makes a new one."""
@@ -52,21 +54,37 @@ def has_warned(subject: str) -> bool:
 
 
 def package_sources() -> list[Path]:
-    """Return the files of all modules: compiled code contains constants of modules that compile nothing."""
+    """Return the files of all modules."""
     found = (Path(folder) / name for folder, _, names in os.walk(PACKAGE) for name in names if name.endswith(".py"))
     return sorted(path for path in found if path.is_file())  # an editor's lock is a dangling link
 
 
-@functools.cache
-def cache_key() -> str:
-    """Return the name of the folder: a hash of the package's modules, of Python, the compiler and its settings."""
+def kernel_sources() -> list[Path]:
+    """Return the files that compiled code can depend on: it contains constants of modules that compile nothing."""
+    return [path for path in package_sources() if path.relative_to(PACKAGE).parts[0] not in ABOVE_KERNELS]
+
+
+def _digest(sources: list[Path]) -> str:
+    """Return a hash of the modules `sources`, of Python, the compiler and its settings."""
     content = hashlib.sha256()
-    for path in package_sources():
+    for path in sources:
         source = path.read_bytes()
         content.update(f"{path.relative_to(PACKAGE).as_posix()}\0{len(source)}\0".encode() + source)
     versions = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__)
     content.update(repr((versions, [getattr(numba.config, name, None) for name in FLAGS])).encode())
     return content.hexdigest()[:KEY_DIGITS]
+
+
+@functools.cache
+def cache_key() -> str:
+    """Return the name of the folder: a hash of all that compiled code can depend on."""
+    return _digest(kernel_sources())
+
+
+@functools.cache
+def code_digest() -> str:
+    """Return a hash of the whole package: results of equal digests are comparable."""
+    return _digest(package_sources())
 
 
 @functools.cache

@@ -97,12 +97,12 @@ class Judge:
     ) -> None:
         """With `oracle_seconds`, the oracle bounds the best reward of every episode with about that time limit."""
         from slipstream import __version__
-        from slipstream.jit.cache_folder import cache_key
+        from slipstream.jit.cache_folder import code_digest
 
         self.store, self.gate_episodes = store, gate_episodes
         self.oracle_seconds, self.progress = oracle_seconds, progress
         # Rewards of another version of the simulator are not comparable.
-        self.code = f"{__version__}+{cache_key()[:12]}"
+        self.code = f"{__version__}+{code_digest()[:12]}"
         self._loaded: dict[str, Scenario] = {}
         self._policies: dict[str, LearnedPolicy] = {}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from slipstream import __version__
 from slipstream.errors import InputError
-from slipstream.jit.cache_folder import cache_key
+from slipstream.jit.cache_folder import code_digest
 from slipstream.scale.executor import Item, Result
 
 try:
@@ -32,7 +32,7 @@ _functions: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
 
 def _same_code() -> tuple[str, str]:
     """Return version and kernel hash, which must be equal on all machines."""
-    return __version__, cache_key()
+    return __version__, code_digest()
 
 
 def _apply(name: str, sent: list[Any], item: Any) -> Any:

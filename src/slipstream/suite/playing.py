@@ -82,14 +82,14 @@ class _Checkpoint:
 
     def __init__(self, path: Path | None, suite: Suite, players: Mapping[str, Player], seeds: Seeds) -> None:
         from slipstream import __version__
-        from slipstream.jit.cache_folder import cache_key
+        from slipstream.jit.cache_folder import code_digest
 
         self._path = path
         self.known: dict[str, tuple[str, list[float]]] = {}
         # Results of other code, policies or scenarios must not be reused.
         about = {
             "suite": suite.digest,
-            "code": f"{__version__}+{cache_key()}",
+            "code": f"{__version__}+{code_digest()}",
             "players": {family: player.to_dict() for family, player in players.items()},
             "seeds": seeds.to_dict(),
         }
