@@ -25,7 +25,6 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -106,7 +105,7 @@ def service(queue_limit: int) -> Iterator[Service]:
             asyncio.run(_until_well(running.port))
             yield running
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # a Ctrl-C is ignored where a shell started this in the background
             process.stdout.read()
             process.wait(120)
             process.stdout.close()
