@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from slipstream.families.edge.scenario import EdgeScenario
 
 
-OutOption = Annotated[Path | None, typer.Option(help="The file to write; standard output if absent.")]
+OutOption = Annotated[Path | None, typer.Option(help="Write the result to this file, not to standard output.")]
 TraceOption = Annotated[
     Literal["csv", "parquet"] | None,
-    typer.Option(help="Put release times into such files beside the scenario, not into it."),
+    typer.Option(help="Write release times to such files beside the scenario, not into it (edge only)."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 HorizonOption = Annotated[
-    float | None, typer.Option(help="Length of an episode, if another one is wanted.", min=1e-6, max=8.64e9)
+    float | None, typer.Option(help="Another length of an episode (edge only).", min=1e-6, max=8.64e9)
 ]
 
 app = typer.Typer(no_args_is_help=True)
@@ -126,8 +126,7 @@ def trace(
 ) -> None:
     """Import arrivals: a scenario with the arrivals of the files in place of its own.
 
-    `slipstream import --help` lists the columns of each family. In edge and serving, tasks and models that the files
-    do not name keep their arrivals.
+    `slipstream import --help` lists the columns of each family. Tasks and models without rows keep their arrivals.
 
     Example: slipstream import trace camera.csv --scenario edge/light --task task1 --out replay.json
     """
