@@ -180,7 +180,7 @@ def mark_of(system: str) -> tuple[str, str, float]:
 
 def draw_panel(ax: Any, title: str, rows: dict[str, dict[str, float]]) -> None:
     """Draw the systems of a scenario; violations have a logarithmic scale."""
-    points = {name: (100.0 * row["violation_ratio"], row["effective_accuracy"]) for name, row in rows.items()}
+    points = {name: (100.0 * row["violation_ratio"], 100.0 * row["effective_accuracy"]) for name, row in rows.items()}
     ax.set_title(title)
     ax.set_xscale("log")
     ax.set_xlim(0.7 * FEWEST, 130.0)

@@ -48,7 +48,9 @@ def test_a_serving_scenario_whose_trace_is_missing_ends_in_one_line(tmp_path):
     for command in (("run",), ("compare", "--episodes", "1"), ("run", "--log", "run.parquet")):
         code, output, error = slipstream(*command[:1], "./mine.json", *command[1:], cwd=tmp_path)
         assert (code, output) == (2, "")
-        assert error.startswith(f"error: {tmp_path / 'nowhere.txt'}: no such file: expected a ")
+        assert error.startswith(
+            f"error: models[0].arrivals.path: {tmp_path / 'nowhere.txt'}: no such file: expected a "
+        )
         assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine.json"]
 
@@ -118,8 +120,8 @@ def test_regret_of_a_run_is_printed_and_drawn(recorded, tmp_path):
     assert max(costs.values()) > 0.0
     _, table, _ = slipstream("oracle", "--regret", str(file), "--top", "1")
     dearest = max(data["decisions"], key=lambda one: (one["regret"], -one["number"]))
-    assert dearest["what"] in table
-    assert dearest["better"] in table
+    assert dearest["chosen_name"] in table
+    assert dearest["best_name"] in table
     assert "(proven)" in " ".join(table.split())
     text = page.read_text()
     assert "Regret of decisions" in text

@@ -15,6 +15,7 @@ from slipstream.errors import InputError, PolicyError
 from slipstream.evaluation import bootstrap_interval, what_if
 from slipstream.families.edge.features import DISPATCH, SLACK
 from slipstream.policies import base, names
+from slipstream.scenario import load
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +165,7 @@ def test_policies_may_be_one_string_and_are_played_once():
     comparison = slipstream.compare("edge/tiny", "edf, stf,edf", episodes=1)
     assert [evaluation.policy for evaluation in comparison.evaluations] == ["edf", "stf"]
     everyone = slipstream.compare("edge/tiny", "all,edf", episodes=1)
-    assert [evaluation.policy for evaluation in everyone.evaluations] == names("edge")
+    assert [evaluation.policy for evaluation in everyone.evaluations] == base.applicable(load("edge/tiny"))
 
 
 def test_unknown_names_in_results_are_worded():
@@ -182,7 +183,7 @@ def test_unknown_names_in_results_are_worded():
 def test_lookahead_beats_every_other_heuristic_on_the_loaded_built_ins():
     for name in ("edge/light", "edge/medium", "edge/heavy", "edge/overload", "edge/drone"):
         comparison = slipstream.compare(name, "all", episodes=20, seed=10_000)
-        for other in names("edge"):
+        for other in base.applicable(load(name)):
             if other != "lookahead":
                 assert comparison.difference("lookahead", other, "reward")[1] > 0.0, (name, other)
 
@@ -213,3 +214,12 @@ def test_a_change_that_is_wrong_is_told_before_anything_is_played(monkeypatch):
     monkeypatch.setattr("slipstream.evaluation.compare", lambda *_, **__: pytest.fail("something was played"))
     with pytest.raises(InputError, match="count"):
         what_if("cluster/tiny", ["backfill=strict", "nodes.0.count=none"], "fifo", episodes=1)
+
+
+def test_what_if_makes_one_variant_per_change_of_any_number_of_values():
+    found = what_if("cluster/tiny", ["nodes.0.count=2,backfill=strict", "nodes.0.count=2"], "fifo", episodes=1)
+    assert [one.policy for one in found.evaluations] == [
+        "fifo",
+        "fifo @ nodes.0.count=2,backfill=strict",
+        "fifo @ nodes.0.count=2",
+    ]

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -569,7 +570,8 @@ def test_a_data_file_that_cannot_be_read_is_named_in_one_line(
     for read in (scenarios.digest, family_of(scenario).spec_arrays):
         with pytest.raises(InputError) as caught:
             read(scenario)
-        assert str(caught.value).startswith(printable(str(here / path)))
+        key = re.sub(r"\.(\d+)", r"[\1]", place)
+        assert str(caught.value).startswith(f"{key}.path: {printable(str(here / path))}")
         assert "\n" not in str(caught.value)
 
 
@@ -678,3 +680,26 @@ def test_damaged_files_load_or_are_refused_in_one_line(
     file.write_bytes(whole[:cut] + raw + whole[cut + len(raw) :] if mutate else raw)
     loaded, line = outcome(file)
     assert loaded is not None or len(line.splitlines()) == 1
+
+
+def test_one_change_may_set_several_values():
+    base = scenarios.load("cluster/tiny")
+    found = scenarios.changed(base, 'nodes.0.count=5,name="a, b",power.price_per_kwh=[0.1,0.2],backfill=strict')
+    assert (found.nodes[0].count, found.name, found.backfill) == (5, "a, b", "strict")
+    assert found.power.price_per_kwh == [0.1, 0.2]
+    assert scenarios.changed(base, "name='it, too'").name == "it, too"
+    assert scenarios.changed(base, "name=the user's own").name == "the user's own"
+
+
+def test_values_that_are_valid_only_together_are_changed_together():
+    base = scenarios.load("edge/light")
+    with pytest.raises(ScenarioError, match="stream_priorities lists 3 but streams is"):
+        scenarios.changed(base, "device.stream_priorities=[1,2,3]")
+    found = scenarios.changed(base, "device.streams=3,device.stream_priorities=[1,2,3]")
+    assert found.device.stream_priorities == [1, 2, 3]
+
+
+@pytest.mark.parametrize("change", ["nodes.0.count", "=3", "name=a,b", "nodes.0.count=3,", ""])
+def test_a_change_without_key_or_value_is_refused_with_an_example(change):
+    with pytest.raises(ScenarioError, match=r"expected a key and its value, such as nodes\.0\.count=16; a value with"):
+        scenarios.changed(scenarios.load("cluster/tiny"), change)

@@ -12,7 +12,7 @@ import numpy as np
 from slipstream.errors import InputError, PolicyError
 from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.families.shared.bounds import OptimumBounds, share_of_bound
-from slipstream.policies.base import Policy, find, names
+from slipstream.policies.base import Policy, applicable, find, find_for, names
 from slipstream.policies.learned import shipped
 from slipstream.scale.executor import Executor, InProcess, chunk_ranges
 from slipstream.scenario import changed, digest, load
@@ -204,18 +204,19 @@ def evaluate(
 ) -> Evaluation:
     """Run `policy` for `episodes` episodes with seeds `seed`, `seed + 1`, ...; in this process, or on `executor`."""
     loaded = load(scenario)
-    player = find(policy, family_of(loaded).name)
+    player = find_for(policy, loaded)
     return _play(loaded, [player], range(seed, seed + episodes), split, executor or InProcess(), progress)[0]
 
 
-def _chosen(policies: str | Sequence[str | Policy], family: str) -> list[Policy]:
+def _chosen(policies: str | Sequence[str | Policy], scenario: Scenario) -> list[Policy]:
+    family = scenario.family
     listed = policies.split(",") if isinstance(policies, str) else policies
     chosen: dict[str, Policy] = {}
     for policy in listed:
-        groups: dict[Any, list[str]] = {"all": names(family), "learned": list(shipped(family))}
+        groups: dict[Any, list[str]] = {"all": applicable(scenario), "learned": list(shipped(family))}
         name = policy.strip() if isinstance(policy, str) else policy
         for one in groups[name] if isinstance(name, str) and name in groups else [name]:
-            found = find(one, family)
+            found = find_for(one, scenario)
             chosen.setdefault(found.name, found)
     if not chosen:
         trained = f"'learned' stands for {len(shipped(family))} that come with '{family}'"
@@ -235,12 +236,12 @@ def compare(
 ) -> Comparison:
     """Run several policies on the same arrivals: objects or names, also in one comma-separated string.
 
-    "all" means every heuristic of the family, "learned" its trained policies in the package; a policy named twice runs
-    once. With `oracle_seconds`, the best possible reward of every episode is bounded too, with about that time limit
-    for each. Episodes run in this process, or on `executor`, with the same result.
+    "all" means every heuristic that applies to the scenario, "learned" the family's trained policies in the package; a
+    policy named twice runs once. With `oracle_seconds`, the best possible reward of every episode is bounded too, with
+    about that time limit for each. Episodes run in this process, or on `executor`, with the same result.
     """
     loaded = load(scenario)
-    chosen = _chosen(policies, loaded.family)
+    chosen = _chosen(policies, loaded)
     executor = executor or InProcess()
     seeds, total = range(seed, seed + episodes), episodes * len(chosen)
     evaluations = _play(loaded, chosen, seeds, split, executor, progress)
@@ -265,9 +266,10 @@ def what_if(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> Comparison:
-    """Run policies on `scenario` and on each of its `changes` (`scenario.changed`), in one comparison.
+    """Run policies on `scenario` and on each of its variants, in one comparison.
 
-    A policy under a change is named `policy @ change`.
+    Each of `changes` makes a variant; it may change several values, as in 'nodes.0.count=16,power.budget_w=9000'
+    (`scenario.changed`). A policy in a variant is named `policy @ change`.
     """
     loaded = load(scenario)
     parts = []

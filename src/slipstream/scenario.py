@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -190,21 +191,54 @@ def _check(data: Any, label: str, folder: Path) -> Scenario:
 
 
 def changed(scenario: Scenario, change: str) -> Scenario:
-    """Return `scenario` with one value changed; `change` is a path of keys and indices and a JSON value.
+    """Return `scenario` with values changed: paths of keys and indices with JSON values, separated by commas.
 
-    An example is 'nodes.0.count=16'. A value that is not JSON is taken as text.
+    Examples are 'nodes.0.count=16' and 'nodes.0.count=16,power.budget_w=9000'. A value that is not JSON is taken as
+    text; one with commas goes in quotes. All changes are made before the scenario is checked.
 
     Raises:
-        ScenarioError: One line: the change, what is wrong and what was expected.
+        ScenarioError: One line: the changes, what is wrong and what was expected.
     """
-    path, found, text = change.partition("=")
-    if not found or not path:
-        raise ScenarioError(f"'{change}': expected a key and its value, such as nodes.0.count=16")
     data = scenario.model_dump(mode="json", exclude_unset=True)
+    for one in _split_changes(change):
+        path, found, text = one.partition("=")
+        if not found or not path.strip():
+            hint = "expected a key and its value, such as nodes.0.count=16; a value with commas goes in quotes"
+            raise ScenarioError(f"'{change}': {hint}")
+        _set_value(data, path.strip(), _json_or_text(text), change)
+    made = check(data, FAMILIES[scenario.family].scenario_type, f"'{change}'")
+    made._folder = scenario._folder
+    return FAMILIES[scenario.family].complete(made)
+
+
+def _split_changes(text: str) -> list[str]:
+    """Return the parts of `text` between commas, except those inside of quotes, lists and objects."""
+    parts, depth, quote = [""], 0, ""
+    for previous, character in zip(" " + text, text, strict=False):
+        if quote:
+            quote = "" if character == quote and previous != "\\" else quote
+        elif character in "\"'" and previous in "=[{:, ":  # not an apostrophe inside of a word
+            quote = character
+        else:
+            depth += (character in "[{") - (character in "]}")
+        if character == "," and not quote and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _json_or_text(text: str) -> Any:
+    """Return `text` as JSON, or as a string if it is none; single quotes around it are removed."""
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except ValueError:
-        value = text
+        quoted = len(text) > 1 and text[0] == text[-1] == "'"
+        return text[1:-1] if quoted else text
+
+
+def _set_value(data: dict[str, Any], path: str, value: Any, change: str) -> None:
+    """Set the value at `path` of `data`; a ScenarioError quotes `change`."""
     *parents, last = path.split(".")
     container: Any = data
     for step in parents:
@@ -214,8 +248,25 @@ def changed(scenario: Scenario, change: str) -> Scenario:
     else:
         _item(container, last, change)
         container[int(last)] = value
-    made = check(data, FAMILIES[scenario.family].scenario_type, f"'{change}'")
-    made._folder = scenario._folder
+
+
+def moved(scenario: Scenario, folder: Path) -> Scenario:
+    """Return `scenario` with the relative paths of its files starting at `folder`, to be written there."""
+
+    def with_paths(data: Any) -> Any:
+        if isinstance(data, list):
+            return [with_paths(one) for one in data]
+        if not isinstance(data, dict):
+            return data
+        found = {key: with_paths(value) for key, value in data.items()}
+        path = found.get("path")
+        if isinstance(path, str) and not Path(path).is_absolute():
+            found["path"] = os.path.relpath(scenario._folder / path, folder)
+        return found
+
+    data = with_paths(scenario.model_dump(mode="json", exclude_unset=True))
+    made = validated(data, FAMILIES[scenario.family].scenario_type, "scenario")
+    made._folder = folder
     return made
 
 

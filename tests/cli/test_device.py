@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 
+import numpy as np
 import pytest
 
 from slipstream.families.shared import invariants
@@ -11,6 +13,7 @@ from slipstream.reports.runs import read_run
 from slipstream.scenario import load
 from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
+from tests.device.test_models import onnx_of_a_line
 
 pytestmark = pytest.mark.thorough
 
@@ -150,3 +153,49 @@ def test_a_gpu_that_is_not_here_is_told(slipstream, small):
     assert error.strip() == (
         "error: device 'cuda': no CUDA device is here: expected one, and a build of torch that knows it"
     )
+
+
+def test_labelled_inputs_put_the_measured_accuracy_beside_that_of_the_profile(slipstream, tmp_path):
+    (tmp_path / "one.json").write_text(scenario_of([task()], 100).model_dump_json(exclude_unset=True))
+    (tmp_path / "data").mkdir()
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "data" / "inputs.npy", rng.standard_normal((4, 3, 16, 16), np.float32))
+    np.save(tmp_path / "data" / "labels.npy", np.arange(4))
+    code, output, _ = slipstream("execute", "one.json", "--data", "task=data", "--json", "--log", "run.parquet")
+    assert code == 0
+    told = json.loads(output)
+    assert told["metrics"]["executed_accuracy"] == pytest.approx(0.5)
+    measured = told["measured_accuracy"]["task/0"]["accuracy"]
+    assert told["measured_metrics"]["executed_accuracy"] == pytest.approx(measured)
+    assert read(tmp_path / "run.parquet")[1]["hardware"] == told["hardware"]
+    assert f"torch {version('torch')}" in told["hardware"]
+    assert "2 streams of " in told["hardware"]
+    code, output, _ = slipstream("execute", "one.json", "--data", "task=data")
+    assert code == 0
+    assert "executed_accuracy (profile)" in output
+    assert "executed_accuracy (measured)" in output
+    assert "Measured accuracy of task/0 in" in output
+
+
+def test_an_onnx_run_names_the_engine_that_ran(slipstream, tmp_path):
+    onnx_of_a_line(tmp_path / "m0.onnx", 10)
+    tasks = [task("line", "onnx:m{variant}.onnx", "synthetic:3x2x2")]
+    (tmp_path / "onnx.json").write_text(scenario_of(tasks, 60).model_dump_json(exclude_unset=True))
+    code, output, _ = slipstream("execute", "onnx.json", "--json")
+    assert code == 0
+    told = json.loads(output)
+    assert told["device"].endswith(", onnxruntime")
+    assert f"onnxruntime {version('onnxruntime')}" in told["hardware"]
+    assert "torch" not in told["hardware"]
+
+
+def test_listening_turns_tasks_into_external_ones_where_none_is(slipstream, tmp_path):
+    tasks = [task(), task("second", arrival={"kind": "poisson", "rate_hz": 50.0})]
+    (tmp_path / "mine.json").write_text(scenario_of(tasks, 100).model_dump_json(exclude_unset=True))
+    options = ("--listen", "127.0.0.1:0", "--seconds", "0.2", "--log", "run.parquet", "--json")
+    code, output, error = slipstream("execute", "mine.json", *options)
+    assert code == 0
+    assert "all tasks take requests" in error
+    assert '"tasks": [\n    "task",\n    "second"\n  ]' in output
+    recorded = json.loads(read(tmp_path / "run.parquet")[1]["scenario"])
+    assert [one["arrival"] for one in recorded["tasks"]] == [{"kind": "external", "mean_gap_ms": 20.0}] * 2

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slipstream.families.contract import FAMILIES
 from slipstream.scenario import digest, dump, load
 from slipstream.sim.eventlog import ARRIVAL, read
 from tests.cli.test_files import tree
@@ -124,7 +125,7 @@ DAMAGED = {
     ),
     "stranger": (ROWS, b"task,arrival_ms\nx,1\n", "t.csv: row 2: no task 'x' in the scenario: expected one of task1"),
     "no file": (("import", "trace", "no.csv", *TRACE[3:]), b"", "no.csv: no such file: expected a text file"),
-    "two files": (("import", "trace", "t.csv", *TRACE[2:]), b"", "--task is given 1 times for 2 files"),
+    "two files": (("import", "trace", "t.csv", *TRACE[2:]), b"", "1 names for 2 files: expected one per file, or none"),
     "twice": (("import", "trace", "t.csv", *ROWS[2:]), b"task,arrival_ms\ntask1,1\n", "has releases in another file"),
     "list": (("import", "tasklist", "t.csv"), b'{"num_tasks": 1}', "t.csv: num_variants: this key is required"),
     "no list": (("import", "tasklist", "t.csv"), b"\xff", "t.csv: is not UTF-8 text (byte 0): expected a JSON file"),
@@ -170,3 +171,58 @@ def test_damaged_input_ends_with_one_line_and_no_file(case, slipstream, tmp_path
     assert expected in error
     assert len(error.strip().splitlines()) == 1
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+FAMILY_TRACES = {
+    "edge": "arrival_ms,task\n1,task1\n",
+    "dag": "arrival_s\n1\n2\n",
+    "taskgraph": "arrival_ms\n1\n2\n",
+    "serving": "arrival_ms,model\n1,detect\n",
+    "cluster": "submit_s,run_s,gpus\n0,60,1\n5,60,2\n",
+}
+
+
+@pytest.mark.parametrize("family", FAMILY_TRACES)
+def test_a_trace_is_imported_into_the_default_scenario_of_any_family(family, slipstream, tmp_path):
+    base = load(FAMILIES[family].default_scenario)
+    named = base.models[0].name if family == "serving" else base.tasks[0].name if family == "edge" else ""
+    content = FAMILY_TRACES[family].replace("detect", named).replace("task1", named)
+    (tmp_path / "t.csv").write_text(content)
+    code, _, error = slipstream("import", "trace", "t.csv", "--family", family, "--out", "s.json")
+    assert (code, error) == (0, "")
+    assert load(tmp_path / "s.json").family == family
+
+
+def test_paths_of_an_imported_scenario_start_at_its_new_folder(slipstream, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "graph.json").write_text(json.dumps({"tasks": [{"name": "a", "duration_ms": 1}]}))
+    base = json.loads(dump(load("taskgraph/tiny"))) | {"graphs": [{"kind": "file", "path": "graph.json"}]}
+    (tmp_path / "data" / "base.json").write_text(json.dumps(base))
+    (tmp_path / "t.csv").write_text("arrival_ms\n1\n2\n")
+    code, _, error = slipstream("import", "trace", "t.csv", "--scenario", "data/base.json", "--out", "s.json")
+    assert (code, error) == (0, "")
+    assert load(tmp_path / "s.json").graphs[0].path == "data/graph.json"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "import trace: expected --scenario, or --family to start from its default scenario"),
+        (("--family", "egde"), "--family: unknown family 'egde': expected one of edge, dag"),
+        (("--family", "dag", "--scenario", "edge/light"), "edge/light: is of the family 'edge': expected one of 'dag'"),
+        (("--family", "dag", "--trace", "csv"), "--trace: is for the family 'edge' only"),
+    ],
+)
+def test_a_base_that_does_not_fit_is_refused(words, told, slipstream, tmp_path):
+    (tmp_path / "t.csv").write_text("arrival_s\n1\n")
+    code, output, error = slipstream("import", "trace", "t.csv", *words)
+    assert (code, output) == (2, "")
+    assert told in error
+
+
+def test_help_lists_the_columns_of_every_family(slipstream):
+    code, output, _ = slipstream("import", "--help")
+    assert code == 0
+    told = " ".join(output.split())
+    for name, family in FAMILIES.items():
+        assert f"{name}: {family.trace_importer.described}" in told

@@ -93,7 +93,7 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creat
 
 def test_a_table_of_no_pods_has_no_jobs(tmp_path: Path) -> None:
     (tmp_path / "pods.csv").write_text(f"{PODS}\n")
-    with pytest.raises(InputError, match="none is left"):
+    with pytest.raises(InputError, match="no job is left"):
         workload_of(scenario({"kind": "openb", "path": str(tmp_path / "pods.csv")}))
 
 
@@ -124,7 +124,7 @@ def test_pods_that_share_gpus_or_never_ran_are_left_out(tmp_path: Path) -> None:
 
 def test_a_workload_without_jobs_says_why(tmp_path: Path) -> None:
     jobs = {"kind": "list", "jobs": [{"submit_s": 0.0, "gpus": 9, "run_s": 1.0}]}
-    with pytest.raises(InputError, match=r"none is left \(1 that want more than the 8 GPUs"):
+    with pytest.raises(InputError, match=r"no job is left \(1 that want more than the 8 GPUs"):
         workload_of(scenario(jobs))
 
 

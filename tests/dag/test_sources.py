@@ -180,7 +180,7 @@ def test_a_bad_profile_is_refused_in_one_line(folder, name, monkeypatch):
     write(folder, durations=content)
     with pytest.raises(TraceError, match=text) as error:
         read(folder)
-    assert str(error.value).startswith(str(folder / "tpch" / "2g" / "task_duration_1.npy"))
+    assert str(error.value).startswith(f"jobs.path: {folder / 'tpch' / '2g' / 'task_duration_1.npy'}: ")
     assert "\n" not in str(error.value)
     assert not (folder / "owned.txt").exists()
 

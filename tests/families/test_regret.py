@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
+import numpy as np
 import pytest
 
 from slipstream.families.contract import FAMILIES
 from slipstream.families.shared.regret import Rollouts, ValueBounds, choices_of, hindsight_of, regret_of
-from slipstream.policies import find
+from slipstream.policies.base import default_for, find
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
 
@@ -74,3 +76,42 @@ def test_rollouts_leave_the_simulator_where_it_is():
     assert {name: array.tobytes() for name, array in simulator.arrays.items()} == before
     assert found.bound == math.inf
     assert found.action >= 0
+
+
+WORDS = {
+    "edge/tiny": r"stream \d (waits|runs \S+ as .+)|drop a job of .+",
+    "dag/tiny": r"(\d executors? for )?stage \w+ of job \d|end the round",
+    "taskgraph/tiny": r"\w+ \d (waits|takes [\w ]+)",
+    "serving/tiny": r"host \S+ on a free \w+|free a \w+ of \S+|end the plan",
+    "serving/route": r"send to \w+ \d, which hosts \S+|decline the request",
+    "cluster/tiny": r"(start|reserve for) job \d+ of [\w ]+, \d+ GPUs?|wait",
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_every_legal_row_has_a_name_of_its_own(name):
+    scenario = load(name)
+    simulator = Simulator(scenario, log_rows=0)
+    policy = find(default_for(scenario), scenario.family)
+    simulator.reset(0, "test")
+    seen = 0
+    while simulator.asking and seen < 20:
+        observed = simulator.observe()
+        legal = np.flatnonzero(observed[2]).tolist()
+        names = [simulator.family.row_name(simulator, row) for row in legal]
+        assert all(re.fullmatch(WORDS[name], one) for one in names)
+        assert len(set(names)) == len(names)
+        simulator.step(policy.choose(*observed))
+        seen += 1
+    assert seen > 0
+
+
+def test_regret_is_told_in_words_beside_the_indices():
+    for name, policy in (("dag/tiny", "fifo"), ("cluster/tiny", "fifo")):
+        found = regret(name, policy)
+        for one in found.decisions:
+            data = one.to_dict()
+            assert data["chosen_name"] == one.what
+            assert data["best_name"] == one.better
+            assert "row" not in one.what
+            assert (data["chosen"] == data["best"]) == (one.what == one.better)

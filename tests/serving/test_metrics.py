@@ -38,8 +38,8 @@ def test_figures_of_a_case_worked_out_by_hand() -> None:
     assert figures["on_time_accuracy"] == pytest.approx(3 * 0.9 / 4)
     assert figures["violation_ratio"] == 0.25
     assert figures["drop_ratio"] == 0.25
-    assert figures["effective_accuracy"] == 90.0
-    assert figures["max_accuracy_drop"] == 10.0
+    assert figures["effective_accuracy"] == pytest.approx(0.9)
+    assert figures["max_accuracy_drop"] == pytest.approx(0.1)
     assert figures["p50_ms"] == 20.0
     assert figures["mean_batch"] == 1.5
     assert figures["utilisation"] == pytest.approx(1.0)

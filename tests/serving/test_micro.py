@@ -84,7 +84,7 @@ def test_every_request_is_answered_when_proteus_answers_it(micro: Path, trace: s
     figures = metrics(scenario, events)
     assert figures["violation_ratio"] == pytest.approx(result["slo_violation_true"])
     assert figures["proteus_violation_ratio"] == pytest.approx(result["slo_violation_reported"])
-    assert figures["effective_accuracy"] == pytest.approx(result["effective_accuracy"])
+    assert figures["effective_accuracy"] == pytest.approx(result["effective_accuracy"] / 100.0)
 
 
 @pytest.mark.parametrize(("trace", "batching"), FURTHER)

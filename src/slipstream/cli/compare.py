@@ -18,7 +18,10 @@ OracleOption = Annotated[
 ]
 WhatIfOption = Annotated[
     list[str] | None,
-    typer.Option(help="Play with a key of the scenario changed too, such as nodes.0.count=16; may be repeated."),
+    typer.Option(
+        help="Also play a variant of the scenario with keys changed, such as nodes.0.count=16,backfill=strict; "
+        "repeat the option for further variants."
+    ),
 ]
 MetricsOption = Annotated[str | None, typer.Option(help="Columns of the table, separated by commas.")]
 
@@ -71,13 +74,14 @@ def _columns(scenario: str, metrics: str | None, seed: int) -> tuple[str, ...]:
     from slipstream.errors import InputError
     from slipstream.evaluation import evaluate
     from slipstream.families.contract import family_of
+    from slipstream.policies.base import default_for
     from slipstream.scenario import load
 
     loaded = load(scenario)
     family = family_of(loaded)
     if metrics is None:
         return family.headline
-    columns, known = tuple(metrics.split(",")), evaluate(loaded, family.default_policy, 1, seed).values
+    columns, known = tuple(metrics.split(",")), evaluate(loaded, default_for(loaded), 1, seed).values
     for column in columns:
         if column not in known:
             raise InputError(f"--metrics: unknown metric '{column}': expected one of {', '.join(known)}")

@@ -172,6 +172,41 @@ class LiveFile:
 _COUNTS = ("released", "running", "finished")
 
 
+def measured_metrics(scenario: EdgeScenario, execution: Execution) -> dict[str, float]:
+    """Return the accuracy metrics of a run with the accuracies measured in it; none without labelled inputs."""
+    from slipstream.families.contract import family_of
+
+    if not execution.accuracy:
+        return {}
+    data = scenario.model_dump(mode="json", exclude_unset=True)
+    for index, (row, task) in enumerate(zip(data["tasks"], scenario.tasks, strict=True)):
+        row.pop("profile", None)
+        row["variants"] = [variant.model_dump(mode="json", exclude_unset=True) for variant in task.ladder]
+        for rank, variant in enumerate(row["variants"]):
+            tally = execution.accuracy.get((index, rank))
+            if tally is not None:
+                variant["accuracy"] = tally.right / tally.judged
+    measured = type(scenario).model_validate(data)
+    measured._folder = scenario._folder
+    figures = family_of(scenario).metrics(measured, execution.events)
+    return {name: value for name, value in figures.items() if is_accuracy(name)}
+
+
+def is_accuracy(metric: str) -> bool:
+    """Return whether a metric is a mean accuracy, of all tasks or of one."""
+    return metric.partition("/")[0] in ("effective_accuracy", "executed_accuracy")
+
+
+def labelled_figures(figures: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
+    """Return the metrics of a run with those of accuracy named by their source: profile, or measured in the run."""
+    labelled: dict[str, float] = {}
+    for name, value in figures.items():
+        labelled[f"{name} (profile)" if is_accuracy(name) else name] = value
+        if name in measured:
+            labelled[f"{name} (measured)"] = measured[name]
+    return labelled
+
+
 def device_summary(scenario: EdgeScenario, execution: Execution) -> dict[str, Any]:
     """Return faults, restarts, dispatch latencies and measured accuracies of `execution`, as JSON-ready data."""
     import numpy as np

@@ -35,10 +35,13 @@ from slipstream.cli.device import (
     device_streams,
     device_summary,
     device_workload,
+    labelled_figures,
+    measured_metrics,
 )
 from slipstream.cli.run import LogOption, PolicyOption
 
 if TYPE_CHECKING:
+    from slipstream.device.backends.streams import Streams
     from slipstream.device.lane import DeviceLane
     from slipstream.device.runtime import Execution, Runtime, Watcher
     from slipstream.device.workload import Workload
@@ -57,7 +60,9 @@ LiveOption = Annotated[
 ListenOption = Annotated[
     str | None,
     typer.Option(
-        "--listen", help="HOST:PORT at which requests for tasks of arrival 'external' are taken.", metavar="ADDRESS"
+        "--listen",
+        help="Take requests at HOST:PORT: for the tasks of arrival 'external', or for all tasks if none has it.",
+        metavar="ADDRESS",
     ),
 ]
 SecondsOption = Annotated[
@@ -85,18 +90,18 @@ def execute(
 ) -> None:
     """Run a scenario's models for real, in real time, under a policy; print the metrics, write log and report.
 
-    The first Ctrl-C starts nothing more, lets running jobs end, and still writes everything. With --listen, tasks of
-    arrival 'external' are fed by POST /v1/tasks/NAME, and the run goes on until Ctrl-C, whatever the horizon.
+    After the first Ctrl-C nothing more starts; running jobs end, and all files are written. With --listen, requests
+    come by POST /v1/tasks/NAME, and the run goes on until Ctrl-C, whatever the horizon.
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
     from slipstream.cli.recording import RunFiles
     from slipstream.families.contract import family_of
-    from slipstream.policies import find
+    from slipstream.policies.base import find_for
     from slipstream.sim.eventlog import digest
 
-    loaded = _with_horizon(device_scenario(scenario, profile), listen_at, seconds)
-    player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
+    loaded = _for_listening(device_scenario(scenario, profile), listen_at, seconds)
+    player = find_for(policy, loaded)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
     all_writable(log, target, live)
@@ -114,8 +119,9 @@ def execute(
         if listen_at is None
         else _listening(device, loaded, workload, watchdog_ms, watch, listen_at, token, as_json)
     )
-    with opened as (runtime, name):
-        about = _about(scenario, loaded, player.name, seed, device, profile, name)
+    with opened as (runtime, streams):
+        name = streams.device
+        about = _about(scenario, loaded, player.name, seed, device, profile, streams)
         files = RunFiles(loaded, about, log, target)
         try:
             execution = runtime.play(player, seed)
@@ -127,13 +133,13 @@ def execute(
                 file.close()
         failed = files.write([execution.events])
     if file is not None and file.problem:
-        errors.print(f"{live}: not written to its end ({file.problem})", soft_wrap=True, markup=False)
+        errors.print(f"{live}: incomplete: writing failed ({file.problem})", soft_wrap=True, markup=False)
     figures = family_of(loaded).metrics(loaded, execution.events)
     if as_json:
         head = {"scenario": scenario, "policy": player.name, "seed": seed, "device": name}
-        print_json(
-            {**head, "digest": digest(execution.events), "metrics": figures, **device_summary(loaded, execution)}
-        )
+        metrics = {"metrics": figures, "measured_metrics": measured_metrics(loaded, execution)}
+        about_run = {"hardware": about["hardware"], "digest": digest(execution.events)}
+        print_json({**head, **about_run, **metrics, **device_summary(loaded, execution)})
     else:
         _print_summary(scenario, loaded, player.name, seed, name, figures, execution)
     if failed:
@@ -142,27 +148,34 @@ def execute(
         print_written({"Report": target, "Event log": log})
 
 
-def _with_horizon(scenario: EdgeScenario, listen_at: str | None, seconds: float | None) -> EdgeScenario:
-    """Return `scenario`; with `listen_at`, its horizon becomes `seconds`, or the longest possible."""
+def _for_listening(scenario: EdgeScenario, listen_at: str | None, seconds: float | None) -> EdgeScenario:
+    """Return `scenario`; with `listen_at`, for `seconds` or as long as possible, and with tasks that take requests.
+
+    Where no task has arrival 'external', all of them take requests.
+    """
     from slipstream.errors import InputError
-    from slipstream.families.edge.scenario import LONGEST_MS
+    from slipstream.families.edge.scenario import LONGEST_MS, External
+    from slipstream.families.edge.workload.replay import with_external_arrivals
 
     if listen_at is None:
         if seconds is not None:
             raise InputError("--seconds: is for --listen only: expected both, or neither")
         return scenario
+    if not any(isinstance(task.arrival, External) for task in scenario.tasks):
+        scenario = with_external_arrivals(scenario)
+        errors.print("note: no task has arrival 'external': all tasks take requests, and release nothing themselves")
     return scenario.model_copy(update={"horizon_ms": LONGEST_MS if seconds is None else seconds * 1e3})
 
 
 @contextmanager
 def _alone(
     device: str, scenario: EdgeScenario, workload: Workload, watchdog_ms: float | None, watch: Watcher
-) -> Iterator[tuple[Runtime, str]]:
-    """Yield the runtime of a scenario without external requests, and the name of its device."""
+) -> Iterator[tuple[Runtime, Streams]]:
+    """Yield the runtime of a scenario without requests, and its streams."""
     from slipstream.device.runtime import Runtime
 
     with device_streams(device, scenario, workload) as streams:
-        yield Runtime(scenario, workload, streams, watchdog_ms, watch), streams.device
+        yield Runtime(scenario, workload, streams, watchdog_ms, watch), streams
 
 
 @contextmanager
@@ -175,8 +188,8 @@ def _listening(
     address: str,
     token: str | None,
     as_json: bool,
-) -> Iterator[tuple[Runtime, str]]:
-    """Yield the runtime of a scenario that takes requests, and the name of its device; serve HTTP meanwhile."""
+) -> Iterator[tuple[Runtime, Streams]]:
+    """Yield the runtime of a scenario that takes requests, and its streams; serve HTTP meanwhile."""
     from slipstream.errors import InputError
 
     try:
@@ -205,17 +218,19 @@ def _listening(
                     console.print(f"Listening: POST {url}v1/tasks/NAME for {', '.join(requests.tasks)}", soft_wrap=True)
                     if token is not None:
                         console.print(f"Token: {token}", soft_wrap=True, highlight=False)
-                    console.print("Ctrl-C ends it.")
-                yield runtime, streams.device
+                    console.print("Press Ctrl-C to stop.")
+                yield runtime, streams
         finally:
             requests.close_sockets()
 
 
 def _about(
-    source: str, scenario: EdgeScenario, policy: str, seed: int, device: str, profile: Path | None, name: str
+    source: str, scenario: EdgeScenario, policy: str, seed: int, device: str, profile: Path | None, streams: Streams
 ) -> dict[str, Any]:
+    """Return the metadata of the run's event log."""
     words = device_command("execute", source, policy, device, seed, profile)
-    return {**describe_run(source, scenario, policy, seed), "command": shlex.join(words), "device": name}
+    run = describe_run(source, scenario, policy, seed)
+    return {**run, "command": shlex.join(words), "device": streams.device, "hardware": streams.hardware}
 
 
 def _print_summary(
@@ -229,16 +244,17 @@ def _print_summary(
 ) -> None:
     from slipstream.reports.terminal.tables import metrics_table
 
-    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", figures))
+    labelled = labelled_figures(figures, measured_metrics(scenario, execution))
+    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", labelled))
     about = device_summary(scenario, execution)
     if execution.interrupted:
-        console.print("Stopped before its time: what ran was let end, the rest is in the log as waiting.")
+        console.print("Stopped early: running jobs were allowed to finish; the log shows the others as waiting.")
     if about["dispatch_p99_us"] is not None:
         p50, p99 = about["dispatch_p50_us"], about["dispatch_p99_us"]
         console.print(f"Decision and dispatch: {p50:.0f} µs, 99th percentile {p99:.0f} µs.")
     for variant, found in about["measured_accuracy"].items():
-        console.print(f"Accuracy of {variant}, measured in {found['runs']} runs: {found['accuracy']:.3f}.")
+        console.print(f"Measured accuracy of {variant} in {found['runs']} runs: {found['accuracy']:.3f}.")
     if not execution.accuracy:
-        console.print("Accuracies are those of the profile: no labels were given to measure them.")
+        console.print("Accuracies are those of the profile: measuring them needs labelled inputs (--data).")
     for text, count in about["faults"].items():
         console.print(f"Failed: {count} jobs: {text}", markup=False, soft_wrap=True)

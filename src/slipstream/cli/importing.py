@@ -1,4 +1,4 @@
-"""`slipstream import`: scenarios from task lists, traces, measurements and recorded runs."""
+"""`slipstream import`: scenarios from traces, task lists, measurements and recorded runs."""
 
 from __future__ import annotations
 
@@ -14,26 +14,50 @@ from slipstream.files.atomic import folder_of, write_files
 if TYPE_CHECKING:
     import numpy as np
 
+    from slipstream.families.contract import Scenario
     from slipstream.families.edge.scenario import EdgeScenario
 
 
-OutOption = Annotated[Path | None, typer.Option(help="The file to write; standard output if absent.")]
+OutOption = Annotated[Path | None, typer.Option(help="Write the result to this file, not to standard output.")]
 TraceOption = Annotated[
     Literal["csv", "parquet"] | None,
-    typer.Option(help="Put release times into such files beside the scenario, not into it."),
+    typer.Option(help="Write release times to such files beside the scenario, not into it (edge only)."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 HorizonOption = Annotated[
-    float | None, typer.Option(help="Length of an episode, if another one is wanted.", min=1e-6, max=8.64e9)
+    float | None, typer.Option(help="Another length of an episode (edge only).", min=1e-6, max=8.64e9)
 ]
-BaseOption = Annotated[str, typer.Option("--scenario", help="Name of a built-in scenario, or a JSON file.")]
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def _about() -> None:
-    """Turn files of other tools into scenarios: task lists, arrival traces, measured latencies, recorded runs.
+    """Turn files of other tools into scenarios: arrival traces, task lists, measured latencies, recorded runs.
+
+    Every family takes `trace`, from CSV, Parquet or JSON files with a row per arrival. Its columns are:
+
+    - edge: arrival_ms, and task
+
+    - dag: arrival_s, and job where a trace names jobs of the source
+
+    - taskgraph: arrival_ms, and graph where a trace names graphs
+
+    - serving: arrival_ms, and model
+
+    - cluster: submit_s and run_s; gpus, requested_s and user where known
+
+    The edge family also takes `tasklist`, `profile` and `log`.
+
+    Scenarios name files of these formats directly, without an import:
+
+    - dag: tpch, alibaba
+
+    - taskgraph: stg, wfcommons, StarPU performance models
+
+    - serving: azure-llm, lists of rates
+
+    - cluster: swf, philly, helios, openb
 
     Example: slipstream import log run.parquet --out same-arrivals.json
     """
@@ -59,59 +83,96 @@ def tasklist(
 
     Example: slipstream import tasklist config_hw.json --gaps integer-poisson --seed 7 --out hw.json
     """
-    from slipstream.errors import InputError
-    from slipstream.families.edge.workload.importers.tasklist import TaskList, scenario_of
-    from slipstream.files.validation import read_model
+    from slipstream.families.edge.workload.importing import import_tasklist
 
-    tasks = read_model(file, TaskList)
-    if horizon_ms is not None:
-        tasks = tasks.model_copy(update={"total_time_ms": horizon_ms})
-    try:
-        scenario = scenario_of(tasks, file.stem, gaps, seed, pairs("--profile", profile))
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
+    scenario = import_tasklist(file, gaps, seed, horizon_ms, pairs("--profile", profile))
     _output(scenario, {}, out, None, force, as_json)
 
 
 @app.command()
 def trace(
-    files: Annotated[list[Path], typer.Argument(help="CSV or Parquet files with a release in each row.")],
-    scenario: BaseOption,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(help="Task whose releases a file holds, once per file; without it each row names its task."),
+    files: Annotated[list[Path], typer.Argument(help="CSV, Parquet or JSON files with an arrival in each row.")],
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", help="Name of a built-in scenario, or a JSON file; --family's default if absent."),
     ] = None,
-    task_column: Annotated[str, typer.Option(help="The column that names the task.")] = "task",
-    column: Annotated[str, typer.Option(help="The column of release times.")] = "arrival_ms",
-    unit: Annotated[Literal["s", "ms", "us", "ns"], typer.Option(help="The unit of that column.")] = "ms",
+    family: Annotated[str | None, typer.Option(help="Family of the scenario.")] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name",
+            "--task",
+            help="Task, model, job, graph or user of all rows of a file, once per file; without it each row has a "
+            "name.",
+        ),
+    ] = None,
+    name_column: Annotated[
+        str | None,
+        typer.Option(
+            "--name-column", "--task-column", help="Column of these names; 'task' in edge, 'model' in serving."
+        ),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Column of the times; 'arrival_ms' in edge, 'submit_s' in cluster.")
+    ] = None,
+    unit: Annotated[
+        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Unit of the times; that of the family if absent.")
+    ] = None,
     horizon_ms: HorizonOption = None,
     trace: TraceOption = None,
     out: OutOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Import arrivals: a scenario whose tasks are released as the files say; the other tasks stay as they are.
+    """Import arrivals: a scenario with the arrivals of the files in place of its own.
+
+    `slipstream import --help` lists the columns of each family. Tasks and models without rows keep their arrivals.
 
     Example: slipstream import trace camera.csv --scenario edge/light --task task1 --out replay.json
     """
     from slipstream.errors import InputError
-    from slipstream.families.edge.workload.importers.trace import UNITS_MS, read_releases
+    from slipstream.families.contract import family_of
+    from slipstream.families.edge.scenario import EdgeScenario
+    from slipstream.families.edge.workload.importing import read_trace
     from slipstream.families.edge.workload.replay import with_horizon
+    from slipstream.families.shared.importing import TraceColumns
+    from slipstream.scenario import load
 
-    base = _edge(scenario)
-    if task and len(task) != len(files):
-        raise InputError(f"--task is given {len(task)} times for {len(files)} files: expected once per file, or never")
-    releases: dict[int, np.ndarray] = {}
-    names: list[str | None] = [*task] if task else [None] * len(files)
-    for file, name in zip(files, names, strict=True):
-        with errors.status(f"reading {file}"):
-            found = read_releases(file, base, name, task_column, column, UNITS_MS[unit])
-        for index in found.keys() & releases.keys():
-            raise InputError(f"{file}: task '{base.tasks[index].name}' has releases in another file: expected one file")
-        releases |= found
-    if horizon_ms is not None:
-        base = with_horizon(base, horizon_ms)
-    _output(base, releases, out, trace, force, as_json)
+    base = load(_base(scenario, family))
+    importer = family_of(base).trace_importer
+    if importer is None:
+        raise InputError(f"import trace: the family '{base.family}' has no import of traces: expected another family")
+    known = importer.columns
+    columns = TraceColumns(column or known.time, unit or known.unit, name_column or known.name)
+    if isinstance(base, EdgeScenario):
+        with errors.status("reading traces"):
+            releases = read_trace(base, files, name, columns)
+        _output(base if horizon_ms is None else with_horizon(base, horizon_ms), releases, out, trace, force, as_json)
+        return
+    for option, given in (("--horizon-ms", horizon_ms), ("--trace", trace)):
+        if given is not None:
+            raise InputError(f"{option}: is for the family 'edge' only, and the scenario is of '{base.family}'")
+    with errors.status("reading traces"):
+        found = importer.import_trace(base, files, name, columns)
+    _output_scenario(found, out, force, as_json)
+
+
+def _base(scenario: str | None, family: str | None) -> str:
+    """Return the scenario to start from: the named one, or the default of the named family."""
+    from slipstream.errors import InputError
+    from slipstream.families.contract import FAMILIES
+    from slipstream.scenario import load
+
+    if family is not None and family not in FAMILIES:
+        raise InputError(f"--family: unknown family '{family}': expected one of {', '.join(FAMILIES)}")
+    if scenario is None:
+        if family is None:
+            raise InputError("import trace: expected --scenario, or --family to start from its default scenario")
+        return FAMILIES[family].default_scenario
+    found = load(scenario).family
+    if family is not None and found != family:
+        raise InputError(f"{scenario}: is of the family '{found}': expected one of '{family}', as --family says")
+    return scenario
 
 
 @app.command()
@@ -246,6 +307,21 @@ def _output(
         return
     more = f" and {len(contents)} traces in {out.stem}-arrivals" if contents else ""
     console.print(f"Written: {out}{more} (digest {digest(load(out))[:12]})", soft_wrap=True)
+
+
+def _output_scenario(scenario: Scenario, out: Path | None, force: bool, as_json: bool) -> None:
+    """Print `scenario`, or write it to `out`, with the paths that it names relative to the folder of `out`."""
+    from slipstream.scenario import digest, dump, load, moved
+
+    if out is None:
+        print_json_text(dump(moved(scenario, Path.cwd())))
+        return
+    write_files({out: dump(moved(scenario, writable(out).resolve().parent)).encode()}, overwrite=force)
+    found = digest(load(out))
+    if as_json:
+        print_json({"written": [str(out)], "digest": found})
+        return
+    console.print(f"Written: {out} (digest {found[:12]})", soft_wrap=True)
 
 
 def _note_late(scenario: EdgeScenario, releases: dict[int, np.ndarray]) -> None:

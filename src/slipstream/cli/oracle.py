@@ -28,17 +28,18 @@ ScenarioArgument = Annotated[
     typer.Argument(help="Name of a built-in scenario, or a JSON file; not with --regret.", metavar="[SCENARIO]"),
 ]
 SecondsOption = Annotated[
-    float, typer.Option(help="How long to solve, in seconds; with --regret, at each point.", min=0.1, max=86_400.0)
+    float,
+    typer.Option(help="Time limit of the solver, in seconds; with --regret, per decision.", min=0.1, max=86_400.0),
 ]
 RegretOption = Annotated[
     Path | None,
-    typer.Option(help="An event log written by `slipstream run --log`: say what its decisions cost.", metavar="RUN"),
+    typer.Option(help="An event log written by `slipstream run --log`: print what its decisions cost.", metavar="RUN"),
 ]
 PolicyOption = Annotated[
-    str | None, typer.Option(help="With --regret: the policy that played, where the log's name for it is not known.")
+    str | None, typer.Option(help="With --regret: the policy of the run, if the log names it differently.")
 ]
-TopOption = Annotated[int, typer.Option(help="With --regret: how many decisions to show.", min=1)]
-OutOption = Annotated[Path | None, typer.Option(help="With --regret: write a page with the decisions marked here.")]
+TopOption = Annotated[int, typer.Option(help="With --regret: number of decisions to show.", min=1)]
+OutOption = Annotated[Path | None, typer.Option(help="With --regret: write a report that marks the decisions.")]
 
 
 def oracle(
@@ -51,7 +52,7 @@ def oracle(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bracket the best possible reward of one episode, all arrivals known; or say what each decision of a run cost.
+    """Bound the best possible reward of one episode, all arrivals known; or print what each decision of a run cost.
 
     Example: slipstream oracle edge/tiny
     """
@@ -90,7 +91,7 @@ def _bounds(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
             f"{scenario}, seed {seed}: the optimum lies between {found.best_known:,.2f}, reached by {found.source}, "
             f"and {found.bound:,.2f}, which no policy can exceed (proven by {found.method})."
         )
-    console.print(f"It took {found.seconds:.1f} s.")
+    console.print(f"Solved in {found.seconds:.1f} s.")
 
 
 def _regret(path: Path, policy: str | None, seconds: float, top: int, out: Path | None, as_json: bool) -> None:
@@ -101,7 +102,7 @@ def _regret(path: Path, policy: str | None, seconds: float, top: int, out: Path 
     if out is not None:
         writable(out)
     events, about, scenario = read_recording(path)
-    with progress_bar("looking back") as move:
+    with progress_bar("computing regret") as move:
         found = regret_of_run(path, events, about, scenario, policy, seconds, move)
     run = run_of(events, about, scenario)
     if out is not None:

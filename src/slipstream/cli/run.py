@@ -68,7 +68,7 @@ def run(
 
     from slipstream.errors import InputError
     from slipstream.families.contract import family_of
-    from slipstream.policies import find
+    from slipstream.policies.base import find_for
     from slipstream.scenario import load
     from slipstream.sim.eventlog import LogWriter, digest
     from slipstream.sim.simulator import Simulator
@@ -79,7 +79,7 @@ def run(
         raise InputError("--speed without --render: expected both, or neither")
     loaded = load(scenario)
     family = family_of(loaded)
-    player = find(family.default_policy if policy is None else policy, family.name)
+    player = find_for(policy, loaded)
     if gif is not None and not family.run_labels(loaded).graphs:
         raise InputError(f"--gif draws executors that serve graphs: expected a scenario of dag, not of {family.name}")
     all_writable(log, gif)

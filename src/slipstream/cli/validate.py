@@ -68,13 +68,12 @@ def validate(
     from slipstream.device.measurement.fitting import fit as corrected
     from slipstream.device.measurement.profiler import Profiler
     from slipstream.device.measurement.trial import run_trial
-    from slipstream.families.contract import family_of
     from slipstream.families.edge.workload.measured import read_profile, variant_indices
-    from slipstream.policies import find
+    from slipstream.policies.base import find_for
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
 
     loaded = device_scenario(scenario, None)
-    player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
+    player = find_for(policy, loaded)
     workload = device_workload(loaded, data, allow_code)
     known = None if profile is None else read_profile(profile)
     if known is not None:
@@ -86,10 +85,12 @@ def validate(
                 known = Profiler(loaded, workload, streams, device).measure(None, progress)
         with errors.status("running on the device"):
             trial = run_trial(loaded, known, workload, streams, player, seed, runs, watchdog_ms)
+        hardware = streams.hardware
     words = device_command("validate", scenario, player.name, device, seed, profile)
     command = shlex.join([*words, "--out", str(out)])
     result = {"scenario": scenario, **trial.result}
-    write_text(out, validation_page(_sides(scenario, trial, player.name, seed, command), result, command))
+    sides = _sides(scenario, trial, player.name, seed, command, hardware)
+    write_text(out, validation_page(sides, result, command))
     if fit is not None:
         better = corrected(trial.scenario, known, trial.executions[0].events, command)
         write_text(fit, better.model_dump_json(indent=2) + "\n")
@@ -103,12 +104,14 @@ def validate(
     print_written({"Page": out, "Corrected profile": fit})
 
 
-def _sides(source: str, trial: Trial, policy: str, seed: int, command: str) -> list[Run]:
-    """Return the measured and the simulated run, to be drawn."""
+def _sides(source: str, trial: Trial, policy: str, seed: int, command: str, hardware: str) -> list[Run]:
+    """Return the measured run, which names its hardware, and the simulated one, to be drawn."""
     from slipstream.reports.runs import run_of
 
     sides = []
     for name, events in (("measured", trial.executions[0].events), ("simulated", trial.simulated)):
         about = {**describe_run(source, trial.scenario, f"{policy}, {name}", seed), "command": command}
+        if name == "measured":
+            about["hardware"] = hardware
         sides.append(run_of(events, about, trial.scenario))
     return sides

@@ -27,7 +27,7 @@ from slipstream.errors import InputError, one_line
 from slipstream.families.contract import FAMILIES
 from slipstream.files.inputs import read_bytes
 from slipstream.learn.files import HISTORY
-from slipstream.policies import names
+from slipstream.policies.base import applicable
 from slipstream.scenario import builtin_names, dump, load, schema
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -203,8 +203,11 @@ def _add_trials(app: FastAPI, board: Board) -> None:
     @app.get("/api/scenarios")
     def scenarios() -> dict[str, Any]:
         policies = {family: known_policies(family) for family in FAMILIES}
-        # Preselected: the default policy, and the last heuristic, which is the family's most elaborate.
-        defaults = {name: [family.default_policy, names(name)[-1]] for name, family in FAMILIES.items()}
+        # Preselected: the default policy, and the last heuristic that applies, which is the most elaborate.
+        defaults = {
+            name: [family.default_policy, applicable(load(family.default_scenario))[-1]]
+            for name, family in FAMILIES.items()
+        }
         return {"scenarios": builtin_names(), "policies": policies, "defaults": defaults, "schema": schema()}
 
     @app.get("/api/scenario")

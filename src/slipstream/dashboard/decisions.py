@@ -141,7 +141,7 @@ class Decisions:
             effects = self._effects(before, row)
             if row == chosen and len(effects):
                 agrees = bool(np.isin(effects[:1], self._recorded(int(effects["time"][0]))).all())
-            row_name = family.row_name(self._recording.scenario, self._recording.timeline, rows[row])
+            row_name = family.row_name(simulator, row)
             name = row_name or self._name(effects) or ("wait" if row == wait else f"candidate {row}")
             values = [_readable(family.candidate_features.features[n], rows[row, n])[0] for n in columns]
             shown_row = {"row": row, "name": name, "score": scores.get(row), "chosen": row == chosen, "values": values}

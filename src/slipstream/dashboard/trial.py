@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from slipstream.errors import InputError, ScenarioError
 from slipstream.families.contract import FAMILIES
 from slipstream.files.inputs import check_values
-from slipstream.policies.base import describe, find
+from slipstream.policies.base import describe, find_for
 from slipstream.policies.learned import shipped
-from slipstream.scenario import parse, problems
+from slipstream.scenario import load, parse, problems
 from slipstream.sim.kernel.rng import SEED_LIMIT
 
 MOST_EPISODES, MOST_POLICIES, MOST_ORACLE_SECONDS = 100, 20, 10.0
@@ -74,7 +74,7 @@ def checked(trial: Trial) -> tuple[dict[str, Any], list[str], int, int, float]:
         # By name only: a policy may also be a folder, and a page must not open arbitrary folders.
         if policy.partition("(")[0] not in known:
             raise InputError(f"policies: unknown policy '{policy}': expected one of {', '.join(known)}")
-        find(policy, family)
+        find_for(policy, load(data))
     return data, list(dict.fromkeys(trial.policies)), trial.episodes, trial.seed, trial.oracle_seconds
 
 

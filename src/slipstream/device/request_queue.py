@@ -74,7 +74,8 @@ class RequestQueue:
         self.tasks = {task.name: i for i, task in enumerate(scenario.tasks) if isinstance(task.arrival, External)}
         """Indices of the external tasks in the scenario, by name."""
         if not self.tasks:
-            raise DeviceError("no task of the scenario has arrival 'external': expected one that takes requests")
+            expected = 'expected a task with "arrival": {"kind": "external", "mean_gap_ms": 20}'
+            raise DeviceError(f"no task of the scenario takes requests: {expected}")
         self._samples = {task: workload.sets[workload.set_of[task]] for task in self.tasks.values()}
         self._kinds = {task: workload.models[workload.model_of[task][0]].dataset for task in self.tasks.values()}
         most = scenario.device.queue_limit + scenario.device.streams

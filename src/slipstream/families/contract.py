@@ -28,10 +28,12 @@ from slipstream.families.shared.timeline import Timeline
 
 if TYPE_CHECKING:
     from slipstream.families.shared.generator import Generator
+    from slipstream.families.shared.importing import TraceImporter
     from slipstream.families.shared.regret import Hindsight
     from slipstream.families.shared.schema import ScenarioModel
     from slipstream.families.shared.variation import Variation
     from slipstream.sim.kernel.lanes import KernelFunctions
+    from slipstream.sim.simulator import Simulator
 
 
 class Scenario(Protocol):
@@ -84,8 +86,13 @@ def no_charts(_scenario: Scenario, _events: np.ndarray) -> list[Chart | Picture]
     return []
 
 
-def no_row_name(_scenario: Scenario, _timeline: Timeline, _row: np.ndarray) -> str:
-    """Return no name: the events that follow say what a row did."""
+def row_number(simulator: Simulator[Any], row: int) -> str:
+    """Return 'wait' for the last row, else the number of `row`."""
+    return "wait" if row == len(simulator.raw["mask"][0]) - 1 else f"row {row}"
+
+
+def every_policy_applies(_scenario: Scenario, _policy: str) -> str:
+    """Return no reason: every policy of the family applies to every scenario."""
     return ""
 
 
@@ -136,8 +143,12 @@ class Members(Generic[S]):
     """Names and expectations that pictures of a run start from."""
     charts: Callable[[S, np.ndarray], list[Chart | Picture]] = no_charts
     """Charts of one episode beyond those that every report has; default: none."""
-    row_name: Callable[[S, Timeline, np.ndarray], str] = no_row_name
-    """What taking a raw row would do, in words; default: nothing, the events that follow say it."""
+    row_name: Callable[[Simulator[S], int], str] = row_number
+    """What taking a row would do in the simulator's state, in words; default: its number, or 'wait'."""
+    policy_refusal: Callable[[S, str], str] = every_policy_applies
+    """Why a policy of the family, by name, does not apply to a scenario; empty if it does; default: all apply."""
+    trace_importer: TraceImporter[S] | None = None
+    """Import of arrivals from tables, for `slipstream import trace`; default: none."""
 
     generator: Generator | None = None
     """Source of random scenarios for `slipstream generate`; default: none."""
@@ -322,9 +333,21 @@ class Family(ABC):
         """Return the charts of one episode that this family adds to the report."""
         return self.members.charts(scenario, events)
 
-    def row_name(self, scenario: Scenario, timeline: Timeline, row: np.ndarray) -> str:
-        """Return what taking a raw row would do, in words; nothing where the events that follow tell."""
-        return self.members.row_name(scenario, timeline, row)
+    def row_name(self, simulator: Simulator[Any], row: int) -> str:
+        """Return what taking a row would do in the simulator's state, in words, such as 'stream 0 waits'."""
+        return self.members.row_name(simulator, row)
+
+    def policy_refusal(self, scenario: Scenario, policy: str) -> str:
+        """Return why a policy of the family does not apply to a scenario, and what was expected; empty if it does.
+
+        `policy` is a name; a number in parentheses does not matter.
+        """
+        return self.members.policy_refusal(scenario, policy.partition("(")[0])
+
+    @property
+    def trace_importer(self) -> TraceImporter[Any] | None:
+        """The import of arrivals from tables; None where the family has none."""
+        return self.members.trace_importer
 
     def run_labels(self, scenario: Scenario) -> RunLabels:
         """Return the names and expectations that a picture of a run under way starts from."""

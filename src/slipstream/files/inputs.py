@@ -97,6 +97,15 @@ def decoded(raw: bytes, label: str, expected: str, error: type[InputError] = Inp
         raise error(f"{label}: is not UTF-8 text (byte {problem.start}): expected {expected}") from None
 
 
+@contextmanager
+def reading_key(key: str) -> Iterator[None]:
+    """Begin the message of an InputError raised inside with `key`, the scenario key that names the file."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"{key}: {error}") from error
+
+
 def unreadable(problem: Exception) -> str:
     """Return the reason of `problem` in a few words."""
     if isinstance(problem, FileNotFoundError):

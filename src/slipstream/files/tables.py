@@ -60,16 +60,16 @@ def table_error(path: Path, text: str) -> TraceError:
     return TraceError(f"{path}: {one_line(text, LONGEST_LINE)}")
 
 
-def read_table(path: Path, columns: Sequence[str]) -> Table:
-    """Return the named columns of a .csv or .parquet file.
+def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
+    """Return the named columns of a .csv or .parquet file, and those of `optional` that it has.
 
     Raises:
         TraceError: One line: the file, the row where there is one, what is wrong and what was expected.
     """
     if path.suffix.lower() == ".parquet":
-        return _read_parquet(path, columns)
+        return _read_parquet(path, columns, optional)
     if path.suffix.lower() == ".csv":
-        return _read_csv(path, columns)
+        return _read_csv(path, columns, optional)
     raise table_error(path, "unknown kind of file: expected a .csv or .parquet file")
 
 
@@ -98,12 +98,13 @@ def table_bytes(columns: dict[str, list[Any]], kind: str) -> bytes:
 # CSV
 
 
-def _read_csv(path: Path, columns: Sequence[str]) -> Table:
+def _read_csv(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Table:
     reader = csv.reader(io.StringIO(_text(path), newline=""))
     lines: list[int] = []
     kept: list[list[str]] = []
     try:
         header = next(reader, [])
+        columns = [*columns, *(column for column in optional if column in header)]
         indices = [_column_index(path, header, column) for column in columns]
         width = len(header)
         for row in reader:
@@ -147,7 +148,7 @@ CELL_BYTES = 32
 """Greatest memory of a cell as a Python number; equal strings are stored once."""
 
 
-def _read_parquet(path: Path, columns: Sequence[str]) -> Table:
+def _read_parquet(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Table:
     import pyarrow as pa
 
     from slipstream.files.parquet import check_unpacked, open_parquet
@@ -155,6 +156,7 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> Table:
     file = open_parquet(path, EXPECTED, TraceError)
     try:
         schema = file.schema_arrow
+        columns = [*columns, *(column for column in optional if column in schema.names)]
         for column in columns:
             if schema.names.count(column) != 1:
                 raise _absent(path, schema.names, column)

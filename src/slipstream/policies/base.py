@@ -261,6 +261,34 @@ def describe(family: str) -> dict[str, str]:
     return {name: _REGISTRY[family][name].description for name in names(family)}
 
 
+def applicable(scenario: Scenario) -> list[str]:
+    """Return the names of the policies that apply to `scenario`, in the order of their definition."""
+    family = FAMILIES[scenario.family]
+    return [name for name in names(family.name) if not family.policy_refusal(scenario, name)]
+
+
+def default_for(scenario: Scenario) -> str:
+    """Return the policy that commands play unless another is named: the family's default, or the first that applies."""
+    family = FAMILIES[scenario.family]
+    known = applicable(scenario)
+    return family.default_policy if family.default_policy in known else known[0]
+
+
+def find_for(policy: str | Policy | None, scenario: Scenario) -> Policy:
+    """Return the policy of that name for `scenario`, its default policy for None, or the object itself.
+
+    Raises:
+        PolicyError: One line: the name is unknown, or the policy does not apply to the scenario.
+    """
+    found = find(default_for(scenario) if policy is None else policy, scenario.family)
+    # A trained policy may have any name; an object is played as it is.
+    if isinstance(policy, str) and policy.partition("(")[0] in names(scenario.family):
+        refusal = FAMILIES[scenario.family].policy_refusal(scenario, policy)
+        if refusal:
+            raise PolicyError(f"policy '{policy}' does not apply to {scenario.family}/{scenario.name}: {refusal}")
+    return found
+
+
 def _parameter(policy: str, text: str) -> float:
     """Return the number that the name of a policy gives in parentheses."""
     try:

@@ -14,7 +14,7 @@ from slipstream.evaluation import evaluate
 from slipstream.families.contract import Scenario
 from slipstream.files.atomic import cannot_write, open_growing, replace_file
 from slipstream.files.inputs import checked_json, read_text
-from slipstream.policies.base import Policy
+from slipstream.policies.base import Policy, find
 from slipstream.scale.executor import Executor
 from slipstream.suite.catalogue import FLOOR, Entry, Seeds, Suite
 from slipstream.suite.players import Player
@@ -130,6 +130,8 @@ def scores_on(played: list[ScenarioResult], seeds: Seeds) -> dict[str, Score]:
     """Return a score per family for episodes other than those of the test, with `random` run on them too."""
     samples: dict[str, list[np.ndarray]] = {}
     for one in played:
-        floor = evaluate(one.entry.scenario, FLOOR, seeds.episodes, seeds.first, seeds.split).of("reward")
+        # An object is played even where its name does not apply to the scenario: a score needs a floor everywhere.
+        random = find(FLOOR, one.entry.family)
+        floor = evaluate(one.entry.scenario, random, seeds.episodes, seeds.first, seeds.split).of("reward")
         samples.setdefault(one.entry.family, []).append(normalised(one.entry, one.rewards, floor))
     return {family: score(own) for family, own in samples.items()}

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,17 @@ def cores_for(streams: int) -> list[list[int]]:
     return [[own[(stream * share + core) % len(own)] for core in range(share)] for stream in range(streams)]
 
 
+def engines_of(workload: Workload, engine: str) -> tuple[str, ...]:
+    """Return the engines that run the models of `workload`: ONNX files run in ONNX Runtime under any `engine`."""
+    found = {"onnxruntime" if model.address.kind == "onnx" else engine for model in workload.models}
+    return tuple(sorted(found, reverse=True))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class CpuStreams(Streams):
     """Streams that are worker processes; see `streams.Streams`."""
 
@@ -68,6 +80,7 @@ class CpuStreams(Streams):
         self.count = count
         self.restarts = 0
         self._engine = engine
+        self._engines = engines_of(workload, engine)
         self._cores = cores_for(count)
         self._workers: dict[int, socket.socket] = {}
         self._running = [False] * count
@@ -114,8 +127,16 @@ class CpuStreams(Streams):
 
     @property
     def device(self) -> str:
-        """Return the processor, the number of streams and cores, and the engine."""
-        return f"{processor_name()}, {self.count} streams of {len(self._cores[0])} core(s), {self._engine}"
+        """Return the processor, the number of streams and cores, and the engines."""
+        streams = f"{self.count} streams of {len(self._cores[0])} core(s)"
+        return f"{processor_name()}, {streams}, {' and '.join(self._engines)}"
+
+    @property
+    def hardware(self) -> str:
+        """Return the processor and its cores, the threads of each stream, and the versions of the engines."""
+        streams = f"{counted(self.count, 'stream')} of {counted(len(self._cores[0]), 'thread')}"
+        versions = " and ".join(f"{engine} {version(engine)}" for engine in self._engines)
+        return f"{processor_name()}, {counted(os.cpu_count() or 1, 'core')}, {streams}, {versions}"
 
     # Starting
 

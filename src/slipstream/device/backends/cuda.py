@@ -99,6 +99,12 @@ class CudaStreams(Streams):
         """Return the name of the GPU and the number of streams."""
         return f"{torch.cuda.get_device_name()}, {self.count} CUDA streams"
 
+    @property
+    def hardware(self) -> str:
+        """Return the name and memory of the GPU, the number of streams, and the versions of torch and CUDA."""
+        memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory / 1e9
+        return f"{self.device}, {memory:.0f} GB, torch {torch.__version__}, CUDA {torch.version.cuda}"
+
     # Starting
 
     def _on_device(self, index: int) -> torch.nn.Module:

@@ -54,6 +54,10 @@ class Streams(Protocol):
     def device(self) -> str:
         """Return a description of the device."""
 
+    @property
+    def hardware(self) -> str:
+        """Return the hardware in a line: processor, cores or memory, threads, and the versions of the engines."""
+
     def submit(self, stream: int, request: RunRequest) -> None:
         """Begin a run on an idle `stream`; return at once."""
 

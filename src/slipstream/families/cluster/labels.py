@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from slipstream.families.cluster import features as f
 from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
-from slipstream.families.shared.labels import RunLabels
+from slipstream.families.shared.labels import RunLabels, printable_names
+
+if TYPE_CHECKING:
+    from slipstream.sim.simulator import Simulator
 
 
 def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
@@ -40,3 +46,19 @@ def run_labels(scenario: ClusterScenario) -> RunLabels:
         graphs=True,
         groups=(scenario.gpus,) if scenario.placement == "flat" else nodes,
     )
+
+
+def row_name(simulator: Simulator[ClusterScenario], row: int) -> str:
+    """Return the job that a row of the last observation starts, reserves GPUs for or interrupts; 'wait' for the last.
+
+    An example is 'start job 3 of user 1, 2 GPUs'.
+    """
+    scenario, values = simulator.scenario, simulator.raw["rows"][0, row]
+    if values[f.DISPATCH] != 1.0:
+        return "wait"
+    job, gpus, level = int(values[f.JOB]), int(values[f.GPUS]), int(values[f.LEVEL])
+    verb = "interrupt" if values[f.INTERRUPT] == 1.0 else "start" if values[f.FITS] == 1.0 else "reserve for"
+    unit = "GPU" if scenario.slices == 1 else "slice"
+    cap = f", {level_names(scenario)[level]}" if level else ""
+    user = printable_names(compiled_scenario(scenario).workload.users[int(values[f.USER])])
+    return f"{verb} job {job} of {user}, {gpus} {unit}{'' if gpus == 1 else 's'}{cap}"

@@ -6,6 +6,7 @@ from slipstream.families.cluster import build, charts, features, invariants, lab
 from slipstream.families.cluster.kernel import events, observation, state
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.cluster.workload.generator import GENERATOR
+from slipstream.families.cluster.workload.importing import TRACE_IMPORTER
 from slipstream.families.contract import Members
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.sim.kernel.lanes import KernelFunctions
@@ -46,6 +47,8 @@ MEMBERS = Members[ClusterScenario](
     timeline=timeline.timeline,
     run_labels=labels.run_labels,
     charts=charts.charts,
-    row_name=timeline.row_name,
+    row_name=labels.row_name,
+    policy_refusal=policies.policy_refusal,
+    trace_importer=TRACE_IMPORTER,
     generator=GENERATOR,
 )

@@ -323,3 +323,17 @@ def max_min(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
                 scores[row] = held[int(rows[row, USER])]
                 held[int(rows[row, USER])] += rows[row, GPUS]
     return run_by_score(globals_row, rows, mask, scores)
+
+
+BY_ATTAINED_SERVICE = (las.name, tiresias_2q.name)
+"""Policies that sort by attained service, which only jobs that were interrupted have."""
+
+
+def policy_refusal(scenario: ClusterScenario, policy: str) -> str:
+    """Return why a policy does not apply to `scenario`, empty if it does: without preemption las is first-fit.
+
+    The other preemptive policies sort waiting jobs too, so they apply to every scenario.
+    """
+    if policy in BY_ATTAINED_SERVICE and scenario.preemption is None:
+        return "it sorts by attained service, and no job is interrupted: expected the key 'preemption'"
+    return ""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, ScenarioModel, StrictModel
+from slipstream.families.shared.schema import Name, PositiveHz, ScenarioModel, StrictModel, gap_or_rate
 
 MOST_JOBS = 2_000_000
 MOST_GPUS = 1_000_000
@@ -123,6 +123,8 @@ class SyntheticJobs(Generated):
     kind: Literal["synthetic"]
     mean_gap_s: PositiveTime = 60.0
     """Mean time between two jobs."""
+    rate_hz: PositiveHz | None = None
+    """In place of the mean gap: mean jobs per second."""
     arrivals: Literal["poisson", "diurnal", "bursty"] = "poisson"
     """Poisson; with a daily wave of four to one; or in bursts of twenty at a tenth of the gap, and lulls between."""
     mean_run_s: PositiveTime = 1200.0
@@ -134,8 +136,15 @@ class SyntheticJobs(Generated):
     size_weights: Annotated[list[Annotated[float, Field(gt=0.0, le=1e6)]], Field(min_length=1)] | None = None
     """Relative probability of each size; uniform if absent."""
 
+    @property
+    def gap_s(self) -> float:
+        """Mean time between two jobs, from whichever key was given."""
+        return self.mean_gap_s if self.rate_hz is None else 1.0 / self.rate_hz
+
     @model_validator(mode="after")
     def _a_weight_for_each_size(self) -> SyntheticJobs:
+        if self.rate_hz is not None:
+            gap_or_rate("mean_gap_s", "mean_gap_s" in self.model_fields_set, True)
         if self.size_weights is not None and len(self.size_weights) != len(self.sizes):
             text = "size_weights lists {found} but sizes {stated}: expected one for each size"
             raise PydanticCustomError("weights", text, {"found": len(self.size_weights), "stated": len(self.sizes)})

@@ -6,9 +6,8 @@ import heapq
 
 import numpy as np
 
-from slipstream.families.cluster import features as f
 from slipstream.families.cluster.build import compiled_scenario
-from slipstream.families.cluster.labels import level_names, run_labels
+from slipstream.families.cluster.labels import run_labels
 from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.timeline import ON_TIME, Timeline
@@ -48,17 +47,6 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
         slice_end=spans.end[span],
         by_task=True,
     )
-
-
-def row_name(scenario: ClusterScenario, line: Timeline, row: np.ndarray) -> str:
-    """Return the job that a raw candidate row starts, reserves for or interrupts; empty for the wait row."""
-    if row[f.DISPATCH] != 1.0:
-        return ""
-    job, gpus, level = int(row[f.JOB]), int(row[f.GPUS]), int(row[f.LEVEL])
-    verb = "interrupt" if row[f.INTERRUPT] == 1.0 else "start" if row[f.FITS] == 1.0 else "reserve for"
-    unit = "GPU" if scenario.slices == 1 else "slice"
-    cap = f", {level_names(scenario)[level]}" if level else ""
-    return f"{verb} job {job} of {line.tasks[int(line.task[job])]}, {gpus} {unit}{'' if gpus == 1 else 's'}{cap}"
 
 
 def _waits(

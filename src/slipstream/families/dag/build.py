@@ -149,7 +149,7 @@ def _machine(scenario: DagScenario, library: Library, sizes: Sizes, times: np.nd
         row["arrival"] = BATCH
     elif isinstance(scenario.arrivals, PoissonStream):
         row["arrival"] = POISSON
-        row["mean_gap"] = nanoseconds_of(scenario.arrivals.mean_gap_s)
+        row["mean_gap"] = nanoseconds_of(scenario.arrivals.gap_s)
         row["initial_jobs"] = scenario.arrivals.initial_jobs
     row["compat"] = scenario.compat is not None
     if isinstance(scenario.horizon, FixedHorizon):

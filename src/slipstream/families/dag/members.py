@@ -7,6 +7,7 @@ from slipstream.families.dag import build, features, invariants, labels, metrics
 from slipstream.families.dag.kernel import events, observation, state
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.families.dag.workload.generator import GENERATOR
+from slipstream.families.dag.workload.importing import TRACE_IMPORTER
 from slipstream.families.dag.workload.randomisation import vary
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.sim.kernel.lanes import KernelFunctions
@@ -49,6 +50,8 @@ MEMBERS = Members[DagScenario](
     check=invariants.check,
     timeline=timeline.timeline,
     run_labels=labels.run_labels,
+    row_name=labels.row_name,
+    trace_importer=TRACE_IMPORTER,
     generator=GENERATOR,
     vary=vary,
 )

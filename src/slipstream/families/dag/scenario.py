@@ -7,7 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, NonNegativeSeconds, PositiveSeconds, ScenarioModel, StrictModel
+from slipstream.families.shared.schema import (
+    Name,
+    NonNegativeSeconds,
+    PositiveHz,
+    PositiveSeconds,
+    ScenarioModel,
+    StrictModel,
+    gap_or_rate,
+)
 
 MOST_JOBS = 100_000
 MOST_EXECUTORS = 1000
@@ -35,11 +43,20 @@ class PoissonStream(StrictModel):
     """Jobs of an episode, including those at time 0."""
     mean_gap_s: PositiveSeconds = 25.0
     """Mean time between two arrivals."""
+    rate_hz: PositiveHz | None = None
+    """In place of the mean gap: mean arrivals per second."""
     initial_jobs: int = Field(default=1, ge=0, le=MOST_JOBS)
     """Jobs that arrive at time 0."""
 
+    @property
+    def gap_s(self) -> float:
+        """Mean time between two arrivals, from whichever key was given."""
+        return self.mean_gap_s if self.rate_hz is None else 1.0 / self.rate_hz
+
     @model_validator(mode="after")
     def _initial_jobs_are_among_the_jobs(self) -> PoissonStream:
+        if self.rate_hz is not None:
+            gap_or_rate("mean_gap_s", "mean_gap_s" in self.model_fields_set, True)
         if self.initial_jobs > self.jobs:
             text = "initial_jobs is {initial} but jobs is {jobs}: expected at most as many"
             raise PydanticCustomError("initial", text, {"initial": self.initial_jobs, "jobs": self.jobs})

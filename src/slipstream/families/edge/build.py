@@ -25,7 +25,7 @@ from slipstream.families.edge.scenario import (
     Task,
     Trace,
 )
-from slipstream.families.edge.workload.arrivals import trace_times
+from slipstream.families.edge.workload.arrivals import task_trace_times
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.heap import NEVER, empty_heap
@@ -206,7 +206,7 @@ def _fill_task(row: Any, task: Task, scenario: EdgeScenario, traces: list[np.nda
         row["jitter"] = nanoseconds(arrival.jitter_ms)
     elif isinstance(arrival, Poisson | External):
         row["arrival"] = k.POISSON
-        row["period"] = row["calm_gap"] = nanoseconds(arrival.mean_gap_ms)
+        row["period"] = row["calm_gap"] = nanoseconds(arrival.gap_ms)
     elif isinstance(arrival, Bursty):
         row["arrival"] = k.BURSTY
         for name in ("calm_gap", "burst_gap"):
@@ -215,7 +215,7 @@ def _fill_task(row: Any, task: Task, scenario: EdgeScenario, traces: list[np.nda
         row["calm_spell"], row["burst_spell"] = calm, burst
         row["period"] = round((calm + burst) / (calm / row["calm_gap"] + burst / row["burst_gap"]))
     elif isinstance(arrival, Trace):
-        times = trace_times(arrival, scenario._folder)
+        times = task_trace_times(scenario, scenario.tasks.index(task))
         row["arrival"] = k.TRACE
         row["trace_start"] = sum(len(earlier) for earlier in traces)
         row["trace_end"] = row["trace_start"] + len(times)

@@ -37,8 +37,10 @@ class EdgeFamily(Family):
         if scenario.profile is None:
             return scenario
         from slipstream.families.edge.workload.measured import read_profile, with_profile
+        from slipstream.files.inputs import reading_key
 
-        return with_profile(scenario, read_profile(scenario._folder / scenario.profile))
+        with reading_key("profile"):
+            return with_profile(scenario, read_profile(scenario._folder / scenario.profile))
 
 
 FAMILY = EdgeFamily()

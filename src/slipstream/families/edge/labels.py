@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from slipstream.families.edge.build import candidate_rows
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.schema import nanoseconds
+
+if TYPE_CHECKING:
+    from slipstream.sim.simulator import Simulator
 
 
 def run_labels(scenario: EdgeScenario) -> RunLabels:
@@ -19,3 +25,21 @@ def run_labels(scenario: EdgeScenario) -> RunLabels:
         accuracy=tuple(tuple(variant.accuracy for variant in ladder) for ladder in ladders),
         end=nanoseconds(scenario.horizon_ms),
     )
+
+
+def row_name(simulator: Simulator[EdgeScenario], row: int) -> str:
+    """Return what taking a row would do in the simulator's state, such as 'stream 0 runs camera as resnet18'."""
+    scenario = simulator.scenario
+    labels = run_labels(scenario)
+    tasks, variants = len(scenario.tasks), max(task.num_variants for task in scenario.tasks)
+    wait = candidate_rows(scenario) - 1
+    first_drop, asked = wait - tasks, int(simulator.header["asked"])
+    stream_name = labels.resources[asked] if 0 <= asked < scenario.device.streams else "the device"
+    if not 0 <= row < wait:
+        return f"{stream_name} waits"
+    if row >= first_drop:
+        return f"drop a job of {labels.tasks[row - first_drop]}"
+    pair, stream = (row, -1) if row < tasks * variants else divmod(row - tasks * variants, scenario.device.streams)
+    task, variant = divmod(pair, variants)
+    what = f"{labels.tasks[task]} as {labels.variants[task][variant]}"
+    return f"{stream_name} runs {what}" if stream < 0 else f"{labels.resources[stream]} is interrupted for {what}"

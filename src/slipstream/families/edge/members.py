@@ -7,6 +7,7 @@ from slipstream.families.edge import build, features, invariants, labels, metric
 from slipstream.families.edge.kernel import events, observation, prefetch, state
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.generator import GENERATOR
+from slipstream.families.edge.workload.importing import TRACE_IMPORTER
 from slipstream.families.edge.workload.randomisation import vary
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.regret import Hindsight
@@ -57,6 +58,9 @@ MEMBERS = Members[EdgeScenario](
     hindsight=_hindsight,
     check=invariants.check,
     run_labels=labels.run_labels,
+    row_name=labels.row_name,
+    policy_refusal=policies.policy_refusal,
+    trace_importer=TRACE_IMPORTER,
     generator=GENERATOR,
     vary=vary,
 )

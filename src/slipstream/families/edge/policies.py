@@ -30,6 +30,7 @@ from slipstream.families.edge.features import (
     WAITING_JOBS,
     WEIGHT,
 )
+from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.jit.decorators import kernel
 from slipstream.policies.base import chooser, rule
 from slipstream.policies.compiled.rows import random_row
@@ -262,3 +263,10 @@ def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> in
     if chosen >= 0:
         return chosen
     return fallback if fallback >= 0 else mask.shape[0] - 1
+
+
+def policy_refusal(scenario: EdgeScenario, policy: str) -> str:
+    """Return why a policy does not apply to `scenario`, empty if it does: without preemption edf-preempt is edf."""
+    if policy == edf_preempt.name and scenario.device.preemption.kind == "none":
+        return "it interrupts running jobs: expected device.preemption.kind 'stage', 'restart' or 'resume'"
+    return ""

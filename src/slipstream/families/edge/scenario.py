@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from slipstream.families.edge.workload.profiles import PROFILES, Variant
-from slipstream.families.shared.schema import LONGEST_MS, Name, NonNegativeMs, PositiveMs, ScenarioModel, StrictModel
+from slipstream.families.shared.schema import (
+    LONGEST_MS,
+    Name,
+    NonNegativeMs,
+    PositiveHz,
+    PositiveMs,
+    ScenarioModel,
+    StrictModel,
+    gap_or_rate,
+)
 
 
 class Periodic(StrictModel):
@@ -29,12 +38,30 @@ class Periodic(StrictModel):
         return self
 
 
-class Poisson(StrictModel):
+class RandomGaps(StrictModel):
+    """Releases with a mean gap, given as such or as a rate."""
+
+    kind: str
+    mean_gap_ms: PositiveMs | None = None
+    """Mean time between releases."""
+    rate_hz: PositiveHz | None = None
+    """In place of the mean gap: mean releases per second."""
+
+    @model_validator(mode="after")
+    def _one_of_gap_and_rate(self) -> Self:
+        gap_or_rate("mean_gap_ms", self.mean_gap_ms is not None, self.rate_hz is not None)
+        return self
+
+    @property
+    def gap_ms(self) -> float:
+        """Mean time between releases, from whichever key was given."""
+        return self.mean_gap_ms if self.mean_gap_ms is not None else 1000.0 / (self.rate_hz or 1.0)
+
+
+class Poisson(RandomGaps):
     """A Poisson process: independent exponential gaps."""
 
     kind: Literal["poisson"]
-    mean_gap_ms: PositiveMs
-    """Mean time between releases (a rate of 1000 / mean_gap_ms per second)."""
 
 
 class Bursty(StrictModel):
@@ -86,7 +113,7 @@ class Closed(StrictModel):
     """Least time to the next release after a job was dropped, so that dropping cannot stop the clock."""
 
 
-class External(StrictModel):
+class External(RandomGaps):
     """Releases on request: `slipstream execute --listen` takes the requests.
 
     Everywhere else jobs are released by a Poisson process of this mean gap, so that the task can be simulated, compared
@@ -94,8 +121,6 @@ class External(StrictModel):
     """
 
     kind: Literal["external"]
-    mean_gap_ms: PositiveMs
-    """Mean time between requests, as far as it is known."""
 
 
 Arrival = Annotated[Periodic | Poisson | Bursty | Trace | Closed | External, Field(discriminator="kind")]
@@ -327,17 +352,19 @@ class EdgeScenario(ScenarioModel):
 
     def resolved(self) -> dict[str, Any]:
         """Return everything that determines results: defaults filled in, ladders and traces written out."""
-        from slipstream.families.edge.workload.arrivals import trace_times
+        from slipstream.families.edge.workload.arrivals import task_trace_times
 
         data = self.model_dump(mode="json")
         del data["profile"]  # its content is already in the variants
         data["device"], data["reward"] = self.device.digest_data(), self.reward.digest_data()
-        for row, task in zip(data["tasks"], self.tasks, strict=True):
+        for index, (row, task) in enumerate(zip(data["tasks"], self.tasks, strict=True)):
             del row["profile"]
             row["variants"] = [variant.digest_data() for variant in task.ladder]
             row["deadline_ms"] = task.relative_deadline_ms
+            if isinstance(task.arrival, RandomGaps):
+                row["arrival"] = {"kind": task.arrival.kind, "mean_gap_ms": task.arrival.gap_ms}
             if isinstance(task.arrival, Trace):
-                row["arrival"] = {"kind": "trace", "times_ns": trace_times(task.arrival, self._folder).tolist()}
+                row["arrival"] = {"kind": "trace", "times_ns": task_trace_times(self, index).tolist()}
         return data
 
     @model_validator(mode="after")
@@ -398,6 +425,7 @@ __all__ = [
     "Periodic",
     "Poisson",
     "Preemption",
+    "RandomGaps",
     "Reward",
     "Roofline",
     "Share",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from slipstream.families.serving import features as f
 from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
-from slipstream.families.shared.labels import RunLabels
+from slipstream.families.shared.labels import RunLabels, printable_names
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
+
+if TYPE_CHECKING:
+    from slipstream.sim.simulator import Simulator
 
 
 def accelerator_names(scenario: ServingScenario) -> tuple[str, ...]:
@@ -30,3 +36,18 @@ def run_labels(scenario: ServingScenario) -> RunLabels:
         end=max(last, nanoseconds_of(scenario.duration_s or 0.0)) + nanoseconds(max(model.slo_ms for model in models)),
         batches=True,
     )
+
+
+def row_name(simulator: Simulator[ServingScenario], row: int) -> str:
+    """Return what taking a row of the last observation would do, such as 'host resnet18 on a gpu'."""
+    scenario, values = simulator.scenario, simulator.raw["rows"][0, row]
+    if row == len(simulator.raw["mask"][0]) - 1:
+        return "end the plan" if scenario.mode == "plan" else "decline the request"
+    variant = printable_names(compiled_scenario(scenario).variants[int(values[f.VARIANT])].name)
+    if scenario.mode == "route":
+        accelerator = int(simulator.arrays["replicas"][0, int(simulator.header["pending"]), row])
+        return f"send to {printable_names(accelerator_names(scenario)[accelerator])}, which hosts {variant}"
+    kind = printable_names(scenario.kinds[int(values[f.KIND])].name)
+    if values[f.HOST] == 1.0:
+        return f"host {variant} on a free {kind}"
+    return f"free a {kind} of {variant}"

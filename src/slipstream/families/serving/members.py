@@ -7,6 +7,7 @@ from slipstream.families.serving import build, charts, features, invariants, lab
 from slipstream.families.serving.kernel import events, observation, state
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.serving.workload.generator import GENERATOR
+from slipstream.families.serving.workload.importing import TRACE_IMPORTER
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.sim.kernel.lanes import KernelFunctions
 
@@ -44,6 +45,9 @@ MEMBERS = Members[ServingScenario](
     check=invariants.check,
     timeline=timeline.timeline,
     run_labels=labels.run_labels,
+    row_name=labels.row_name,
+    policy_refusal=policies.policy_refusal,
+    trace_importer=TRACE_IMPORTER,
     charts=charts.charts,
     generator=GENERATOR,
 )

@@ -152,7 +152,7 @@ def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
         "reward": weights.accuracy * gained - weights.violations * violations - weights.switches * deployments.switches,
         "on_time_accuracy": gained / offered,
         "violation_ratio": violations / offered,
-        "effective_accuracy": float(accuracy[requests.variant[done]].mean()) if done.any() else 0.0,
+        "effective_accuracy": float(accuracy[requests.variant[done]].mean()) / 100.0 if done.any() else 0.0,
         "max_accuracy_drop": _max_drop(requests, accuracy),
         "throughput_hz": float(done.sum()) / seconds,
         "goodput_hz": float(on_time.sum()) / seconds,
@@ -199,14 +199,14 @@ def _batches(requests: Requests) -> int:
 
 
 def _max_drop(requests: Requests, accuracy: np.ndarray) -> float:
-    """Return 100 less the least mean accuracy of what was answered within an interval of 10 s."""
+    """Return 1 less the least mean accuracy, from 0 to 1, of what was answered within an interval of 10 s."""
     done = requests.fate == FINISHED
     if not done.any():
-        return 100.0
+        return 1.0
     interval = requests.finish[done] // nanoseconds_of(AVERAGING_S)
     counts = np.bincount(interval)
     means = np.bincount(interval, accuracy[requests.variant[done]])[counts > 0] / counts[counts > 0]
-    return 100.0 - float(means.min())
+    return 1.0 - float(means.min()) / 100.0
 
 
 def _percentile(values: np.ndarray, percent: float) -> float:

@@ -18,8 +18,9 @@ import numpy as np
 from slipstream.families.serving.features import ACCURACY, FINISH, SEND, SLACK
 from slipstream.families.serving.local_search import THOROUGH, LocalSearchPlanner
 from slipstream.families.serving.plans import PlanFunction, Planner, PlanningState
+from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.serving.solver import Solution, largest_base, solve, undominated
-from slipstream.policies.base import chooser, register_policy
+from slipstream.policies.base import chooser, find, register_policy
 
 LOG = logging.getLogger(__name__)
 MIN_MOVE_GAIN = 0.02
@@ -321,7 +322,7 @@ def milp_throughput(state: PlanningState) -> np.ndarray:
 
 @chooser("serving")
 def eft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Mode route: earliest finish time; in mode plan it moves nothing."""
+    """Mode route: earliest finish time."""
     last = mask.shape[0] - 1
     best = last
     for row in range(last):
@@ -332,7 +333,7 @@ def eft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("serving")
 def most_accurate(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Mode route: the most accurate variant that makes the deadline, else earliest finish; in mode plan nothing."""
+    """Mode route: the most accurate variant that makes the deadline, else earliest finish time."""
     last = mask.shape[0] - 1
     best = last
     for row in range(last):
@@ -351,3 +352,16 @@ def most_accurate(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -
         if better:
             best = row
     return best
+
+
+ROUTERS = (eft.name, most_accurate.name)
+"""Policies that route requests; all others plan what is hosted."""
+
+
+def policy_refusal(scenario: ServingScenario, policy: str) -> str:
+    """Return why a policy does not apply to `scenario`, empty if it does: planners plan, routing rules route."""
+    if policy in ROUTERS and scenario.mode == "plan":
+        return "it routes requests, but mode is 'plan': expected a planner such as milp, or mode 'route'"
+    if scenario.mode == "route" and isinstance(find(policy, "serving"), Planner):
+        return f"it plans what is hosted, but mode is 'route': expected {' or '.join(ROUTERS)}, or mode 'plan'"
+    return ""

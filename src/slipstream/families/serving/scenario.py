@@ -18,8 +18,9 @@ from slipstream.families.shared.schema import (
     PositiveSeconds,
     ScenarioModel,
     StrictModel,
+    gap_or_rate,
 )
-from slipstream.files.inputs import read_bytes
+from slipstream.files.inputs import read_bytes, reading_key
 
 MOST_MODELS = 100_000
 MOST_ACCELERATORS = 10_000
@@ -37,10 +38,22 @@ class SteadyRate(StrictModel):
 
     kind: Literal["poisson", "gamma", "even"]
     """Distribution of the gaps: exponential, gamma, or constant."""
-    rate_hz: Rate
+    rate_hz: Rate | None = None
     """Mean requests per second."""
+    mean_gap_ms: PositiveMs | None = None
+    """In place of the rate: mean time between two requests."""
     shape: float = Field(default=0.1, ge=0.01, le=100.0)
     """Shape of gamma gaps; the smaller, the burstier."""
+
+    @model_validator(mode="after")
+    def _one_of_gap_and_rate(self) -> SteadyRate:
+        gap_or_rate("mean_gap_ms", self.mean_gap_ms is not None, self.rate_hz is not None)
+        return self
+
+    @property
+    def rate(self) -> float:
+        """Mean requests per second, from whichever key was given."""
+        return self.rate_hz if self.rate_hz is not None else 1000.0 / (self.mean_gap_ms or 1000.0)
 
 
 class DiurnalRate(StrictModel):
@@ -315,10 +328,14 @@ class ServingScenario(ScenarioModel):
         """Return what determines the results: defaults filled in, files replaced by a digest of their content."""
         data = self.model_dump(mode="json")
         data["accelerators"] = [kind.model_dump(mode="json") for kind in self.kinds]
-        for model in data["models"]:
-            arrivals = model["arrivals"]
+        for index, model in enumerate(data["models"]):
+            arrivals, given = model["arrivals"], self.models[index].arrivals
+            if isinstance(given, SteadyRate):
+                del arrivals["mean_gap_ms"]
+                arrivals["rate_hz"] = given.rate
             if arrivals is not None and arrivals.get("path") is not None:
-                content = read_bytes(self._folder / arrivals["path"], "a trace of requests", TraceError)
+                with reading_key(f"models[{index}].arrivals.path"):
+                    content = read_bytes(self._folder / arrivals["path"], "a trace of requests", TraceError)
                 arrivals["path"] = hashlib.sha256(content).hexdigest()
         return data
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from slipstream.families.contract import Scenario, family_of
-from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, find, names
+from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, applicable, find
 from slipstream.sim.simulator import Simulator, check_action
 
 LEAST_GAIN = 1e-9
@@ -58,18 +59,14 @@ class Hindsight(Protocol[S_contra]):
         this state, and one that cannot be exceeded.
         """
 
-    def describe(self, simulator: Simulator[S_contra], action: int) -> str:
-        """Return a short description of `action` in the simulator's state."""
-
     @property
     def refusal(self) -> str:
         """Why the episode cannot be solved and all values are estimates; empty if it can."""
 
 
 def heuristics(scenario: Scenario) -> list[Policy]:
-    """Return all heuristics of the scenario's family, prepared for `scenario`."""
-    family = family_of(scenario).name
-    found = [find(name, family) for name in names(family)]
+    """Return the heuristics that apply to `scenario`, prepared for it."""
+    found = [find(name, scenario.family) for name in applicable(scenario)]
     for policy in found:
         _prepare(policy, scenario)
     return found
@@ -101,10 +98,6 @@ class Rollouts:
             if total > best.best and not same(total, best.best):
                 best = replace(known, best=total, action=action, source=policy.name)
         return best
-
-    def describe(self, simulator: Simulator, action: int) -> str:
-        """Return the index of the row, or 'wait'."""
-        return "wait" if action == len(simulator.observe()[2]) - 1 else f"row {action}"
 
 
 def hindsight_of(scenario: Scenario, seed: int, split: str, seconds: float) -> Hindsight:
@@ -139,7 +132,8 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON-ready data."""
-        return {"time_ns" if name == "time" else name: value for name, value in vars(self).items()}
+        names = {"time": "time_ns", "what": "chosen_name", "better": "best_name"}
+        return {names.get(name, name): value for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -261,14 +255,15 @@ class _Trajectory:
         chosen = self.actions[number]
         best = before.action if cost > 0.0 and before.action >= 0 else chosen
         self.simulator.restore(self.states[number])
+        row_name = partial(self.simulator.family.row_name, self.simulator)
         return Decision(
             number=number,
             time=int(self.simulator.header["now"]),
             options=int(self.simulator.observe()[2].sum()),
             chosen=chosen,
-            what=self.hindsight.describe(self.simulator, chosen),
+            what=row_name(chosen),
             best=best,
-            better=self.hindsight.describe(self.simulator, best),
+            better=row_name(best),
             regret=cost,
             exact=before.exact and after.exact,
         )

@@ -21,6 +21,8 @@ LONGEST_S = LONGEST_MS / 1e3
 PositiveSeconds = Annotated[float, Field(ge=1e-9, le=LONGEST_S)]
 """A duration in seconds, at least one nanosecond."""
 NonNegativeSeconds = Annotated[float, Field(ge=0.0, le=LONGEST_S)]
+PositiveHz = Annotated[float, Field(ge=1e-6, le=1e9)]
+"""A rate, in arrivals per second."""
 NonNegative = Annotated[float, Field(ge=0.0, le=1e6)]
 """A weight, a price or an energy."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -34,6 +36,12 @@ def nanoseconds(milliseconds: float) -> int:
 def nanoseconds_of(seconds: float) -> int:
     """Return `seconds` in whole nanoseconds."""
     return round(seconds * NANOSECONDS_PER_S)
+
+
+def gap_or_rate(gap: str, found: bool, rate_found: bool) -> None:
+    """Raise an error unless exactly one of the keys `gap` and 'rate_hz' was given."""
+    if found == rate_found:
+        raise PydanticCustomError("rate", "expected either '{gap}' or 'rate_hz'", {"gap": gap})
 
 
 class StrictModel(BaseModel):

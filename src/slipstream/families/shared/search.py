@@ -12,7 +12,7 @@ import numpy as np
 from slipstream.errors import InvariantError
 from slipstream.families.contract import Scenario, family_of
 from slipstream.families.shared.bounds import OptimumBounds
-from slipstream.policies.base import find, names
+from slipstream.policies.base import applicable, find
 from slipstream.sim.simulator import Simulator
 
 
@@ -26,10 +26,10 @@ class SearchResult:
 
 
 def best_policy(simulator: Simulator, seed: int, split: str) -> tuple[str, float, np.ndarray]:
-    """Return name, reward and event log of the heuristic with the greatest reward, the first among equals."""
+    """Return name, reward and event log of the best heuristic that applies, the first among equals."""
     family = family_of(simulator.scenario)
     best: tuple[str, float, np.ndarray] | None = None
-    for name in names(family.name):
+    for name in applicable(simulator.scenario):
         events = simulator.play(find(name, family.name), seed, split)
         reward = family.metrics(simulator.scenario, events)["reward"]
         if best is None or reward > best[1]:

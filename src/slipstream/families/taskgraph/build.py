@@ -214,7 +214,7 @@ def _machine(scenario: TaskgraphScenario, sizes: Sizes) -> np.ndarray:
         row["arrival"] = BATCH
     elif isinstance(scenario.arrivals, GraphStream):
         row["arrival"] = POISSON
-        row["mean_gap"] = nanoseconds(scenario.arrivals.mean_gap_ms)
+        row["mean_gap"] = nanoseconds(scenario.arrivals.gap_ms)
         row["initial_jobs"] = scenario.arrivals.initial_jobs
     if isinstance(scenario.noise, Additive):
         row["noise"], row["spread"] = k.ADDITIVE, nanoseconds(scenario.noise.sd_ms)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from slipstream.families.shared.labels import RunLabels
+from typing import TYPE_CHECKING
+
+from slipstream.families.shared.labels import RunLabels, printable_names
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.families.taskgraph.build import compiled_scenario
+from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR
 from slipstream.families.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
+
+if TYPE_CHECKING:
+    from slipstream.sim.simulator import Simulator
 
 LINK_NAMES = ("load", "send", "peer")
 
@@ -48,7 +54,37 @@ def _expected_end(scenario: TaskgraphScenario, work: int) -> int:
     last = 0
     if isinstance(scenario.arrivals, GraphStream):
         waits = scenario.arrivals.jobs - scenario.arrivals.initial_jobs
-        last = nanoseconds(scenario.arrivals.mean_gap_ms) * waits
+        last = nanoseconds(scenario.arrivals.gap_ms) * waits
     elif isinstance(scenario.arrivals, GraphTrace):
         last = nanoseconds(scenario.arrivals.times_ms[-1])
     return last + work
+
+
+def candidates_by_row(simulator: Simulator[TaskgraphScenario]) -> dict[int, int]:
+    """Return the task or processor of each candidate row of the present decision, without the wait rows."""
+    header = simulator.header
+    shown, width = int(header["shown"]), int(compiled_scenario(simulator.scenario).spec["machine"]["rows"][0])
+    listed = simulator.arrays["candidates"][0, : int(header["candidates"])].tolist()
+    return {index if index < shown else width + 1 + index - shown: one for index, one in enumerate(listed)}
+
+
+def row_name(simulator: Simulator[TaskgraphScenario], row: int) -> str:
+    """Return what taking a row would do in the simulator's state, such as 'gpu 0 takes GEMM 2'."""
+    header, chosen = simulator.header, candidates_by_row(simulator).get(row)
+    processors = processor_names(simulator.scenario)
+    if int(header["phase"]) == CHOOSE_PROCESSOR:
+        task = _task_name(simulator, int(header["asked_task"]))
+        return f"{task} waits" if chosen is None else f"{task} goes to {processors[chosen]}"
+    asked = processors[int(header["asked"])]
+    return f"{asked} waits" if chosen is None else f"{asked} takes {_task_name(simulator, chosen)}"
+
+
+def _task_name(simulator: Simulator[TaskgraphScenario], task: int) -> str:
+    """Return the name of a task, with that of its job if the episode has several."""
+    parts = compiled_scenario(simulator.scenario)
+    row = parts.spec["tasks"][int(simulator.arrays["tasks"][0, task]["source"])]
+    job = int(simulator.arrays["tasks"][0, task]["job"])
+    first = int(simulator.arrays["jobs"][0, job]["first_task"])
+    template = parts.spec["templates"]["first_task"].tolist().index(first)
+    name: str = printable_names(parts.library.templates[template].tasks[int(row["number"])].name)
+    return name if parts.sizes.jobs == 1 else f"{name} of job {job}"

@@ -9,6 +9,7 @@ from slipstream.families.taskgraph import build, features, invariants, labels, m
 from slipstream.families.taskgraph.kernel import events, observation, state
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.generator import GENERATOR
+from slipstream.families.taskgraph.workload.importing import TRACE_IMPORTER
 from slipstream.families.taskgraph.workload.randomisation import vary
 from slipstream.sim.kernel.lanes import KernelFunctions
 
@@ -59,6 +60,8 @@ MEMBERS = Members[TaskgraphScenario](
     check=invariants.check,
     timeline=timeline.timeline,
     run_labels=labels.run_labels,
+    row_name=labels.row_name,
+    trace_importer=TRACE_IMPORTER,
     generator=GENERATOR,
     vary=vary,
 )

@@ -7,7 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.schema import Name, NonNegativeMs, PositiveMs, ScenarioModel, StrictModel
+from slipstream.families.shared.schema import (
+    Name,
+    NonNegativeMs,
+    PositiveHz,
+    PositiveMs,
+    ScenarioModel,
+    StrictModel,
+    gap_or_rate,
+)
 
 MOST_JOBS = 10_000
 MOST_PROCESSORS = 256
@@ -34,13 +42,21 @@ class GraphStream(StrictModel):
     kind: Literal["poisson"]
     jobs: int = Field(ge=1, le=MOST_JOBS)
     """Jobs of an episode, including those at time 0."""
-    mean_gap_ms: PositiveMs
+    mean_gap_ms: PositiveMs | None = None
     """Mean time between two arrivals."""
+    rate_hz: PositiveHz | None = None
+    """In place of the mean gap: mean arrivals per second."""
     initial_jobs: int = Field(default=1, ge=0, le=MOST_JOBS)
     """Jobs that arrive at time 0."""
 
+    @property
+    def gap_ms(self) -> float:
+        """Mean time between two arrivals, from whichever key was given."""
+        return self.mean_gap_ms if self.mean_gap_ms is not None else 1000.0 / (self.rate_hz or 1.0)
+
     @model_validator(mode="after")
     def _initial_jobs_are_among_the_jobs(self) -> GraphStream:
+        gap_or_rate("mean_gap_ms", self.mean_gap_ms is not None, self.rate_hz is not None)
         if self.initial_jobs > self.jobs:
             text = "initial_jobs is {initial} but jobs is {jobs}: expected at most as many"
             raise PydanticCustomError("initial", text, {"initial": self.initial_jobs, "jobs": self.jobs})
@@ -400,6 +416,9 @@ class TaskgraphScenario(ScenarioModel):
         data["processors"] = [kind.model_dump(mode="json") for kind in library.kinds]
         data["graphs"] = digest_of_graphs(library)
         data.pop("durations")
+        if isinstance(self.arrivals, GraphStream):
+            del data["arrivals"]["rate_hz"]
+            data["arrivals"]["mean_gap_ms"] = self.arrivals.gap_ms
         return data
 
     @property

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from slipstream.errors import ScenarioError
-from slipstream.families.cluster.scenario import LONGEST_S, ClusterScenario, Cut
+from slipstream.families.cluster.scenario import LONGEST_S, ClusterScenario, Cut, Helios, Openb, Philly, Swf
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
+from slipstream.files.inputs import reading_key
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,14 @@ def workload_of(scenario: ClusterScenario) -> Workload:
     """Return the jobs of a scenario; raise an error where none is left."""
     from slipstream.families.cluster.workload.sources import read_jobs
 
-    raw = read_jobs(scenario.jobs, scenario._folder)
+    path = scenario.jobs.path if isinstance(scenario.jobs, Swf | Philly | Helios | Openb) else None
+    with nullcontext() if path is None else reading_key("jobs.path"):
+        raw = read_jobs(scenario.jobs, scenario._folder)
     found = cleaned(raw, scenario)
     if not len(found):
         why = "; ".join(f"{count:,} {reason}" for reason, count in found.dropped.items()) or "the source is empty"
-        raise ScenarioError(f"jobs: none is left ({why}): expected at least one")
+        where = "jobs" if path is None else f"jobs.path: {scenario._folder / path}"
+        raise ScenarioError(f"{where}: no job is left ({why}): expected at least one")
     return found
 
 

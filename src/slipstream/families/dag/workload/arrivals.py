@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import ScenarioError
-from slipstream.families.dag.scenario import MOST_JOBS, DagScenario, JobTrace
+from slipstream.families.dag.scenario import MOST_JOBS, DagScenario, JobTrace, PoissonStream
 from slipstream.families.dag.workload.templates import Library
 from slipstream.families.shared.schema import LONGEST_S, NANOSECONDS_PER_S, nanoseconds_of
+from slipstream.files.inputs import reading_key
 from slipstream.files.tables import read_table
 
 ANY = -1
@@ -37,7 +38,8 @@ def resolved_arrivals(scenario: DagScenario) -> dict[str, Any]:
     """Return the arrivals as part of the scenario digest, with traces written out."""
     trace = scenario.arrivals
     if not isinstance(trace, JobTrace):
-        return trace.model_dump(mode="json")
+        data = trace.model_dump(mode="json", exclude={"rate_hz"})
+        return data | {"mean_gap_s": trace.gap_s} if isinstance(trace, PoissonStream) else data
     times, names = _rows(scenario, trace)
     return {"kind": "trace", "times_ns": times.tolist(), "names": names}
 
@@ -45,6 +47,11 @@ def resolved_arrivals(scenario: DagScenario) -> dict[str, Any]:
 def _rows(scenario: DagScenario, trace: JobTrace) -> tuple[np.ndarray, list[str] | None]:
     if trace.times_s is not None:
         return np.array([nanoseconds_of(time) for time in trace.times_s], np.int64), trace.names
+    with reading_key("arrivals.path"):
+        return _read_rows(scenario, trace)
+
+
+def _read_rows(scenario: DagScenario, trace: JobTrace) -> tuple[np.ndarray, list[str] | None]:
     columns = [trace.column] if trace.name_column is None else [trace.column, trace.name_column]
     table = read_table(scenario._folder / (trace.path or ""), columns)
     seconds = table.numbers(trace.column)

@@ -23,8 +23,9 @@ def vary(scenario: DagScenario, variation: Variation, seed: int) -> DagScenario:
     }
     if isinstance(scenario.arrivals, PoissonStream):
         rate = variation.load * float(variation.factors(seed, "rate", 1)[0])
-        gap = min(LONGEST_MS / 1e3, max(1e-9, round(scenario.arrivals.mean_gap_s / rate, 9)))
-        changes["arrivals"] = scenario.arrivals.model_copy(update={"mean_gap_s": gap})
+        gap = min(LONGEST_MS / 1e3, max(1e-9, round(scenario.arrivals.gap_s / rate, 9)))
+        kept = scenario.arrivals.model_dump(exclude={"rate_hz"}, exclude_unset=True)
+        changes["arrivals"] = PoissonStream(**kept | {"mean_gap_s": gap})
     if variation.length > 0.0:
         mean = round(variation.length * timescale(scenario) / 1e9, 9)
         changes["horizon"] = MemorylessHorizon(kind="memoryless", mean_s=mean)

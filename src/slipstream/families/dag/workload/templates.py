@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.families.dag.scenario import Alibaba, DagScenario, Inline, MlWorkflow, Synthetic, Tpch
+from slipstream.files.inputs import reading_key
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,11 @@ def library_of(scenario: DagScenario) -> Library:
     if isinstance(source, MlWorkflow):
         return workflow.library(source)
     if isinstance(source, Tpch):
-        return tpch.library(source, scenario._folder, scenario.compat)
+        with reading_key("jobs.path"):
+            return tpch.library(source, scenario._folder, scenario.compat)
     if isinstance(source, Alibaba):
-        return alibaba.library(source, scenario._folder)
+        with reading_key("jobs.path"):
+            return alibaba.library(source, scenario._folder)
     assert isinstance(source, Inline)
     return inline.library(source)
 

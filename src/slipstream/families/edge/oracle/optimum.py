@@ -10,8 +10,6 @@ from __future__ import annotations
 from time import perf_counter
 
 from slipstream.errors import InputError, InvariantError
-from slipstream.families.edge.build import spec_arrays
-from slipstream.families.edge.labels import run_labels
 from slipstream.families.edge.oracle.hindsight import Job, jobs_of, runs_at_solo_speed
 from slipstream.families.edge.oracle.relaxation import relaxation
 from slipstream.families.edge.oracle.schedule import Schedule, play
@@ -90,27 +88,6 @@ class ExhaustiveHindsight:
         best, bound, action = search(simulator, self.jobs, known.best - earned, known.bound - earned, until)
         simulator.restore(snapshot)
         return ValueBounds(earned + best, earned + bound, action, "run" if action < 0 else "search", "search")
-
-    def describe(self, simulator: Simulator[EdgeScenario], action: int) -> str:
-        """Return a short description of `action` in the simulator's state."""
-        return describe(simulator, action)
-
-
-def describe(simulator: Simulator[EdgeScenario], action: int) -> str:
-    """Return a short description of `action` in the simulator's state."""
-    labels = run_labels(simulator.scenario)
-    spec = spec_arrays(simulator.scenario)
-    tasks, variants = spec["variants"].shape
-    first_drop, streams = int(spec["device"]["first_drop"][0]), int(spec["device"]["streams"][0])
-    asked = labels.resources[int(simulator.header["asked"])]
-    if not 0 <= action < first_drop + tasks:
-        return f"{asked} waits"
-    if action >= first_drop:
-        return f"drop a job of {labels.tasks[action - first_drop]}"
-    pair, stream = (action, -1) if action < tasks * variants else divmod(action - tasks * variants, streams)
-    task, variant = divmod(pair, variants)
-    what = f"{labels.tasks[task]} as {labels.variants[task][variant]}"
-    return f"{asked} runs {what}" if stream < 0 else f"{labels.resources[stream]} is interrupted for {what}"
 
 
 def _refuse_closed_loop(scenario: EdgeScenario) -> None:

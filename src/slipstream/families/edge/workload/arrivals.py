@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from slipstream.families.edge.scenario import Trace
+from slipstream.families.edge.scenario import EdgeScenario, Trace
 from slipstream.families.shared.schema import LONGEST_MS, NANOSECONDS_PER_MS, nanoseconds
+from slipstream.files.inputs import reading_key
 from slipstream.files.tables import Table, read_table, table_error
 
 COLUMN = "arrival_ms"
@@ -24,6 +25,14 @@ def trace_times(trace: Trace, folder: Path) -> np.ndarray:
         return np.array([nanoseconds(time) for time in trace.times_ms], np.int64)
     table = read_table(folder / (trace.path or ""), [trace.column])
     return release_times(table, times_ms(table, trace.column))
+
+
+def task_trace_times(scenario: EdgeScenario, task: int) -> np.ndarray:
+    """Return the release times in ns of a task whose arrival is a trace; an error names the key of its file."""
+    arrival = scenario.tasks[task].arrival
+    assert isinstance(arrival, Trace)
+    with reading_key(f"tasks[{task}].arrival.path"):
+        return trace_times(arrival, scenario._folder)
 
 
 def times_ms(table: Table, column: str, unit_ms: float = 1.0) -> np.ndarray:

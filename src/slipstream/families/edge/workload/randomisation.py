@@ -10,10 +10,9 @@ from slipstream.families.edge.scenario import (
     Bursty,
     Closed,
     EdgeScenario,
-    External,
     Matrix,
     Periodic,
-    Poisson,
+    RandomGaps,
     Roofline,
     Share,
     Task,
@@ -25,12 +24,10 @@ from slipstream.sim.simulator import check_seed
 _LEAST_MS = 1e-6
 _STRETCHED: dict[type, tuple[str, ...]] = {
     Periodic: ("period_ms", "phase_ms", "jitter_ms"),
-    Poisson: ("mean_gap_ms",),
-    External: ("mean_gap_ms",),
     Bursty: ("calm_gap_ms", "burst_gap_ms"),
     Closed: ("think_ms",),
 }
-"""The keys that a change of rate scales, by kind of arrival; a trace has none."""
+"""The keys that a change of rate scales, by kind of arrival; random gaps have one, a trace has none."""
 
 
 def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenario:
@@ -55,6 +52,9 @@ def vary(scenario: EdgeScenario, variation: Variation, seed: int) -> EdgeScenari
         row["deadline_ms"] = task.relative_deadline_ms
         for key in _STRETCHED.get(type(task.arrival), ()):
             row["arrival"][key] = _scaled(row["arrival"][key], 1.0 / rate[index])
+        if isinstance(task.arrival, RandomGaps):
+            gap = _scaled(task.arrival.gap_ms, 1.0 / rate[index])
+            row["arrival"] = {"kind": task.arrival.kind, "mean_gap_ms": gap}
     if variation.interference > 0.0:
         _interfere(scenario, data, variation, seed)
     data["description"] = " ".join(filter(None, [scenario.description, variation.description(seed)]))

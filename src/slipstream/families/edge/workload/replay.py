@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import TraceError
+from slipstream.families.edge.build import spec_arrays
 from slipstream.families.edge.scenario import EdgeScenario, Periodic, Poisson, Trace
-from slipstream.families.edge.workload.arrivals import TraceKind, trace_bytes, trace_times
+from slipstream.families.edge.workload.arrivals import TraceKind, task_trace_times, trace_bytes
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS
 from slipstream.sim.eventlog import ARRIVAL
 
@@ -63,13 +64,20 @@ def moved(scenario: EdgeScenario, folder: Path, besides: Container[str] = ()) ->
     is a TraceError.
     """
     data = scenario.model_dump(mode="json", exclude_unset=True)
-    for row, task in zip(data["tasks"], scenario.tasks, strict=True):
+    for index, (row, task) in enumerate(zip(data["tasks"], scenario.tasks, strict=True)):
         if not isinstance(task.arrival, Trace) or task.arrival.path is None or task.arrival.path in besides:
             continue
-        trace_times(task.arrival, scenario._folder)
+        task_trace_times(scenario, index)
         if not Path(task.arrival.path).is_absolute():
             row["arrival"]["path"] = os.path.relpath(scenario._folder / task.arrival.path, folder)
     return _checked(data, folder)
+
+
+def with_external_arrivals(scenario: EdgeScenario) -> EdgeScenario:
+    """Return the scenario with all tasks released on request, at the mean rates that they had."""
+    periods = spec_arrays(scenario)["tasks"]["period"].tolist()
+    gaps = [max(period, 1) / NANOSECONDS_PER_MS for period in periods]
+    return _with_arrivals(scenario, {task: {"kind": "external", "mean_gap_ms": gap} for task, gap in enumerate(gaps)})
 
 
 def with_horizon(scenario: EdgeScenario, horizon_ms: float) -> EdgeScenario:

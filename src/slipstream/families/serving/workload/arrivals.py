@@ -21,7 +21,7 @@ from slipstream.families.serving.scenario import (
     SteadyRate,
 )
 from slipstream.families.shared.schema import LONGEST_MS, NANOSECONDS_PER_MS, nanoseconds, nanoseconds_of
-from slipstream.files.inputs import read_text
+from slipstream.files.inputs import read_text, reading_key
 from slipstream.files.tables import read_table, table_error
 
 SEGMENTS_PER_PERIOD = 96
@@ -49,7 +49,15 @@ class ArrivalProcess:
 
 
 def arrival_process(scenario: ServingScenario, model: ServedModel) -> ArrivalProcess:
-    """Return the arrival process of a model."""
+    """Return the arrival process of a model; an error about its file names the key."""
+    if getattr(model.arrivals, "path", None) is None:
+        return _arrival_process(scenario, model)
+    index = next(index for index, one in enumerate(scenario.models) if one.name == model.name)
+    with reading_key(f"models[{index}].arrivals.path"):
+        return _arrival_process(scenario, model)
+
+
+def _arrival_process(scenario: ServingScenario, model: ServedModel) -> ArrivalProcess:
     arrivals = model.arrivals
     if isinstance(arrivals, RequestTrace):
         listed = _requests(scenario, model, arrivals)
@@ -81,7 +89,7 @@ def _rates(
 ) -> tuple[np.ndarray, float]:
     """Return rates in requests per second that cover `duration`, and the length of their segments in ns."""
     if isinstance(arrivals, SteadyRate):
-        return np.array([arrivals.rate_hz]), duration
+        return np.array([arrivals.rate]), duration
     if isinstance(arrivals, DiurnalRate):
         period = nanoseconds_of(arrivals.period_s)
         segment = period / SEGMENTS_PER_PERIOD
@@ -102,7 +110,7 @@ def _rates(
 
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Return the lines of a text file that are neither empty nor comments, with their numbers."""
-    lines = enumerate(read_text(path, "a text file", TraceError).splitlines(), 1)
+    lines = enumerate(read_text(path, "a text file with one line per request or rate", TraceError).splitlines(), 1)
     return [(row, line.strip()) for row, line in lines if line.strip() and not line.startswith("#")]
 
 
@@ -158,6 +166,8 @@ def _read_requests(path: Path, slo: int, floor: float) -> list[tuple[float, int,
         if len(cells) > 2:
             slack = round(_number(path, row, "deadline_ms", cells[2], 1e-6, LONGEST_MS) * NANOSECONDS_PER_MS)
         rows.append((time, slack, least))
+    if not rows:
+        raise table_error(path, "is empty: expected a request in each line")
     return rows
 
 
@@ -172,4 +182,6 @@ def _read_azure(path: Path, slo: int, floor: float) -> list[tuple[float, int, fl
             raise table.error(index, f"TIMESTAMP: expected a date and time, got '{cell[:40]}'") from None
         if times[index] < times[max(0, index - 1)]:
             raise table.error(index, "is earlier than the row before it: expected ascending times")
+    if not times:
+        raise table_error(path, "has no rows: expected a request in each")
     return [((time - times[0]).total_seconds() * 1e3, slo, floor) for time in times]

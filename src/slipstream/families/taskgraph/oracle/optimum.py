@@ -14,14 +14,12 @@ import numpy as np
 from slipstream.errors import InvariantError
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.regret import Hindsight, ValueBounds, heuristics
-from slipstream.families.taskgraph.build import compiled_scenario
-from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR
 from slipstream.families.taskgraph.oracle.bounds import least_makespan
 from slipstream.families.taskgraph.oracle.hindsight import Episode
 from slipstream.families.taskgraph.oracle.replay import Replay
 from slipstream.families.taskgraph.oracle.schedule import Plan, solve
 from slipstream.families.taskgraph.oracle.search import DEPTH, Search
-from slipstream.families.taskgraph.oracle.snapshot import Snapshot, candidates_by_row, processor_groups
+from slipstream.families.taskgraph.oracle.snapshot import Snapshot, processor_groups
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.policies.base import Policy
 from slipstream.sim.eventlog import START, TAKE
@@ -88,10 +86,6 @@ class Oracle:
         proof = self.root_proof if known.bound == np.inf else _Proof(self._end(known.bound), known.method)
         best, proof = self.solve(best, proof)
         return ValueBounds(self._reward(best.end), self._reward(proof.end), best.action, best.source, proof.method)
-
-    def describe(self, simulator: Simulator[TaskgraphScenario], action: int) -> str:
-        """Return a short description of `action` in the state of `simulator`."""
-        return describe(simulator, action)
 
     def solve(self, known: _Completion | None, proof: _Proof) -> tuple[_Completion, _Proof]:
         """Return the best completion from the state of `self.simulator` and a proven lower bound of the end."""
@@ -185,25 +179,3 @@ def optimum_bounds(scenario: TaskgraphScenario, seed: int, split: str = "test", 
     best, proof = oracle.solve(None, oracle.root_proof)
     reached, bound = (-scenario.reward.makespan * time / 1e6 for time in (best.end, proof.end))
     return OptimumBounds(reached, bound, best.end == proof.end, best.source, proof.method, perf_counter() - began)
-
-
-def describe(simulator: Simulator[TaskgraphScenario], action: int) -> str:
-    """Return a short description of `action` in the state of `simulator`."""
-    header, chosen = simulator.header, candidates_by_row(simulator).get(action)
-    processors = simulator.family.run_labels(simulator.scenario).resources
-    if int(header["phase"]) == CHOOSE_PROCESSOR:
-        task = _task(simulator, int(header["asked_task"]))
-        return f"{task} waits" if chosen is None else f"{task} goes to {processors[chosen]}"
-    asked = processors[int(header["asked"])]
-    return f"{asked} waits" if chosen is None else f"{asked} takes {_task(simulator, chosen)}"
-
-
-def _task(simulator: Simulator[TaskgraphScenario], task: int) -> str:
-    """Return the name of a task, with that of its job if the episode has several."""
-    parts = compiled_scenario(simulator.scenario)
-    row = parts.spec["tasks"][int(simulator.arrays["tasks"][0, task]["source"])]
-    job = int(simulator.arrays["tasks"][0, task]["job"])
-    first = int(simulator.arrays["jobs"][0, job]["first_task"])
-    template = parts.spec["templates"]["first_task"].tolist().index(first)
-    name = parts.library.templates[template].tasks[int(row["number"])].name
-    return name if parts.sizes.jobs == 1 else f"{name} of job {job}"

@@ -6,8 +6,9 @@ import numpy as np
 
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR, FINISHED, HELD
+from slipstream.families.taskgraph.labels import candidates_by_row
 from slipstream.families.taskgraph.oracle.schedule import Plan
-from slipstream.families.taskgraph.oracle.snapshot import candidates_by_row, processor_groups
+from slipstream.families.taskgraph.oracle.snapshot import processor_groups
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.simulator import Simulator
 

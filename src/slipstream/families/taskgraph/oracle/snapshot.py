@@ -16,6 +16,7 @@ from slipstream.families.taskgraph.kernel.state import (
     TO_HOST,
     VALID,
 )
+from slipstream.families.taskgraph.labels import candidates_by_row
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.kernel.heap import BLOCK, NEVER, next_time
 from slipstream.sim.simulator import Simulator
@@ -37,14 +38,6 @@ def processor_groups(scenario: TaskgraphScenario) -> list[ProcessorGroup]:
     for number, (kind, node) in enumerate(processors.tolist()):
         together.setdefault((kind, node if scenario.links is not None else HOST), []).append(number)
     return [ProcessorGroup(kind, node, tuple(numbers)) for (kind, node), numbers in together.items()]
-
-
-def candidates_by_row(simulator: Simulator[TaskgraphScenario]) -> dict[int, int]:
-    """Return the task or processor of each candidate row of the present decision, without the wait rows."""
-    header = simulator.header
-    shown, width = int(header["shown"]), int(compiled_scenario(simulator.scenario).spec["machine"]["rows"][0])
-    listed = simulator.arrays["candidates"][0, : int(header["candidates"])].tolist()
-    return {index if index < shown else width + 1 + index - shown: one for index, one in enumerate(listed)}
 
 
 @dataclass(frozen=True)

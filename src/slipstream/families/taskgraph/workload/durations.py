@@ -8,7 +8,7 @@ from pathlib import Path
 from slipstream.errors import TraceError
 from slipstream.families.shared.schema import LONGEST_MS
 from slipstream.families.taskgraph.scenario import Profile, ReadysTable, TaskgraphScenario
-from slipstream.files.inputs import read_object
+from slipstream.files.inputs import read_object, reading_key
 from slipstream.files.tables import table_error
 
 READYS_MS: dict[str, tuple[float, float]] = {
@@ -37,7 +37,8 @@ def kernel_table(scenario: TaskgraphScenario) -> Mapping[str, Mapping[str, float
     if isinstance(source, ReadysTable):
         return {name: {"cpu": cpu, "gpu": gpu} for name, (cpu, gpu) in READYS_MS.items()}
     if isinstance(source, Profile):
-        return _profile(source, scenario._folder / source.path)
+        with reading_key("durations.path"):
+            return _profile(source, scenario._folder / source.path)
     return source.kernels_ms
 
 

@@ -39,8 +39,9 @@ def vary(scenario: TaskgraphScenario, variation: Variation, seed: int) -> Taskgr
     }
     if isinstance(scenario.arrivals, GraphStream):
         rate = variation.load * float(variation.factors(seed, "rate", 1)[0])
-        gap = _on_grid(scenario.arrivals.mean_gap_ms / rate)
-        changes["arrivals"] = scenario.arrivals.model_copy(update={"mean_gap_ms": gap})
+        gap = _on_grid(scenario.arrivals.gap_ms / rate)
+        kept = scenario.arrivals.model_dump(exclude={"rate_hz"}, exclude_unset=True)
+        changes["arrivals"] = GraphStream(**kept | {"mean_gap_ms": gap})
     graphs = [_redrawn(graph, seed, number) for number, graph in enumerate(scenario.graphs)]
     if variation.latency > 0.0:
         draws = _Draws(variation, seed)

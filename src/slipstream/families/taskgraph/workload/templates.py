@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,6 +19,7 @@ import numpy as np
 from slipstream.errors import ScenarioError
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.families.taskgraph.scenario import MOST_TASKS_IN_ALL, Processors, TaskgraphScenario
+from slipstream.files.inputs import reading_key
 
 READ, WRITE = 1, 2
 """Access modes, as bits."""
@@ -247,8 +249,9 @@ def library_of(scenario: TaskgraphScenario) -> Library:
 
     templates: list[Template] = []
     tasks = 0
-    for graph in scenario.graphs:
-        templates.append(read_graph(graph, scenario._folder))
+    for index, graph in enumerate(scenario.graphs):
+        with reading_key(f"graphs[{index}].path") if hasattr(graph, "path") else nullcontext():
+            templates.append(read_graph(graph, scenario._folder))
         tasks += templates[-1].task_count
         if tasks > MOST_TASKS_IN_ALL:
             text = f"graphs: the first {len(templates)} have {tasks:,} tasks"

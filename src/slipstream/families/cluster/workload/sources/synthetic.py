@@ -112,7 +112,7 @@ def jobs(source: SyntheticJobs) -> RawJobs:
     """Return jobs with the gaps, run times and sizes that `source` asks for."""
     rng = np.random.Generator(np.random.Philox(source.seed))
     count = source.jobs
-    gaps = rng.exponential(source.mean_gap_s, count)
+    gaps = rng.exponential(source.gap_s, count)
     if source.arrivals == "bursty":
         # Bursts of twenty, at a tenth of the gap; the lull before each makes up for it.
         gaps *= np.where(np.arange(count) % 20 == 0, 20.0 - 19 * 0.1, 0.1)

@@ -10,10 +10,8 @@ import numpy as np
 from slipstream.errors import InputError
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.arrivals import COLUMN, release_times, times_ms
+from slipstream.families.shared.importing import read_arrivals
 from slipstream.files.tables import read_table, table_error
-
-UNITS_MS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
-"""Milliseconds in each unit of time that a file may use."""
 
 
 def task_index(scenario: EdgeScenario, name: str) -> int:
@@ -36,11 +34,12 @@ def read_releases(
 
     The rows of a task must be in order of time; those of different tasks may be mixed.
     """
+    read = read_arrivals if path.suffix.lower() == ".json" else read_table
     if task is not None:
         index = task_index(scenario, task)
-        table = read_table(path, [column])
+        table = read(path, [column])
         return {index: release_times(table, times_ms(table, column, unit_ms))}
-    table = read_table(path, [column, task_column])
+    table = read(path, [column, task_column])
     if not len(table):
         raise table_error(path, "no rows: expected at least one release")
     values = times_ms(table, column, unit_ms)

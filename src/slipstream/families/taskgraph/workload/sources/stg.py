@@ -53,6 +53,8 @@ def _rows(path: Path) -> dict[int, tuple[int, int, list[int]]]:
             raise table_error(path, f"row {line}: expected a task, its time, a number of parents and these")
         else:
             rows[line] = (cells[0], cells[1], cells[3:])
-    if count < 0 or len(rows) != count:
-        raise table_error(path, f"found {len(rows)} tasks: expected {max(count, 0)} as row 1 says, with two dummies")
+    if count < 0:
+        raise table_error(path, "is empty: expected a graph of the Standard Task Graph Set")
+    if len(rows) != count:
+        raise table_error(path, f"found {len(rows)} tasks: expected {count} as row 1 says, with two dummies")
     return rows
