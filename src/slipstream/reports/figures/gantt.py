@@ -1,0 +1,65 @@
+"""The schedule of a run as a plotly figure, for notebooks; pages draw theirs from `page_figures`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slipstream.display import ROW_HEIGHT
+from slipstream.files.markup import escape
+from slipstream.reports.runs import Run
+
+MOST_BARS = 2000
+"""Bars of a figure: with more it becomes slow, and a notebook that keeps it large."""
+MOST_NAMED = 20
+"""Tasks that the legend names; of more it names none."""
+
+
+def gantt_figure(run: Run, title: str, begin: float = 0.0, end: float | None = None) -> Any:
+    """Return a row per resource and a bar per slice, coloured by task, from `begin` to `end` in the family's unit."""
+    import plotly.graph_objects as go
+
+    line, unit = run.timeline, run.family.nanoseconds_per_unit
+    last = line.end / unit if end is None else end
+    inside = np.flatnonzero((line.slice_end / unit > begin) & (line.slice_start / unit < last))
+    shown = inside[:MOST_BARS]
+    task = line.task[line.slice_job[shown]]
+    present = np.unique(task)
+    figure = go.Figure()
+    for index in present.tolist():
+        own = shown[task == index]
+        start, stop = line.slice_start[own] / unit, line.slice_end[own] / unit
+        jobs, variants = line.number[line.slice_job[own]], line.slice_variant[own]
+        names = [
+            escape(f"job {job}, {line.variants[index][variant]}") for job, variant in zip(jobs, variants, strict=True)
+        ]
+        figure.add_bar(
+            name=escape(line.tasks[index]),
+            orientation="h",
+            base=start,
+            x=stop - start,
+            y=[escape(line.resources[resource]) for resource in line.slice_resource[own]],
+            text=names,
+            textposition="none",
+            customdata=stop,
+            hovertemplate="%{text}: %{base:.6g} to %{customdata:.6g} " + run.family.time_unit,
+        )
+    if len(shown) < len(inside):
+        title += f", the first {len(shown):,} of {len(inside):,} bars"
+        last = float(line.slice_start[shown[-1]] / unit)
+    figure.update_layout(
+        title=escape(title),
+        barmode="overlay",
+        bargap=0.2,
+        xaxis={"title": f"time ({run.family.time_unit})", "range": [begin, last]},
+        yaxis={
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": [escape(name) for name in line.resources],
+            "autorange": "reversed",
+        },
+        height=160 + ROW_HEIGHT * min(len(line.resources), 40),
+        showlegend=len(present) <= MOST_NAMED,
+    )
+    return figure
