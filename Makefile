@@ -72,10 +72,7 @@ bench: setup
 
 # Execute the notebook of the examples and keep what its cells show.
 notebook: setup
-	folder=$$(mktemp -d) && cp examples/quickstart.ipynb $$folder \
-		&& PLOTLY_RENDERER=plotly_mimetype $(BIN)/jupyter execute --inplace \
-			--NotebookClient.record_timing=False $$folder/quickstart.ipynb \
-		&& cp $$folder/quickstart.ipynb examples && rm -r $$folder
+	$(BIN)/python -m tests.notebook
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from tests.notebook import NOTEBOOK, execute
 
 pytestmark = pytest.mark.thorough
 
@@ -90,13 +91,12 @@ def test_own_rule_takes_under_ten_lines():
 
 # The notebook
 
-NOTEBOOK = FOLDER / "quickstart.ipynb"
 VARIES = "varies"
 """Tag of a cell whose output depends on the speed of the machine."""
 
 
 def shown_by(cell):
-    """Return the outputs of a cell, line ends and addresses of objects aside."""
+    """Return what the outputs of a cell show."""
     return [
         {key: output[key] for key in ("output_type", "name", "text", "data") if key in output}
         for output in cell.outputs
@@ -105,10 +105,8 @@ def shown_by(cell):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that start the kernel
 def test_the_notebook_shows_what_it_shows_when_it_is_executed(tmp_path, monkeypatch):
-    monkeypatch.setenv("PLOTLY_RENDERER", "plotly_mimetype")
-    stored = nbformat.read(NOTEBOOK, as_version=4)
-    executed = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(executed, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    monkeypatch.setenv("PLOTLY_RENDERER", "")  # set by `execute`, restored afterwards
+    stored, executed = nbformat.read(NOTEBOOK, as_version=4), execute(tmp_path)
     code = [(old, new) for old, new in zip(stored.cells, executed.cells, strict=True) if old.cell_type == "code"]
     assert len(code) > 8
     for old, new in code:

@@ -56,7 +56,7 @@ def test_a_metric_without_a_value_is_not_saved(tmp_path):
         (
             "policies",
             [{"policy": "a", "metrics": {"reward": {"values": ["1"]}}}],
-            "metrics.reward.values: expected numbers, one for each episode",
+            r"policies\[0\].metrics.reward.values: expected numbers, one for each episode",
         ),
         ("oracle", {"bounds": []}, "oracle.bounds: expected the bounds of each episode"),
         ("oracle", {"bounds": [{"best_known": "1"}]}, r"oracle.bounds\[0\].best_known: expected a number"),

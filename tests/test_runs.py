@@ -14,7 +14,7 @@ from slipstream.policies import find
 from slipstream.reports.html.comparison import verdict
 from slipstream.results import Comparison, Evaluation
 from slipstream.runs import Run
-from slipstream.sim.eventlog import digest, read
+from slipstream.sim.eventlog import ARRIVAL, digest, read
 from slipstream.sim.simulator import Simulator
 from tests.reports.test_report import data_of
 
@@ -85,7 +85,7 @@ def test_the_event_log_becomes_a_data_frame(run):
     assert list(frame.columns) == ["time_ms", "kind", "task", "job", "resource", "variant"]
     assert len(frame) == len(run.events)
     assert (frame["kind"] == "arrival").sum() == run.metrics["released"]
-    assert frame["time_ms"].iloc[-1] == 40.0
+    assert (frame["time_ms"] * 1e6).tolist() == run.events["time"].tolist()
 
 
 @pytest.mark.parametrize("scenario", ["edge/heavy", "dag/tiny", "taskgraph/tiny", "serving/tiny", "cluster/tiny"])
@@ -155,6 +155,14 @@ def test_the_verdict_says_by_how_much_and_how_sure():
     assert verdict(of([1.0, 3.0])) == "a has a mean reward of 2."
 
 
+def test_a_comparison_without_rewards_is_reported_without_a_verdict(tmp_path):
+    values = {"reward": np.array([np.nan]), "jobs": np.array([3.0])}
+    page = slipstream.report(Comparison("x", 1, 0, (Evaluation("a", values),)), out=tmp_path / "r.html").read_text()
+    assert data_of(page)["figures"] == {}
+    assert re.search(r"a\s+n/a\s+3\b", text_of(page))
+    assert "highest mean reward" not in page
+
+
 def test_what_cannot_be_reported_is_told_and_nothing_is_written(run, tmp_path):
     out = tmp_path / "r.html"
     (tmp_path / "mine.json").write_text("{}")
@@ -178,7 +186,10 @@ def test_what_cannot_be_reported_is_told_and_nothing_is_written(run, tmp_path):
 def test_a_recorded_run_becomes_a_scenario_with_the_same_arrivals(tmp_path):
     run = slipstream.run("edge/heavy", "edf", seed=4)
     scenario = slipstream.importers.log(run.save(tmp_path / "run.parquet"))
-    assert slipstream.run(scenario, "edf", seed=4).digest == run.digest
+    other = slipstream.run(scenario, "edf-fit", seed=4)
+    arrivals = [one.events[one.events["kind"] == ARRIVAL] for one in (run, other)]
+    assert arrivals[0].tolist() == arrivals[1].tolist()
+    assert run.digest != other.digest
 
 
 def test_traces_of_several_files_become_releases(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ ROW_HEIGHT = 26
 
 
 def number(value: float) -> str:
-    """Return `value` with about four significant digits."""
+    """Return `value` with about four significant digits, "n/a" for what is not a number."""
+    if math.isnan(value):
+        return "n/a"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

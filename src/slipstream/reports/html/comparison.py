@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slipstream.display import number, with_interval
+import numpy as np
+
+from slipstream.display import html_table, number, with_interval
 from slipstream.errors import printable
 from slipstream.files.markup import escape
 from slipstream.reports.figures.page_figures import Figure, axis
-from slipstream.reports.html.page import cells, document, table_of
+from slipstream.reports.html.page import document
 from slipstream.results import Comparison
 
 
@@ -17,8 +19,10 @@ def comparisons_page(comparisons: Sequence[Comparison], command: str) -> str:
     figures: dict[str, Figure] = {}
     parts = []
     for index, one in enumerate(comparisons):
-        figures[f"rewards-{index}"] = _rewards(one)
-        parts.append(_section(one, index, f"rewards-{index}"))
+        name = f"rewards-{index}" if _has_rewards(one) else ""
+        if name:
+            figures[name] = _rewards(one)
+        parts.append(_section(one, index, name))
     names = dict.fromkeys(printable(one.title or one.scenario) for one in comparisons)
     body = "\n".join([*parts, f'<p class="note">This page: <code>{escape(command)}</code></p>'])
     return document(f"{', '.join(names)}: policies compared", body, {"figures": figures}, ("sweep.js",))
@@ -43,19 +47,23 @@ def verdict(comparison: Comparison) -> str:
     return f"{ahead}, over {comparison.episodes:,} paired episodes){'' if low > 0 else ': not a clear lead'}."
 
 
+def _has_rewards(comparison: Comparison) -> bool:
+    """Return whether every policy has a reward in every episode: a discounted one is not computed from the log."""
+    return all("reward" in one.values and np.isfinite(one.of("reward")).all() for one in comparison.evaluations)
+
+
 def _section(comparison: Comparison, index: int, figure: str = "") -> str:
     """Return verdict and table of a comparison, with a place for its figure if that has a name."""
     metrics = comparison.shown_metrics()
     rows = []
     for one in comparison.ranked():
         texts = [with_interval(one.mean(metric), *one.interval(metric), comparison.episodes) for metric in metrics]
-        if comparison.optimum_bounds:
-            texts.append(f"{comparison.share_of_bound(one.policy):.1%}")
-        rows.append((printable(one.policy), cells(texts, [False] * len(texts))))
+        bound = [f"{comparison.share_of_bound(one.policy):.1%}"] if comparison.optimum_bounds else []
+        rows.append([one.policy, *texts, *bound])
     columns = ["policy", *(metric.replace("_", " ") for metric in metrics)]
     columns += ["of bound"] if comparison.optimum_bounds else []
-    interval = "Mean ± half the bootstrap 95% interval; " if comparison.episodes > 1 else ""
-    table = table_of(f"{interval}highest mean reward first.", columns, rows)
+    interval = "Mean ± half the bootstrap 95% interval" if comparison.episodes > 1 else "One episode each"
+    table = html_table(f"{interval}, highest reward first.", columns, rows)
     title = escape(comparison.title or comparison.scenario)
     episodes = f"{comparison.episodes:,} simulated {'episode' if comparison.episodes == 1 else 'episodes'}"
     plot = (
@@ -65,8 +73,8 @@ def _section(comparison: Comparison, index: int, figure: str = "") -> str:
     )
     return f"""<section aria-labelledby="comparison-{index}">
 <h2 id="comparison-{index}">{title}: policies over {episodes} from seed {comparison.seed}</h2>
-<p class="lead">{escape(verdict(comparison))}</p>
-{plot}{table}</section>"""
+{f'<p class="lead">{escape(verdict(comparison))}</p>' if _has_rewards(comparison) else ""}
+{plot}<div class="scroll" tabindex="0" role="region" aria-label="table">{table}</div></section>"""
 
 
 def _rewards(comparison: Comparison) -> Figure:
