@@ -58,6 +58,13 @@ def test_a_metric_without_a_value_is_not_saved(tmp_path):
             [{"policy": "a", "metrics": {"reward": {"values": ["1"]}}}],
             r"policies\[0\].metrics.reward.values: expected numbers, one for each episode",
         ),
+        ("episodes", 4, "policies: expected a value for each of 4 episodes in every metric"),
+        ("episodes", 0, "episodes: expected a whole number from 1 on"),
+        (
+            "policies",
+            [{"policy": "a", "metrics": {"reward": {"values": [1]}, "jobs": {"values": [1, 2]}}}],
+            r"policies\[0\].metrics: expected at least one metric, and as many episodes in each",
+        ),
         ("oracle", {"bounds": []}, "oracle.bounds: expected the bounds of each episode"),
         ("oracle", {"bounds": [{"best_known": "1"}]}, r"oracle.bounds\[0\].best_known: expected a number"),
     ],
@@ -104,6 +111,13 @@ def test_one_episode_has_no_interval():
     page = by_hand(edf=[2.0])._repr_html_()
     assert "±" not in page
     assert "interval" not in page
+
+
+def test_a_comparison_shows_the_metrics_that_all_its_policies_have():
+    values = {"reward": np.array([1.0]), "extra": np.array([2.0])}
+    found = Comparison("x", 1, 0, (Evaluation("a", values), Evaluation("b", {"reward": np.array([3.0])})))
+    assert "extra" not in found._repr_html_()
+    assert list(found.to_pandas().columns) == ["policy", "seed", "reward"]
 
 
 def test_data_frames_have_a_row_per_episode(compared):

@@ -17,6 +17,8 @@ from slipstream.files.inputs import as_object, read_object, show
 RESAMPLES = 2000
 """Number of bootstrap resamples of every 95% interval."""
 
+LARGEST_FIGURE = 1e150
+"""Largest value in a saved result: sums of larger ones would overflow."""
 SHOWN_METRICS = 6
 """Most metrics that a table of a family without headline metrics shows."""
 
@@ -164,19 +166,23 @@ class Comparison:
 
     def shown_metrics(self) -> tuple[str, ...]:
         """Return the metrics that a short table shows: the reward and the family's headline metrics."""
-        known = self.evaluations[0].values
+        known = self._common_metrics()
         family = FAMILIES.get(self.title.partition("/")[0])
         wanted = tuple(known)[:SHOWN_METRICS] if family is None else ("reward", *family.headline)
         return tuple(metric for metric in dict.fromkeys(wanted) if metric in known)
 
+    def _common_metrics(self) -> list[str]:
+        """Return the metrics that all policies have."""
+        first, *others = self.evaluations
+        return [metric for metric in first.values if all(metric in other.values for other in others)]
+
     def to_pandas(self) -> Any:
         """Return a DataFrame with a row per policy and episode: the policy, the episode's seed and every metric."""
-        counts = [len(next(iter(one.values.values()))) for one in self.evaluations]
         columns: dict[str, Any] = {
-            "policy": np.repeat([one.policy for one in self.evaluations], counts),
-            "seed": np.concatenate([self.seed + np.arange(count) for count in counts]),
+            "policy": np.repeat([one.policy for one in self.evaluations], self.episodes),
+            "seed": np.tile(self.seed + np.arange(self.episodes), len(self.evaluations)),
         }
-        for metric in self.evaluations[0].values:
+        for metric in self._common_metrics():
             columns[metric] = np.concatenate([one.of(metric) for one in self.evaluations])
         return display.data_frame(columns)
 
@@ -225,8 +231,13 @@ class Comparison:
             raise InputError(f"{label}: policies: expected a list of policies, got {show(listed)}")
         evaluations = tuple(_evaluation_of(one, f"{label}: policies[{number}]") for number, one in enumerate(listed))
         bounds = tuple(_bounds_of(data["oracle"], f"{label}: oracle")) if data.get("oracle") is not None else ()
+        episodes = data["episodes"]
+        if {len(values) for one in evaluations for values in one.values.values()} != {episodes}:
+            raise InputError(f"{label}: policies: expected a value for each of {episodes} episodes in every metric")
+        if bounds and len(bounds) != episodes:
+            raise InputError(f"{label}: oracle.bounds: expected those of {episodes} episodes, got {len(bounds)}")
         parts = (data["title"], data["scenario_digest"])
-        return cls(data["scenario"], data["episodes"], data["seed"], evaluations, bounds, *parts)
+        return cls(data["scenario"], episodes, data["seed"], evaluations, bounds, *parts)
 
 
 def _episodes(count: int) -> str:
@@ -248,15 +259,19 @@ def _evaluation_of(data: Any, label: str) -> Evaluation:
         metric: _numbers(as_object(figures, f"{label}.metrics.{metric}").get("values"), f"{label}.metrics.{metric}")
         for metric, figures in as_object(found.get("metrics"), f"{label}.metrics").items()
     }
-    if not values:
-        raise InputError(f"{label}.metrics: expected at least one metric")
+    if len({len(own) for own in values.values()}) != 1:
+        raise InputError(f"{label}.metrics: expected at least one metric, and as many episodes in each")
     return Evaluation(found["policy"], values)
 
 
 def _numbers(values: Any, label: str) -> np.ndarray:
-    if not isinstance(values, list) or not values or not all(type(one) in (int, float) for one in values):
+    if not isinstance(values, list) or not values or not all(map(_is_figure, values)):
         raise InputError(f"{label}.values: expected numbers, one for each episode")
     return np.array(values, np.float64)
+
+
+def _is_figure(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= LARGEST_FIGURE
 
 
 def _bounds_of(oracle: Any, label: str) -> list[OptimumBounds]:
@@ -264,7 +279,11 @@ def _bounds_of(oracle: Any, label: str) -> list[OptimumBounds]:
     listed = as_object(oracle, label).get("bounds")
     if not isinstance(listed, list) or not listed:
         raise InputError(f"{label}.bounds: expected the bounds of each episode, got {show(listed)}")
-    return [OptimumBounds.from_dict(one, f"{label}.bounds[{number}]") for number, one in enumerate(listed)]
+    found = [OptimumBounds.from_dict(one, f"{label}.bounds[{number}]") for number, one in enumerate(listed)]
+    for number, bounds in enumerate(found):
+        if not all(map(_is_figure, (bounds.best_known, bounds.bound, bounds.seconds))):
+            raise InputError(f"{label}.bounds[{number}]: expected numbers of at most {LARGEST_FIGURE:g}")
+    return found
 
 
 def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
