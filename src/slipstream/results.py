@@ -13,6 +13,7 @@ from slipstream.errors import InputError
 from slipstream.families.contract import FAMILIES
 from slipstream.families.shared.bounds import OptimumBounds, share_of_bound
 from slipstream.files.inputs import as_object, read_object, show
+from slipstream.sim.kernel.rng import SEED_LIMIT
 
 RESAMPLES = 2000
 """Number of bootstrap resamples of every 95% interval."""
@@ -216,16 +217,12 @@ class Comparison:
         """
         label = str(path)
         data = read_object(Path(path), "a saved comparison")
-        for key, kind in (
-            ("scenario", str),
-            ("title", str),
-            ("scenario_digest", str),
-            ("episodes", int),
-            ("seed", int),
-        ):
-            if type(data.get(key)) is not kind:
-                expected = "a text" if kind is str else "a whole number"
-                raise InputError(f"{label}: {key}: expected {expected}, as in a saved comparison")
+        for key in ("scenario", "title", "scenario_digest"):
+            if not isinstance(data.get(key), str):
+                raise InputError(f"{label}: {key}: expected a text, as in a saved comparison")
+        for key, least in (("episodes", 1), ("seed", 0)):
+            if type(data.get(key)) is not int or not least <= data[key] < SEED_LIMIT:
+                raise InputError(f"{label}: {key}: expected a whole number from {least} on, as in a saved comparison")
         listed = data.get("policies")
         if not isinstance(listed, list) or not listed:
             raise InputError(f"{label}: policies: expected a list of policies, got {show(listed)}")
