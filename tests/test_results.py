@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import slipstream
+from slipstream.display import with_interval
 from slipstream.errors import InputError
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.results import Comparison, Evaluation
@@ -105,6 +106,20 @@ def test_tables_of_a_notebook_are_escaped_and_hold_every_policy(compared):
     ):
         assert HOSTILE not in shown._repr_html_()
         assert "&lt;script&gt;" in shown._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((1557.94, 1546.0, 1568.0), "1,558 ± 11"),
+        ((0.013367, 0.0119, 0.0149), "0.0134 ± 0.0015"),
+        ((942.21, 933.6, 950.8), "942.2 ± 8.6"),
+        ((0.5, 0.5, 0.5), "0.5 ± 0"),
+        ((0.5, 0.5 - 1e-12, 0.5 + 1e-12), "0.500000 ± 0.000000"),
+    ],
+)
+def test_a_mean_is_shown_to_the_digit_of_its_interval(values, text):
+    assert with_interval(*values, episodes=20) == text
 
 
 def test_one_episode_has_no_interval():

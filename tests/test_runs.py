@@ -204,7 +204,7 @@ def test_traces_of_several_files_become_releases(tmp_path):
     one = slipstream.importers.trace(files[0], "edge/tiny", "alarm", column="at")
     assert one.tasks[1].arrival.times_ms == [1.0, 2.0]
     for arguments, message in (
-        ((files, "edge/tiny", "camera"), "1 tasks for 2 files"),
+        ((files, "edge/tiny", "camera"), "1 of 2 files have a name"),
         ((files, "edge/tiny", ["camera", "camera"], "task", "at"), "has releases in another file"),
         ((files[0], "edge/tiny", "camera", "task", "at", "h"), "unit 'h': expected one of s, ms, us, ns"),
     ):

@@ -12,8 +12,11 @@ from slipstream.errors import InputError
 from slipstream.files.atomic import write_files
 from slipstream.files.markup import escape
 
-ROW_HEIGHT = 26
-"""Height in pixels of one row of a figure."""
+ROW_HEIGHT, FRAME_HEIGHT = 28, 190
+"""Height in pixels of one row of a figure, and of all that is around the rows."""
+MARGIN = {"t": 60, "b": 60, "l": 60, "r": 20}
+MOST_PLACES = 6
+"""Most decimals of a mean with its interval."""
 
 
 def number(value: float) -> str:
@@ -24,8 +27,14 @@ def number(value: float) -> str:
 
 
 def with_interval(mean: float, low: float, high: float, episodes: int) -> str:
-    """Return a mean and half the width of its interval, which one episode does not have."""
-    return number(mean) if episodes < 2 else f"{number(mean)} ± {(high - low) / 2:.2g}"
+    """Return a mean and half the width of its interval, which one episode does not have, to the same digit."""
+    half = (high - low) / 2
+    if episodes < 2 or math.isnan(mean):
+        return number(mean)
+    if half <= 0.0:
+        return f"{number(mean)} ± 0"
+    places = min(max(1 - math.floor(math.log10(half)), 0), MOST_PLACES)
+    return f"{mean:,.{places}f} ± {half:,.{places}f}"
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -90,7 +99,8 @@ def interval_figure(
         xaxis_title=axis,
         # A policy named by a number is still a name.
         yaxis={"type": "category", "autorange": "reversed"},
-        height=150 + ROW_HEIGHT * len(names),
+        height=FRAME_HEIGHT + ROW_HEIGHT * len(names),
+        margin=MARGIN,
         showlegend=False,
     )
     return figure
@@ -101,5 +111,5 @@ def distribution_figure(title: str, axis: str, values: Any) -> Any:
     import plotly.graph_objects as go
 
     figure = go.Figure(go.Box(x=values, boxpoints="all", boxmean=True, name=""))
-    figure.update_layout(title=escape(title), xaxis_title=axis, height=240, showlegend=False)
+    figure.update_layout(title=escape(title), xaxis_title=axis, height=260, margin=MARGIN, showlegend=False)
     return figure

@@ -1,6 +1,6 @@
 """The importers of `slipstream import` as functions: files of other tools and recorded runs become scenarios.
 
-    scenario = slipstream.importers.trace("camera.csv", "edge/light", task="task1")
+    scenario = slipstream.importers.trace("camera.csv", "edge/light", "task1")
     slipstream.compare(scenario, "edf,edf-fit")
 
 Each returns a scenario object, which `slipstream.dump` turns into JSON text.
@@ -47,8 +47,8 @@ def tasklist(
 def trace(
     paths: str | Path | Sequence[str | Path],
     scenario: ScenarioLike,
-    task: str | Sequence[str] | None = None,
-    task_column: str = "task",
+    names: str | Sequence[str] | None = None,
+    name_column: str = "task",
     column: str = "arrival_ms",
     unit: str = "ms",
     horizon_ms: float | None = None,
@@ -58,22 +58,22 @@ def trace(
     Args:
         paths: A file, or several, with a release in each row.
         scenario: The scenario to change.
-        task: Task whose releases a file holds, one for each file; without it each row names its task.
-        task_column: The column that names the task.
+        names: Task whose releases a file holds, one for each file; without it each row names its task.
+        name_column: The column that names the task.
         column: The column of release times.
         unit: The unit of that column: s, ms, us or ns.
         horizon_ms: Length of an episode, if another one is wanted.
     """
     base = _edge(scenario)
     files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    tasks: list[str | None] = [task] if isinstance(task, str) else [None] * len(files) if task is None else [*task]
+    tasks: list[str | None] = [names] if isinstance(names, str) else [*names] if names else [None] * len(files)
     if len(tasks) != len(files):
-        raise InputError(f"{len(tasks)} tasks for {len(files)} files: expected one for each file, or none")
+        raise InputError(f"{len(tasks)} of {len(files)} files have a name: expected one for each file, or none")
     if unit not in UNITS_MS:
         raise InputError(f"unit '{unit}': expected one of {', '.join(UNITS_MS)}")
     releases: dict[int, np.ndarray] = {}
     for file, name in zip(files, tasks, strict=True):
-        found = read_releases(file, base, name, task_column, column, UNITS_MS[unit])
+        found = read_releases(file, base, name, name_column, column, UNITS_MS[unit])
         for index in found.keys() & releases.keys():
             raise InputError(f"{file}: task '{base.tasks[index].name}' has releases in another file: expected one file")
         releases |= found

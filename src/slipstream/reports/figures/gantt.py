@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.display import ROW_HEIGHT
+from slipstream.display import FRAME_HEIGHT, MARGIN, ROW_HEIGHT
 from slipstream.files.markup import escape
 from slipstream.reports.runs import Run
 
@@ -14,6 +14,8 @@ MOST_BARS = 2000
 """Bars of a figure: with more it becomes slow, and a notebook that keeps it large."""
 MOST_NAMED = 20
 """Tasks that the legend names; of more it names none."""
+MOST_ROWS = 40
+"""Rows of full height; more share their height."""
 
 
 def gantt_figure(run: Run, title: str, begin: float = 0.0, end: float | None = None) -> Any:
@@ -26,6 +28,7 @@ def gantt_figure(run: Run, title: str, begin: float = 0.0, end: float | None = N
     shown = inside[:MOST_BARS]
     task = line.task[line.slice_job[shown]]
     present = np.unique(task)
+    named = len(present) <= MOST_NAMED
     figure = go.Figure()
     for index in present.tolist():
         own = shown[task == index]
@@ -59,7 +62,8 @@ def gantt_figure(run: Run, title: str, begin: float = 0.0, end: float | None = N
             "categoryarray": [escape(name) for name in line.resources],
             "autorange": "reversed",
         },
-        height=160 + ROW_HEIGHT * min(len(line.resources), 40),
-        showlegend=len(present) <= MOST_NAMED,
+        height=FRAME_HEIGHT + ROW_HEIGHT * min(max(len(line.resources), len(present) if named else 0), MOST_ROWS),
+        margin=MARGIN,
+        showlegend=named,
     )
     return figure
