@@ -74,9 +74,9 @@ def test_a_run_shows_itself(run):
 
 
 def test_a_run_on_a_device_is_not_called_simulated(run):
-    about = {**run.about, "device": "cpu: 2 cores"}
+    about = {**run.about, "device": "cpu", "hardware": "2 cores"}
     real = Run(run.scenario, run.policy, run.seed, run.split, run.events, about)
-    assert "run on cpu: 2 cores" in real._repr_html_()
+    assert "real run on cpu (2 cores)" in real._repr_html_()
     assert "simulated" not in real._repr_html_()
 
 

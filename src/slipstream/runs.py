@@ -59,8 +59,8 @@ class Run:
     @property
     def title(self) -> str:
         """The family and name of the scenario, the policy and the seed, in words."""
-        device = self.about.get("device")
-        where = f"run on {device}" if device else "simulated"
+        device, hardware = self.about.get("device"), self.about.get("hardware")
+        where = f"real run on {device}" + (f" ({hardware})" if hardware else "") if device else "simulated"
         return f"{self.scenario.family}/{self.scenario.name} under {self.policy}, seed {self.seed}, {where}"
 
     def __repr__(self) -> str:
