@@ -204,6 +204,18 @@ def check_report_of_two(cell):
     assert others[0] in text
 
 
+def check_report_of_a_real_run(cell):
+    """A run on a device names its hardware, and is nowhere called simulated."""
+    run = package.Run.load(cell.record())
+    about = {**run.about, "device": "cpu", "hardware": "2 cores of a test machine"}
+    path = package.Run(run.scenario, run.policy, run.seed, run.split, run.events, about).save("real.parquet")
+    cell.output("report", path, "--out", "report.html")
+    text = without_description(cell.family, visible(Path("report.html").read_text()))
+    assert re.search(r"real run", text, re.IGNORECASE)
+    assert "2 cores of a test machine" in text
+    assert "simulated" not in text.lower()
+
+
 def check_replay(cell):
     recording = Recording(cell.record())
     about = recording.about_page()
@@ -301,6 +313,7 @@ CELLS = [
     for checks, marks in ((QUICK, ()), (THOROUGH, pytest.mark.thorough))
     for surface, check in checks.items()
 ]
+CELLS.append(pytest.param("edge", check_report_of_a_real_run, id="edge-report-of-a-real-run"))
 CELLS.append(
     pytest.param("taskgraph", check_render_of_links, id="taskgraph-render-of-links", marks=pytest.mark.thorough)
 )
