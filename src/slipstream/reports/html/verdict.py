@@ -52,8 +52,6 @@ def column_of(metric: str) -> str:
 
 def _value(metric: str, value: float) -> str:
     unit = metric_words(metric)[1]
-    if value == round(value) and not unit and abs(value) >= 1:  # a count
-        return f"{value:,.0f}"
     return figure(value) + (unit if unit == "/s" else f" {unit}" if unit else "")
 
 
@@ -77,8 +75,14 @@ def _alone(policy: str, episodes: Episodes) -> str:
     tiles = []
     for metric in first.family.headline:
         mean = float(np.mean([run.metrics[metric] for run in runs]))
-        tiles.append(f"<div><dt>{escape(metric_words(metric)[0])}</dt><dd>{_value(metric, mean)}</dd></div>")
+        tiles.append(f"<div><dt>{escape(metric_words(metric)[0])}</dt><dd>{_tile(metric, mean)}</dd></div>")
     return f'<p class="verdict">{text}</p><dl class="tiles">{"".join(tiles)}</dl>'
+
+
+def _tile(metric: str, value: float) -> str:
+    """Return a value with its unit; a count has no decimals."""
+    whole = value == round(value) and abs(value) >= 1 and not metric_words(metric)[1]
+    return f"{value:,.0f}" if whole else _value(metric, value)
 
 
 def _counts(run: Run) -> tuple[int, int]:
