@@ -89,7 +89,7 @@ class Run:
         )
 
     def plot(self, begin: float = 0.0, end: float | None = None) -> Any:
-        """Return the schedule as a plotly figure: a row per resource and a bar per job, coloured by task.
+        """Return the schedule as a plotly figure: a row per resource and a bar per job, batch or task.
 
         `begin` and `end` are times in the unit of the family; by default the whole episode is shown. Of very many bars
         the first are drawn, and the title says so.
