@@ -14,7 +14,7 @@ OLDEST = $(shell sed -n 's/.*"numba>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 NUMBA_TESTS := tests/jit tests/test_frozen.py tests/test_kernels.py \
 	-k 'jit or frozen or worked_out_by_hand or flushed_in_pieces or in_the_built_ins or plain_python_mode'
 
-.PHONY: setup demo test test-thorough test-all test-rllib test-numba fuzz lint bench docs clean
+.PHONY: setup demo test test-thorough test-all test-rllib test-numba fuzz lint bench notebook docs clean
 
 setup: $(STAMP)
 
@@ -69,6 +69,10 @@ lint: setup
 
 bench: setup
 	set -e; for script in benchmarks/*.py; do $(BIN)/python "$$script" --json; done
+
+# Execute the notebook of the examples and keep what its cells show.
+notebook: setup
+	$(BIN)/python -m tests.notebook
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

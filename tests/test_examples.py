@@ -9,7 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import nbformat
 import pytest
+
+from tests.notebook import NOTEBOOK, execute
 
 pytestmark = pytest.mark.thorough
 
@@ -84,3 +87,46 @@ def test_own_rule_takes_under_ten_lines():
     source = (FOLDER / "own_heuristic.py").read_text(encoding="utf-8")
     rule = source[source.index("@slipstream.rule") : source.index("\n\n\nif __name__")]
     assert len(rule.splitlines()) < 10
+
+
+# The notebook
+
+VARIES = "varies"
+"""Tag of a cell whose output depends on the speed of the machine."""
+
+
+def shown_by(cell):
+    """Return what the outputs of a cell show."""
+    return [
+        {key: output[key] for key in ("output_type", "name", "text", "data") if key in output}
+        for output in cell.outputs
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that start the kernel
+def test_the_notebook_shows_what_it_shows_when_it_is_executed(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLOTLY_RENDERER", "")  # set by `execute`, restored afterwards
+    stored, executed = nbformat.read(NOTEBOOK, as_version=4), execute(tmp_path)
+    code = [(old, new) for old, new in zip(stored.cells, executed.cells, strict=True) if old.cell_type == "code"]
+    assert len(code) > 8
+    for old, new in code:
+        if VARIES in old.metadata.get("tags", []):
+            assert [sorted(one.get("data", {})) for one in old.outputs] == [
+                sorted(o.get("data", {})) for o in new.outputs
+            ]
+        else:
+            assert shown_by(old) == shown_by(new), f"`make notebook` executes it again; stored: {old.source}"
+    assert {path.name for path in tmp_path.iterdir()} == {"run.parquet", "comparison.json", "quickstart.html"}
+
+
+def test_the_stored_notebook_is_small_and_shows_tables_and_figures():
+    assert NOTEBOOK.stat().st_size < 200_000
+    stored = nbformat.read(NOTEBOOK, as_version=4)
+    kinds = {
+        kind
+        for cell in stored.cells
+        if cell.cell_type == "code"
+        for one in cell.outputs
+        for kind in one.get("data", {})
+    }
+    assert {"text/html", "application/vnd.plotly.v1+json"} <= kinds

@@ -17,6 +17,7 @@ PACKAGE = Path(slipstream.__file__).parent
 LAYERS = [
     ("errors", "interrupts"),
     ("files",),
+    ("display",),
     ("jit",),
     ("families.shared", "sim.eventlog", "sim.compiled_scenario"),
     ("sim.kernel",),
@@ -27,12 +28,14 @@ LAYERS = [
     ("render",),
     ("envs",),
     ("scale",),
+    ("results",),
     ("evaluation",),
     ("device",),
     ("learn",),
     ("library",),
     ("suite",),
     ("reports",),
+    ("runs", "importers"),
     ("dashboard",),
     ("service",),
     ("cli", "__main__"),
@@ -166,6 +169,14 @@ def test_public_names_are_honest():
     for name in slipstream.__all__:
         assert getattr(slipstream, name) is not None
     assert set(dir(slipstream)) == set(slipstream.__all__)
+
+
+def test_every_public_name_is_in_the_documentation_of_the_api():
+    pages = (PACKAGE.parents[1] / "docs").glob("api*.md")
+    documented = set(
+        re.findall(r"^::: slipstream\.(?:\S+\.)?(\w+)$", "".join(map(Path.read_text, pages)), re.MULTILINE)
+    )
+    assert set(slipstream.__all__) - {"__version__"} <= documented
 
 
 def test_importing_compiles_nothing_and_stays_light():

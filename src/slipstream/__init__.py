@@ -24,20 +24,23 @@ from slipstream.families.serving.family import FAMILY as _SERVING  # noqa: E402
 from slipstream.families.taskgraph.family import FAMILY as _TASKGRAPH  # noqa: E402
 
 if TYPE_CHECKING:
-    from slipstream import errors
-    from slipstream.evaluation import Comparison, Evaluation, compare, evaluate
+    from slipstream import errors, importers
+    from slipstream.evaluation import compare, evaluate, oracle, what_if
     from slipstream.families.contract import Scenario
     from slipstream.learn.training import train
     from slipstream.policies import Policy, chooser, rule
+    from slipstream.results import Comparison, Evaluation
+    from slipstream.runs import Run, report, run
     from slipstream.scenario import digest, dump, load
     from slipstream.sim.simulator import Simulator
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "Comparison": "slipstream.evaluation",
-    "Evaluation": "slipstream.evaluation",
+    "Comparison": "slipstream.results",
+    "Evaluation": "slipstream.results",
     "Policy": "slipstream.policies",
+    "Run": "slipstream.runs",
     "Scenario": "slipstream.families.contract",
     "Simulator": "slipstream.sim.simulator",
     "chooser": "slipstream.policies",
@@ -46,8 +49,12 @@ _MODULES = {
     "dump": "slipstream.scenario",
     "evaluate": "slipstream.evaluation",
     "load": "slipstream.scenario",
+    "oracle": "slipstream.evaluation",
+    "report": "slipstream.runs",
     "rule": "slipstream.policies",
+    "run": "slipstream.runs",
     "train": "slipstream.learn.training",
+    "what_if": "slipstream.evaluation",
 }
 """Modules of the public names; they are imported on first use, so that `import slipstream` stays fast."""
 
@@ -55,6 +62,7 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Policy",
+    "Run",
     "Scenario",
     "Simulator",
     "__version__",
@@ -64,9 +72,14 @@ __all__ = [
     "dump",
     "errors",
     "evaluate",
+    "importers",
     "load",
+    "oracle",
+    "report",
     "rule",
+    "run",
     "train",
+    "what_if",
 ]
 
 register_family(_EDGE, lazy=True)
@@ -79,6 +92,8 @@ register_installed_families()
 
 
 def __getattr__(name: str) -> Any:
+    if name == "importers":
+        return import_module("slipstream.importers")
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'slipstream' has no attribute '{name}'")

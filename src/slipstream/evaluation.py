@@ -11,114 +11,27 @@ import numpy as np
 
 from slipstream.errors import InputError, PolicyError
 from slipstream.families.contract import Scenario, ScenarioLike, family_of
-from slipstream.families.shared.bounds import OptimumBounds, share_of_bound
+from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.policies.base import Policy, applicable, find, find_for, names
 from slipstream.policies.learned import shipped
+from slipstream.results import RESAMPLES, Comparison, Evaluation, bootstrap_interval
 from slipstream.scale.executor import Executor, InProcess, chunk_ranges
 from slipstream.scenario import changed, digest, load
 from slipstream.sim.simulator import Simulator, check_seed
 
-RESAMPLES = 2000
-"""Number of bootstrap resamples of every 95% interval."""
+__all__ = [
+    "RESAMPLES",
+    "Comparison",
+    "Evaluation",
+    "bootstrap_interval",
+    "compare",
+    "evaluate",
+    "oracle",
+    "what_if",
+]
 
 Progress = Callable[[int, int], None]
 """Called with (episodes done, episodes in all)."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A policy's metrics, one value per episode."""
-
-    policy: str
-    values: dict[str, np.ndarray]
-
-    def mean(self, metric: str) -> float:
-        """Return the metric's mean over the episodes."""
-        return float(self.of(metric).mean())
-
-    def interval(self, metric: str) -> tuple[float, float]:
-        """Return the bootstrap 95% interval of the metric's mean."""
-        return bootstrap_interval(self.of(metric))
-
-    def of(self, metric: str) -> np.ndarray:
-        """Return the metric's values, one per episode."""
-        if metric not in self.values:
-            raise InputError(f"unknown metric '{metric}': expected one of {', '.join(self.values)}")
-        return self.values[metric]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the evaluation as JSON-ready data."""
-        figures = {}
-        for metric, values in self.values.items():
-            low, high = self.interval(metric)
-            figures[metric] = {"mean": self.mean(metric), "low": low, "high": high, "values": values.tolist()}
-        return {"policy": self.policy, "metrics": figures}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Evaluations of several policies on the same episodes, so that differences are paired."""
-
-    scenario: str
-    episodes: int
-    seed: int
-    evaluations: tuple[Evaluation, ...]
-    optimum_bounds: tuple[OptimumBounds, ...] = ()
-    """Bounds of the best reward of each episode, if the oracle was run."""
-    title: str = ""
-    """The scenario's family and name."""
-    scenario_digest: str = ""
-
-    def share_of_bound(self, policy: str) -> float:
-        """Return the ratio of the mean reward of `policy` to the mean upper bound."""
-        return share_of_bound(
-            self.of(policy).mean("reward"), float(np.mean([one.bound for one in self.optimum_bounds]))
-        )
-
-    def of(self, policy: str) -> Evaluation:
-        """Return the evaluation of the named policy."""
-        for evaluation in self.evaluations:
-            if evaluation.policy == policy:
-                return evaluation
-        known = ", ".join(evaluation.policy for evaluation in self.evaluations)
-        raise InputError(f"policy '{policy}' was not compared: expected one of {known}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON-ready data, of the same shape in every family."""
-        return {
-            "scenario": self.scenario,
-            "title": self.title,
-            "scenario_digest": self.scenario_digest,
-            "episodes": self.episodes,
-            "seed": self.seed,
-            "oracle": self._oracle() if self.optimum_bounds else None,
-            "policies": [evaluation.to_dict() for evaluation in self.evaluations],
-        }
-
-    def _oracle(self) -> dict[str, Any]:
-        known, bound = ([getattr(one, name) for one in self.optimum_bounds] for name in ("best_known", "bound"))
-        return {
-            "metric": "reward",
-            "best_known": {"mean": float(np.mean(known)), "values": known},
-            "bound": {"mean": float(np.mean(bound)), "values": bound},
-            "exact": sum(bounds.exact for bounds in self.optimum_bounds),
-            "seconds": sum(bounds.seconds for bounds in self.optimum_bounds),
-            "places": {evaluation.policy: self.share_of_bound(evaluation.policy) for evaluation in self.evaluations},
-        }
-
-    def difference(self, policy: str, other: str, metric: str) -> tuple[float, float, float]:
-        """Return the mean paired difference of two policies and its bootstrap 95% interval."""
-        gap = self.of(policy).of(metric) - self.of(other).of(metric)
-        return float(gap.mean()), *bootstrap_interval(gap)
-
-
-def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
-    """Return the percentile bootstrap 95% interval of the mean; the resampling is seeded, so it repeats."""
-    if len(values) < 2 or np.all(values == values[0]):
-        return float(values.mean()), float(values.mean())
-    picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.percentile(values[picks].mean(axis=1), (2.5, 97.5))
-    return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -290,3 +203,9 @@ def what_if(
     return Comparison(
         label, episodes, seed, tuple(named), title=parts[0].title, scenario_digest=parts[0].scenario_digest
     )
+
+
+def oracle(scenario: ScenarioLike, seed: int = 0, split: str = "test", seconds: float = 10.0) -> OptimumBounds:
+    """Return bounds of the best reward of one episode with all arrivals known, after about `seconds` of solving."""
+    loaded = load(scenario)
+    return family_of(loaded).oracle(loaded, check_seed(seed), split, seconds)

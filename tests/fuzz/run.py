@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.fuzz.checks import SECONDS, check_case
 from tests.fuzz.given import Names, Scenarios, Traces
-from tests.fuzz.stored import EventLogs, Folders, Libraries, Policies, Trainings
+from tests.fuzz.stored import Comparisons, EventLogs, Folders, Libraries, Policies, Trainings
 from tests.fuzz.surface import Surface, empty
 from tests.fuzz.web import Requests
 
@@ -27,6 +27,7 @@ SURFACES: tuple[type[Surface], ...] = (
     Trainings,
     Requests,
     Folders,
+    Comparisons,
 )
 LEAST = 5000
 """Cases of each surface in a full run."""

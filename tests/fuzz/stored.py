@@ -23,7 +23,7 @@ from slipstream.dashboard.comparison import compare_runs
 from slipstream.dashboard.replay import Recording, Recordings
 from slipstream.dashboard.runs import RunsFolder
 from slipstream.errors import InputError
-from slipstream.evaluation import compare
+from slipstream.evaluation import Comparison, compare
 from slipstream.families.contract import FAMILIES
 from slipstream.families.edge.workload.importers.log import releases_of_log
 from slipstream.learn.files import read_history
@@ -36,6 +36,7 @@ from slipstream.library.storage.store import DATABASE, VERSIONS
 from slipstream.library.storage.verifying import verify
 from slipstream.policies import find
 from slipstream.policies.learned import CARD, load_policy, load_tensors, shipped
+from slipstream.reports.html.comparison import comparisons_page
 from slipstream.reports.runs import read_recording, read_run
 from slipstream.reports.terminal.library import events_table, models_table, versions_table
 from slipstream.scenario import dump, load
@@ -437,3 +438,24 @@ class Folders(Surface):
             path.write_bytes(rewritten(rng, content))
         else:
             path.write_bytes(damaged_bytes(rng, content))
+
+
+class Comparisons(Surface):
+    """Saved comparisons, as Python and reports read them."""
+
+    name = "comparisons"
+    share = 0.7
+
+    def prepare(self, home: Path) -> None:
+        self.content = json.dumps(compare("edge/tiny", "edf,edf-fit", 2, oracle_seconds=0.5).to_dict()).encode()
+
+    def make(self, rng: Random, folder: Path) -> Reading:
+        path = folder / "comparison.json"
+        path.write_bytes(any_json(rng, self.content) if rng.random() < 0.8 else damaged_bytes(rng, self.content))
+
+        def read_it() -> list[str]:
+            found = Comparison.load(path)
+            shown = [found._repr_html_(), repr(found), comparisons_page([found], "report").partition("<script")[0]]
+            return [*shown, json.dumps(found.to_dict(), allow_nan=False)]
+
+        return read_it

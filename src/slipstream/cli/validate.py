@@ -113,5 +113,6 @@ def _sides(source: str, trial: Trial, policy: str, seed: int, command: str, hard
         about = {**describe_run(source, trial.scenario, f"{policy}, {name}", seed), "command": command}
         if name == "measured":
             about["hardware"] = hardware
+            about["device"] = str(trial.result["device"])
         sides.append(run_of(events, about, trial.scenario))
     return sides

@@ -20,9 +20,16 @@ import numpy as np
 
 from slipstream.errors import InvariantError, TraceError, printable
 from slipstream.families.contract import Family, family_of
-from slipstream.families.shared.timeline import FATES, ON_TIME, OPEN, Timeline
+from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
 from slipstream.files.inputs import unreadable
-from slipstream.reports.figures.page_figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
+from slipstream.reports.figures.page_figures import (
+    FIRST_SLICES,
+    idle_columns,
+    never_ran,
+    slice_columns,
+    when_left,
+    words_of,
+)
 from slipstream.reports.runs import LATEST_NS, episode_of, read_recording
 
 KINDS = 3
@@ -130,10 +137,7 @@ class Recording:
             "unit": self.family.time_unit,
             "end": line.end / self.unit,
             "first": (float(first[-1]) if len(first) else float(line.end)) / self.unit,
-            "fates": FATES,
-            "resources": line.resources,
-            "tasks": line.tasks,
-            "variants": line.variants,
+            **words_of(line),
             "never": len(self._idle) > 0,
             "most": int(self._waiting[1].max()),
             "events": len(self.events),
@@ -221,7 +225,7 @@ class Recording:
             "number": int(line.number[job]),
             "start": int(line.slice_start[piece]) / self.unit,
             "end": int(line.slice_end[piece]) / self.unit,
-            "fate": FATES[int(line.fate[job])],
+            "fate": line.fates[int(line.fate[job])],
         }
 
 

@@ -29,8 +29,10 @@ LOG = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).parents[1]
 KERNELS = "kernels"
-ABOVE_KERNELS = frozenset({"library", "suite", "reports", "dashboard", "service", "cli", "interop"})
-"""Folders above every module that compiles or is read by one: an edit there leaves compiled code as it is."""
+ABOVE_KERNELS = frozenset(
+    {"library", "suite", "reports", "runs.py", "importers.py", "dashboard", "service", "cli", "interop"}
+)
+"""What stands above every module that compiles or is read by one: an edit there leaves compiled code as it is."""
 KEY_DIGITS = 24
 KEPT_KEYS = 8
 """Folders of compiled code that are kept, the last used: every edit of the package makes a new one."""

@@ -8,7 +8,7 @@ from slipstream.families.cluster import features as f
 from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
-from slipstream.families.shared.labels import RunLabels, printable_names
+from slipstream.families.shared.labels import Nouns, RunLabels, printable_names
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -38,6 +38,7 @@ def run_labels(scenario: ClusterScenario) -> RunLabels:
     expected = max(1, round(float(workload.run.mean())))
     nodes = tuple(parts.spec["nodes"]["gpus"].tolist())
     return RunLabels(
+        nouns=Nouns(resource="GPU", task="user") if scenario.slices == 1 else Nouns(resource="GPU slice", task="user"),
         resources=gpu_names(scenario),
         tasks=tuple(f"job {number}" for number in range(jobs)),
         variants=(levels,) * jobs,

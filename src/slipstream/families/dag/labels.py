@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.kernel.state import CHOOSE_COUNT
 from slipstream.families.dag.scenario import DagScenario, FixedHorizon, MemorylessHorizon, PoissonStream
-from slipstream.families.shared.labels import RunLabels, printable_names
+from slipstream.families.shared.labels import Nouns, RunLabels, printable_names
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def run_labels(scenario: DagScenario) -> RunLabels:
     count = parts.sizes.jobs
     expected = max(1, round(float(parts.spec["templates"]["work"].mean()) / scenario.executors))
     return RunLabels(
+        nouns=Nouns(resource="executor", task="job", bar="run of one stage's tasks"),
         resources=tuple(f"executor {number}" for number in range(scenario.executors)),
         tasks=tuple(f"job {number}" for number in range(count)),
         variants=(WAVES,) * count,

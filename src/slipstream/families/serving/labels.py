@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slipstream.families.serving import features as f
 from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
-from slipstream.families.shared.labels import RunLabels, printable_names
+from slipstream.families.shared.labels import Nouns, RunLabels, printable_names
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def run_labels(scenario: ServingScenario) -> RunLabels:
     listed = parts.spec["requests"]["time"]
     last = int(listed.max()) if len(listed) else 0
     return RunLabels(
+        nouns=Nouns(resource="accelerator", job="request", task="model", bar="batch"),
         resources=accelerator_names(scenario),
         tasks=tuple(model.name for model in models),
         variants=(tuple(variant.name for variant in variants),) * len(models),

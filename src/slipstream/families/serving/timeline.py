@@ -13,7 +13,7 @@ from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, OV
 def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of an episode.
 
-    A batch is one slice, named after its first request.
+    A batch is one slice, named after its first request, or after its first late one.
     """
     names, requests = run_labels(scenario), m.requests_of(scenario, events)
     on_time = requests.on_time
@@ -24,11 +24,13 @@ def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
     )
     waited = np.select([requests.start >= 0, requests.left >= 0], [requests.start, requests.left], requests.end)
     started = np.flatnonzero(requests.start >= 0)
-    order = started[np.lexsort((started, requests.accelerator[started], requests.start[started]))]
+    late = fate[started] != ON_TIME
+    order = started[np.lexsort((started, ~late, requests.accelerator[started], requests.start[started]))]
     start, accelerator = requests.start[order], requests.accelerator[order]
     leads = np.ones(len(order), bool)
     leads[1:] = (start[1:] != start[:-1]) | (accelerator[1:] != accelerator[:-1])
     lead = order[leads]
+    size = np.diff(np.append(np.flatnonzero(leads), len(order)))
     return Timeline(
         tasks=names.tasks,
         variants=names.variants,
@@ -48,4 +50,7 @@ def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
         slice_variant=requests.variant[lead],
         slice_start=requests.start[lead],
         slice_end=requests.finish[lead],
+        nouns=names.nouns,
+        parts=tuple(f"batch of {number}" for number in range(int(size.max(initial=0)) + 1)),
+        slice_part=size,
     )

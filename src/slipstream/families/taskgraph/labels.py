@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipstream.families.shared.labels import RunLabels, printable_names
+from slipstream.families.shared.labels import Nouns, RunLabels, printable_names
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import CHOOSE_PROCESSOR
@@ -23,7 +23,9 @@ def processor_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
 
 
 def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
-    """Return a name for each link."""
+    """Return a name for each link; none where data moves at no cost."""
+    if scenario.links is None:
+        return ()
     kinds = compiled_scenario(scenario).library.kinds
     devices = [f"{kind.name} {number}" for kind in kinds if kind.device for number in range(kind.count)]
     return tuple(f"{which} {device}" for device in devices for which in LINK_NAMES)
@@ -38,12 +40,16 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     spec = parts.spec
     work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
     expected = max(1, work // parts.sizes.processors)
+    task = max(1, int(spec["tasks"]["least"].mean()))  # a bar is a task, and a job has many
     variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
+    links = link_names(scenario)
     return RunLabels(
-        resources=(*processor_names(scenario), *link_names(scenario)),
+        nouns=Nouns(resource="processor", task="job", bar="task or transfer" if links else "task"),
+        resources=(*processor_names(scenario), *links),
+        links=len(links),
         tasks=tuple(f"job {number}" for number in range(parts.sizes.jobs)),
         variants=(variants,) * parts.sizes.jobs,
-        expected=((expected,) * len(variants),) * parts.sizes.jobs,
+        expected=((task,) * len(variants),) * parts.sizes.jobs,
         end=_expected_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
         graphs=True,
     )
