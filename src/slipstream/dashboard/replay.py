@@ -27,6 +27,8 @@ from slipstream.reports.runs import LATEST_NS, episode_of, read_recording
 
 KINDS = 3
 """Missed, on time, still open: stacked in this order by the charts, from the bottom."""
+WITHOUT_DEADLINES = {"on time": "finished", "past its deadline, not finished": "not finished at the end"}
+"""Words for outcomes in runs whose jobs have no deadlines."""
 MOST_SLICES = 12_000
 """Maximum number of slices in a window; more are drawn as shares of time."""
 MOST_COLUMNS = 4096
@@ -89,6 +91,7 @@ class Recording:
         order = np.argsort(left, kind="stable")
         self._idle, self._left = idle[order], left[order]
         self._waiting = line.waiting()
+        self.has_deadlines = bool((line.deadline < LATEST_NS).any())
 
     def vouch(self) -> None:
         """Check the invariants of the log, once; the first window of a long run is shown without it.
@@ -130,7 +133,8 @@ class Recording:
             "unit": self.family.time_unit,
             "end": line.end / self.unit,
             "first": (float(first[-1]) if len(first) else float(line.end)) / self.unit,
-            "fates": FATES,
+            "deadlines": self.has_deadlines,
+            "fates": self.fates,
             "resources": line.resources,
             "tasks": line.tasks,
             "variants": line.variants,
@@ -142,7 +146,15 @@ class Recording:
             "seed": int(self.about["seed"]),
             "scenario": printable(f"{self.scenario.family}/{self.scenario.name}"),
             "command": printable(str(self.about.get("command", ""))),
+            "device": printable(str(self.about["device"])) if "device" in self.about else None,
         }
+
+    @property
+    def fates(self) -> tuple[str, ...]:
+        """Outcomes of jobs in words; nothing is "on time" where no job has a deadline."""
+        if self.has_deadlines:
+            return FATES
+        return tuple(WITHOUT_DEADLINES.get(fate, fate) for fate in FATES)
 
     def nanoseconds(self, time: float) -> int:
         """Return `time`, in the family's unit, as ns, clipped to the range of times in a log."""
@@ -185,17 +197,7 @@ class Recording:
         return {"shares": base64.b64encode(whole.tobytes()).decode(), "columns": columns, "lost": lost}
 
     def _waiting_in(self, begin: int, end: int, columns: int) -> dict[str, list[Any]]:
-        """Return the queue length over time; of many changes in a column the first, the extremes and the last."""
-        times, counts = self._waiting
-        first = max(int(np.searchsorted(times, begin, side="right")) - 1, 0)
-        chosen = np.arange(first, max(int(np.searchsorted(times, end, side="right")), first + 1))
-        if len(chosen) > 8 * columns:
-            column = np.clip(((times[chosen] - begin) * columns) // max(end - begin, 1), 0, columns - 1)
-            by_count = np.lexsort((counts[chosen], column))
-            starts = np.flatnonzero(np.diff(column, prepend=-1))
-            ends = np.append(starts[1:], len(column)) - 1
-            chosen = chosen[np.unique(np.concatenate((starts, ends, by_count[starts], by_count[ends])))]
-        return {"times": (times[chosen] / self.unit).tolist(), "counts": counts[chosen].tolist()}
+        return downsampled(*self._waiting, begin, end, columns, self.unit)
 
     def moment(self, time: float) -> dict[str, Any]:
         """Return the job on every resource at `time`, and the number of waiting jobs of each task."""
@@ -221,8 +223,26 @@ class Recording:
             "number": int(line.number[job]),
             "start": int(line.slice_start[piece]) / self.unit,
             "end": int(line.slice_end[piece]) / self.unit,
-            "fate": FATES[int(line.fate[job])],
+            "fate": self.fates[int(line.fate[job])],
         }
+
+
+def downsampled(
+    times: np.ndarray, counts: np.ndarray, begin: int, end: int, columns: int, unit: int
+) -> dict[str, list[Any]]:
+    """Return a step function from `begin` to `end`; of many changes in a column the first, the extremes and the last.
+
+    Times are in ns, in the result in units of `unit` ns.
+    """
+    first = max(int(np.searchsorted(times, begin, side="right")) - 1, 0)
+    chosen = np.arange(first, max(int(np.searchsorted(times, end, side="right")), first + 1))
+    if len(chosen) > 8 * columns:
+        column = np.clip(((times[chosen] - begin) * columns) // max(end - begin, 1), 0, columns - 1)
+        by_count = np.lexsort((counts[chosen], column))
+        starts = np.flatnonzero(np.diff(column, prepend=-1))
+        ends = np.append(starts[1:], len(column)) - 1
+        chosen = chosen[np.unique(np.concatenate((starts, ends, by_count[starts], by_count[ends])))]
+    return {"times": (times[chosen] / unit).tolist(), "counts": counts[chosen].tolist()}
 
 
 class Recordings:

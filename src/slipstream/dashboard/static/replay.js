@@ -3,7 +3,7 @@
 // The server sends windows of the run. What is in sight is drawn from the best window at hand, at once; a better one is
 // requested in the background, so that moving never waits.
 const replayPage = (() => {
-  const { PALETTE, byId, make, fill, ask, address, attempt, look, short } = tools;
+  const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, showing, counted } = tools;
   const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250;
   let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
   let overview = null, near = null, loaded = null, asking = false;
@@ -32,7 +32,9 @@ const replayPage = (() => {
     const whole = await windowOf(name, 0, about.end, OVERVIEW_COLUMNS, 0);
     [page, run, near, overview] = [about, name, null, whole];
     byId("replay-body").hidden = false;
-    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}: ${page.events.toLocaleString("en")} events, ${page.jobs.toLocaleString("en")} jobs. ${page.command}`;
+    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}${page.device ? `, real run on ${page.device}` : ""}: ${counted(page.jobs, "job")}, ${counted(page.events, "event")}, ${duration(page.end, page.unit)}.`;
+    byId("replay-command").textContent = page.command;
+    drawKey();
     byId("cursor-unit").textContent = page.unit;
     byId("cursor").max = page.end;
     if (ending) ending.abort();
@@ -48,9 +50,19 @@ const replayPage = (() => {
     sight.show(sight.view.from, sight.view.to);
   }
 
+  // Of deadlines only where jobs have any.
+  function drawKey() {
+    const entries = page.deadlines ? [["on-time", "finished on time"], ["missed", "missed its deadline"]] : [["on-time", "finished"]];
+    const signs = page.deadlines ? [["sign", "▾", "deadline of a job that ran here"]] : [];
+    if (page.never) signs.push(["sign missed-sign", "✕", "left without running"]);
+    fill(byId("replay-key"), ...[...entries, ["open", "not finished at the end"]].map(([colour, text]) => make("li", {}, make("i", { class: `swatch ${colour}` }), text)),
+      ...signs.map(([colour, sign, text]) => make("li", {}, make("i", { class: colour }, sign), text)));
+  }
+
   const windowOf = (name, from, to, columns, detail) => ask("/api/window", { run: name, from, to, columns, detail });
 
   function moved(view) {
+    byId("showing").textContent = showing(view.from, view.to, page.end, page.unit);
     const best = near && near.from <= view.from && near.to >= view.to ? near : overview;
     if (best !== loaded) {
       loaded = best;
@@ -124,29 +136,34 @@ const replayPage = (() => {
 
   function drawMoment(now) {
     const busy = now.resources.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { class: "text" }, job ? `${job.task}, ${job.variant}, job ${job.number}` : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}, ${job.fate}` : "")));
+      make("td", { class: "text" }, job ? `${job.task}, ${job.variant}, job ${job.number}` : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
     const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, `${task}: ${count}`));
     fill(byId("moment"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources" }, make("table", {}, make("tbody", {}, ...busy))),
-      make("p", { class: "note" }, now.waiting ? `${now.waiting} ${now.waiting === 1 ? "job waits" : "jobs wait"}:` : "No job waits."), make("ul", { class: "legend" }, ...queues));
+      make("p", { class: "note" }, now.waiting ? `${counted(now.waiting, "job")} waiting:` : "No job is waiting."), make("ul", { class: "legend" }, ...queues));
   }
 
   function drawDecision(choice) {
     const table = byId("candidates");
     fill(byId("situation"), ...(choice.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, `${short(one.value)} ${one.unit}`)]));
     if (!choice.candidates.length) {
-      byId("decision-lead").textContent = choice.note || "";
+      byId("decision-lead").textContent = sentence(choice.note);
+      byId("decision-rule").textContent = "";
       fill(table.tHead); fill(table.tBodies[0]);
       return;
     }
-    const taken = choice.candidates.find((one) => one.chosen);
-    byId("decision-lead").textContent = `Choice ${choice.number} at ${short(choice.time)} ${page.unit}${choice.asked ? `, for ${choice.asked}` : ""}: ${choice.legal} of ${choice.rows} rows were allowed. ` +
-      `${choice.policy} chose to ${taken.name}. ${choice.rule} ${choice.note}`;
+    const taken = choice.candidates.find((one) => one.chosen), ranked = choice.candidates.some((one) => one.rank !== null);
+    const judged = (one) => (ranked ? (one.rank === null ? "" : String(one.rank)) : one.score === null ? "" : short(one.score));
+    byId("decision-lead").textContent = `Decision ${choice.number.toLocaleString("en")} at ${short(choice.time)} ${page.unit}${choice.asked ? `, for ${choice.asked}` : ""}: ${choice.policy} chose “${taken.name}” out of ${counted(choice.legal, "allowed candidate")}. ${choice.note}`;
+    byId("decision-rule").textContent = `${choice.policy}: ${sentence(choice.rule)} ${choice.judgement}`;
     const differing = choice.columns.map((_, n) => n).filter((n) => new Set(choice.candidates.map((one) => one.values[n])).size > 1);
-    fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), make("th", { scope: "col" }, "score"),
-      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, `${choice.columns[n].name} (${choice.columns[n].unit})`))));
+    const scores = choice.candidates.some((one) => judged(one) !== "");
+    fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), scores ? make("th", { scope: "col" }, ranked ? "rank" : "score") : null,
+      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, choice.columns[n].unit ? `${choice.columns[n].name} (${choice.columns[n].unit})` : choice.columns[n].name))));
     fill(table.tBodies[0], ...choice.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
-      make("td", {}, one.score === null ? "–" : short(one.score)), ...differing.map((n) => make("td", {}, short(one.values[n]))))));
+      scores ? make("td", {}, judged(one)) : null, ...differing.map((n) => make("td", {}, short(one.values[n]))))));
   }
+
+  const sentence = (text) => (text ? text.charAt(0).toUpperCase() + text.slice(1).replace(/[.]?$/, ".") : "");
 
   // Play -------------------------------------------------------------------------------------------------------------
 
