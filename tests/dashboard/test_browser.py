@@ -245,8 +245,8 @@ def test_a_chooser_says_that_it_picks_directly_and_in_which_order(browser, clien
         assert "picks a row directly" in page.inner_text("#decision-rule")
         assert page.locator("#candidates thead th").all_inner_texts()[1] == "rank"
         assert page.locator("#candidates tr.chosen td").first.inner_text() == "1"
-        assert "–" not in page.inner_text("#candidates")
-        assert re.fullmatch(r"Showing 0–[\d.]+ ms of 10 s", page.inner_text("#showing"))
+        assert "\N{EN DASH}" not in page.inner_text("#candidates")
+        assert re.fullmatch("Showing 0\N{EN DASH}[0-9.]+ ms of 10 s", page.inner_text("#showing"))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -282,7 +282,7 @@ def test_keys_buttons_and_a_hand_move_the_run(browser, client):
         page.get_by_role("button", name="Whole run").click()
         page.wait_for_function("() => document.getElementById('replay-gantt').dataset.mode === 'shares'")
         assert sight() == [0, 10_000]
-        assert page.inner_text("#showing") == "Showing 0–10 s of 10 s"
+        assert page.inner_text("#showing") == "Showing 0\N{EN DASH}10 s of 10 s"
         assert page.locator("#shares").is_visible()
         for _ in range(8):
             page.get_by_role("button", name="Zoom in").click()
