@@ -141,10 +141,10 @@ def test_the_page_has_every_panel(tmp_path: Path) -> None:
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     for heading in (
         "Schedule",
-        "How busy the cluster was",
-        "What it drew",
-        "How long jobs took and waited",
-        "How fair it was",
+        "Cluster load",
+        "Power, energy and cost",
+        "Slowdown and waiting times",
+        "Fairness",
         "Trade-offs",
         "Training curves",
         "Decisions",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from slipstream.families.contract import Scenario
     from slipstream.families.shared.labels import RunLabels
+    from slipstream.families.shared.timeline import Timeline
     from slipstream.policies.base import Policy
 
 
@@ -42,9 +43,7 @@ SpeedOption = Annotated[
     ),
 ]
 
-GifOption = Annotated[
-    Path | None, typer.Option(help="Write the run as an animated GIF, where jobs are graphs on executors.")
-]
+GifOption = Annotated[Path | None, typer.Option(help="Write the run as an animated GIF: its Gantt chart over time.")]
 
 LIVE_ROWS = 64
 """Rows of the log that are simulated ahead of the drawing."""
@@ -80,8 +79,6 @@ def run(
     loaded = load(scenario)
     family = family_of(loaded)
     player = find(family.default_policy if policy is None else policy, family.name)
-    if gif is not None and not family.run_labels(loaded).graphs:
-        raise InputError(f"--gif draws executors that serve graphs: expected a scenario of dag, not of {family.name}")
     all_writable(log, gif)
     about = describe_run(scenario, loaded, player.name, seed)
     writer = LogWriter(log, about) if log is not None else None
@@ -106,7 +103,7 @@ def run(
     events = np.concatenate(pieces)
     figures = family.metrics(loaded, events, seed)
     if gif is not None:
-        _write_animation(gif, family.run_labels(loaded), events)
+        _write_animation(gif, family.run_labels(loaded), family.timeline(loaded, events))
     if as_json:
         print_json(
             {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
@@ -119,16 +116,16 @@ def run(
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})")
 
 
-def _write_animation(path: Path, labels: RunLabels, events: np.ndarray) -> None:
+def _write_animation(path: Path, labels: RunLabels, timeline: Timeline) -> None:
     """Write a run as an animated GIF."""
     from slipstream.errors import InputError
     from slipstream.files.atomic import write_files
 
     try:
-        from slipstream.render.gantt import animation
+        from slipstream.render.animation import animation
     except ImportError:
         raise InputError("--gif needs Pillow: run `pip install 'slipstream[render]'`") from None
-    write_files({path: animation(labels, events)}, overwrite=True)
+    write_files({path: animation(labels, timeline)}, overwrite=True)
 
 
 def _watch(source: str, scenario: Scenario, player: Policy, seed: int, speed: float | None) -> np.ndarray:

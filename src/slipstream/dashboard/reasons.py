@@ -9,7 +9,7 @@ from typing import Any
 from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.replay import Recording
 from slipstream.files.markup import escape
-from slipstream.reports.html.page import cells, table_of
+from slipstream.reports.html.elements import cells, table_of
 from slipstream.reports.terminal.tables import figure
 
 MOST_ALTERNATIVES = 8

@@ -20,15 +20,20 @@ import numpy as np
 
 from slipstream.errors import InvariantError, TraceError, printable
 from slipstream.families.contract import Family, family_of
-from slipstream.families.shared.timeline import FATES, ON_TIME, OPEN, Timeline
+from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
 from slipstream.files.inputs import unreadable
-from slipstream.reports.figures.page_figures import FIRST_SLICES, idle_columns, never_ran, slice_columns, when_left
+from slipstream.reports.figures.page_figures import (
+    FIRST_SLICES,
+    idle_columns,
+    never_ran,
+    slice_columns,
+    when_left,
+    words_of,
+)
 from slipstream.reports.runs import LATEST_NS, episode_of, read_recording
 
 KINDS = 3
 """Missed, on time, still open: stacked in this order by the charts, from the bottom."""
-WITHOUT_DEADLINES = {"on time": "finished", "past its deadline, not finished": "not finished at the end"}
-"""Words for outcomes in runs whose jobs have no deadlines."""
 MOST_SLICES = 12_000
 """Maximum number of slices in a window; more are drawn as shares of time."""
 MOST_COLUMNS = 4096
@@ -91,7 +96,6 @@ class Recording:
         order = np.argsort(left, kind="stable")
         self._idle, self._left = idle[order], left[order]
         self._waiting = line.waiting()
-        self.has_deadlines = bool((line.deadline < LATEST_NS).any())
 
     def vouch(self) -> None:
         """Check the invariants of the log, once; the first window of a long run is shown without it.
@@ -133,11 +137,7 @@ class Recording:
             "unit": self.family.time_unit,
             "end": line.end / self.unit,
             "first": (float(first[-1]) if len(first) else float(line.end)) / self.unit,
-            "deadlines": self.has_deadlines,
-            "fates": self.fates,
-            "resources": line.resources,
-            "tasks": line.tasks,
-            "variants": line.variants,
+            **words_of(line),
             "never": len(self._idle) > 0,
             "most": int(self._waiting[1].max()),
             "events": len(self.events),
@@ -148,13 +148,6 @@ class Recording:
             "command": printable(str(self.about.get("command", ""))),
             "device": printable(str(self.about["device"])) if "device" in self.about else None,
         }
-
-    @property
-    def fates(self) -> tuple[str, ...]:
-        """Outcomes of jobs in words; nothing is "on time" where no job has a deadline."""
-        if self.has_deadlines:
-            return FATES
-        return tuple(WITHOUT_DEADLINES.get(fate, fate) for fate in FATES)
 
     def nanoseconds(self, time: float) -> int:
         """Return `time`, in the family's unit, as ns, clipped to the range of times in a log."""
@@ -223,7 +216,7 @@ class Recording:
             "number": int(line.number[job]),
             "start": int(line.slice_start[piece]) / self.unit,
             "end": int(line.slice_end[piece]) / self.unit,
-            "fate": self.fates[int(line.fate[job])],
+            "fate": line.fates[int(line.fate[job])],
         }
 
 

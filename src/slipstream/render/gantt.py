@@ -1,11 +1,10 @@
-"""Gantt chart of executors, coloured by job, with completions; below it, the number of jobs in the system over time.
+"""Gantt chart of resources, coloured by job, with completions; below it, the number of jobs in the system over time.
 
-One image of a scene for `render_mode="rgb_array"`, or a whole run as an animated GIF.
+One image of a graph scene for `render_mode="rgb_array"`.
 """
 
 from __future__ import annotations
 
-import io
 import math
 from itertools import pairwise
 
@@ -13,6 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from slipstream.families.shared.labels import RunLabels
+from slipstream.files.wording import plural, with_article
 from slipstream.render.picture import BACKGROUND, FOREGROUND, IDLE_LANE, LINE, MUTED, PAD, WIDTH
 from slipstream.render.scene import GraphScene, Scene
 from slipstream.render.style import MISSED, format_time, task_colour
@@ -25,8 +25,6 @@ STRIP_GAP, STRIP = 44, 70
 """Gap between the chart and the strip of jobs in the system, and the height of the strip."""
 MOVING = "#d7dbe3"
 KEY_JOBS = 12
-FRAMES_PER_SECOND = 12
-MOST_FRAMES = 240
 
 
 class GanttPainter:
@@ -65,12 +63,19 @@ class GanttPainter:
         clock = f"{'ended at' if scene.over else 'now'} {format_time(labels, scene.now)} {labels.unit}"
         draw.text((PAD, 10), labels.scenario, FOREGROUND, self._large)
         draw.text((WIDTH - PAD, 10), clock, FOREGROUND, self._large, anchor="ra")
-        busy = sum(one is not None for one in scene.running)
+        first_link = len(scene.running) - labels.links
+        busy = sum(one is not None for one in scene.running[:first_link])
         moving = sum(one is not None for one in scene.moving)
+        jobs, resources = plural(labels.nouns.job), plural(labels.nouns.resource)
+        in_motion = f"{moving} moving, " if moving else ""
         parts = [
-            f"jobs: {sum(scene.released):,} arrived, {sum(scene.finished):,} done, {len(scene.active):,} in the system",
-            f"executors: {busy} busy, {moving} moving, {len(scene.running) - busy - moving} idle",
+            f"{jobs}: {sum(scene.released):,} arrived, {sum(scene.finished):,} done, "
+            f"{len(scene.active):,} in the system",
+            f"{resources}: {busy} busy, {in_motion}{first_link - busy - moving} idle",
         ]
+        if labels.links:
+            carrying = sum(one is not None for one in scene.running[first_link:])
+            parts.append(f"links: {carrying} of {labels.links} in use")
         draw.text((PAD, 36), "     ".join(parts), FOREGROUND, self._normal)
 
     def _time_axis(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
@@ -104,7 +109,7 @@ class GanttPainter:
         counts = [*scene.counts, (scene.now, len(scene.active))]
         top, bottom = self._bottom + STRIP_GAP, self._bottom + STRIP_GAP + STRIP
         most = max(1, *(count for _, count in counts))
-        draw.text((PAD, top - 14), f"jobs in the system (up to {most})", MUTED, self._small)
+        draw.text((PAD, top - 14), f"{plural(self.labels.nouns.job)} in the system (up to {most})", MUTED, self._small)
         points = [(self._column(scene, time), bottom - STRIP * count / most) for time, count in counts]
         for (x, y), (following, _) in pairwise(points):
             draw.rectangle((max(x, PAD + LABEL), y, max(following, PAD + LABEL), bottom), LINE)
@@ -113,7 +118,7 @@ class GanttPainter:
     def _key(self, draw: ImageDraw.ImageDraw, scene: GraphScene, y: float) -> None:
         x = float(PAD)
         draw.line((x + 3, y - 6, x + 3, y + 6), MISSED)
-        x = self._explain(draw, x + 10, y, "a job is done")
+        x = self._explain(draw, x + 10, y, f"{with_article(self.labels.nouns.job)} is done")
         for job in scene.active[:KEY_JOBS]:
             if x > WIDTH - PAD - 60:
                 break
@@ -123,22 +128,3 @@ class GanttPainter:
     def _explain(self, draw: ImageDraw.ImageDraw, x: float, y: float, text: str) -> float:
         draw.text((x, y), text, MUTED, self._small, "lm")
         return x + float(draw.textlength(text, self._small)) + 12
-
-
-def animation(labels: RunLabels, events: np.ndarray, frames: int = 96) -> bytes:
-    """Return a whole run as an animated GIF: the chart fills from left to right, and the last frame stays."""
-    frames = max(2, min(frames, MOST_FRAMES))
-    end = int(events["time"][-1])
-    scene, painter = GraphScene(labels, window=max(1, end)), GanttPainter(labels)
-    pictures = []
-    begin = 0
-    for moment in np.linspace(0, end, frames + 1)[1:].astype(np.int64).tolist():
-        end_row = int(np.searchsorted(events["time"], moment, side="right"))
-        scene.update(events[begin:end_row])
-        scene.advance_to(moment)
-        begin = end_row
-        pictures.append(Image.fromarray(painter.paint(scene)).quantize(64, dither=Image.Dither.NONE))
-    file = io.BytesIO()
-    durations = [round(1000 / FRAMES_PER_SECOND)] * (len(pictures) - 1) + [3000]
-    pictures[0].save(file, "GIF", save_all=True, append_images=pictures[1:], duration=durations, loop=0)
-    return file.getvalue()

@@ -11,8 +11,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from slipstream.families.shared.labels import RunLabels
+from slipstream.files.wording import counted, plural, with_article
 from slipstream.render.scene import Scene, Slice
-from slipstream.render.style import MISSED, format_time, task_colour
+from slipstream.render.style import MISSED, format_time, task_colour, text_on
 
 if TYPE_CHECKING:
     from slipstream.render.gantt import GanttPainter
@@ -81,7 +82,8 @@ class Painter:
         clock = f"{end} {format_time(labels, scene.now)} of {format_time(labels, labels.end, 0)} {labels.unit}"
         draw.text((PAD, 12), labels.scenario, FOREGROUND, self._large)
         draw.text((WIDTH - PAD, 12), clock, FOREGROUND, self._large, anchor="ra")
-        parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,} jobs"]
+        jobs = plural(labels.nouns.job)
+        parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,} {jobs}"]
         if scene.judged:
             missed = sum(scene.missed)
             parts.append(f"missed {missed:,} ({missed / scene.judged:.1%})")
@@ -125,7 +127,8 @@ class Painter:
         name = self.labels.tasks[piece.job.task]
         for text in (f"{name} {piece.job.number}", name):
             if draw.textlength(text, self._small) + 6 <= end - begin:
-                draw.text(((begin + end) / 2, top + LANE / 2 - 3), text, FOREGROUND, self._small, anchor="mm")
+                colour = text_on(task_colour(piece.job.task))
+                draw.text(((begin + end) / 2, top + LANE / 2 - 3), text, colour, self._small, anchor="mm")
                 break
 
     def _draw_dropped(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
@@ -139,13 +142,14 @@ class Painter:
         labels, y = self.labels, self._table
         self._key(draw)
         name_x, queue_x, missed_x = PAD + 22, PAD + LABEL + 90, WIDTH - PAD - 160
-        for x, text in ((name_x, "task"), (queue_x, "jobs waiting"), (missed_x, "missed")):
+        heads = (labels.nouns.task, f"{plural(labels.nouns.job)} waiting", "missed")
+        for x, text in zip((name_x, queue_x, missed_x), heads, strict=True):
             draw.text((x, y), text, MUTED, self._small, "lm")
         tasks = list(range(len(labels.tasks)))
         if len(tasks) > MOST_TASKS:
             busiest = sorted(tasks, key=lambda task: (-scene.waiting[task], -scene.missed[task], task))
             tasks = sorted(busiest[:MOST_TASKS])
-            text = f"and {len(labels.tasks) - MOST_TASKS} more tasks with shorter queues"
+            text = f"and {counted(len(labels.tasks) - MOST_TASKS, f'more {labels.nouns.task}')} with shorter queues"
             draw.text((name_x, y + (MOST_TASKS + 1) * ROW), text, MUTED, self._small, "lm")
         for task in tasks:
             y += ROW
@@ -164,10 +168,11 @@ class Painter:
         """Draw the legend; the font lacks these symbols, so they are drawn."""
         y, x = self._axis + 34, float(PAD)
         _triangle(draw, x + 5, y + 5, MUTED)
-        x = self._explain(draw, x + 16, y, "deadline of a job that runs or ran here; red: missed")
+        bar = with_article(self.labels.nouns.bar)
+        x = self._explain(draw, x + 16, y, f"deadline of {bar} that runs or ran here; red: missed")
         draw.rectangle((x, y - 7, x + 20, y + 7), task_colour(0))
         draw.rectangle((x, y + 3, x + 20, y + 7), MISSED)
-        x = self._explain(draw, x + 26, y, "a job that missed its deadline")
+        x = self._explain(draw, x + 26, y, f"{bar} that missed its deadline")
         _cross(draw, x + 5, y)
         self._explain(draw, x + 16, y, "left the queue without running to its end")
 

@@ -72,6 +72,8 @@ def scene_of(labels: RunLabels, window: int | None = None) -> Scene:
         return BatchScene(labels, window)
     if labels.groups:
         return GangScene(labels, window)
+    if labels.links:
+        return TransferScene(labels, window)
     return GraphScene(labels, window) if labels.graphs else Scene(labels, window)
 
 
@@ -265,9 +267,9 @@ class GraphScene(Scene):
             elif kind == FINISH:
                 self._close(resource)
             elif kind == MOVE:
-                self.moving[resource] = number
+                self._move(number, resource, variant)
             elif kind == READY:
-                self.moving[resource] = None
+                self._ready(resource)
             elif kind == DONE:
                 self._complete(number)
             elif kind == END:
@@ -288,6 +290,12 @@ class GraphScene(Scene):
         else:
             self.running[resource] = Slice(self._jobs[number, 0], variant, self.now)
 
+    def _move(self, number: int, resource: int, _variant: int) -> None:
+        self.moving[resource] = number
+
+    def _ready(self, resource: int) -> None:
+        self.moving[resource] = None
+
     def _complete(self, number: int) -> None:
         job = self._jobs.pop((number, 0))
         job.fate = ON_TIME
@@ -303,6 +311,18 @@ class GraphScene(Scene):
             self.completions.popleft()
         while len(self.counts) > 1 and self.counts[1][0] < self.now - self.window:
             self.counts.popleft()
+
+
+class TransferScene(GraphScene):
+    """Scene of graphs whose data moves over links: a transfer is a slice of its link."""
+
+    def _move(self, number: int, resource: int, variant: int) -> None:
+        # Data may leave a device after its job is done.
+        job = self._jobs.get((number, 0)) or Job(number, 0, self.now, None, ON_TIME)
+        self.running[resource] = Slice(job, variant, self.now)
+
+    def _ready(self, resource: int) -> None:
+        self._close(resource)
 
 
 class GangScene(GraphScene):

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from slipstream.families.shared.labels import RunLabels
 
-PALETTE = ("#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478")
-"""Colours of the tasks, repeated in order."""
+PALETTE = ("#4399d8", "#d98200", "#00785a", "#d58bb4", "#2a4fa0", "#c9b72e", "#8f3d7c", "#8d8d8d")
+"""Colours of tasks, jobs or models, repeated in order; also told apart by readers with a colour vision deficiency."""
 MISSED = "#d64550"
 GOOD = "#2e9e5b"
 TIGHT = "#c98a00"
+DARK_TEXT, LIGHT_TEXT = "#10141c", "#ffffff"
+BRIGHT = 0.2
+"""Relative luminance from which dark text on a colour is easier to read than light text."""
 
 
 def task_colour(task: int) -> str:
     """Return the colour of a task."""
     return PALETTE[task % len(PALETTE)]
+
+
+def text_on(colour: str) -> str:
+    """Return the colour of text on a background of `colour`."""
+    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return DARK_TEXT if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= BRIGHT else LIGHT_TEXT
 
 
 def format_time(labels: RunLabels, time: float, decimals: int = 1) -> str:

@@ -7,8 +7,9 @@ from itertools import pairwise
 from rich.style import Style
 from rich.text import Text
 
+from slipstream.files.wording import counted, plural, with_article
 from slipstream.render.scene import GraphScene, Scene, Slice
-from slipstream.render.style import GOOD, MISSED, TIGHT, format_time, task_colour
+from slipstream.render.style import GOOD, MISSED, TIGHT, format_time, task_colour, text_on
 
 NARROWEST = 40
 """Least number of columns; a narrower terminal shows the left part."""
@@ -16,7 +17,7 @@ BAR = 12
 """Columns of a progress bar."""
 IDLE, GOES_ON = "·", "─"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-SHORT_KEY = ("a letter begins a job; red: missed", f"{IDLE} idle")
+SHORT_KEY = ("a letter begins a bar; red: missed", f"{IDLE} idle")
 TO_ASCII = str.maketrans({"█": "#", "░": "-", "■": "#", IDLE: ".", GOES_ON: "-", "…": "~"})
 
 DIM = Style(dim=True)
@@ -31,7 +32,7 @@ def frame(scene: Scene, title: str, width: int, height: int | None = None, ascii
     for resource in range(len(scene.labels.resources)):
         top += [_present(scene, resource, width), _recent(scene, resource, width)]
     top += [_axis(scene, width), Text()]
-    key = [] if scene.labels.graphs else [Text(), *_key(width)]
+    key = [] if scene.labels.graphs else [Text(), *_key(scene, width)]
     if height is not None and len(top) + 1 + len(scene.labels.tasks) + len(key) > height:
         key = []
     tasks = _tasks(scene, width, None if height is None else height - len(top))
@@ -58,7 +59,7 @@ def _head(scene: Scene, title: str, width: int) -> list[Text]:
     first = Text().append(_short(title, title_width).ljust(title_width) + "  ", BOLD).append(clock)
     missed = sum(scene.missed)
     parts = [f"finished {sum(scene.finished):,} of {sum(scene.released):,}"]
-    if not labels.graphs:
+    if _has_deadlines(scene):
         parts.append(f"missed {missed:,}" + (f" ({missed / scene.judged:.1%})" if scene.judged else ""))
     parts.append(f"waiting {sum(scene.waiting):,}")
     endings = [""]
@@ -72,9 +73,14 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
     """Return the line of a resource's present job."""
     line = Text().append(_label(scene, resource), BOLD)
     current = scene.running[resource]
+    labels = scene.labels
     if current is None:
-        return line.append("idle", DIM)
-    labels, job = scene.labels, current.job
+        goal = scene.moving[resource] if isinstance(scene, GraphScene) else None
+        return line.append("idle" if goal is None else f"moving to {labels.tasks[goal]}", DIM)
+    job = current.job
+    if labels.graphs and resource >= len(labels.resources) - labels.links:
+        line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
+        return line.append(f"transfer for {labels.tasks[job.task]}")
     if labels.graphs:
         line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
         return line.append(
@@ -131,7 +137,8 @@ def _recent(scene: Scene, resource: int, width: int) -> Text:
             line.append(IDLE, DIM)
             continue
         missed = shown.job.missed(scene.now)
-        style = ON_MISSED if missed else Style(color="#10141c", bgcolor=task_colour(shown.job.task))
+        colour = task_colour(shown.job.task)
+        style = ON_MISSED if missed else Style(color=text_on(colour), bgcolor=colour)
         sign = letter(shown.job.task)
         line.append(GOES_ON if shown is before else sign.lower() if missed else sign, style)
         before = shown
@@ -166,9 +173,11 @@ def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
     if lines_left < len(shown):
         busiest = sorted(shown, key=lambda task: (-scene.waiting[task], -scene.missed[task], task))
         shown = sorted(busiest[: max(lines_left - 1, 1)])
-    names = min(max(len(name) for name in ("task", *labels.tasks)), max(width // 4, 8))
-    queue = min(max(width - names - 26, 12), 40)
-    lines = [Text(f"  {'task'.ljust(names)}  {'jobs waiting'.ljust(queue)}  missed", DIM)]
+    noun, waiting = labels.nouns.task, f"{plural(labels.nouns.job)} waiting"
+    names = min(max(len(name) for name in (noun, *labels.tasks)), max(width // 4, 8))
+    queue = min(max(width - names - 26, 16), 40)
+    missed = "missed" if _has_deadlines(scene) else ""
+    lines = [Text(f"  {noun.ljust(names)}  {waiting.ljust(queue)}  {missed}", DIM)]
     for task in shown:
         line = Text().append(f"{letter(task)} ", Style(color=task_colour(task), bold=True))
         line.append(_short(labels.tasks[task], names).ljust(names) + "  ")
@@ -177,31 +186,42 @@ def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
         line.append(f"{count:>3} ").append(squares.ljust(queue - 4) + "  ", Style(color=task_colour(task)))
         judged = scene.on_time[task] + scene.missed[task]
         style = Style(color=MISSED) if scene.missed[task] else DIM
-        line.append(f"{scene.missed[task]:,} of {judged:,}", style)
+        if _has_deadlines(scene):
+            line.append(f"{scene.missed[task]:,} of {judged:,}", style)
         lines.append(line)
     if len(shown) < len(labels.tasks):
-        lines.append(Text(f"  … and {len(labels.tasks) - len(shown)} more tasks with shorter queues", DIM))
+        hidden = len(labels.tasks) - len(shown)
+        lines.append(Text(f"  … and {counted(hidden, f'more {noun}')} with shorter queues", DIM))
     return lines
 
 
 def _jobs(scene: GraphScene, width: int, height: int | None) -> list[Text]:
-    """Return a line per job in the system, the oldest first, with the number of its executors."""
+    """Return a line per job in the system, the oldest first, with the number of its resources, links left out."""
     labels, active = scene.labels, scene.active
     lines_left = len(active) if height is None else max(height - 2, 1)
-    lines = [Text(f"  {len(active)} jobs in the system, and the executors that serve them", DIM)]
+    head = f"{counted(len(active), labels.nouns.job)} in the system, and {plural(labels.nouns.resource)} running each"
+    lines = [Text(f"  {head}", DIM)]
+    running = scene.running[: len(labels.resources) - labels.links]
     for job in active[:lines_left]:
-        busy = sum(one is not None and one.job.task == job for one in scene.running)
+        busy = sum(one is not None and one.job.task == job for one in running)
         line = Text().append(f"{letter(job)} ", Style(color=task_colour(job), bold=True))
         line.append(_short(labels.tasks[job], 16).ljust(16) + f" {busy:>3} ")
         lines.append(line.append("■" * min(busy, max(width - 24, 1)), Style(color=task_colour(job))))
     if lines_left < len(active):
-        lines.append(Text(f"  … and {len(active) - lines_left} more jobs", DIM))
+        hidden = len(active) - lines_left
+        lines.append(Text(f"  … and {counted(hidden, f'more {labels.nouns.job}')}", DIM))
     return lines
 
 
-def _key(width: int) -> list[Text]:
-    lines = ["A letter begins a job of that task. Red, in lower case: it missed its deadline.", f"{IDLE} idle    "]
-    lines[1] += "Bar: how long the job has run, of what it takes alone."
+def _has_deadlines(scene: Scene) -> bool:
+    return any(one is not None for one in scene.labels.deadline)
+
+
+def _key(scene: Scene, width: int) -> list[Text]:
+    nouns = scene.labels.nouns
+    first = f"A letter begins {with_article(nouns.bar)} of that {nouns.task}."
+    lines = [f"{first} Red, in lower case: it missed its deadline." if _has_deadlines(scene) else first]
+    lines.append(f"{IDLE} idle    Bar: how long the {nouns.bar} has run, of what it takes alone.")
     return [Text(line if len(line) <= width else short, DIM) for line, short in zip(lines, SHORT_KEY, strict=True)]
 
 

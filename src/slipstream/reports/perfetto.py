@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.families.shared.timeline import FATES, ON_TIME
+from slipstream.families.shared.timeline import NO_DEADLINE, ON_TIME
+from slipstream.files.wording import plural
 from slipstream.reports.runs import Run, labels_of
 
 NANOSECONDS_PER_US = 1000
@@ -32,7 +33,9 @@ def trace(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _names(run: Run, label: str, process: int) -> list[dict[str, Any]]:
-    names = [{"name": "process_name", "ph": "M", "pid": process, "args": {"name": f"{run.title}: {label}"}}]
+    names = [
+        {"name": "process_name", "ph": "M", "pid": process, "args": {"name": f"{run.title}: {label} ({run.source})"}}
+    ]
     for thread, resource in enumerate(run.timeline.resources, start=1):
         place = {"ph": "M", "pid": process, "tid": thread}
         names.append({"name": "thread_name", **place, "args": {"name": resource}})
@@ -48,20 +51,24 @@ def _slices(run: Run, process: int) -> list[dict[str, Any]]:
     for index, job in enumerate(line.slice_job.tolist()):
         task, start, end = int(line.task[job]), int(line.slice_start[index]), int(line.slice_end[index])
         variant = line.variants[task][int(line.slice_variant[index])]
-        about = {
-            "job": int(line.number[job]),
+        about: dict[str, Any] = {
+            line.nouns.job: task if line.per_job else int(line.number[job]),
             "release_us": int(line.release[job]) / NANOSECONDS_PER_US,
-            "deadline_us": int(line.deadline[job]) / NANOSECONDS_PER_US,
-            "on_time": bool(line.fate[job] == ON_TIME),
-            "fate": FATES[int(line.fate[job])],
+            "outcome": line.fates[int(line.fate[job])],
         }
-        if parts[job] > 1:
+        if line.deadline[job] < NO_DEADLINE:
+            about["deadline_us"] = int(line.deadline[job]) / NANOSECONDS_PER_US
+            about["on_time"] = bool(line.fate[job] == ON_TIME)
+        if line.parts:
+            about["part"] = line.parts[int(line.slice_part[index])]
+        elif parts[job] > 1:
             begun[job] += 1
             about["part"] = f"{begun[job]} of {parts[job]}"
+        what = about.get("part", line.tasks[task]) if line.per_job else line.tasks[task]
         slices.append(
             {
-                "name": f"{line.tasks[task]} · {variant}",
-                "cat": line.tasks[task],
+                "name": f"{what} · {variant}",
+                "cat": line.groups[int(line.slice_group[index])],
                 "ph": "X",
                 "pid": process,
                 "tid": int(line.slice_resource[index]) + 1,
@@ -74,10 +81,16 @@ def _slices(run: Run, process: int) -> list[dict[str, Any]]:
 
 
 def _counters(run: Run, process: int) -> list[dict[str, Any]]:
+    """Return the number of waiting jobs over time: by task, or of all where every job stands for itself."""
+    line, jobs = run.timeline, plural(run.timeline.nouns.job)
+    if line.per_job:
+        queues = {f"{jobs} waiting": np.arange(len(line.task))}
+    else:
+        queues = {f"{jobs} waiting: {name}": np.flatnonzero(line.task == task) for task, name in enumerate(line.tasks)}
     counters = []
-    for task, name in enumerate(run.timeline.tasks):
-        times, counts = run.timeline.waiting(np.flatnonzero(run.timeline.task == task))
+    for name, own in queues.items():
+        times, counts = line.waiting(own)
         for time, count in zip(times.tolist(), counts.tolist(), strict=True):
             place = {"ph": "C", "pid": process, "ts": time / NANOSECONDS_PER_US}
-            counters.append({"name": f"waiting: {name}", **place, "args": {"jobs": count}})
+            counters.append({"name": name, **place, "args": {jobs: count}})
     return counters

@@ -33,7 +33,7 @@ class Run:
     """One recorded episode with all that a report draws."""
 
     about: dict[str, Any]
-    """Metadata of the log: policy, seed, split, version, scenario_digest, command."""
+    """Metadata of the log: policy, seed, split, version, scenario_digest, command; of a real run device, hardware."""
     scenario: Scenario
     digest: str
     """Of the event log."""
@@ -51,6 +51,24 @@ class Run:
     def title(self) -> str:
         """The scenario's family and name."""
         return printable(f"{self.scenario.family}/{self.scenario.name}")
+
+    @property
+    def real(self) -> bool:
+        """Whether a device ran the jobs, not the simulator."""
+        return "device" in self.about
+
+    @property
+    def source(self) -> str:
+        """What ran the jobs, in words: the simulator, or a device and the hardware that its log names."""
+        if not self.real:
+            return "Simulated"
+        hardware = self.about.get("hardware")
+        return printable(f"Real run on {self.about['device']}" + (f" ({hardware})" if hardware else ""))
+
+    @property
+    def episode(self) -> tuple[int, str]:
+        """Seed and split, which determine the arrivals."""
+        return episode_of(self.about)
 
     def times(self, nanoseconds: np.ndarray) -> list[float]:
         """Return times in the family's unit."""
@@ -80,7 +98,7 @@ def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     """
     if not {"scenario", "policy", "seed"} <= about.keys():
         raise TraceError(f"{path}: does not say what was run: {EXPECTED}")
-    for key in ("scenario", "policy", "split", "command", "device", "version", "scenario_digest"):
+    for key in ("scenario", "policy", "split", "command", "device", "hardware", "version", "scenario_digest"):
         if not isinstance(about.get(key, ""), str):
             raise TraceError(f"{path}: {key}: expected a text, got {show(about[key])}: {EXPECTED}")
     if type(about["seed"]) is not int or not 0 <= about["seed"] < SEED_LIMIT:
@@ -140,8 +158,10 @@ def read_run(path: Path) -> Run:
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
     """Return a distinct name for each run: its policy, with seed and scenario where needed."""
+    sources = ["real run" if run.real else "simulated" for run in runs]
     forms = [
         [str(run.about["policy"]) for run in runs],
+        [f"{run.about['policy']}, {source}" for run, source in zip(runs, sources, strict=True)],
         [f"{run.about['policy']}, seed {run.about['seed']}" for run in runs],
         [f"{run.title}, {run.about['policy']}, seed {run.about['seed']}" for run in runs],
     ]

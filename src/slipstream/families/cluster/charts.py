@@ -47,17 +47,23 @@ def charts(scenario: ClusterScenario, events: np.ndarray) -> list[Chart | Pictur
 
 
 def _load(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> list[Chart]:
-    section = "How busy the cluster was"
+    section = "Cluster load"
     times, wanted = _wanted(scenario, events)
     moments, busy = busy_gpus(spans)
-    share = [Line("at work", moments, busy / scenario.gpus)]
-    caption = "Share of the GPUs that are at work."
+    share = [Line("in use", moments, busy / scenario.gpus)]
+    caption = "Share of the GPUs in use."
     if scenario.placement != "flat":
-        share.append(Line("idle beside others", *_fragmented(scenario, events, spans)))
-        caption = "Share of the GPUs that are at work, and of those that idle on nodes where others are."
+        share.append(Line("idle on partly used nodes", *_fragmented(scenario, events, spans)))
+        caption = "Share of the GPUs in use, and of the idle ones on partly used nodes."
     return [
         Chart(
-            section, "GPUs asked for", "GPUs that waiting jobs want.", "time", "GPUs", (Line("", times, wanted),), True
+            section,
+            "GPUs requested",
+            "GPUs that waiting jobs request.",
+            "time",
+            "GPUs",
+            (Line("", times, wanted),),
+            True,
         ),
         Chart(section, "Allocation", caption, "time", "share of all", tuple(share), True, percent=True),
     ]
@@ -91,7 +97,7 @@ def _fragmented(scenario: ClusterScenario, events: np.ndarray, spans: Spans) -> 
 
 
 def _power(scenario: ClusterScenario, events: np.ndarray, spans: Spans, end: int) -> list[Chart]:
-    section = "What it drew"
+    section = "Power, energy and cost"
     times, watts = power_w(scenario, events, spans)
     budget = scenario.power.budget_w
     grid = np.linspace(0, max(end, 1), POINTS).astype(np.int64)
@@ -99,7 +105,16 @@ def _power(scenario: ClusterScenario, events: np.ndarray, spans: Spans, end: int
     price, carbon = scenario.power.price_per_kwh, scenario.power.co2_g_per_kwh
     rest = (("Energy", "kWh", [1.0], 1e3), ("Cost", "cost", price, 1e3), ("CO₂", "kg", carbon, 1e6))
     found = [
-        Chart(section, "Power", "Of the whole cluster.", "time", "W", (Line("", times, watts),), True, limit=limit)
+        Chart(
+            section,
+            "Power",
+            "Power draw of the whole cluster.",
+            "time",
+            "W",
+            (Line("", times, watts),),
+            True,
+            limit=limit,
+        )
     ]
     for title, unit, rates, per in rest:
         cumulative = np.array([_integral_until(times, watts, int(moment), rates) for moment in grid]) / per
@@ -116,9 +131,9 @@ def _integral_until(times: np.ndarray, watts: np.ndarray, moment: int, rates: li
 
 
 def _distributions(scenario: ClusterScenario, jobs: Jobs) -> list[Chart]:
-    section = "How long jobs took and waited"
+    section = "Slowdown and waiting times"
     waits = (jobs.finish - jobs.submit - jobs.served) / 1e9
-    caption = "Share of the jobs with no more than that; marked are the median, 95% and 99%."
+    caption = "Cumulative share of the jobs; dots mark the median, 95% and 99%."
     figures = (
         ("Bounded slowdown", "bounded slowdown", jobs.slowdown),
         ("Time in the system", "time from submission to the end (s)", np.maximum(jobs.completion_s, 1.0)),
@@ -126,7 +141,7 @@ def _distributions(scenario: ClusterScenario, jobs: Jobs) -> list[Chart]:
     )
     found = [_curve(section, title, caption, x, (distribution("", one),), QUANTILES) for title, x, one in figures]
     classes = [line for line in (_of_size(scenario, jobs, low, high) for low, high in _sizes(jobs)) if len(line.x)]
-    text = "The same, by the GPUs that jobs want."
+    text = "The same, by the number of GPUs that a job requests."
     found.append(_curve(section, "Bounded slowdown by size", text, "bounded slowdown", tuple(classes)))
     return found
 
@@ -159,7 +174,7 @@ def _of_size(scenario: ClusterScenario, jobs: Jobs, low: int, high: int) -> Line
 
 
 def _fairness(scenario: ClusterScenario, jobs: Jobs, spans: Spans, end: int) -> list[Chart]:
-    section = "How fair it was"
+    section = "Fairness"
     grid = np.linspace(0, max(end, 1), MOMENTS, endpoint=False).astype(np.int64)
     users = np.unique(jobs.user)
     held = np.array([_at(grid, spans.start, spans.end, spans.gpus, jobs.user[spans.job] == user) for user in users])
@@ -167,8 +182,8 @@ def _fairness(scenario: ClusterScenario, jobs: Jobs, spans: Spans, end: int) -> 
     pairs = zip(held.T, wanted.T > 0, strict=True)
     index = np.array([jain(column[here]) if here.any() else 1.0 for column, here in pairs])
     rho = np.maximum(finish_time_fairness(scenario, jobs), 1e-3)
-    equal = "Of the GPUs that users with jobs in the system hold: 1 if all hold as many."
-    unfair = "Time in the system over that with an equal share for each user: above 1 is worse off."
+    equal = "Of the GPUs held by users with jobs in the system: 1 if all hold equally many."
+    unfair = "Time in the system relative to that with an equal share for each user: above 1 is worse."
     return [
         _shares(scenario, section, jobs, users, held, wanted),
         Chart(section, "Jain's index", equal, "time", "index", (Line("", grid, index),), True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
-from slipstream.families.shared.labels import RunLabels
+from slipstream.families.shared.labels import Nouns, RunLabels
 
 
 def gpu_names(scenario: ClusterScenario) -> tuple[str, ...]:
@@ -32,6 +32,7 @@ def run_labels(scenario: ClusterScenario) -> RunLabels:
     expected = max(1, round(float(workload.run.mean())))
     nodes = tuple(parts.spec["nodes"]["gpus"].tolist())
     return RunLabels(
+        nouns=Nouns(resource="GPU", task="user") if scenario.slices == 1 else Nouns(resource="GPU slice", task="user"),
         resources=gpu_names(scenario),
         tasks=tuple(f"job {number}" for number in range(jobs)),
         variants=(levels,) * jobs,

@@ -11,10 +11,8 @@ from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.labels import level_names, run_labels
 from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
 from slipstream.families.cluster.scenario import ClusterScenario
-from slipstream.families.shared.timeline import ON_TIME, Timeline
+from slipstream.families.shared.timeline import NO_DEADLINE, ON_TIME, OPEN, Timeline
 from slipstream.sim.eventlog import FINISH, PREEMPT, START, TAKE
-
-NO_DEADLINE = 2**62
 
 
 def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
@@ -24,20 +22,17 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
     names, users = run_labels(scenario), compiled_scenario(scenario).workload.users
     span, gpu = gpus_of_spans(scenario, events)
     wait_job, wait_start, wait_end = _waits(jobs.submit, spans.job, spans.start, spans.end, jobs.finish)
-    number = np.zeros(count, np.int64)
-    for user in np.unique(jobs.user):
-        number[jobs.user == user] = np.arange((jobs.user == user).sum())
     return Timeline(
         tasks=users,
         variants=names.variants[:1] * len(users),
         resources=names.resources,
         end=end_of(events),
         task=jobs.user,
-        number=number,
+        number=np.arange(count),  # as in the log, and in the names of candidates
         release=jobs.submit,
         deadline=np.full(count, NO_DEADLINE),
         finish=jobs.finish,
-        fate=np.full(count, ON_TIME),
+        fate=np.where(jobs.finish >= 0, ON_TIME, OPEN),
         wait_job=wait_job,
         wait_start=wait_start,
         wait_end=wait_end,
@@ -46,7 +41,7 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
         slice_variant=spans.level[span],
         slice_start=spans.start[span],
         slice_end=spans.end[span],
-        by_task=True,
+        nouns=names.nouns,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.scenario import DagScenario, FixedHorizon, MemorylessHorizon, PoissonStream
-from slipstream.families.shared.labels import RunLabels
+from slipstream.families.shared.labels import Nouns, RunLabels
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
 
 WAVES = ("fresh", "first", "rest")
@@ -16,6 +16,7 @@ def run_labels(scenario: DagScenario) -> RunLabels:
     count = parts.sizes.jobs
     expected = max(1, round(float(parts.spec["templates"]["work"].mean()) / scenario.executors))
     return RunLabels(
+        nouns=Nouns(resource="executor", task="job", bar="run of one stage's tasks"),
         resources=tuple(f"executor {number}" for number in range(scenario.executors)),
         tasks=tuple(f"job {number}" for number in range(count)),
         variants=(WAVES,) * count,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.labels import run_labels
 from slipstream.families.dag.metrics import jobs_of, tasks_of
 from slipstream.families.dag.scenario import DagScenario
-from slipstream.families.shared.runs import NO_DEADLINE
-from slipstream.families.shared.timeline import ON_TIME, OPEN, Timeline
+from slipstream.families.shared.timeline import NO_DEADLINE, ON_TIME, OPEN, Timeline
 
 
 def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
@@ -33,6 +33,9 @@ def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
     began = np.full(count, jobs.end, np.int64)
     np.minimum.at(began, job, start)
     names = run_labels(scenario)
+    templates = compiled_scenario(scenario).library.templates
+    parts = tuple(f"{one.name}, stage {stage.name}" for one in templates for stage in one.stages)
+    before = np.cumsum([0, *(len(one.stages) for one in templates)])
     return Timeline(
         tasks=names.tasks,
         variants=names.variants,
@@ -52,4 +55,7 @@ def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
         slice_variant=wave[first],
         slice_start=start[first],
         slice_end=end[last],
+        nouns=names.nouns,
+        parts=parts,
+        slice_part=before[jobs.template[job[first]]] + stage[first],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.families.edge.scenario import EdgeScenario
-from slipstream.families.shared.labels import RunLabels
+from slipstream.families.shared.labels import Nouns, RunLabels
 from slipstream.families.shared.schema import nanoseconds
 
 
@@ -11,6 +11,7 @@ def run_labels(scenario: EdgeScenario) -> RunLabels:
     """Return the labels of a run of the scenario: resources, tasks, variants, and their expected times."""
     ladders = [task.ladder for task in scenario.tasks]
     return RunLabels(
+        nouns=Nouns(resource="stream"),
         resources=tuple(f"stream {stream}" for stream in range(scenario.device.streams)),
         tasks=tuple(task.name for task in scenario.tasks),
         variants=tuple(tuple(v.name or f"variant {rank}" for rank, v in enumerate(ladder)) for ladder in ladders),

@@ -12,7 +12,7 @@ from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.files.markup import escape
 
-BINS = 120
+BINS = 480
 """Time bins of a chart."""
 
 
@@ -60,8 +60,11 @@ def _over_time(lines: dict[str, np.ndarray], edges: np.ndarray) -> Picture:
         for colour, (name, values) in enumerate(lines.items())
     ]
     axes = {"xaxis": {"title": {"text": "time (s)"}}, "yaxis": {"title": {"text": "requests/s"}, "rangemode": "tozero"}}
-    caption = "Capacity is the sum of the peaks of what is hosted, loads included; what is asked for beyond it is lost."
-    return Picture("Capacity and demand", caption, {"data": traces, "layout": {**axes, "showlegend": True}})
+    caption = (
+        "Capacity is the sum of the peak throughputs of the hosted variants, including those that still load; demand "
+        "above it cannot be served."
+    )
+    return Picture("Capacity and demand", caption, {"data": traces, "layout": {**axes, "showlegend": True}}, True)
 
 
 def _deployment_picture(scenario: ServingScenario, deployments: Deployments, edges: np.ndarray) -> Picture:
@@ -75,10 +78,11 @@ def _deployment_picture(scenario: ServingScenario, deployments: Deployments, edg
         "y": [escape(names[variant]) for variant in shown],
         "z": rows,
         "zmin": 0,
+        "zmax": max(1.0, *map(max, rows)) if rows else 1.0,  # without it plotly.js ignores zmin
         "colorbar": {"title": {"text": "accelerators"}, "thickness": 12},
         "hovertemplate": "%{y}: on %{z} around %{x} s<extra></extra>",
     }
     categories = {"type": "category", "autorange": "reversed", "fixedrange": True}
     layout = {"xaxis": {"title": {"text": "time (s)"}}, "yaxis": categories, "height": 130 + 22 * max(1, len(rows))}
-    caption = "Each row is a variant; the stronger the colour, the more accelerators hosted it."
-    return Picture("What was hosted", caption, {"data": [trace], "layout": layout})
+    caption = "Each row is a variant; the stronger the colour, the more accelerators hosted it at that time."
+    return Picture("Hosted variants", caption, {"data": [trace], "layout": layout}, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.serving.build import compiled_scenario
 from slipstream.families.serving.scenario import ServingScenario
-from slipstream.families.shared.labels import RunLabels
+from slipstream.families.shared.labels import Nouns, RunLabels
 from slipstream.families.shared.schema import nanoseconds, nanoseconds_of
 
 
@@ -21,6 +21,7 @@ def run_labels(scenario: ServingScenario) -> RunLabels:
     listed = parts.spec["requests"]["time"]
     last = int(listed.max()) if len(listed) else 0
     return RunLabels(
+        nouns=Nouns(resource="accelerator", job="request", task="model", bar="batch"),
         resources=accelerator_names(scenario),
         tasks=tuple(model.name for model in models),
         variants=(tuple(variant.name for variant in variants),) * len(models),

@@ -29,6 +29,7 @@ def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
     leads = np.ones(len(order), bool)
     leads[1:] = (start[1:] != start[:-1]) | (accelerator[1:] != accelerator[:-1])
     lead = order[leads]
+    size = np.diff(np.append(np.flatnonzero(leads), len(order)))
     return Timeline(
         tasks=names.tasks,
         variants=names.variants,
@@ -48,4 +49,7 @@ def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
         slice_variant=requests.variant[lead],
         slice_start=requests.start[lead],
         slice_end=requests.finish[lead],
+        nouns=names.nouns,
+        parts=tuple(f"batch of {number}" for number in range(int(size.max(initial=0)) + 1)),
+        slice_part=size,
     )

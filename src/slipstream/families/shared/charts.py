@@ -54,6 +54,8 @@ class Picture:
     """Heading of its group."""
     caption: str
     figure: dict[str, Any]
+    over_time: bool = False
+    """Whether x are times in the family's unit."""
 
 
 def distribution(name: str, values: np.ndarray, most: int = 400) -> Line:
@@ -63,7 +65,7 @@ def distribution(name: str, values: np.ndarray, most: int = 400) -> Line:
     return Line(name, ordered[picks], (picks + 1) / max(1, len(ordered)))
 
 
-def envelope(x: np.ndarray, y: np.ndarray, end: float, bins: int = 800) -> tuple[np.ndarray, np.ndarray]:
+def envelope(x: np.ndarray, y: np.ndarray, end: float, bins: int = 2000) -> tuple[np.ndarray, np.ndarray]:
     """Return a step function reduced to the minimum and maximum of each of `bins` intervals, if it has more steps."""
     if len(x) <= 2 * bins:
         return x, y

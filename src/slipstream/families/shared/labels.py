@@ -13,6 +13,18 @@ def printable_names(names: Any) -> Any:
     return printable(names) if isinstance(names, str) else tuple(map(printable_names, names))
 
 
+@dataclass(frozen=True)
+class Nouns:
+    """What a family calls the parts of a run, each in the singular."""
+
+    resource: str = "resource"
+    job: str = "job"
+    task: str = "task"
+    """What jobs are grouped by; the same as `job` where every job stands for itself."""
+    bar: str = "job"
+    """What a resource runs without a break: a bar of a Gantt chart."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunLabels:
     """The tasks, variants and resources of a scenario; times in ns."""
@@ -22,6 +34,7 @@ class RunLabels:
     unit: str = "s"
     nanoseconds_per_unit: int = 1_000_000_000
     """Nanoseconds in the unit in which times are displayed."""
+    nouns: Nouns = Nouns()
     resources: tuple[str, ...]
     tasks: tuple[str, ...]
     variants: tuple[tuple[str, ...], ...]
@@ -38,6 +51,8 @@ class RunLabels:
     """Whether jobs are graphs that run on several resources at once; each job is then listed as a task."""
     batches: bool = False
     """Whether a resource runs batches of jobs, which start and end together."""
+    links: int = 0
+    """Number of the last resources that are links, which carry data of jobs instead of running them."""
     groups: tuple[int, ...] = ()
     """Number of resources of each node, in families whose log only counts the resources of a job; else empty."""
 

@@ -10,11 +10,8 @@ import numpy as np
 from slipstream.errors import InvariantError
 from slipstream.families.shared import invariants
 from slipstream.families.shared.labels import RunLabels
-from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, ON_TIME, OPEN, OVERDUE, Timeline
+from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, NO_DEADLINE, ON_TIME, OPEN, OVERDUE, Timeline
 from slipstream.sim.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
-
-NO_DEADLINE = 2**62
-"""The deadline, in ns, of a job that has none."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +151,7 @@ def timeline_of(labels: RunLabels, events: np.ndarray) -> Timeline:
         slice_variant=jobs.slices.variant,
         slice_start=jobs.slices.start,
         slice_end=jobs.slices.end,
+        nouns=labels.nouns,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.shared.labels import RunLabels
+from slipstream.families.shared.labels import Nouns, RunLabels
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import GraphStream, GraphTrace, TaskgraphScenario
@@ -17,7 +17,9 @@ def processor_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
 
 
 def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
-    """Return a name for each link."""
+    """Return a name for each link; none where data moves at no cost."""
+    if scenario.links is None:
+        return ()
     kinds = compiled_scenario(scenario).library.kinds
     devices = [f"{kind.name} {number}" for kind in kinds if kind.device for number in range(kind.count)]
     return tuple(f"{which} {device}" for device in devices for which in LINK_NAMES)
@@ -33,8 +35,11 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
     expected = max(1, work // parts.sizes.processors)
     variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
+    links = link_names(scenario)
     return RunLabels(
-        resources=(*processor_names(scenario), *link_names(scenario)),
+        nouns=Nouns(resource="processor", task="job", bar="task or transfer" if links else "task"),
+        resources=(*processor_names(scenario), *links),
+        links=len(links),
         tasks=tuple(f"job {number}" for number in range(parts.sizes.jobs)),
         variants=(variants,) * parts.sizes.jobs,
         expected=((expected,) * len(variants),) * parts.sizes.jobs,

@@ -8,10 +8,11 @@ const charts = (() => {
   const AXIS = 40, RIGHT = 16;
   const ROOMY = { row: 48, bar: 28, above: 16 }, TIGHT = { row: 18, bar: 14, above: 2 };
   const MOST_ROOMY = 24; // rows above which they are drawn tight
-  const OWNERS = ["#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478"];
+  const PALETTE = ["#4399d8", "#d98200", "#00785a", "#d58bb4", "#2a4fa0", "#c9b72e", "#8f3d7c", "#8d8d8d"]; // as in render/style.py
+  const LIGHT_TEXT = new Set(["#00785a", "#2a4fa0", "#8f3d7c"]); // colours on which light text is easier to read
   const FEWEST_PIXELS = 4; // mean pixels per job below which jobs are drawn as shares
   const COLUMN = 5; // pixels over which shares and means are taken
-  const ON_BAR = "#10141c";
+  const ON_BAR = "#10141c", ON_DARK_BAR = "#ffffff", OUTLINE = 2;
   const NEVER = "never ran";
 
   const kindOf = (fate) => (fate === ON_TIME ? "on-time" : fate === OPEN ? "open" : "missed");
@@ -35,6 +36,19 @@ const charts = (() => {
   }
 
   const written = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
+
+  // Diagonal lines on bars of jobs that missed their deadline: seen without telling red from other colours.
+  function hatching(pen, colour) {
+    const tile = document.createElement("canvas"), size = 8;
+    tile.width = tile.height = size;
+    const own = tile.getContext("2d");
+    own.strokeStyle = colour;
+    own.lineWidth = 2;
+    own.beginPath();
+    for (const x of [-size, 0, size]) { own.moveTo(x, size); own.lineTo(x + size, 0); }
+    own.stroke();
+    return pen.createPattern(tile, "repeat");
+  }
 
   const rowsOf = (run) => (run.never ? [...run.resources, NEVER] : run.resources);
 
@@ -121,7 +135,11 @@ const charts = (() => {
     }
     const partsOf = (i) => parts.get(`${jobs.task[i]}/${jobs.number[i]}`);
     const paper = surface(holder, page), marks = page.marks || [];
-    const pen = paper.pen;
+    const pen = paper.pen, groups = run.groups || run.tasks, nouns = run.nouns || { job: "job", bar: "job" };
+    const graphs = run.per_job && run.parts && run.parts.length > 0; // parts of a graph follow one another
+    let hatch = null, hatchColour = null;
+    const colourOf = (i) => PALETTE[(jobs.group || jobs.task)[i] % PALETTE.length];
+    const deadlineOf = (list, i) => (list.deadline ? list.deadline[i] : null);
     const middle = (row) => row * ROW + ABOVE + BAR / 2;
     load(run);
 
@@ -146,23 +164,44 @@ const charts = (() => {
       pen.textAlign = "center"; pen.textBaseline = "middle";
       for (let n = begin; n < end; n++) {
         const i = lane[n], x = plot.x(jobs.start[i]), width = plot.x(jobs.end[i]) - x;
-        pen.fillStyle = run.by_task ? OWNERS[jobs.task[i] % OWNERS.length] : look[kindOf(jobs.fate[i])];
-        pen.fillRect(x, top, width > 3 ? width - 1 : width, BAR); // a gap tells neighbours apart
+        const own = colourOf(i), drawn = width > 3 ? width - 1 : width; // a gap tells neighbours apart
+        pen.fillStyle = own;
+        pen.globalAlpha = jobs.fate[i] === OPEN ? 0.6 : 1;
+        pen.fillRect(x, top, drawn, BAR);
+        pen.globalAlpha = 1;
+        const missed = run.deadlines !== false && kindOf(jobs.fate[i]) === "missed";
+        if (missed) drawMissed(x, top, drawn, look);
         // Parts that begin together are one job on several resources.
-        const paused = jobs.start[partsOf(i).at(-1)] >= jobs.end[i] && width > 9;
+        const paused = !graphs && jobs.start[partsOf(i).at(-1)] >= jobs.end[i] && width > 9;
         if (paused) drawPause(x + width - 8, top, look);
-        const seen = Math.max(x, plot.left), name = run.tasks[jobs.task[i]];
-        const free = Math.min(x + width - (paused ? 8 : 0), plot.right) - seen - 6;
-        if (free > 14 && pen.measureText(name).width <= free) {
-          pen.fillStyle = ON_BAR;
+        const seen = Math.max(x, plot.left), name = nameOf(i);
+        const free = Math.min(x + width - (paused ? 8 : 0), plot.right) - seen - 6, wide = free > 14 ? pen.measureText(name).width : Infinity;
+        if (wide <= free) {
+          if (missed) { pen.fillStyle = own; pen.fillRect(seen + 1 + (free - wide) / 2, top + 6, wide + 4, BAR - 12); } // no hatching behind text
+          pen.fillStyle = LIGHT_TEXT.has(own) ? ON_DARK_BAR : ON_BAR;
           pen.fillText(name, seen + 3 + free / 2, top + BAR / 2);
         }
       }
-      for (let n = begin; n < end; n++) {
-        const i = lane[n], x = plot.x(jobs.deadline[i]);
+      for (let n = begin; jobs.deadline && n < end; n++) {
+        const i = lane[n], due = jobs.deadline[i];
+        if (due === null) continue;
+        const x = plot.x(due);
         pen.fillStyle = kindOf(jobs.fate[i]) === "missed" ? look.missed : look.muted;
         pen.beginPath(); pen.moveTo(x - 5, top - 11); pen.lineTo(x + 5, top - 11); pen.lineTo(x, top - 2); pen.fill();
       }
+    }
+
+    // The text on a bar: the part of a graph where all bars belong to one job, else the job or its task.
+    const nameOf = (i) => (graphs && groups !== run.tasks && run.tasks.length === 1 ? run.parts[jobs.part[i]] : run.tasks[jobs.task[i]]);
+
+    function drawMissed(x, top, width, look) {
+      if (hatchColour !== look.missed) [hatch, hatchColour] = [hatching(pen, look.missed), look.missed];
+      pen.fillStyle = hatch;
+      pen.fillRect(x, top, width, BAR);
+      pen.fillStyle = look.missed;
+      if (width <= 2 * OUTLINE) { pen.fillRect(x, top, width, BAR); return; }
+      pen.fillRect(x, top, width, OUTLINE); pen.fillRect(x, top + BAR - OUTLINE, width, OUTLINE);
+      pen.fillRect(x, top, OUTLINE, BAR); pen.fillRect(x + width - OUTLINE, top, OUTLINE, BAR);
     }
 
     // Two upright strokes at the end of a slice: the job was interrupted and goes on elsewhere or later.
@@ -271,13 +310,13 @@ const charts = (() => {
       if (row < lanes.length) return detailed ? findJob(lanes[row], row, x, y, time) : findShares(row, x);
       const near = lostIn(plot.time(x - 5), plot.time(x + 5));
       if (row > lanes.length || !near.length) return null;
-      return { lines: near.length > 3 ? [`${near.length} jobs never ran around here`] : near.flatMap((i) => describe(idle, i)) };
+      return { lines: near.length > 3 ? [`${near.length} ${nouns.job}s never ran around here`] : near.flatMap((i) => describe(idle, i)) };
     }
 
     function findJob(lane, row, x, y, time) {
       const [begin, end] = sight[row];
       if (y < middle(row) - BAR / 2) {
-        for (let n = begin; n < end; n++) if (Math.abs(plot.x(jobs.deadline[lane[n]]) - x) <= 5) return { lines: ["deadline of", ...describe(jobs, lane[n])], job: lane[n] };
+        for (let n = begin; jobs.deadline && n < end; n++) if (jobs.deadline[lane[n]] !== null && Math.abs(plot.x(jobs.deadline[lane[n]]) - x) <= 5) return { lines: ["deadline of", ...describe(jobs, lane[n])], job: lane[n] };
         return null;
       }
       const n = first(lane.length, (place) => jobs.end[lane[place]] > time), i = lane[n];
@@ -287,21 +326,26 @@ const charts = (() => {
     function findShares(row, x) {
       const c = Math.floor((x - plot.left) / COLUMN), shares = sharesOf(lanes[row], row).slice(3 * c, 3 * c + 3);
       const percent = (share) => `${Math.round(100 * share)}%`;
-      return { lines: [`around ${written(Number(plot.time(x).toPrecision(5)))} ${page.unit}, of the time:`, `${percent(shares[1])} on jobs that were on time`,
-        `${percent(shares[0])} on jobs that missed`, `${percent(Math.max(1 - shares[0] - shares[1] - shares[2], 0))} idle`, "zoom in to see the jobs"] };
+      const used = run.deadlines === false ? [`${percent(shares[1] + shares[2])} in use`] : [`${percent(shares[1])} on ${nouns.job}s that were on time`, `${percent(shares[0])} on ${nouns.job}s that missed their deadline`];
+      return { lines: [`around ${written(Number(plot.time(x).toPrecision(5)))} ${page.unit}, of the time:`, ...used,
+        `${percent(Math.max(1 - shares[0] - shares[1] - shares[2], 0))} idle`, "zoom in to see single bars"] };
     }
+
+    const jobName = (list, i) => (run.per_job ? run.tasks[list.task[i]] : `${run.tasks[list.task[i]]}, ${nouns.job} ${list.number[i]}`);
 
     function describe(list, i) {
-      const lines = [`${run.tasks[list.task[i]]}, job ${list.number[i]}`];
+      const lines = [jobName(list, i)];
       if (list === jobs) {
         const slices = partsOf(i);
-        const part = slices.length > 1 ? ` (part ${slices.indexOf(i) + 1} of ${slices.length})` : "";
+        const part = slices.length > 1 && !graphs ? ` (part ${slices.indexOf(i) + 1} of ${slices.length})` : "";
+        if (list.part) lines.push(run.parts[list.part[i]]);
         lines.push(run.variants[list.task[i]][list.variant[i]], `ran ${written(list.start[i])} to ${written(list.end[i])} ${page.unit}${part}`);
       }
-      return [...lines, `released ${written(list.release[i])}, deadline ${written(list.deadline[i])} ${page.unit}`, page.fates[list.fate[i]]];
+      const due = deadlineOf(list, i);
+      return [...lines, `arrived ${written(list.release[i])}${due === null ? "" : `, deadline ${written(due)}`} ${page.unit}`, (run.fates || page.fates)[list.fate[i]]];
     }
 
-    return { canvas: paper.canvas, load, draw, find, mark: (job) => { const changed = marked !== job; marked = job; return changed; }, shares: () => !detailed };
+    return { canvas: paper.canvas, load, draw, find, mark: (job) => { const changed = marked !== job; marked = job; return changed; }, describe: (never, i) => describe(never ? idle : jobs, i), shares: () => !detailed };
   }
 
   // Queue lengths       ----------------------------------------------------------------------------------------
@@ -384,5 +428,5 @@ const charts = (() => {
     return { canvas: paper.canvas, load: (pieces) => { lines = pieces; }, draw, find, mark: () => false, shares: () => false };
   }
 
-  return { gantt, waiting };
+  return { gantt, waiting, PALETTE, OPEN, ON_TIME };
 })();

@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
-  const PALETTE = ["#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478"];
+  const PALETTE = charts.PALETTE;
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const CONFIG = { responsive: true, displayModeBar: false };
   let printing = false;
@@ -41,9 +41,37 @@
     return { ...trace, line: { width: 2, dash, ...trace.line, color: own }, marker };
   }
 
+  const overTime = (id) => (page.figures[id].layout.meta || {}).over_time === true;
+
   function drawFigure(id, look) {
     const { data, layout } = page.figures[id], plot = element(id);
-    return Plotly.react(plot, data.map((trace) => painted(trace, look)), dressed(layout, look, plot.clientWidth), CONFIG);
+    const laid = dressed(layout, look, plot.clientWidth);
+    if (overTime(id)) {
+      laid.xaxis = { ...laid.xaxis, range: [sight.view.from, sight.view.to] };
+      laid.yaxis = { ...laid.yaxis, fixedrange: true };
+    }
+    return Plotly.react(plot, data.map((trace) => painted(trace, look)), laid, CONFIG);
+  }
+
+  // Time axes are linked: the charts on canvas follow at once, those of Plotly when the motion pauses.
+
+  const PAUSE_MS = 120;
+  const linked = Object.keys(page.figures).filter(overTime);
+  let pausing = null, following = false;
+
+  function follow() {
+    clearTimeout(pausing);
+    pausing = setTimeout(async () => {
+      following = true;
+      await Promise.all(linked.map((id) => Plotly.relayout(element(id), { "xaxis.range": [sight.view.from, sight.view.to] })));
+      following = false;
+    }, PAUSE_MS);
+  }
+
+  function lead(change) {
+    if (following) return;
+    if (change["xaxis.autorange"]) sight.show(0, page.end);
+    else if (change["xaxis.range[0]"] !== undefined) sight.show(Number(change["xaxis.range[0]"]), Number(change["xaxis.range[1]"]));
   }
 
   // Charts over time: all of the run is in the page, what is in sight is drawn.
@@ -52,7 +80,7 @@
     ...page.runs.map((run, index) => charts.gantt(element("gantt-" + index), run, page)),
     charts.waiting(element("waiting"), page.waiting, page, PALETTE),
   ];
-  const sight = timeview(timed, page, { look: theme, printing: () => printing });
+  const sight = timeview(timed, page, { look: theme, printing: () => printing, moved: follow });
 
   function listen() {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
@@ -67,6 +95,9 @@
   }
 
   drawAll();
+  linked.forEach((id) => element(id).on("plotly_relayout", lead));
   listen();
+  finder(page, timed, sight);
+  saving(page, theme);
   document.documentElement.dataset.drawn = "yes";
 })();

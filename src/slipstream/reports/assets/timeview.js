@@ -1,8 +1,23 @@
 "use strict";
-// One window of time that several charts share. A slider, buttons and dragging a chart move it;
+// One window of time that several charts share. A slider, buttons, dragging a chart and the mouse wheel move it;
 // pointing at a chart describes what lies there. The report and the dashboard have the same controls, by their ids.
 // `look()` returns the colours, `printing()` whether the page is on its way to paper; `moved(view)` is called at every move;
 // an abort `signal` removes all listeners.
+const TIME_UNITS = [["µs", 1e-6, 1e-3], ["ms", 1e-3, 1], ["s", 1, 600], ["min", 60, 7200], ["h", 3600, 259200], ["days", 86400, Infinity]];
+
+// Returns a window of time in words, as in "0–200 ms of 10 s"; each length in the unit that suits it.
+function windowText(from, to, end, unit) {
+  const seconds = { us: 1e-6, ms: 1e-3, s: 1 }[unit] || 1;
+  const unitOf = (time) => TIME_UNITS.find(([, , below]) => time * seconds < below);
+  const number = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits });
+  const [name, size] = unitOf(to), [endName, endSize] = unitOf(end);
+  const whole = `${number((end * seconds) / endSize, 2)} ${endName}`;
+  if (from <= 0 && to >= end) return `the whole run (${whole})`;
+  const scaled = [from, to].map((time) => (time * seconds) / size);
+  const digits = Math.min(Math.max(2 - Math.floor(Math.log10(scaled[1] - scaled[0])), 0), 9);
+  return `${number(scaled[0], digits)}–${number(scaled[1], digits)} ${name} of ${whole}`;
+}
+
 function timeview(timed, page, { look, printing = () => false, moved = () => {}, signal }) {
   const view = { from: 0, to: innerWidth < 520 ? page.first / 2 : page.first };
   const element = (id) => document.getElementById(id);
@@ -18,8 +33,7 @@ function timeview(timed, page, { look, printing = () => false, moved = () => {},
     const slider = element("position"), rest = page.end - span;
     slider.disabled = rest <= 0;
     slider.value = rest > 0 ? (1000 * view.from) / rest : 0;
-    const words = [view.from, view.to, page.end].map((time) => round(time).toLocaleString("en"));
-    element("window").textContent = `${words[0]} to ${words[1]} of ${words[2]} ${page.unit}`;
+    element("window").textContent = windowText(view.from, view.to, page.end, page.unit);
     element("shares").hidden = !timed.some((chart) => chart.shares());
   }
 
@@ -32,7 +46,7 @@ function timeview(timed, page, { look, printing = () => false, moved = () => {},
     show(middle - (middle - view.from) * factor, middle + (view.to - middle) * factor);
   }
 
-  // Drag to move, double-click to come closer, point to read.
+  // Drag to move, double-click or turn the wheel to zoom, point to read.
   function follow(chart) {
     const canvas = chart.canvas, tip = element("tip"), data = canvas.parentElement.dataset;
     const perPixel = () => (data.to - data.from) / (data.right - data.left);
@@ -51,6 +65,16 @@ function timeview(timed, page, { look, printing = () => false, moved = () => {},
     on(canvas, "pointermove", (event) => held || point(event));
     on(canvas, "pointerleave", () => { tip.hidden = true; if (chart.mark(null)) redraw(); });
     on(canvas, "dblclick", (event) => zoom(0.5, Number(data.from) + (event.offsetX - data.left) * perPixel()));
+
+    canvas.addEventListener("wheel", (event) => {
+      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
+      const closer = event.deltaY < 0, whole = view.to - view.from >= page.end * (1 - 1e-9);
+      if (!closer && whole) return; // the page scrolls on
+      event.preventDefault();
+      event.stopPropagation();
+      tip.hidden = true;
+      zoom(closer ? 0.8 : 1.25, Number(data.from) + (event.offsetX - data.left) * perPixel());
+    }, { signal, passive: false });
 
     function point(event) {
       const found = chart.find(event.offsetX, event.offsetY);

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstream.families.shared.charts import Chart, Line, envelope
 from slipstream.files.markup import escape
-from slipstream.reports.figures.page_figures import Figure, axis, categories, line_of
+from slipstream.reports.figures.page_figures import OVER_TIME, Figure, axis, categories, line_of
 from slipstream.reports.runs import Run
 from slipstream.reports.terminal.tables import lower_is_better
 
@@ -37,7 +37,8 @@ def figure_of(charts: Sequence[Chart], runs: Sequence[Run], labels: Sequence[str
     unit = f" ({runs[0].family.time_unit})" if first.over_time else ""
     across = axis(f"{first.x}{unit}", **({"type": "log"} if first.log_x else {}))
     up = axis(first.y, rangemode="tozero", **({"tickformat": ".0%"} if first.percent else {}))
-    return {"data": traces, "layout": {"xaxis": across, "yaxis": up, "showlegend": len(traces) > 1, "height": 300}}
+    layout = {"xaxis": across, "yaxis": up, "showlegend": len(traces) > 1, "height": 300}
+    return {"data": traces, "layout": {**layout, **({"meta": OVER_TIME} if first.over_time else {})}}
 
 
 def _traces(chart: Chart, run: Run, line: Line, name: str, colour: int, factor: float) -> list[Figure]:
@@ -141,5 +142,5 @@ def training(history: Sequence[dict[str, Any]]) -> Figure:
     best = [float(line["heuristic_reward"]) for line in history]
     dashed = {"line": {"dash": "dash", "width": 1.5}}
     traces.append(line_of(steps, best, "best heuristic, the same episodes", LIMIT_COLOUR, **dashed))
-    layout = {"xaxis": axis("choices learned from"), "yaxis": axis("mean reward of an episode"), "showlegend": True}
+    layout = {"xaxis": axis("decisions trained on"), "yaxis": axis("mean reward of an episode"), "showlegend": True}
     return {"data": traces, "layout": {**layout, "height": 320}}

@@ -8,12 +8,14 @@ are escaped, because plotly.js interprets some HTML.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from slipstream.families.shared.timeline import Timeline
+from slipstream.families.shared.timeline import NO_DEADLINE, Timeline
 from slipstream.files.markup import escape
+from slipstream.files.wording import plural
 from slipstream.reports.runs import Run
 
 Figure = dict[str, Any]
@@ -22,8 +24,12 @@ FIRST_SLICES = 40
 """Bars that a Gantt chart shows before it is moved or zoomed."""
 CURVE_POINTS = 400
 """Maximum number of points of a distribution's curve."""
-TIME_BINS = 240
+TIME_BINS = 960
 """Time columns of the queue heat map."""
+MOST_CURVES = 24
+"""Tasks that have a curve of response times each; if there are more, all jobs share one."""
+OVER_TIME = {"over_time": True}
+"""The `meta` of the layout of a figure whose x axis is the time of the run: the page links those axes."""
 
 
 def gantt(run: Run) -> dict[str, Any]:
@@ -31,13 +37,25 @@ def gantt(run: Run) -> dict[str, Any]:
     line, unit = run.timeline, run.family.nanoseconds_per_unit
     idle = never_ran(line)
     return {
+        **words_of(line),
+        "never": len(idle) > 0,
+        "ran": slice_columns(line, unit, np.arange(len(line.slice_job))),
+        "idle": idle_columns(line, unit, idle),
+    }
+
+
+def words_of(line: Timeline) -> dict[str, Any]:
+    """Return the names of `line` for `charts.js`: resources, tasks, colours, outcomes, and the family's nouns."""
+    return {
         "resources": line.resources,
         "tasks": line.tasks,
         "variants": line.variants,
-        "never": len(idle) > 0,
-        "by_task": line.by_task,
-        "ran": slice_columns(line, unit, np.arange(len(line.slice_job))),
-        "idle": idle_columns(line, unit, idle),
+        "groups": line.groups,
+        "parts": line.parts,
+        "fates": line.fates,
+        "nouns": asdict(line.nouns),
+        "per_job": line.per_job,
+        "deadlines": line.has_deadlines,
     }
 
 
@@ -61,6 +79,8 @@ def slice_columns(line: Timeline, unit: int, slices: np.ndarray) -> dict[str, li
         "start": (line.slice_start[slices] / unit).tolist(),
         "end": (line.slice_end[slices] / unit).tolist(),
         "variant": line.slice_variant[slices].tolist(),
+        "group": line.slice_group[slices].tolist(),
+        **({"part": line.slice_part[slices].tolist()} if line.parts else {}),
         **_job_columns(line, unit, line.slice_job[slices]),
     }
 
@@ -71,13 +91,18 @@ def idle_columns(line: Timeline, unit: int, idle: np.ndarray) -> dict[str, list[
 
 
 def _job_columns(line: Timeline, unit: int, jobs: np.ndarray) -> dict[str, list[Any]]:
-    return {
+    columns = {
         "task": line.task[jobs].tolist(),
         "number": line.number[jobs].tolist(),
         "release": (line.release[jobs] / unit).tolist(),
-        "deadline": (line.deadline[jobs] / unit).tolist(),
         "fate": line.fate[jobs].tolist(),
     }
+    if line.has_deadlines:
+        deadline = line.deadline[jobs]
+        times = (deadline / unit).tolist()
+        known = (deadline < NO_DEADLINE).tolist()
+        columns["deadline"] = [time if one else None for time, one in zip(times, known, strict=True)]
+    return columns
 
 
 def first_window(runs: Sequence[Run]) -> float:
@@ -113,19 +138,21 @@ def queues(run: Run) -> Figure:
         "y": [escape(name) for name in line.tasks],
         "z": rows,
         "zmin": 0,
-        "colorbar": {"title": {"text": "jobs"}, "thickness": 12},
+        "colorbar": {"title": {"text": plural(line.nouns.job)}, "thickness": 12},
         "hovertemplate": "%{y}: up to %{z} waiting around %{x}<extra></extra>",
     }
-    layout = {"xaxis": axis(f"time ({_unit([run])})"), "yaxis": categories()}
+    layout = {"xaxis": axis(f"time ({_unit([run])})"), "yaxis": categories(), "meta": OVER_TIME}
     return {"data": [trace], "layout": {**layout, "height": 130 + 22 * len(rows)}}
 
 
 def responses(run: Run) -> Figure:
-    """Return the distribution of each task's response times; a diamond marks the deadline."""
+    """Return the distributions of response times by task; a diamond marks a task's deadline."""
     line = run.timeline
+    tasks = [(name, line.task == task) for task, name in enumerate(line.tasks)]
+    if line.per_job or len(tasks) > MOST_CURVES:
+        tasks = [(f"all {plural(line.nouns.job)}", np.ones(len(line.task), bool))]
     curves, marks = [], []
-    for task, name in enumerate(line.tasks):
-        own = line.task == task
+    for task, (name, own) in enumerate(tasks):
         done = own & (line.finish >= 0)
         if not done.any():
             continue
@@ -134,16 +161,16 @@ def responses(run: Run) -> Figure:
         share = (picks + 1) / own.sum()
         x = run.times(times[picks])
         curves.append(line_of([0, x[0], *x], [0, 0, *share.round(5).tolist()], name, task, line={"shape": "hv"}))
-        if line.by_task:
-            continue
-        allowed = np.median(line.deadline[own] - line.release[own])
-        met = float((times <= allowed).sum() / own.sum())
-        mark = {"size": 9, "symbol": "diamond"}
-        more = {"mode": "markers", "marker": mark, "showlegend": False}
-        marks.append(line_of(run.times(np.array([allowed])), [round(met, 5)], f"{name}: deadline", task, **more))
-    times_axis = axis(f"time from release to finish ({_unit([run])})", rangemode="tozero")
-    share_axis = axis("share of the task's jobs", range=[0, 1.03], tickformat=".0%")
-    return {"data": curves + marks, "layout": {"xaxis": times_axis, "yaxis": share_axis, "showlegend": True}}
+        limited = own & (line.deadline < NO_DEADLINE)
+        if limited.any() and len(tasks) == len(line.tasks):
+            allowed = np.median(line.deadline[limited] - line.release[limited])
+            met = float((times <= allowed).sum() / own.sum())
+            more = {"mode": "markers", "marker": {"size": 9, "symbol": "diamond"}, "showlegend": False}
+            marks.append(line_of(run.times(np.array([allowed])), [round(met, 5)], f"{name}: deadline", task, **more))
+    times_axis = axis(f"time from arrival to finish ({_unit([run])})", rangemode="tozero")
+    share_axis = axis(f"share of {plural(line.nouns.job)}", range=[0, 1.03], tickformat=".0%")
+    layout = {"xaxis": times_axis, "yaxis": share_axis, "showlegend": len(curves) > 1}
+    return {"data": curves + marks, "layout": layout}
 
 
 def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: bool) -> Figure:

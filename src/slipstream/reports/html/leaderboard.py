@@ -7,7 +7,8 @@ from typing import Any
 
 from slipstream.files.markup import escape
 from slipstream.reports.figures.page_figures import Figure
-from slipstream.reports.html.page import cells, document, table_of
+from slipstream.reports.html.elements import cells, table_of
+from slipstream.reports.html.page import document
 from slipstream.reports.terminal.suite import SCALE, interval
 
 PACKAGE = "comes with the package"

@@ -14,7 +14,8 @@ from slipstream.families.contract import Scenario, family_of
 from slipstream.families.shared.regret import Decision, Regret, choices_of, hindsight_of, regret_of
 from slipstream.files.markup import escape
 from slipstream.policies.base import find
-from slipstream.reports.html.page import cells, page, table_of
+from slipstream.reports.html.elements import cells, table_of
+from slipstream.reports.html.page import page
 from slipstream.reports.runs import EXPECTED, Run
 from slipstream.reports.terminal.plain_table import PlainTable
 from slipstream.reports.terminal.tables import figure

@@ -11,7 +11,8 @@ from rich.box import SIMPLE_HEAD
 from slipstream.files.atomic import replace_file
 from slipstream.files.markup import escape
 from slipstream.reports.figures.page_figures import Figure
-from slipstream.reports.html.page import cells, document, table_of
+from slipstream.reports.html.elements import cells, table_of
+from slipstream.reports.html.page import document
 from slipstream.reports.terminal.plain_table import PlainTable, bold
 from slipstream.reports.terminal.tables import figure
 

@@ -8,7 +8,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 
 from slipstream.files.markup import escape
-from slipstream.reports.html.page import cells, page, table_of
+from slipstream.reports.html.elements import cells, table_of
+from slipstream.reports.html.page import page
 from slipstream.reports.runs import Run
 from slipstream.reports.terminal.plain_table import PlainTable
 from slipstream.reports.terminal.tables import figure
@@ -19,7 +20,7 @@ COLUMNS = ("measured", "simulated", "difference")
 def validation_page(runs: Sequence[Run], result: dict[str, Any], command: str) -> str:
     """Return the page of a measured and a simulated run with the `result` of `slipstream validate`."""
     opening = f"{_verdict(result)}\n{_side_by_side(result)}\n{_causes(result)}"
-    return page(runs, command, f"How true is the simulation of {runs[0].title}?", opening)
+    return page(runs, command, f"Simulation against measurement: {runs[0].title}", opening, with_summary=False)
 
 
 def validation_table(result: dict[str, Any]) -> PlainTable:
@@ -60,7 +61,7 @@ def _verdict(result: dict[str, Any]) -> str:
     p50, miss = result["metrics"]["response_p50_ms"], result["metrics"]["miss_rate"]
     error = abs(p50["simulated"] - p50["measured"]) / p50["measured"] if p50["measured"] else 0.0
     points = 100 * abs(miss["simulated"] - miss["measured"])
-    return f"""<section aria-labelledby="verdict"><h2 id="verdict">In short</h2>
+    return f"""<section aria-labelledby="verdict"><h2 id="verdict">Result</h2>
 <p>The simulated median response is off by <strong>{error:.1%}</strong>, the simulated miss rate by
 <strong>{points:.1f} points</strong>. The machine {state} while it was profiled: other programs took
 {noise["others"]:.1%} of it, and latencies spread by {noise["spread"]:.1%} of their median.</p></section>"""
@@ -80,7 +81,7 @@ def _causes(result: dict[str, Any]) -> str:
         for cause in result["causes"]
     )
     return f"""<section aria-labelledby="causes"><h2 id="causes">Why they differ</h2>
-<p>What matters most comes first.</p>
+<p>The largest cause comes first.</p>
 <ul>
 {items}
 </ul></section>"""

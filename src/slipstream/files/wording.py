@@ -1,0 +1,29 @@
+"""English wording: plurals and articles of nouns, durations."""
+
+from __future__ import annotations
+
+SILENT = ("hour", "honest")
+"""Words that begin with a consonant that is not spoken."""
+SPOKEN_WITH_CONSONANT = ("uni", "use", "one", "eu")
+"""Beginnings with a vowel that is spoken as a consonant."""
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a regular `noun`: "jobs", "batches", "policies"."""
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "o", "u"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `count` and the noun in the number that goes with it: "1 job", "2,000 jobs"."""
+    return f"{count:,} {noun if count == 1 else plural(noun)}"
+
+
+def with_article(noun: str) -> str:
+    """Return `noun` after its indefinite article: "a stream", "an executor", "a GPU"."""
+    word = noun.lower()
+    vowel = word.startswith(("a", "e", "i", "o", "u")) and not word.startswith(SPOKEN_WITH_CONSONANT)
+    return f"{'an' if vowel or word.startswith(SILENT) else 'a'} {noun}"
