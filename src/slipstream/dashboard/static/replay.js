@@ -3,8 +3,8 @@
 // The server sends windows of the run. What is in sight is drawn from the best window at hand, at once; a better one is
 // requested in the background, so that moving never waits.
 const replayPage = (() => {
-  const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, showing, counted } = tools;
-  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250;
+  const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, counted } = tools;
+  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12;
   let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
   let overview = null, near = null, loaded = null, asking = false;
   let choice = null, playing = null, cursorAsked = null;
@@ -32,7 +32,7 @@ const replayPage = (() => {
     const whole = await windowOf(name, 0, about.end, OVERVIEW_COLUMNS, 0);
     [page, run, near, overview] = [about, name, null, whole];
     byId("replay-body").hidden = false;
-    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}${page.device ? `, real run on ${page.device}` : ""}: ${counted(page.jobs, "job")}, ${counted(page.events, "event")}, ${duration(page.end, page.unit)}.`;
+    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}${page.device ? `, real run on ${page.device}` : ""}: ${counted(page.jobs, page.nouns.job)}, ${counted(page.events, "event")}, ${duration(page.end, page.unit)}.`;
     byId("replay-command").textContent = page.command;
     drawKey();
     byId("cursor-unit").textContent = page.unit;
@@ -50,19 +50,20 @@ const replayPage = (() => {
     sight.show(sight.view.from, sight.view.to);
   }
 
-  // Of deadlines only where jobs have any.
+  // What bars mean; of deadlines only where jobs have any.
   function drawKey() {
-    const entries = page.deadlines ? [["on-time", "finished on time"], ["missed", "missed its deadline"]] : [["on-time", "finished"]];
-    const signs = page.deadlines ? [["sign", "▾", "deadline of a job that ran here"]] : [];
-    if (page.never) signs.push(["sign missed-sign", "✕", "left without running"]);
-    fill(byId("replay-key"), ...[...entries, ["open", "not finished at the end"]].map(([colour, text]) => make("li", {}, make("i", { class: `swatch ${colour}` }), text)),
-      ...signs.map(([colour, sign, text]) => make("li", {}, make("i", { class: colour }, sign), text)));
+    const noun = page.nouns.job, entry = (mark, text) => make("li", {}, mark, text), sign = (kind, text) => make("i", { class: kind }, text);
+    const swatches = page.groups.slice(0, MOST_GROUPS).map((name, n) => { const swatch = make("i"); swatch.style.background = charts.PALETTE[n % charts.PALETTE.length]; return entry(swatch, name); });
+    if (page.groups.length > MOST_GROUPS) swatches.push(make("li", {}, `and ${page.groups.length - MOST_GROUPS} more; colours repeat`));
+    if (page.deadlines) swatches.push(entry(sign("missed"), "missed its deadline"), entry(sign("sign", "▾"), `deadline of a ${noun} that ran here`));
+    if (page.never) swatches.push(entry(sign("sign lost", "✕"), "left the queue without running"));
+    fill(byId("replay-key"), ...swatches);
+    byId("shares-text").textContent = page.deadlines ? `the height of the red part is the share of time spent on ${noun}s that missed their deadline, blue on all others; the rest is idle.` : "the height of the colour is the share of time in use; the rest is idle.";
   }
 
   const windowOf = (name, from, to, columns, detail) => ask("/api/window", { run: name, from, to, columns, detail });
 
   function moved(view) {
-    byId("showing").textContent = showing(view.from, view.to, page.end, page.unit);
     const best = near && near.from <= view.from && near.to >= view.to ? near : overview;
     if (best !== loaded) {
       loaded = best;
@@ -136,10 +137,10 @@ const replayPage = (() => {
 
   function drawMoment(now) {
     const busy = now.resources.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { class: "text" }, job ? `${job.task}, ${job.variant}, job ${job.number}` : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
+      make("td", { class: "text" }, job ? [job.task, job.variant, page.per_job ? "" : `${page.nouns.job} ${job.number}`].filter(Boolean).join(", ") : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
     const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, `${task}: ${count}`));
     fill(byId("moment"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources" }, make("table", {}, make("tbody", {}, ...busy))),
-      make("p", { class: "note" }, now.waiting ? `${counted(now.waiting, "job")} waiting:` : "No job is waiting."), make("ul", { class: "legend" }, ...queues));
+      make("p", { class: "note" }, now.waiting ? `${counted(now.waiting, page.nouns.job)} waiting:` : `No ${page.nouns.job} is waiting.`), make("ul", { class: "legend" }, ...queues));
   }
 
   function drawDecision(choice) {
@@ -209,12 +210,6 @@ const replayPage = (() => {
     event.preventDefault();
     KEYS[event.key]();
   });
-  byId("replay-charts").addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return; // without it the page scrolls, as pages do
-    event.preventDefault();
-    const { from, to, left, right } = byId("replay-gantt").dataset;
-    sight.zoom(event.deltaY < 0 ? 0.8 : 1.25, Number(from) + ((event.offsetX - left) * (to - from)) / (right - left));
-  }, { passive: false });
   byId("replay-run").addEventListener("change", (event) => { location.hash = address("replay", { run: event.target.value }); });
   byId("play").addEventListener("click", play);
   byId("step").addEventListener("click", () => step(1));

@@ -95,14 +95,6 @@ const tools = (() => {
     return `${inUnit(seconds, chosen)} ${chosen[0]}`;
   }
 
-  // "Showing 0–200 ms of 10 s"; the unit of the part follows its length, so that its ends can be told apart.
-  function showing(from, to, end, unit) {
-    const [first, last] = [secondsOf(from, unit), secondsOf(to, unit)], chosen = unitFor(last - first > 0.1 * last ? last : last - first);
-    const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.max((last - first) / chosen[1], 1e-9))));
-    const text = (seconds) => (seconds / chosen[1]).toLocaleString("en", { maximumFractionDigits: Math.min(digits, 9) });
-    return `Showing ${text(first)}–${text(last)} ${chosen[0]} of ${duration(end, unit)}`;
-  }
-
   // Tables -----------------------------------------------------------------------------------------------------------
 
   // A table whose columns sort it. A column: { key, label, cell(row), value(row), lower, text, title }; `value` is what it
@@ -145,5 +137,5 @@ const tools = (() => {
     return down ? -sign : sign;
   }
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, counted, estimate, duration, showing, sortable };
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, counted, estimate, duration, sortable };
 })();
