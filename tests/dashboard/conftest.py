@@ -25,7 +25,7 @@ HISTORY = [
     for n in (1, 2, 3)
 ]
 LIVE = {"time_s": 1.0, "released": 9, "finished": 6, "missed": 1, "busy": 1, "streams": 2, "waiting": 2}
-HARDWARE = {"processor": "Imaginary CPU", "cores": 2}
+HARDWARE = "Imaginary CPU, 2 cores"
 LIVE |= {"latency_ms": 4.5, "tasks": [{"name": "camera", "released": 9, "waiting": 2, "running": 1, "finished": 6}]}
 
 

@@ -159,7 +159,7 @@ def test_a_real_run_of_any_family_stands_beside_its_simulation(name, family_runs
     writer.close()
     with serving(create_app(tmp_path)) as client:
         (run,) = client.get("/api/runs")["runs"]
-        assert (run["device"], run["hardware"]) == ("cpu", [["hardware", "Imaginary CPU"]])
+        assert (run["device"], run["hardware"]) == ("cpu", "Imaginary CPU")
         found = client.get("/api/real", run="real.parquet")
     measured = Recording(tmp_path / "real.parquet").metrics
     for metric in found["metrics"]:
@@ -172,7 +172,7 @@ def test_a_real_run_of_any_family_stands_beside_its_simulation(name, family_runs
 def test_a_real_run_that_cannot_be_simulated_says_why(runs, tmp_path, monkeypatch):
     relabel(runs / "fit.parquet", tmp_path / "real.parquet", device="cpu")
     shutil.copy(runs / "fit.parquet", tmp_path / "simulated.parquet")
-    relabel(runs / "fit.parquet", tmp_path / "foreign.parquet", device="cpu", policy=str(tmp_path / "elsewhere"))
+    relabel(runs / "fit.parquet", tmp_path / "foreign.parquet", device="cpu", policy=str(tmp_path.parent / "elsewhere"))
     cut = {**json.loads(dump(load("edge/heavy"))), "horizon_ms": 20_000}
     relabel(runs / "fit.parquet", tmp_path / "cut.parquet", device="cpu", scenario=dump(load(cut)))
     with serving(create_app(tmp_path)) as client:

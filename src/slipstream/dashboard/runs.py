@@ -25,8 +25,8 @@ LARGEST_FIGURE = 1e150
 """Largest value of a metric in a comparison: sums of larger ones would overflow."""
 LONGEST_TEXT = 500
 """Maximum number of characters of a name or command in the list."""
-MOST_PARTS, MOST_METRICS = 20, 200
-"""Maximum number of parts of a machine's description, and of metrics of a validation."""
+MOST_METRICS = 200
+"""Maximum number of metrics of a validation."""
 VALIDATION = {"scenario", "policy", "seed", "device", "metrics", "causes"}
 """Keys by which the result of `slipstream validate --json` is recognised."""
 UNREADABLE = "unreadable"
@@ -222,16 +222,8 @@ def _run(path: Path) -> dict[str, Any]:
         "command": _text(about.get("command", "")),
         "digest": _text(about.get("scenario_digest", "")),
         "device": _text(about["device"]) if "device" in about else None,
-        "hardware": _hardware(about.get("hardware")),
+        "hardware": _text(about.get("hardware", "")),
     }
-
-
-def _hardware(stated: Any) -> list[list[str]]:
-    """Return pairs of part and description from the metadata key `hardware`, a text or an object; else none."""
-    if isinstance(stated, str):
-        return [["hardware", _text(stated)]]
-    parts = stated.items() if isinstance(stated, dict) else ()
-    return [[_text(str(part)), _text(str(value))] for part, value in parts][:MOST_PARTS]
 
 
 def _training(path: Path) -> dict[str, Any]:
@@ -291,7 +283,7 @@ def _validation(path: Path, data: dict[str, Any]) -> dict[str, Any]:
         figures.append({"name": _text(metric), "measured": sides["measured"], "simulated": sides["simulated"]})
     about = {key: _text(data[key]) for key in ("scenario", "policy", "device")}
     seed, runs = (data[key] if type(data.get(key)) is int else None for key in ("seed", "runs"))
-    hardware = _hardware(data.get("hardware"))
+    hardware = _text(data["hardware"]) if isinstance(data.get("hardware"), str) else ""
     return {**about, "seed": seed, "runs": runs, "hardware": hardware, "metrics": figures[:MOST_METRICS]}
 
 

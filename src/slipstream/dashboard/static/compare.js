@@ -77,7 +77,7 @@ const comparePage = (() => {
   async function load(baseline) {
     found = await ask("/api/compare", { run: current.runs.map((run) => run.name), baseline });
     const episodes = Math.max(...found.policies.map((row) => row.metrics[found.metrics[0].name].episodes));
-    byId("compare-lead").textContent = `${found.scenario}: ${counted(found.policies.length, "policy", "policies")}, up to ${counted(episodes, "episode")} each.`;
+    byId("compare-lead").textContent = `${found.scenario}: ${counted(found.policies.length, "policy", "policies")}, ${found.policies.length > 1 ? "up to " : ""}${counted(episodes, "episode")}${found.policies.length > 1 ? " each" : ""}.`;
     options(byId("baseline"), found.policies.map((row) => row.policy), found.baseline, (policy) => policy);
     byId("baseline-controls").hidden = found.policies.length < 2;
     table();
@@ -99,7 +99,8 @@ const comparePage = (() => {
     const columns = found.headline, rows = ranked(columns[0]), several = rows.length > 1;
     const best = Object.fromEntries(columns.map((metric) => [metric, (lower(metric) ? Math.min : Math.max)(...rows.map((row) => row.metrics[metric].mean))]));
     const whole = byId("compare-table"), unpaired = rows.filter((row) => row.policy !== found.baseline && !Object.keys(row.differences).length);
-    whole.caption.textContent = "Mean and half-width of the bootstrap 95% interval." + (several ? ` Below it the paired difference from ${found.baseline}, in colour where its 95% interval excludes zero.` : "")
+    const alone = rows.every((row) => row.metrics[columns[0]].episodes === 1);
+    whole.caption.textContent = (alone ? "One episode each: no intervals." : "Mean and half-width of the bootstrap 95% interval.") + (several && alone ? ` Below each figure the difference from ${found.baseline}.` : several ? ` Below it the paired difference from ${found.baseline}, in colour where its 95% interval excludes zero.` : "")
       + (unpaired.length ? ` ${unpaired.map((row) => row.policy).join(", ")}: no seed in common with ${found.baseline}, so no difference.` : "");
     fill(whole.tHead, make("tr", {}, make("th", { scope: "col" }, "policy"), make("th", { scope: "col" }, "episodes"), ...columns.map((metric) => make("th", { scope: "col", title: lower(metric) ? "less is better" : "more is better" }, metricName(metric)))));
     fill(whole.tBodies[0], ...rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row.policy), make("td", {}, String(row.metrics[columns[0]].episodes)),
@@ -126,7 +127,9 @@ const comparePage = (() => {
     const ahead = (a, b, metric) => (lower(metric) ? a < b : a > b);
     const beats = (a, b) => !ahead(b.x, a.x, across) && !ahead(b.y, a.y, up) && (ahead(a.x, b.x, across) || ahead(a.y, b.y, up));
     const front = points.filter((one) => !points.some((other) => beats(other, one))).sort((a, b) => a.x - b.x);
-    const series = points.map((one) => ({ label: one.label, x: [one.x], y: [one.y], mark: "points", named: points.length <= 12 }));
+    // Policies at the same point share one label.
+    const together = (one) => points.filter((other) => other.x === one.x && other.y === one.y).map((other) => other.label);
+    const series = points.map((one) => ({ label: one.label, x: [one.x], y: [one.y], mark: "points", named: points.length <= 12 && together(one)[0] === one.label ? together(one).join(", ") : null }));
     series.push({ label: "Pareto front", x: front.map((one) => one.x), y: front.map((one) => one.y), mark: "line", colour: -1, quiet: true });
     return plot.show(byId("pareto"), series, { xTitle: title(across), yTitle: title(up), label: `${metricName(up)} over ${metricName(across)}, one point per policy` });
   }

@@ -36,13 +36,11 @@ const devicePage = (() => {
 
   // Real runs --------------------------------------------------------------------------------------------------------
 
-  const hardwareOf = (run) => run.hardware.map(([part, text]) => (part === "hardware" ? text : `${part}: ${text}`)).join("; ");
-
   function list(real) {
     const text = (key, label, cell = (run) => run[key] ?? "") => ({ key, label, text: true, lower: true, value: (run) => run[key], cell });
     const columns = [
-      { ...text("name", "Run", (run) => make("a", { href: address("#device", { run: run.name }), class: "file" }, run.name)), head: true }, text("family", "Family"), text("scenario", "Scenario"), text("policy", "Policy"), { ...text("seed", "Seed"), text: false }, text("device", "Device"),
-      { ...text("hardware", "Hardware", (run) => make("span", { class: "wrap" }, hardwareOf(run) || "not recorded")), value: hardwareOf },
+      { ...text("name", "Run", (run) => make("a", { href: address("#device", { run: run.name }), class: "file" }, run.name)), head: true }, text("family", "Family"), text("scenario", "Scenario"), text("policy", "Policy"), { ...text("seed", "Seed"), text: false }, text("device", "Device", (run) => make("span", { class: "wrap" }, run.device)),
+      text("hardware", "Hardware", (run) => make("span", { class: "wrap" }, run.hardware || "not recorded")),
       { key: "modified", label: "Modified", text: true, value: (run) => run.modified, cell: (run) => new Date(1000 * run.modified).toLocaleString() },
       { key: "replay", label: "Replay", hidden: true, cell: (run) => make("a", { href: address("#replay", { run: run.name }), "aria-label": `Replay ${run.name}` }, "Replay") },
     ];
@@ -55,7 +53,7 @@ const devicePage = (() => {
     document.querySelectorAll("#real-runs tbody tr").forEach((row) => row.classList.toggle("chosen", row.dataset.run === run.name));
     byId("real-detail").hidden = false;
     byId("real-title").textContent = `${run.name}: measured and simulated`;
-    fill(byId("real-about"), ...[["scenario", run.scenario], ["policy", `${run.policy}, seed ${run.seed}`], ["device", run.device], ...(run.hardware.length ? run.hardware : [["hardware", "not recorded in the log"]]), ["command", run.command]].flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]));
+    fill(byId("real-about"), ...[["scenario", run.scenario], ["policy", `${run.policy}, seed ${run.seed}`], ["device", run.device], ["hardware", run.hardware || "not recorded in the log"], ["command", run.command]].flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]));
     byId("real-body").hidden = true;
     byId("real-wait").hidden = false;
     const found = await ask("/api/real", { run: run.name }).finally(() => { if (mine === asked) byId("real-wait").hidden = true; });
@@ -83,7 +81,7 @@ const devicePage = (() => {
   function charts(found) {
     const both = [["measured", found.measured], ["simulated", found.simulated]].filter(([, side]) => side);
     const curve = ([label, { responses: { x, y } }]) => ({ label, x: [0, ...x], y: [0, ...y], mark: "step" });
-    const queue = ([label, { waiting: { times, counts }, end }]) => ({ label, x: [...times, end], y: [...counts, counts.at(-1)], mark: "step" });
+    const queue = ([label, { waiting: { times, counts }, end }]) => ({ label, x: [...times, end], y: [...counts, counts.at(-1)], mark: "step", thin: true });
     return Promise.all([
       plot.show(byId("real-responses"), both.map(curve), { xTitle: `time from release to finish (${found.unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, measured and simulated" }),
       plot.show(byId("real-waiting"), both.map(queue), { xTitle: `time (${found.unit})`, yTitle: "jobs waiting", fromZero: true, label: "Jobs waiting over time, measured and simulated" }),
@@ -91,7 +89,7 @@ const devicePage = (() => {
   }
 
   function validationOf(one, opened) {
-    const about = [one.scenario, one.policy, one.seed === null ? null : `seed ${one.seed}`, one.runs ? counted(one.runs, "run") : null, one.device, hardwareOf(one)].filter(Boolean).join(", ");
+    const about = [one.scenario, one.policy, one.seed === null ? null : `seed ${one.seed}`, one.runs ? counted(one.runs, "run") : null, one.device, one.hardware].filter(Boolean).join(", ");
     return make("details", { open: opened, class: "card" }, make("summary", {}, one.name), make("p", { class: "note" }, about), table(`Validation ${one.name}`, one.metrics));
   }
 

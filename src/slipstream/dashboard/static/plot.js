@@ -12,10 +12,9 @@ const plot = (() => {
     library ||= new Promise((done, failed) => {
       // plotly.js writes the styles of its maps into the page, unless an element with their digest as its id is there
       // already. The page's security policy refuses them, and no page draws a map.
-      const find = document.getElementById;
-      document.getElementById = (id) => (/^[0-9a-f]{64}$/.test(id) ? document.head : find.call(document, id));
+      document.getElementById = (id) => (/^[0-9a-f]{64}$/.test(id) ? document.head : Document.prototype.getElementById.call(document, id));
       const script = make("script", { src: "/static/plotly.js" });
-      const end = (then) => () => { document.getElementById = find; then(); };
+      const end = (then) => () => { delete document.getElementById; then(); };
       script.addEventListener("load", end(() => done(window.Plotly)));
       script.addEventListener("error", end(() => { library = null; failed(new Error("The chart library could not be loaded. Refresh the page to try again.")); }));
       document.head.append(script);
@@ -29,30 +28,31 @@ const plot = (() => {
   // plotly.js takes some HTML in texts: names are shown as they are.
   const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-  // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed and thin, faint: behind
-  // another, low, high: ends of an interval along x, named: labels of points are written beside them }.
+  // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed, thin, faint: behind
+  // another, low, high: ends of an interval along x, named: text beside the points }.
   function traceOf(one, index, colours) {
     const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : colourOf(number);
     const trace = { x: one.x, y: one.y, name: plain(one.label), type: "scatter", showlegend: !one.hidden, hoverinfo: one.faint ? "skip" : undefined, opacity: one.faint ? 0.3 : 1 };
     if (one.mark === "points") {
-      Object.assign(trace, { mode: one.named ? "markers+text" : "markers", marker: { color: colour, size: 10 }, text: one.named ? one.x.map(() => plain(one.label)) : undefined, textposition: "top center", cliponaxis: false });
+      Object.assign(trace, { mode: one.named ? "markers+text" : "markers", marker: { color: colour, size: 10 }, text: one.named ? one.x.map(() => plain(one.named)) : undefined, textposition: "top center", cliponaxis: false });
       if (one.low) trace.error_x = { type: "data", symmetric: false, array: one.high.map((high, n) => high - one.x[n]), arrayminus: one.low.map((low, n) => one.x[n] - low), color: colour, thickness: 1.5 };
       return trace;
     }
     const mode = one.x.length === 1 ? "markers" : "lines";
-    return { ...trace, mode, line: { color: colour, width: one.quiet ? 1.5 : 2, dash: one.quiet ? "dash" : dashOf(Math.max(number, 0)), shape: one.mark === "step" ? "hv" : "linear" }, marker: { color: colour } };
+    return { ...trace, mode, line: { color: colour, width: one.thin ? 1 : one.quiet ? 1.5 : 2, dash: one.quiet ? "dash" : dashOf(Math.max(number, 0)), shape: one.mark === "step" ? "hv" : "linear" }, marker: { color: colour } };
   }
 
   function layoutOf({ xTitle, yTitle, percent, fromZero, categories, height, unified }, colours, width) {
+    const named = (text) => ({ text: plain(text), font: { size: 12, color: colours.muted }, standoff: 8 });
     const axis = { gridcolor: colours.line, linecolor: colours.line, zeroline: false, automargin: true, ticks: "" };
     return {
       height: height || HEIGHT, autosize: true, margin: { l: 56, r: 14, t: 10, b: 44 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: width < NARROW ? 11 : 13, color: colours.text },
       hovermode: unified ? "x unified" : "closest", hoverlabel: { bgcolor: colours.panel, bordercolor: colours.line, font: { color: colours.text } },
-      legend: { orientation: "h", x: 0, y: -0.22, yanchor: "top" }, dragmode: width < NARROW ? false : "zoom",
-      xaxis: { ...axis, title: { text: plain(xTitle) }, rangemode: fromZero ? "tozero" : "normal" },
-      yaxis: { ...axis, title: { text: plain(yTitle) }, ...(percent ? { tickformat: ".0%", range: [0, 1.03] } : {}), ...(categories ? { type: "category", categoryorder: "array", categoryarray: categories, title: {} } : {}) },
+      legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom" }, dragmode: width < NARROW ? false : "zoom",
+      xaxis: { ...axis, title: named(xTitle), rangemode: fromZero ? "tozero" : "normal" },
+      yaxis: { ...axis, title: named(yTitle), ...(percent ? { tickformat: ".0%", range: [0, 1.03] } : {}), ...(categories ? { type: "category", categoryorder: "array", categoryarray: categories, title: {} } : {}) },
     };
   }
 

@@ -28,6 +28,7 @@ const replayPage = (() => {
 
   async function show(name) {
     byId("replay-body").hidden = true;
+    forget();
     const about = await ask("/api/replay", { run: name });
     const whole = await windowOf(name, 0, about.end, OVERVIEW_COLUMNS, 0);
     [page, run, near, overview] = [about, name, null, whole];
@@ -48,6 +49,16 @@ const replayPage = (() => {
     sight.view.cursor = 0;
     [gantt, waiting].forEach(({ canvas }) => onPress(canvas));
     sight.show(sight.view.from, sight.view.to);
+  }
+
+  // Nothing of the run before stays while the first decision is on its way.
+  function forget() {
+    choice = null;
+    cursorAsked = null;
+    fill(byId("moment")); fill(byId("situation"));
+    fill(byId("candidates").tHead); fill(byId("candidates").tBodies[0]);
+    byId("decision-lead").textContent = "Reconstructing the decision. The first decision of a family compiles its kernels, which takes up to a minute.";
+    byId("decision-rule").textContent = "";
   }
 
   // What bars mean; of deadlines only where jobs have any.
@@ -145,7 +156,7 @@ const replayPage = (() => {
 
   function drawDecision(choice) {
     const table = byId("candidates");
-    fill(byId("situation"), ...(choice.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, `${short(one.value)} ${one.unit}`)]));
+    fill(byId("situation"), ...(choice.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, quantity(one.value, one.unit))]));
     if (!choice.candidates.length) {
       byId("decision-lead").textContent = sentence(choice.note);
       byId("decision-rule").textContent = "";
@@ -159,9 +170,16 @@ const replayPage = (() => {
     const differing = choice.columns.map((_, n) => n).filter((n) => new Set(choice.candidates.map((one) => one.values[n])).size > 1);
     const scores = choice.candidates.some((one) => judged(one) !== "");
     fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), scores ? make("th", { scope: "col" }, ranked ? "rank" : "score") : null,
-      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, choice.columns[n].unit ? `${choice.columns[n].name} (${choice.columns[n].unit})` : choice.columns[n].name))));
+      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, ["", "id", "flag"].includes(choice.columns[n].unit) ? choice.columns[n].name : `${choice.columns[n].name} (${choice.columns[n].unit})`))));
     fill(table.tBodies[0], ...choice.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
       scores ? make("td", {}, judged(one)) : null, ...differing.map((n) => make("td", {}, short(one.values[n]))))));
+  }
+
+  // A share as a percentage, a count with its noun in the right number, an index or flag without a unit.
+  function quantity(number, unit) {
+    if (unit === "share") return `${short(100 * number)}%`;
+    if (unit === "id" || unit === "flag") return short(number);
+    return `${short(number)} ${number === 1 && /[a-z]{3,}s$/.test(unit) ? unit.slice(0, -1) : unit}`;
   }
 
   const sentence = (text) => (text ? text.charAt(0).toUpperCase() + text.slice(1).replace(/[.]?$/, ".") : "");
