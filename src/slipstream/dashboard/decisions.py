@@ -154,7 +154,8 @@ class Decisions:
             if row == chosen and len(effects):
                 agrees = bool(np.isin(effects[:1], self._recorded(int(effects["time"][0]))).all())
             row_name = family.row_name(self._recording.scenario, self._recording.timeline, rows[row])
-            name = row_name or self._name(effects) or ("wait" if row == wait else f"candidate {row}")
+            # Whatever happens while a policy waits is no effect of the wait row.
+            name = row_name or ("wait" if row == wait else self._name(effects) or f"candidate {row}")
             values = [_readable(family.candidate_features.features[n], rows[row, n])[0] for n in columns]
             judged = {"score": scores.get(row), "rank": ranks.get(row), "chosen": row == chosen}
             candidates.append({"row": row, "name": name, **judged, "values": values})
@@ -165,7 +166,7 @@ class Decisions:
             "asked": self._resource(int(simulator.header["asked"])),
             "policy": self._policy.name,
             "rule": getattr(self._policy, "description", "a trained network gives every candidate a score"),
-            "judgement": SCORED if self._gives_scores else RANKED if len(ranks) > 1 else DIRECT,
+            "judgement": SCORED if self._gives_scores else RANKED if ranks else DIRECT,
             "rows": len(mask),
             "legal": len(legal),
             "columns": [_explained(family.candidate_features.features[n]) for n in columns],
@@ -196,7 +197,7 @@ class Decisions:
         return {row: score for row, score in scores.items() if np.isfinite(score)}, chosen
 
     def _ranks(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, chosen: int) -> dict[int, int]:
-        """Return the order in which a chooser takes rows, from 1, if each that it takes is then forbidden.
+        """Return the order in which a chooser takes rows, from 1, if each that it takes is then forbidden; {} if none.
 
         Only choosers can be asked again: they are functions of what they see. The others may keep a plan.
         """
@@ -211,7 +212,7 @@ class Decisions:
                 break  # it has no further preference
             ranks[row] = len(ranks) + 1
             left[row] = False
-        return ranks
+        return ranks if len(ranks) > 1 else {}
 
     def _logits(self, policy: CompiledPolicy) -> tuple[dict[int, float], int]:
         """Return the network's logits by row and the row it chooses; the simulator's state is restored."""

@@ -190,7 +190,17 @@ class Recording:
         return {"shares": base64.b64encode(whole.tobytes()).decode(), "columns": columns, "lost": lost}
 
     def _waiting_in(self, begin: int, end: int, columns: int) -> dict[str, list[Any]]:
-        return downsampled(*self._waiting, begin, end, columns, self.unit)
+        """Return the queue length over time; of many changes in a column the first, the extremes and the last."""
+        times, counts = self._waiting
+        first = max(int(np.searchsorted(times, begin, side="right")) - 1, 0)
+        chosen = np.arange(first, max(int(np.searchsorted(times, end, side="right")), first + 1))
+        if len(chosen) > 8 * columns:
+            column = np.clip(((times[chosen] - begin) * columns) // max(end - begin, 1), 0, columns - 1)
+            by_count = np.lexsort((counts[chosen], column))
+            starts = np.flatnonzero(np.diff(column, prepend=-1))
+            ends = np.append(starts[1:], len(column)) - 1
+            chosen = chosen[np.unique(np.concatenate((starts, ends, by_count[starts], by_count[ends])))]
+        return {"times": (times[chosen] / self.unit).tolist(), "counts": counts[chosen].tolist()}
 
     def moment(self, time: float) -> dict[str, Any]:
         """Return the job on every resource at `time`, and the number of waiting jobs of each task."""
@@ -218,24 +228,6 @@ class Recording:
             "end": int(line.slice_end[piece]) / self.unit,
             "fate": line.fates[int(line.fate[job])],
         }
-
-
-def downsampled(
-    times: np.ndarray, counts: np.ndarray, begin: int, end: int, columns: int, unit: int
-) -> dict[str, list[Any]]:
-    """Return a step function from `begin` to `end`; of many changes in a column the first, the extremes and the last.
-
-    Times are in ns, in the result in units of `unit` ns.
-    """
-    first = max(int(np.searchsorted(times, begin, side="right")) - 1, 0)
-    chosen = np.arange(first, max(int(np.searchsorted(times, end, side="right")), first + 1))
-    if len(chosen) > 8 * columns:
-        column = np.clip(((times[chosen] - begin) * columns) // max(end - begin, 1), 0, columns - 1)
-        by_count = np.lexsort((counts[chosen], column))
-        starts = np.flatnonzero(np.diff(column, prepend=-1))
-        ends = np.append(starts[1:], len(column)) - 1
-        chosen = chosen[np.unique(np.concatenate((starts, ends, by_count[starts], by_count[ends])))]
-    return {"times": (times[chosen] / unit).tolist(), "counts": counts[chosen].tolist()}
 
 
 class Recordings:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.dashboard.comparison import responses
-from slipstream.dashboard.replay import Recording, downsampled
+from slipstream.dashboard.replay import Recording
 from slipstream.dashboard.results.metrics import finite
 from slipstream.errors import InputError, SlipstreamError
 from slipstream.families.shared.timeline import Timeline
@@ -23,8 +23,8 @@ from slipstream.sim.simulator import Simulator
 MOST_SECONDS = 30.0
 """Wall-clock limit of one simulation."""
 MOST_EVENTS = 4_000_000
-COLUMNS = 400
-"""Columns of a queue length over time."""
+COLUMNS = 150
+"""Intervals over which queue lengths are averaged."""
 KEPT = 50
 SAME_END = 0.02
 """Relative difference of the ends of two runs below which they count as equally long."""
@@ -125,5 +125,14 @@ def _differences(recording: Recording, events: np.ndarray, other: Timeline) -> l
 
 
 def _curves(line: Timeline, unit: int) -> dict[str, Any]:
-    waiting = downsampled(*line.waiting(), 0, max(line.end, 1), COLUMNS, unit)
-    return {"responses": responses(line, unit), "waiting": waiting, "end": line.end / unit}
+    return {"responses": responses(line, unit), "waiting": _mean_waiting(line, unit), "end": line.end / unit}
+
+
+def _mean_waiting(line: Timeline, unit: int) -> dict[str, list[float]]:
+    """Return the mean number of waiting jobs in `COLUMNS` intervals of the run, at their middles."""
+    times, counts = line.waiting()
+    edges = np.linspace(0, max(line.end, 1), COLUMNS + 1)
+    spent = np.concatenate(([0.0], np.cumsum(counts[:-1] * np.diff(times))))
+    last = np.searchsorted(times, edges, side="right") - 1
+    means = np.diff(spent[last] + counts[last] * (edges - times[last])) / np.diff(edges)
+    return {"x": ((edges[:-1] + edges[1:]) / 2 / unit).tolist(), "y": means.round(6).tolist()}

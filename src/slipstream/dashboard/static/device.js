@@ -81,10 +81,10 @@ const devicePage = (() => {
   function charts(found) {
     const both = [["measured", found.measured], ["simulated", found.simulated]].filter(([, side]) => side);
     const curve = ([label, { responses: { x, y } }]) => ({ label, x: [0, ...x], y: [0, ...y], mark: "step" });
-    const queue = ([label, { waiting: { times, counts }, end }]) => ({ label, x: [...times, end], y: [...counts, counts.at(-1)], mark: "step", thin: true });
+    const queue = ([label, { waiting: { x, y } }]) => ({ label, x, y, mark: "line" });
     return Promise.all([
       plot.show(byId("real-responses"), both.map(curve), { xTitle: `time from release to finish (${found.unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, measured and simulated" }),
-      plot.show(byId("real-waiting"), both.map(queue), { xTitle: `time (${found.unit})`, yTitle: "jobs waiting", fromZero: true, label: "Jobs waiting over time, measured and simulated" }),
+      plot.show(byId("real-waiting"), both.map(queue), { xTitle: `time (${found.unit})`, yTitle: "mean jobs waiting", fromZero: true, label: "Mean number of jobs waiting over time, measured and simulated" }),
     ]);
   }
 

@@ -28,7 +28,7 @@ const plot = (() => {
   // plotly.js takes some HTML in texts: names are shown as they are.
   const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-  // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed, thin, faint: behind
+  // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed, faint: behind
   // another, low, high: ends of an interval along x, named: text beside the points }.
   function traceOf(one, index, colours) {
     const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : colourOf(number);
@@ -39,7 +39,7 @@ const plot = (() => {
       return trace;
     }
     const mode = one.x.length === 1 ? "markers" : "lines";
-    return { ...trace, mode, line: { color: colour, width: one.thin ? 1 : one.quiet ? 1.5 : 2, dash: one.quiet ? "dash" : dashOf(Math.max(number, 0)), shape: one.mark === "step" ? "hv" : "linear" }, marker: { color: colour } };
+    return { ...trace, mode, line: { color: colour, width: one.quiet ? 1.5 : 2, dash: one.quiet ? "dash" : dashOf(Math.max(number, 0)), shape: one.mark === "step" ? "hv" : "linear" }, marker: { color: colour } };
   }
 
   function layoutOf({ xTitle, yTitle, percent, fromZero, categories, height, unified }, colours, width) {

@@ -4,7 +4,7 @@
 // requested in the background, so that moving never waits.
 const replayPage = (() => {
   const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, counted } = tools;
-  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12;
+  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12, UNITLESS = ["", "id", "flag", "number"];
   let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
   let overview = null, near = null, loaded = null, asking = false;
   let choice = null, playing = null, cursorAsked = null;
@@ -170,7 +170,7 @@ const replayPage = (() => {
     const differing = choice.columns.map((_, n) => n).filter((n) => new Set(choice.candidates.map((one) => one.values[n])).size > 1);
     const scores = choice.candidates.some((one) => judged(one) !== "");
     fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), scores ? make("th", { scope: "col" }, ranked ? "rank" : "score") : null,
-      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, ["", "id", "flag"].includes(choice.columns[n].unit) ? choice.columns[n].name : `${choice.columns[n].name} (${choice.columns[n].unit})`))));
+      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, UNITLESS.includes(choice.columns[n].unit) ? choice.columns[n].name : `${choice.columns[n].name} (${choice.columns[n].unit})`))));
     fill(table.tBodies[0], ...choice.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
       scores ? make("td", {}, judged(one)) : null, ...differing.map((n) => make("td", {}, short(one.values[n]))))));
   }
@@ -178,7 +178,7 @@ const replayPage = (() => {
   // A share as a percentage, a count with its noun in the right number, an index or flag without a unit.
   function quantity(number, unit) {
     if (unit === "share") return `${short(100 * number)}%`;
-    if (unit === "id" || unit === "flag") return short(number);
+    if (UNITLESS.includes(unit)) return short(number);
     return `${short(number)} ${number === 1 && /[a-z]{3,}s$/.test(unit) ? unit.slice(0, -1) : unit}`;
   }
 
