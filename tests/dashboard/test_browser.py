@@ -12,6 +12,7 @@ import pytest
 from slipstream.dashboard.app import create_app
 from slipstream.dashboard.replay import Recording
 from slipstream.families.contract import FAMILIES
+from slipstream.reports.terminal.tables import figure
 from slipstream.scenario import dump, load
 from slipstream.sim.eventlog import START
 from tests.dashboard.conftest import serving
@@ -89,10 +90,10 @@ def test_runs_are_filtered_and_selected_for_a_comparison(browser, client):
         assert rows.count() == 1
         page.get_by_label("Select deep/edf.parquet").check()
         page.get_by_role("button", name="Clear filters").click()
-        page.get_by_label("Policy").select_option("edf-fit")
+        page.get_by_label("Policy", exact=True).select_option("edf-fit")
         assert set(rows.locator("th a").all_inner_texts()) >= {"fit.parquet", "real.parquet"}
         assert page.locator("[data-group=Trainings]").count() == 0
-        page.get_by_label("Scenario").select_option("edge/tiny")
+        page.get_by_label("Scenario", exact=True).select_option("edge/tiny")
         assert page.locator("[data-group=edge] tbody tr", has_text="edge/heavy").count() == 0
         page.get_by_role("button", name="Clear filters").click()
         page.get_by_label("Select fit.parquet").check()
@@ -197,8 +198,8 @@ def test_a_real_run_stands_beside_its_simulation(browser, client, runs):
         assert "Imaginary CPU" in page.inner_text("#real-about")
         cells = page.locator("#real-figures tr", has_text="reward").first.locator("td").all_inner_texts()
         both = [Recording(runs / name).metrics["reward"] for name in ("real.parquet", "fit.parquet")]
-        assert cells[:3] == [f"{value:,.1f}" for value in (*both, both[0] - both[1])]
-        assert cells[3] == f"{100 * (both[0] - both[1]) / both[1]:+.1f}%"
+        gap = both[0] - both[1]
+        assert cells == [*map(figure, both), f"+{figure(gap)}", f"{100 * gap / both[1]:+.1f}%"]
         assert page.get_attribute("#real-responses", "data-series") == "measured|simulated"
 
 
@@ -295,6 +296,13 @@ def test_keys_buttons_and_a_hand_move_the_run(browser, client):
         assert sight()[0] > before[0]
         page.locator("#replay-gantt canvas").click(position={"x": 700, "y": 30})
         page.wait_for_function("() => Number(document.getElementById('cursor').value) > 4000")
+
+
+def test_a_real_run_is_replayed_without_decisions(browser, client):
+    with visiting(browser, client) as page:
+        visit(page, client, "#replay?run=real.parquet")
+        page.locator("#decision-lead", has_text="executed on real hardware").wait_for()
+        assert "real run on cpu" in page.inner_text("#replay-about")
 
 
 # Try it

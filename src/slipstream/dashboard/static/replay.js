@@ -5,6 +5,7 @@
 const replayPage = (() => {
   const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, counted } = tools;
   const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12, UNITLESS = ["", "id", "flag", "number"];
+  const REAL = { candidates: [], note: "This run was executed on real hardware: the simulator cannot reconstruct its decisions. The page Device shows it beside its simulation" };
   let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
   let overview = null, near = null, loaded = null, asking = false;
   let choice = null, playing = null, cursorAsked = null;
@@ -135,7 +136,7 @@ const replayPage = (() => {
     const mine = (cursorAsked = {});
     const asked = run;
     await attempt(async () => {
-      const decision = await ask("/api/decision", { run: asked, ...question }).catch((error) => ({ candidates: [], note: error.message }));
+      const decision = page.device ? REAL : await ask("/api/decision", { run: asked, ...question }).catch((error) => ({ candidates: [], note: error.message }));
       if (mine !== cursorAsked || asked !== run) return;
       choice = decision;
       if (question.number !== undefined && decision.time !== undefined) place(decision.time);
