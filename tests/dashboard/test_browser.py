@@ -247,6 +247,7 @@ def test_a_chooser_says_that_it_picks_directly_and_in_which_order(browser, clien
         assert page.locator("#candidates thead th").all_inner_texts()[1] == "rank"
         assert page.locator("#candidates tr.chosen td").first.inner_text() == "1"
         assert "\N{EN DASH}" not in page.inner_text("#candidates")
+        assert page.get_attribute("#replay-gantt", "data-unit") == "ms"
         assert re.fullmatch("Showing 0\N{EN DASH}[0-9.]+ ms of 10 s", page.inner_text("#showing"))
 
 
@@ -284,6 +285,7 @@ def test_keys_buttons_and_a_hand_move_the_run(browser, client):
         page.wait_for_function("() => document.getElementById('replay-gantt').dataset.mode === 'shares'")
         assert sight() == [0, 10_000]
         assert page.inner_text("#showing").startswith("Showing the whole run (10 s). Too many bars")
+        assert page.get_attribute("#replay-gantt", "data-unit") == "s"
         assert page.locator("#shares").is_visible()
         for _ in range(8):
             page.get_by_role("button", name="Zoom in").click()

@@ -42,6 +42,7 @@ const replayPage = (() => {
     if (ending) ending.abort();
     ending = new AbortController();
     fill(byId("replay-gantt")); fill(byId("replay-waiting"));
+    page.adaptive_unit = true; // of the time axis: milliseconds near, seconds or hours from far away
     page.runs = [{ ...page, ...overview }];
     gantt = charts.gantt(byId("replay-gantt"), page.runs[0], page);
     waiting = charts.waiting(byId("replay-waiting"), [overview.waiting], page, PALETTE);
