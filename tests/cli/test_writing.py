@@ -120,7 +120,7 @@ def test_standard_output_that_takes_nothing_more_is_told(tmp_path):
 
 
 REFUSED_EARLY = {
-    "animation": ("run", "dag/tiny", "--gif", "OUT.gif"),
+    "animation": ("run", "edge/tiny", "--gif", "OUT.gif"),
     "live": ("execute", "small.json", "--json", "--live", "OUT.live.jsonl"),
     "validate": ("validate", "small.json", "--out", "OUT.html"),
     "validate with a fit": ("validate", "small.json", "--out", "first.html", "--fit", "OUT.json"),

@@ -16,6 +16,7 @@ from slipstream.families.cluster.charts import charts, max_min
 from slipstream.families.cluster.metrics import metrics
 from slipstream.families.shared.charts import Chart, envelope
 from slipstream.policies.base import find
+from slipstream.render.style import task_colour
 from slipstream.reports.figures.charts import front_of
 from slipstream.reports.html.page import page
 from slipstream.reports.runs import read_run
@@ -77,7 +78,7 @@ def steps(chart: Chart, line: int = 0) -> list[tuple[float, float]]:
 def test_demand_and_allocation_are_those_of_the_log(hourly: dict[str, Chart]) -> None:
     # One GPU is at work on the first node for an hour, two on the second for two; the third job has to wait for three
     # until then.
-    assert steps(hourly["GPUs asked for"]) == [(0.0, 0.0), (0.5, 3.0), (2.0, 0.0)]
+    assert steps(hourly["GPUs requested"]) == [(0.0, 0.0), (0.5, 3.0), (2.0, 0.0)]
     assert steps(hourly["Allocation"]) == [(0.0, 0.75), (1.0, 0.5), (2.0, 0.75), (3.0, 0.0)]
     assert steps(hourly["Allocation"], 1) == [(0.0, 0.25), (1.0, 0.0), (2.0, 0.25), (3.0, 0.0)]
 
@@ -177,11 +178,10 @@ def test_reasons_name_jobs_scores_and_what_else_was_allowed(tmp_path: Path) -> N
 
 def test_a_job_on_several_gpus_is_not_interrupted_and_has_its_owners_colour(tmp_path: Path) -> None:
     text = page([read_run(record(tmp_path / "run.parquet", HOURLY, "fifo"))], "x")
-    assert "interrupted, goes on later" not in text
+    assert "interrupted and resumed later" not in text
     assert "missed its deadline" not in text
-    assert '<li><i style="background:#4c8dd6"></i>ann</li>' in text
-    assert '"by_task":true' in text
-    assert "The diamond is" not in text
+    assert f'<li><i style="background:{task_colour(0)}"></i>ann</li>' in text
+    assert "The diamond marks" not in text
 
 
 def test_a_run_alone_trades_nothing(tmp_path: Path) -> None:

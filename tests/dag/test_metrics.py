@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
-
 import numpy as np
 import pytest
-from PIL import Image
 
 from slipstream.errors import InvariantError
 from slipstream.families.dag.invariants import check
@@ -16,7 +12,7 @@ from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, mo
 from slipstream.families.dag.timeline import timeline
 from slipstream.families.shared.timeline import ON_TIME
 from slipstream.policies.base import find
-from slipstream.render.gantt import GanttPainter, animation
+from slipstream.render.gantt import GanttPainter
 from slipstream.render.scene import GraphScene, scene_of
 from slipstream.render.style import task_colour
 from slipstream.scenario import load
@@ -157,28 +153,3 @@ def test_a_picture_is_coloured_by_job_and_marks_completions(tiny):
         text = task_colour(job).lstrip("#")
         assert tuple(bytes.fromhex(text)) in colours
     assert (picture == np.array([0xD6, 0x45, 0x50])).all(axis=2).any()
-
-
-def test_an_animation_is_a_gif_that_ends_full(tiny):
-    scenario, events = tiny
-    image = Image.open(io.BytesIO(animation(run_labels(scenario), events, frames=12)))
-    assert (image.format, image.n_frames) == ("GIF", 12)
-    first = np.asarray(image.convert("RGB"))
-    image.seek(11)
-    assert (first != np.asarray(image.convert("RGB"))).any()
-
-
-def test_a_run_is_exported_as_a_gif_and_an_edge_run_is_refused(tmp_path, monkeypatch, capsys):
-    from slipstream.cli import main
-
-    monkeypatch.setattr("sys.argv", ["slipstream", "run", "dag/tiny", "--gif", str(tmp_path / "a.gif"), "--json"])
-    with pytest.raises(SystemExit) as done:
-        main.main()
-    assert done.value.code == 0
-    assert json.loads(capsys.readouterr().out)["policy"] == "fair"
-    assert (tmp_path / "a.gif").read_bytes().startswith(b"GIF89a")
-    monkeypatch.setattr("sys.argv", ["slipstream", "run", "edge/tiny", "--gif", str(tmp_path / "b.gif")])
-    with pytest.raises(SystemExit) as done:
-        main.main()
-    assert done.value.code == 2
-    assert "expected a scenario of dag" in capsys.readouterr().err

@@ -8,9 +8,10 @@ import pytest
 from slipstream.families.contract import family_of
 from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, OVERDUE
 from slipstream.policies import find
-from slipstream.render.scene import PREEMPT, Scene, default_window
+from slipstream.render.scene import PREEMPT, Scene, default_window, scene_of
+from slipstream.render.terminal import frame
 from slipstream.scenario import builtin_names, load
-from slipstream.sim.eventlog import ARRIVAL, END, EVENT, FINISH, START
+from slipstream.sim.eventlog import ARRIVAL, END, EVENT, FINISH, MOVE, START
 from slipstream.sim.simulator import Simulator
 
 MS = 1_000_000
@@ -153,6 +154,54 @@ def test_the_window_is_a_round_number_of_some_jobs():
     assert default_window(labels_of("edge/tiny")) == 50 * MS
     assert default_window(labels_of("edge/heavy")) == 50 * MS
     assert default_window(labels_of("edge/drone")) == 200 * MS
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("edge/tiny", ("jobs waiting", "missed", "A letter begins a job of that task. Red")),
+        ("dag/small", ("jobs in the system, with the executors of each",)),
+        ("taskgraph/tight-memory", ("1 job in the system, with the processors of each", "transfer for job 0")),
+        ("serving/tiny", ("requests waiting", "model", "A letter begins a batch of that model. Red")),
+        ("cluster/tiny", ("in the system, with the GPUs of each",)),
+    ],
+)
+def test_every_family_is_drawn_in_its_own_words(name, words):
+    scenario = load(name)
+    family = family_of(scenario)
+    events = Simulator(scenario).play(
+        find("infaas" if family.name == "serving" else family.default_policy, family.name)
+    )
+    scene = scene_of(family.run_labels(scenario))
+    seen, begin = "", 0
+    for moment in np.linspace(0, int(events["time"][-1]), 40).astype(np.int64).tolist():
+        end = int(np.searchsorted(events["time"], moment, side="right"))
+        scene.update(events[begin:end])
+        scene.advance_to(moment)
+        begin = end
+        seen += frame(scene, name, 120).plain + "\n"
+    for word in words:
+        assert word in seen
+    if not any(scene.labels.deadline):
+        assert "missed" not in seen
+    assert "1 jobs" not in seen
+
+
+def test_links_are_busy_while_they_transfer():
+    scenario = load("taskgraph/tight-memory")
+    events = Simulator(scenario).play(find("mct", "taskgraph"))
+    labels = family_of(scenario).run_labels(scenario)
+    scene = scene_of(labels, window=int(events["time"][-1]))
+    scene.update(events)
+    links = range(len(labels.resources) - labels.links, len(labels.resources))
+    drawn = [(link, piece.start, piece.end) for link in links for piece in scene.slices(link)]
+    moves, ends = (events[events["kind"] == kind] for kind in (MOVE, READY))
+    assert sorted((link, start) for link, start, _ in drawn) == sorted(
+        zip(moves["resource"].tolist(), moves["time"].tolist(), strict=True)
+    )
+    assert sorted((link, end) for link, _, end in drawn) == sorted(
+        zip(ends["resource"].tolist(), ends["time"].tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", builtin_names())

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from slipstream.families.shared.timeline import ON_TIME, OPEN
+from slipstream.render.style import task_colour
 from slipstream.reports.html.page import page
 from slipstream.reports.runs import read_run
 from slipstream.sim.eventlog import read
@@ -76,12 +77,18 @@ def drive(text, script, folder, *flags):
 
 
 def kinds_of(run):
-    """Return of every slice the kind by which it is coloured."""
+    """Return of every slice the kind of its outcome."""
     fate = run.timeline.fate[run.timeline.slice_job]
     return np.where(fate == ON_TIME, "on-time", np.where(fate == OPEN, "open", "missed"))
 
 
-COLOURS = {"on-time": (0x4C, 0x8D, 0xD6), "missed": (0xD6, 0x45, 0x50), "open": (0x98, 0xA0, 0xAD)}
+MISSED = (0xD6, 0x45, 0x50)
+
+
+def colours_of(run):
+    """Return of every slice the colour of its outline: that of its task, or red if its job missed its deadline."""
+    own = [tuple(bytes.fromhex(task_colour(group).lstrip("#"))) for group in run.timeline.slice_group.tolist()]
+    return [MISSED if kind == "missed" else colour for kind, colour in zip(kinds_of(run), own, strict=True)]
 
 
 def test_the_page_opens_without_a_complaint_or_a_request(long_log, tmp_path):  # noqa: F811
@@ -102,7 +109,7 @@ PROBE = """
 function probe() {
   const plot = chart("gantt-0");
   const places = probes.map(([row, time]) => inSight(plot, row, time));
-  return places.map((place) => place && pixel(plot, place[0], place[1] + 11));
+  return places.map((place) => place && pixel(plot, place[0], place[1] + 13));
 }
 seen.first = probe(); note("first");
 chart("position").value = 400;
@@ -115,12 +122,12 @@ def test_the_bars_in_sight_are_those_of_the_log(long_log, tmp_path):  # noqa: F8
     run = read_run(long_log)
     spans = spans_of(read(long_log)[0])
     kind = dict(
-        zip(zip(run.timeline.slice_resource, run.timeline.slice_start, strict=True), kinds_of(run), strict=True)
+        zip(zip(run.timeline.slice_resource, run.timeline.slice_start, strict=True), colours_of(run), strict=True)
     )
     probes, expected = [], []
     for *_, stream, start, end in spans:
         probes.append((stream, (start + end) / 2 / NANOSECONDS_PER_MS))
-        expected.append(COLOURS[kind[stream, start]] if end - start > 2 * NANOSECONDS_PER_MS else None)
+        expected.append(kind[stream, start] if end - start > 2 * NANOSECONDS_PER_MS else None)
     for stream in (0, 1):
         own = sorted(span[3:] for span in spans if span[2] == stream)
         for (_, before), (after, _) in pairwise(own):
@@ -181,7 +188,7 @@ def test_from_far_away_colours_are_shares_of_the_time(long_log, tmp_path):  # no
             shares = np.diff(covered) / seen["step"]
             assert np.abs(columns[:, colour] - shares).max() < 0.12  # three of 28 rows of pixels, at two soft edges
             assert columns[:, colour].mean() == pytest.approx(shares.mean(), abs=0.01)
-    assert "zoom in to see the jobs" in seen["told"]
+    assert "zoom in to see single bars" in seen["told"]
 
 
 # Controls
@@ -238,7 +245,8 @@ def test_slider_buttons_and_dragging_move_the_charts(long_log, tmp_path):  # noq
     assert views["whole"]["fixed"]
     assert (0, end) == view("wider than whole")
     assert views["closest"]["to"] > views["closest"]["from"]
-    assert views["whole"]["text"] == f"0 to {end:,.0f} of {end:,.0f} ms"
+    assert views["whole"]["text"] == "the whole run (50 s)"
+    assert views["start"]["text"] == f"0\u2013{stop:.{0 if stop >= 100 else 1}f} ms of 50 s"
 
 
 def test_pointing_tells_about_the_job_and_the_queue(log, tmp_path):  # noqa: F811
@@ -284,18 +292,116 @@ def test_every_part_of_an_interrupted_job_is_drawn_and_named(tmp_path):
     script = f"""
     const plot = chart("gantt-0");
     const places = {json.dumps(middles)}.map(([row, time]) => inSight(plot, row, time));
-    seen.parts = places.map(([x, y]) => [pixel(plot, x, y + 11), pointed(plot, x, y)]);
+    const colours = places.map(([x, y]) => pixel(plot, x, y + 13));
+    seen.parts = places.map(([x, y], n) => [colours[n], pointed(plot, x, y)]);
     pointed(plot, ...places[0]);
     seen.outline = pixel(plot, places[1][0], places[1][1] - plot.dataset.bar / 2);
     seen.gap = pointed(plot, ...inSight(plot, {middles[0][0]}, {gap}));
     """
     text = page([run], "x")
-    assert "interrupted, goes on later" in text
+    assert "interrupted and resumed later" in text
     seen, *_ = drive(text, script, tmp_path)
     (one, told), (other, told_again) = seen["parts"]
-    assert one == other == [*COLOURS["on-time"], 255]
+    assert one == other == [*colours_of(run)[own[0]], 255]
     assert "(part 1 of 2)" in told
     assert "(part 2 of 2)" in told_again
     assert told.splitlines()[0] == told_again.splitlines()[0]
     assert seen["outline"][:3] == [0x1D, 0x23, 0x30]  # pointing at one part marks the other too
     assert seen["gap"] is None
+
+
+# Finding, saving, linked axes
+
+
+FINDING = """
+function wheel(plot, x, deltaY) {
+  const box = plot.firstChild.getBoundingClientRect();
+  const event = new WheelEvent("wheel", { clientX: box.left + x, clientY: box.top + 20, deltaY, cancelable: true, bubbles: true });
+  plot.firstChild.dispatchEvent(event);
+  return event.defaultPrevented;
+}
+const plot = chart("gantt-0");
+note("start");
+seen.closer = wheel(plot, 700, -100); note("closer");
+seen.at = 700; seen.left = Number(plot.dataset.left); seen.right = Number(plot.dataset.right);
+chart("whole").click(); seen.scrolls = !wheel(plot, 700, 100);
+chart("position").value = 0;
+for (let n = 0; n < 12; n++) chart("closer").click();
+chart("position").value = 0; chart("position").dispatchEvent(new Event("input"));
+seen.misses = [];
+for (let n = 0; n < 3; n++) { chart("next-miss").click(); seen.misses.push([chart("found").textContent, plot.dataset.from, plot.dataset.to].map(String)); }
+chart("search").value = SOUGHT;
+chart("search").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+seen.found = [chart("found").textContent, Number(plot.dataset.from), Number(plot.dataset.to)];
+chart("search").value = "nothing of that name"; chart("find").click();
+seen.nothing = chart("found").textContent;
+"""
+
+
+def test_the_wheel_zooms_and_misses_and_jobs_are_found(log, tmp_path):  # noqa: F811
+    run = read_run(record(tmp_path / "run.parquet", "edge/overload", "edf-fit"))
+    line = run.timeline
+    piece = len(line.slice_job) // 2
+    job = line.slice_job[piece]
+    sought = f"{line.tasks[line.task[job]]} {line.number[job]}"
+    script = FINDING.replace("SOUGHT", json.dumps(sought))
+    seen, _, complaints = drive(page([run], "x"), script, tmp_path)
+    assert "CONSOLE" not in complaints
+    start, closer = seen["views"]["start"], seen["views"]["closer"]
+    assert seen["closer"]
+    assert seen["scrolls"]  # of the whole run no more is to be seen: the page scrolls
+    assert closer["to"] - closer["from"] == pytest.approx(0.8 * (start["to"] - start["from"]), rel=1e-5)
+    share = (seen["at"] - seen["left"]) / (seen["right"] - seen["left"])
+    under = [view["from"] + share * (view["to"] - view["from"]) for view in (start, closer)]
+    assert under[0] == pytest.approx(under[1], rel=1e-4)  # what is under the pointer stays there
+
+    ran = np.isin(np.arange(len(line.task)), line.slice_job)
+    left = line.wait_end[np.searchsorted(line.wait_job, np.arange(len(line.task)))]
+    lost = left[line.missed & ~ran].tolist()
+    missed = sorted([*line.slice_start[line.missed[line.slice_job]].tolist(), *lost])
+    for number, (text, begin, end) in enumerate(seen["misses"]):
+        assert text.startswith(f"{number + 1} of {len(missed):,}. ")
+        assert text.endswith(("late", "dropped", "past its deadline, not finished"))
+        assert float(begin) <= missed[number] / 1e6 <= float(end)
+    text, begin, end = seen["found"]
+    assert f"{line.tasks[line.task[job]]}, job {line.number[job]}, " in text
+    assert begin <= line.slice_start[piece] / 1e6 < end
+    assert seen["nothing"] == "Nothing found for \u201cnothing of that name\u201d."
+
+
+SAVING = """
+const files = [], addresses = new Map();
+URL.createObjectURL = (blob) => { const name = `blob:${addresses.size}`; addresses.set(name, blob); return name; };
+HTMLAnchorElement.prototype.click = function () { files.push([this.download, this.href]); };
+for (const button of document.querySelectorAll("[data-save]")) button.click();
+seen.ranges = {};
+const time = "queues-0", sliderEnd = () => { chart("position").value = 1000; chart("position").dispatchEvent(new Event("input")); };
+sliderEnd();
+setTimeout(async () => {
+  const range = () => chart(time).layout.xaxis.range.map(Number);
+  seen.ranges.moved = [range(), [Number(chart("gantt-0").dataset.from), Number(chart("gantt-0").dataset.to)]];
+  await Plotly.relayout(chart(time), { "xaxis.range[0]": 10, "xaxis.range[1]": 20 });
+  note("led");
+  seen.files = await Promise.all(files.map(async ([name, href]) => [name, addresses.has(href) ? await addresses.get(href).text() : href.slice(0, 22)]));
+  out.textContent = JSON.stringify(seen);
+}, 3000);
+"""
+
+
+def test_charts_are_saved_and_time_axes_are_linked(log, tmp_path):  # noqa: F811
+    run = read_run(log)
+    seen, *_ = drive(page([run], "x"), SAVING, tmp_path)
+    files = dict(seen["files"])
+    names = ("gantt-0", "waiting", "queues-0", "responses-0", "task-effective_accuracy")
+    assert set(files) >= {f"{name}.{form}" for name in names for form in ("png", "csv")}
+    assert {files[f"{name}.png"] for name in names} == {"data:image/png;base64,"}
+    head, *rows = files["gantt-0.csv"].splitlines()
+    assert head == "resource,task,job,variant,start_ms,end_ms,arrival_ms,deadline_ms,outcome"
+    line = run.timeline
+    assert len(rows) == len(line.slice_job) + int((line.finish < 0).sum())
+    task = int(line.task[line.slice_job[0]])
+    assert rows[0].startswith(f"stream {line.slice_resource[0]},{line.tasks[task]},{line.number[line.slice_job[0]]},")
+    assert files["waiting.csv"].splitlines()[0] == "run,time_ms,waiting"
+    assert files["queues-0.csv"].splitlines()[0] == "row,time (ms),value"
+    assert seen["ranges"]["moved"][0] == pytest.approx(seen["ranges"]["moved"][1])
+    assert (seen["views"]["led"]["from"], seen["views"]["led"]["to"]) == (10, 20)

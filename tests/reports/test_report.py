@@ -92,6 +92,7 @@ def interrupted(run):
         "slice_job": np.insert(line.slice_job, 2, line.slice_job[1]),
         "slice_resource": np.insert(line.slice_resource, 2, line.slice_resource[1]),
         "slice_variant": np.insert(line.slice_variant, 2, line.slice_variant[1]),
+        "slice_group": np.insert(line.slice_group, 2, line.slice_group[1]),
         "slice_start": np.insert(line.slice_start, 2, end - third),
         "slice_end": np.insert(line.slice_end, 1, start + third),
     }
@@ -158,7 +159,10 @@ def test_the_page_loads_nothing_from_outside(log):
 def test_the_top_says_what_was_run(log):
     run = read_run(log)
     text = page([run], "slipstream report run.parquet --out report.html")
-    top = text[text.index("<body>") : text.index('id="result"')]
+    top = text[text.index("<body>") : text.index('id="gantt"')]
+    assert (
+        top.index('id="verdict"') < top.index("<details") < top.index(run.digest)
+    )  # what nobody reads first is folded
     for fact in (run.about["command"], "edf-fit", "7 (test arrivals)", run.about["scenario_digest"], run.digest):
         assert fact in top
     assert "slipstream report run.parquet --out report.html" in top
@@ -288,6 +292,7 @@ def test_a_trace_has_one_track_per_stream_and_the_times_of_the_log(log):
     for row in slices:
         start = round(row["ts"] * 1000)
         job = names.index(row["cat"]), row["args"]["job"]
+        assert row["args"]["on_time"] == (row["args"]["outcome"] == "on time")
         assert row["name"].startswith(f"{row['cat']} · ")
         assert "part" not in row["args"]
         drawn.append((*job, row["tid"] - 1, start, start + round(row["dur"] * 1000)))
@@ -315,11 +320,11 @@ def test_the_page_holds_every_part_of_an_interrupted_job(tmp_path):
     assert ran["end"] == run.times(run.timeline.slice_end)
     jobs = list(zip(ran["task"], ran["number"], strict=True))
     assert len(jobs) == len(set(jobs)) + 1
-    assert "interrupted, goes on later" not in page([whole], "x")
+    assert "interrupted and resumed later" not in page([whole], "x")
 
 
 def test_the_counters_of_a_trace_end_with_what_still_waits(log):
     run = read_run(log)
     last = {row["name"]: row["args"]["jobs"] for row in trace([run])["traceEvents"] if row["ph"] == "C"}
-    assert set(last) == {f"waiting: {name}" for name in run.timeline.tasks}
+    assert set(last) == {f"jobs waiting: {name}" for name in run.timeline.tasks}
     assert set(last.values()) == {0}  # what waits at the end leaves with it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipstream.families.shared.labels import RunLabels
 
 PALETTE = ("#4399d8", "#d98200", "#00785a", "#d58bb4", "#2a4fa0", "#c9b72e", "#8f3d7c", "#8d8d8d")
-"""Colours of tasks, jobs or models, repeated in order; also told apart by readers with a colour vision deficiency."""
+"""Colours of tasks, jobs or models, repeated in order; distinct also with a colour vision deficiency."""
 MISSED = "#d64550"
 GOOD = "#2e9e5b"
 TIGHT = "#c98a00"

@@ -131,8 +131,8 @@ def _recent(scene: Scene, resource: int, width: int) -> Text:
                 most[column] = (used, piece)
     line = Text(" " * label)
     before = None
-    for (used, shown), unused in zip(most, idle, strict=True):
-        if shown is None or unused > used:
+    for (_, shown), unused in zip(most, idle, strict=True):
+        if shown is None or unused > step / 2:
             before = None
             line.append(IDLE, DIM)
             continue
@@ -199,7 +199,9 @@ def _jobs(scene: GraphScene, width: int, height: int | None) -> list[Text]:
     """Return a line per job in the system, the oldest first, with the number of its resources, links left out."""
     labels, active = scene.labels, scene.active
     lines_left = len(active) if height is None else max(height - 2, 1)
-    head = f"{counted(len(active), labels.nouns.job)} in the system, and {plural(labels.nouns.resource)} running each"
+    head = f"{counted(len(active), labels.nouns.job)} in the system, with the {plural(labels.nouns.resource)} of each"
+    if not active:
+        head = f"no {labels.nouns.job} in the system"
     lines = [Text(f"  {head}", DIM)]
     running = scene.running[: len(labels.resources) - labels.links]
     for job in active[:lines_left]:

@@ -13,7 +13,7 @@ from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, OV
 def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of an episode.
 
-    A batch is one slice, named after its first request.
+    A batch is one slice, named after its first request, or after its first late one.
     """
     names, requests = run_labels(scenario), m.requests_of(scenario, events)
     on_time = requests.on_time
@@ -24,7 +24,8 @@ def timeline(scenario: ServingScenario, events: np.ndarray) -> Timeline:
     )
     waited = np.select([requests.start >= 0, requests.left >= 0], [requests.start, requests.left], requests.end)
     started = np.flatnonzero(requests.start >= 0)
-    order = started[np.lexsort((started, requests.accelerator[started], requests.start[started]))]
+    late = fate[started] != ON_TIME
+    order = started[np.lexsort((started, ~late, requests.accelerator[started], requests.start[started]))]
     start, accelerator = requests.start[order], requests.accelerator[order]
     leads = np.ones(len(order), bool)
     leads[1:] = (start[1:] != start[:-1]) | (accelerator[1:] != accelerator[:-1])

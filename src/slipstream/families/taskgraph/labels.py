@@ -34,6 +34,7 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     spec = parts.spec
     work = int(spec["tasks"]["least"].sum()) // len(parts.library.templates)
     expected = max(1, work // parts.sizes.processors)
+    task = max(1, int(spec["tasks"]["least"].mean()))  # a bar is a task, and a job has many
     variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
     links = link_names(scenario)
     return RunLabels(
@@ -42,7 +43,7 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
         links=len(links),
         tasks=tuple(f"job {number}" for number in range(parts.sizes.jobs)),
         variants=(variants,) * parts.sizes.jobs,
-        expected=((expected,) * len(variants),) * parts.sizes.jobs,
+        expected=((task,) * len(variants),) * parts.sizes.jobs,
         end=_expected_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
         graphs=True,
     )

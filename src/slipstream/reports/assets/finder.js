@@ -1,5 +1,5 @@
 "use strict";
-// Finds bars in the Gantt charts of a report: the next job that missed its deadline, or one that matches a text.
+// Finds bars in the Gantt charts of a report: the next miss, or the next job that matches a text.
 function finder(page, gantts, sight) {
   const element = (id) => document.getElementById(id);
   const MISSED_FROM = 2; // outcomes from this code on are misses

@@ -78,7 +78,7 @@
 
   const timed = [
     ...page.runs.map((run, index) => charts.gantt(element("gantt-" + index), run, page)),
-    charts.waiting(element("waiting"), page.waiting, page, PALETTE),
+    ...(page.waiting.length ? [charts.waiting(element("waiting"), page.waiting, page, PALETTE)] : []),
   ];
   const sight = timeview(timed, page, { look: theme, printing: () => printing, moved: follow });
 

@@ -3,18 +3,19 @@
 // pointing at a chart describes what lies there. The report and the dashboard have the same controls, by their ids.
 // `look()` returns the colours, `printing()` whether the page is on its way to paper; `moved(view)` is called at every move;
 // an abort `signal` removes all listeners.
-const TIME_UNITS = [["µs", 1e-6, 1e-3], ["ms", 1e-3, 1], ["s", 1, 600], ["min", 60, 7200], ["h", 3600, 259200], ["days", 86400, Infinity]];
+const TIME_UNITS = [["µs", 1e-6, 1e-3], ["ms", 1e-3, 1], ["s", 1, 36000], ["h", 3600, 259200], ["days", 86400, Infinity]];
 
 // Returns a window of time in words, as in "0–200 ms of 10 s"; each length in the unit that suits it.
 function windowText(from, to, end, unit) {
   const seconds = { us: 1e-6, ms: 1e-3, s: 1 }[unit] || 1;
   const unitOf = (time) => TIME_UNITS.find(([, , below]) => time * seconds < below);
   const number = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits });
-  const [name, size] = unitOf(to), [endName, endSize] = unitOf(end);
-  const whole = `${number((end * seconds) / endSize, 2)} ${endName}`;
+  const digitsOf = (value) => Math.min(Math.max(2 - Math.floor(Math.log10(value || 1)), 0), 9); // three significant ones
+  const [name, size] = unitOf(to), [endName, endSize] = unitOf(end), length = (end * seconds) / endSize;
+  const whole = `${number(length, digitsOf(length))} ${endName}`;
   if (from <= 0 && to >= end) return `the whole run (${whole})`;
   const scaled = [from, to].map((time) => (time * seconds) / size);
-  const digits = Math.min(Math.max(2 - Math.floor(Math.log10(scaled[1] - scaled[0])), 0), 9);
+  const digits = digitsOf(scaled[1] - scaled[0]);
   return `${number(scaled[0], digits)}–${number(scaled[1], digits)} ${name} of ${whole}`;
 }
 

@@ -21,7 +21,11 @@ from slipstream.reports.runs import Run
 Figure = dict[str, Any]
 
 FIRST_SLICES = 40
-"""Bars that a Gantt chart shows before it is moved or zoomed."""
+"""Bars that a Gantt chart shows before it is moved or zoomed, at least."""
+FIRST_PER_RESOURCE = 6
+"""Bars of each resource that it shows then, on average."""
+BARS_AT_ONCE = 120
+"""Bars of the busiest resource up to which a chart shows the whole run at first."""
 CURVE_POINTS = 400
 """Maximum number of points of a distribution's curve."""
 TIME_BINS = 960
@@ -60,8 +64,11 @@ def words_of(line: Timeline) -> dict[str, Any]:
 
 
 def never_ran(line: Timeline) -> np.ndarray:
-    """Return the indices of the jobs that never ran, whether they left the queue or not."""
-    ran = np.zeros(len(line.task), bool)
+    """Return the indices of the jobs that never ran, whether they left the queue or not.
+
+    A job that finished ran, also where its batch is drawn under another's name.
+    """
+    ran = line.finish >= 0
     ran[line.slice_job] = True
     return np.flatnonzero(~ran)
 
@@ -106,13 +113,22 @@ def _job_columns(line: Timeline, unit: int, jobs: np.ndarray) -> dict[str, list[
 
 
 def first_window(runs: Sequence[Run]) -> float:
-    """Return the end of the initial time window: the first `FIRST_SLICES` bars of the busiest run."""
-    ends = [run.times(run.timeline.slice_end)[:FIRST_SLICES] for run in runs]
-    return min((max(times) for times in ends if times), default=1.0)
+    """Return the end of the initial time window: the first bars of the busiest run; of a short run, all of it."""
+    ends = []
+    for run in runs:
+        line = run.timeline
+        if np.bincount(line.slice_resource, minlength=1).max() <= BARS_AT_ONCE:
+            ends.append(run.times(np.array([line.end]))[0])
+        else:
+            count = max(FIRST_SLICES, FIRST_PER_RESOURCE * len(line.resources))
+            ends.append(max(run.times(line.slice_end[:count])))
+    return min((end for end in ends if end > 0), default=1.0)
 
 
 def waiting(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the number of waiting jobs of each run as a step function of time."""
+    """Return the number of waiting jobs of each run as a step function of time; nothing where each has one job."""
+    if not any(len(run.timeline.task) > 1 for run in runs):
+        return []
     lines = []
     for run, label in zip(runs, labels, strict=True):
         times, counts = run.timeline.waiting(np.arange(len(run.timeline.task)))

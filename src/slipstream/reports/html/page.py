@@ -18,7 +18,7 @@ from slipstream.reports.html import sections
 from slipstream.reports.html.about import lead_of, provenance
 from slipstream.reports.html.elements import cells, table_of
 from slipstream.reports.html.schedule import schedule
-from slipstream.reports.html.verdict import summary
+from slipstream.reports.html.verdict import column_of, summary
 from slipstream.reports.runs import Run, labels_of
 from slipstream.reports.terminal.tables import decimals, figure, lower_is_better
 
@@ -53,8 +53,8 @@ def page(
         summary(runs) if with_summary else "",
         provenance(runs, labels, command),
         opening,
-        _headline(runs, labels),
         _by_policy(runs),
+        _headline(runs, labels) if len(runs) > 1 or not with_summary else "",
         schedule(runs, labels),
         sections.queues(runs, labels, pictures),
         sections.responses(runs, labels, pictures),
@@ -143,10 +143,8 @@ def _headline(runs: Sequence[Run], labels: Sequence[str]) -> str:
     for index, label in enumerate(labels):
         texts = [figure(values[index]) for values in columns]
         rows.append((label, cells(texts, [mark[index] for mark in marks])))
-    caption = (
-        "One row per run; the best value of a column is bold." if len(runs) > 1 else "The main metrics of this run."
-    )
-    table = table_of(caption, ["run", *(metric.replace("_", " ") for metric in metrics)], rows)
+    caption = "One row per run; the best value of a column is bold."
+    table = table_of(caption, ["run", *map(column_of, metrics)], rows)
     return f'<section aria-labelledby="result"><h2 id="result">Metrics</h2>{table}</section>'
 
 
@@ -165,7 +163,7 @@ def _by_policy(runs: Sequence[Run]) -> str:
             rows.append((name, cells(texts, [False] * len(texts))))
     if not rows:
         return ""
-    columns = ["policy", *(metric.replace("_", " ") for metric in runs[0].family.headline)]
+    columns = ["policy", *map(column_of, runs[0].family.headline)]
     table = table_of("Mean over the seeds, ± half the bootstrap 95% interval.", columns, rows)
     return f'<section aria-labelledby="policies"><h2 id="policies">Policies over several seeds</h2>{table}</section>'
 

@@ -10,6 +10,7 @@ from slipstream.families.shared.timeline import Timeline
 from slipstream.files.markup import escape
 from slipstream.files.wording import plural, with_article
 from slipstream.render.style import task_colour
+from slipstream.reports.figures.page_figures import never_ran
 from slipstream.reports.html.elements import chart_of
 from slipstream.reports.runs import Run
 
@@ -30,7 +31,10 @@ def schedule(runs: Sequence[Run], labels: Sequence[str]) -> str:
     charts = "\n".join(
         chart_of(f"gantt-{index}", "", label if len(runs) > 1 else title) for index, label in enumerate(labels)
     )
-    caption = f"{jobs.capitalize()} that have arrived and wait to start, at the times shown above."
+    waiting = ""
+    if any(len(run.timeline.task) > 1 for run in runs):
+        caption = f"{jobs.capitalize()} that have arrived and wait to start, at the times shown above."
+        waiting = chart_of("waiting", caption, f"{jobs.capitalize()} waiting")
     return f"""<section aria-labelledby="gantt"><h2 id="gantt">Schedule</h2>
 <p>{_how_to_read(line)} Drag a chart or use the slider to move through the run, turn the mouse wheel to zoom, and point
 at a bar for its details. All charts over time move together.</p>
@@ -43,7 +47,7 @@ at a bar for its details. All charts over time move together.</p>
 one by one: {_shares_text(line)} Zoom in to see single bars. The line of waiting {jobs} is their mean, with the range
 behind it.</span></p>
 {charts}
-{chart_of("waiting", caption, f"{jobs.capitalize()} waiting")}
+{waiting}
 </section>"""
 
 
@@ -75,16 +79,11 @@ def _key(runs: Sequence[Run]) -> str:
     if any(run.timeline.has_deadlines for run in runs):
         items.append('<i class="missed"></i>missed its deadline: hatched, with a red outline')
         items.append(f'<i class="sign">▾</i>deadline of {escape(with_article(line.nouns.job))}, red if missed')
-    if any(len(run.timeline.slice_job) and never_ran(run.timeline) for run in runs):
+    if any(len(never_ran(run.timeline)) for run in runs):
         items.append('<i class="sign lost">✕</i>left the queue without running')
     if any(map(_pauses, runs)):
         items.append('<i class="sign">❙❙</i>interrupted and resumed later: point at it to see all its parts')
     return "\n".join(f"<li>{item}</li>" for item in items)
-
-
-def never_ran(line: Timeline) -> bool:
-    """Return whether a job of `line` never ran."""
-    return len(np.unique(line.slice_job)) < len(line.task)
 
 
 def _pauses(run: Run) -> bool:

@@ -96,7 +96,7 @@ def tradeoffs(runs: Sequence[Run], pictures: dict[str, Figure]) -> str:
     parts = []
     for number, pair in enumerate(pairs):
         pictures[f"tradeoff-{number}"] = charts.tradeoff(runs, pair)
-        parts.append(chart_of(f"tradeoff-{number}", "", " and ".join(one.replace("_", " ") for one in pair)))
+        parts.append(chart_of(f"tradeoff-{number}", "", " and ".join(metric_words(one)[0] for one in pair)))
     lead = "A point is a policy, its mean over the seeds; the dotted line joins the Pareto-optimal ones."
     return section_of("tradeoffs", "Trade-offs", parts, lead)
 
@@ -115,7 +115,7 @@ def tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, Figure
     """Return the metrics that are known by task, as bars."""
     nouns, parts = runs[0].timeline.nouns, []
     for metric, (text, percent) in PER_TASK.items():
-        if any(f"{metric}/{name}" in run.metrics for run in runs for name in run.timeline.tasks):
+        if any(run.metrics.get(f"{metric}/{name}", 0.0) for run in runs for name in run.timeline.tasks):
             pictures[f"task-{metric}"] = page_figures.per_task(metric, runs, labels, percent)
             caption = text.format(job=nouns.job, jobs=plural(nouns.job), task=nouns.task)
             parts.append(chart_of(f"task-{metric}", f"{caption}.", metric_words(metric)[0].capitalize()))

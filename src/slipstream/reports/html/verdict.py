@@ -44,6 +44,12 @@ def metric_words(metric: str) -> tuple[str, str]:
     return metric.replace("_", " "), ""
 
 
+def column_of(metric: str) -> str:
+    """Return the heading of a metric's column: name and unit."""
+    name, unit = metric_words(metric)
+    return f"{name} ({'per s' if unit == '/s' else unit})" if unit else name
+
+
 def _value(metric: str, value: float) -> str:
     unit = metric_words(metric)[1]
     return figure(value) + (unit if unit == "/s" else f" {unit}" if unit else "")
@@ -63,14 +69,20 @@ def _alone(policy: str, episodes: Episodes) -> str:
         missed = sum(int(run.timeline.missed.sum()) for run in runs)
         text += f"{counted(jobs, line.nouns.job)} released, {_share(missed, jobs)} missed their deadline."
     elif finished == jobs:
-        text += f"{counted(jobs, line.nouns.job)}, {'all finished' if jobs > 1 else 'finished'}."
+        text += f"all {counted(jobs, line.nouns.job)} finished." if jobs > 1 else f"its only {line.nouns.job} finished."
     else:
         text += f"{finished:,} of {counted(jobs, line.nouns.job)} finished before the end."
     tiles = []
     for metric in first.family.headline:
         mean = float(np.mean([run.metrics[metric] for run in runs]))
-        tiles.append(f"<div><dt>{escape(metric_words(metric)[0])}</dt><dd>{_value(metric, mean)}</dd></div>")
+        tiles.append(f"<div><dt>{escape(metric_words(metric)[0])}</dt><dd>{_tile(metric, mean)}</dd></div>")
     return f'<p class="verdict">{text}</p><dl class="tiles">{"".join(tiles)}</dl>'
+
+
+def _tile(metric: str, value: float) -> str:
+    """Return a value with its unit; a count has no decimals."""
+    whole = value == round(value) and abs(value) >= 1 and not metric_words(metric)[1]
+    return f"{value:,.0f}" if whole else _value(metric, value)
 
 
 def _counts(run: Run) -> tuple[int, int]:
@@ -108,7 +120,8 @@ def _comparison(policies: Mapping[str, Episodes]) -> str:
             f"{escape(first.title)}: {escape(name)} {_value(metric, mean)}."
         )
         return f'<p class="verdict">{text}</p>'
-    relative = f" ({abs(gap.mean() / other):.1%})" if other else ""
+    share = abs(float(gap.mean()) / other) if other else 1.0
+    relative = f" ({share:.1%})" if share < 1.0 else ""
     text = (
         f"<strong>{escape(best)}</strong> is best on {escape(first.title)}: {escape(name)} "
         f"{_value(metric, mean)}, {_value(metric, abs(float(gap.mean())))}{relative} "
