@@ -1,7 +1,7 @@
 "use strict";
 // The page Device: runs on real hardware beside their simulation, runs under way, and validations.
 const devicePage = (() => {
-  const { byId, make, fill, ask, address, attempt, figure, value, metricName, counted, sortable } = tools;
+  const { byId, make, fill, ask, address, figure, value, metricName, counted, sortable } = tools;
   const MOST_POINTS = 600;
   const state = { key: "modified", down: true };
   let stream = null, asked = null;
@@ -103,7 +103,7 @@ const devicePage = (() => {
     stream.onmessage = (event) => {
       lines.push(...JSON.parse(event.data));
       lines.splice(0, lines.length - MOST_POINTS);
-      if (lines.length) attempt(() => draw(lines));
+      if (lines.length) draw(lines).catch((error) => tools.tell(error.message));
     };
   }
 

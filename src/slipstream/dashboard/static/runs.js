@@ -134,7 +134,7 @@ const runsPage = (() => {
   function want(run) {
     if (known(run)) return;
     wanted.set(run.name, run);
-    timer ||= setTimeout(() => { timer = null; const batch = [...wanted.values()]; wanted = new Map(); attempt(() => measure(batch)); }, PAUSE_MS);
+    timer ||= setTimeout(() => { timer = null; const batch = [...wanted.values()]; wanted = new Map(); measure(batch).catch((error) => tools.tell(error.message)); }, PAUSE_MS); // a message that stands stays
   }
 
   const measureAll = (rows) => measure(rows.filter((run) => !known(run)));
