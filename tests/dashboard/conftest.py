@@ -17,6 +17,7 @@ import uvicorn
 from slipstream.dashboard.app import create_app
 from slipstream.evaluation import compare
 from slipstream.families.contract import FAMILIES
+from slipstream.sim.eventlog import LogWriter, read
 from tests.reports.test_report import record
 
 HISTORY = [
@@ -24,7 +25,17 @@ HISTORY = [
     for n in (1, 2, 3)
 ]
 LIVE = {"time_s": 1.0, "released": 9, "finished": 6, "missed": 1, "busy": 1, "streams": 2, "waiting": 2}
+HARDWARE = "Imaginary CPU, 2 cores"
 LIVE |= {"latency_ms": 4.5, "tasks": [{"name": "camera", "released": 9, "waiting": 2, "running": 1, "finished": 6}]}
+
+
+def relabel(source, target, **changes):
+    """Copy a log under other metadata."""
+    events, about = read(source)
+    writer = LogWriter(target, {**about, **changes})
+    writer.write(events)
+    writer.close()
+    return target
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +45,7 @@ def runs(tmp_path_factory):
     (folder / "deep").mkdir(parents=True)
     record(folder / "fit.parquet")
     record(folder / "deep" / "edf.parquet", policy="edf")
+    relabel(folder / "deep" / "edf.parquet", folder / "real.parquet", device="cpu", policy="edf-fit", hardware=HARDWARE)
     (folder / "all.json").write_text(
         json.dumps(compare("edge/tiny", "edf,edf-fit", episodes=3, oracle_seconds=1.0).to_dict())
     )

@@ -19,6 +19,7 @@ from slipstream.dashboard.app import create_app
 from slipstream.dashboard.jobs import Jobs
 from slipstream.dashboard.live import follow
 from slipstream.dashboard.replay import Recording
+from slipstream.dashboard.results import real_runs
 from slipstream.dashboard.trial import problems_of
 from slipstream.evaluation import bootstrap_interval
 from slipstream.families.contract import FAMILIES
@@ -28,7 +29,7 @@ from slipstream.policies.learned import shipped
 from slipstream.scenario import builtin_names, dump, load
 from slipstream.sim.eventlog import START, LogWriter, read
 from slipstream.sim.simulator import Simulator
-from tests.dashboard.conftest import HISTORY, serving
+from tests.dashboard.conftest import HISTORY, relabel, serving
 from tests.reports.test_report import record
 
 # Runs
@@ -40,6 +41,7 @@ def test_the_list_holds_every_run_of_the_folder_and_nothing_else(client):
     assert kinds == {
         "fit.parquet": "run",
         "deep/edf.parquet": "run",
+        "real.parquet": "run",
         "all.json": "comparison",
         "trained": "training",
         "camera.live.jsonl": "live",
@@ -52,7 +54,150 @@ def test_the_list_holds_every_run_of_the_folder_and_nothing_else(client):
 
 def test_metrics_are_those_of_the_log(client, runs):
     recording = Recording(runs / "fit.parquet")
-    assert client.get("/api/metrics", run="fit.parquet")["metrics"] == recording.metrics
+    assert client.get("/api/metrics", run="fit.parquet") == {"fit.parquet": {"metrics": recording.metrics}}
+
+
+def test_metrics_of_a_damaged_run_are_a_reason_and_the_others_as_ever(runs, tmp_path):
+    shutil.copy(runs / "fit.parquet", tmp_path / "fit.parquet")
+    events, about = read(runs / "fit.parquet")
+    writer = LogWriter(tmp_path / "harmed.parquet", about)
+    writer.write(torn(events))
+    writer.close()
+    with serving(create_app(tmp_path)) as client:
+        found = client.get("/api/metrics", run=["harmed.parquet", "fit.parquet"])
+        assert found["harmed.parquet"]["error"].startswith("harmed.parquet: damaged (")
+        assert found["fit.parquet"]["metrics"] == Recording(runs / "fit.parquet").metrics
+        status, _, told = client.ask("/api/metrics", run=["fit.parquet"] * 51)
+        assert (status, told["error"]) == (400, "51 runs: expected at most 50 at a time")
+
+
+def test_the_list_says_how_far_each_training_came_and_what_each_family_shows_first(client):
+    found = client.get("/api/runs")
+    (training,) = [run for run in found["runs"] if run["kind"] == "training"]
+    assert (training["trained_steps"], training["best_reward"], training["heuristic_reward"]) == (3000, 13.0, 12.5)
+    for name, family in FAMILIES.items():
+        assert [metric["name"] for metric in found["families"][name]["headline"]] == list(family.headline)
+
+
+# Notes
+
+
+def note(client, run, text):
+    return client.ask("/api/note", "POST", {"run": run, "text": text})
+
+
+def notes_of(client):
+    return {run["name"]: run["note"] for run in client.get("/api/runs")["runs"] if run["note"]}
+
+
+def test_notes_are_kept_in_a_file_of_their_own(runs, tmp_path):
+    shutil.copy(runs / "fit.parquet", tmp_path / "fit.parquet")
+    shutil.copytree(runs / "trained", tmp_path / "trained")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with serving(create_app(tmp_path)) as client:
+        assert note(client, "fit.parquet", " best so far: é ✓ ")[2] == {
+            "run": "fit.parquet",
+            "note": "best so far: é ✓",
+        }
+        assert note(client, "trained", "too short")[0] == 200
+        assert note(client, "trained", "long\nenough")[0] == 200
+    with serving(create_app(tmp_path)) as client:
+        assert notes_of(client) == {"fit.parquet": "best so far: é ✓", "trained": "long\nenough"}
+        assert note(client, "trained", "")[0] == 200
+        assert notes_of(client) == {"fit.parquet": "best so far: é ✓"}
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after.keys() - before.keys() == {tmp_path / "dashboard-notes.json"}
+    assert {path: after[path] for path in before} == before
+
+
+@pytest.mark.parametrize("name", ["../secret.parquet", "gone.parquet", "", "dashboard-notes.json", "x" * 1001])
+def test_a_note_belongs_to_a_run_of_the_folder(runs, tmp_path, name):
+    with serving(create_app(tmp_path)) as client:
+        status, _, found = note(client, name, "text")
+        assert status in (404, 422)
+        assert set(found) == {"error"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_note_that_cannot_be_kept_is_refused_with_a_sentence(runs, tmp_path):
+    home, elsewhere = tmp_path / "runs", tmp_path / "elsewhere.json"
+    home.mkdir()
+    shutil.copy(runs / "fit.parquet", home / "fit.parquet")
+    kept = home / "dashboard-notes.json"
+    elsewhere.write_text('{"notes": {"fit.parquet": "secret"}}')
+    with serving(create_app(home)) as client:
+        assert note(client, "fit.parquet", "x" * 2001)[0] == 422
+        assert note(client, "fit.parquet", "\ud800")[0] in (400, 422)
+        assert not kept.exists()
+        for content in ("[1]", '{"notes": {"a": 1}}', "{"):
+            kept.write_text(content)
+            status, _, found = note(client, "fit.parquet", "text")
+            assert status == 400
+            assert found["error"].startswith("dashboard-notes.json: ")
+            assert kept.read_text() == content
+            assert client.get("/api/runs")["notes_problem"] == found["error"]
+        kept.unlink()
+        kept.symlink_to(elsewhere)
+        status, _, found = note(client, "fit.parquet", "text")
+        assert status == 400
+        assert "leads out of the folder" in found["error"]
+        assert str(tmp_path) not in found["error"]
+        assert notes_of(client) == {}
+    assert "secret" in elsewhere.read_text()
+
+
+# Real runs
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_real_run_of_any_family_stands_beside_its_simulation(name, family_runs, tmp_path):
+    family = FAMILIES[name]
+    simulated = Recording(family_runs / f"{name}.parquet")
+    other = Simulator(simulated.scenario).play(find(family.default_policy, name), 2)
+    writer = LogWriter(tmp_path / "real.parquet", {**simulated.about, "device": "cpu", "hardware": "Imaginary CPU"})
+    writer.write(other)
+    writer.close()
+    with serving(create_app(tmp_path)) as client:
+        (run,) = client.get("/api/runs")["runs"]
+        assert (run["device"], run["hardware"]) == ("cpu", "Imaginary CPU")
+        found = client.get("/api/real", run="real.parquet")
+    measured = Recording(tmp_path / "real.parquet").metrics
+    for metric in found["metrics"]:
+        assert metric["measured"] == pytest.approx(measured[metric["name"]])
+        assert metric["simulated"] == pytest.approx(simulated.metrics[metric["name"]])
+    assert [metric["name"] for metric in found["metrics"]][: len(found["headline"])] == list(family.headline)
+    assert found["simulated"]["end"] == simulated.timeline.end / simulated.unit
+
+
+def test_a_real_run_that_cannot_be_simulated_says_why(runs, tmp_path, monkeypatch):
+    relabel(runs / "fit.parquet", tmp_path / "real.parquet", device="cpu")
+    shutil.copy(runs / "fit.parquet", tmp_path / "simulated.parquet")
+    relabel(runs / "fit.parquet", tmp_path / "foreign.parquet", device="cpu", policy=str(tmp_path.parent / "elsewhere"))
+    cut = {**json.loads(dump(load("edge/heavy"))), "horizon_ms": 20_000}
+    relabel(runs / "fit.parquet", tmp_path / "cut.parquet", device="cpu", scenario=dump(load(cut)))
+    with serving(create_app(tmp_path)) as client:
+        assert client.ask("/api/real", run="simulated.parquet")[2]["error"].startswith("this run was simulated")
+        assert client.ask("/api/real", run="foreign.parquet")[0] == 400
+        first, second = client.get("/api/real", run="cut.parquet")["notes"]
+        assert first.startswith("The run ended at 10,000 ms, its simulation at 20,000 ms")
+        assert "arrivals, its simulation" in second
+        monkeypatch.setattr(real_runs, "MOST_EVENTS", 10)
+        found = client.get("/api/real", run="real.parquet")
+    assert found["notes"] == ["Not simulated: the simulation takes too long."]
+    assert found["simulated"] is None
+    assert {metric["simulated"] for metric in found["metrics"]} == {None}
+
+
+def test_a_validation_is_listed_with_both_sides(tmp_path):
+    figures = {"reward": {"measured": 9.0, "deviation": 0.1, "simulated": 10.0}}
+    result = {"scenario": "edge/cpu-mini", "policy": "edf", "seed": 0, "runs": 2, "device": "cpu", "causes": []}
+    (tmp_path / "good.json").write_text(json.dumps({**result, "metrics": figures}))
+    (tmp_path / "bad.json").write_text(json.dumps({**result, "metrics": {"reward": {"measured": 1}}}))
+    with serving(create_app(tmp_path)) as client:
+        listed = {run["name"]: run for run in client.get("/api/runs")["runs"]}
+    assert listed["good.json"]["kind"] == "validation"
+    assert listed["good.json"]["metrics"] == [{"name": "reward", "measured": 9.0, "simulated": 10.0}]
+    assert "metrics.reward: expected numbers" in listed["bad.json"]["error"]
 
 
 def torn(events):
@@ -109,7 +254,9 @@ OUTSIDE += [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-@pytest.mark.parametrize("question", ["metrics", "replay", "window", "moment", "decision", "compare", "live", "page"])
+@pytest.mark.parametrize(
+    "question", ["metrics", "real", "replay", "window", "moment", "decision", "compare", "live", "page"]
+)
 def test_no_path_outside_the_folder_can_be_read(client, question, name):
     key = "name" if question in ("live", "page") else "run"
     path = "/page" if question == "page" else f"/api/{question}"
@@ -231,6 +378,40 @@ def test_the_last_choice_stands_for_all_beyond(client):
     assert client.get("/api/decision", run="fit.parquet", at=10**9)["number"] == last["number"]
 
 
+def test_a_chooser_is_asked_for_the_order_of_its_choices(client):
+    simulator, policy = Simulator(load("edge/heavy"), log_rows=0), find("edf-fit", "edge")
+    simulator.reset(7)
+    while True:
+        global_row, rows, mask = simulator.observe()
+        first = policy.choose(global_row, rows, mask)
+        left = mask.copy()
+        left[first] = False
+        second = policy.choose(global_row, rows, left)
+        if left[second]:
+            break
+        simulator.step(first)
+    told = client.get("/api/decision", run="fit.parquet", number=int(simulator.header["choices"]) - 1)
+    ranks = {one["row"]: one["rank"] for one in told["candidates"] if one["rank"] is not None}
+    assert (ranks[first], ranks[second]) == (1, 2)
+    assert sorted(ranks.values()) == list(range(1, len(ranks) + 1))
+    assert told["candidates"][0]["chosen"]
+    assert "picks a row directly" in told["judgement"]
+    ruled = client.get("/api/decision", run="deep/edf.parquet", number=12)
+    assert {one["rank"] for one in ruled["candidates"]} == {None}
+    assert "highest score" in ruled["judgement"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_words_of_deadlines_are_for_families_that_have_them(name, family_runs):
+    with serving(create_app(family_runs)) as client:
+        about = client.get("/api/replay", run=f"{name}.parquet")
+        assert about["deadlines"] == (name in ("edge", "serving"))
+        assert ("on time" in about["fates"]) == about["deadlines"]
+        now = client.get("/api/moment", run=f"{name}.parquet", at=about["end"] / 2)
+        fates = {one["job"]["fate"] for one in now["resources"] if one["job"]}
+        assert fates <= set(about["fates"])
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_runs_of_every_family_can_be_replayed(name, family_runs):
     with serving(create_app(family_runs)) as client:
@@ -238,8 +419,10 @@ def test_runs_of_every_family_can_be_replayed(name, family_runs):
         whole = client.get("/api/window", **{"run": f"{name}.parquet", "from": 0, "to": about["end"]})
         assert len(whole["ran"]["start"]) > 0
         told = client.get("/api/decision", run=f"{name}.parquet", at=about["end"] / 2)
-        assert sum(one["chosen"] for one in told["candidates"]) == 1
+        (chosen,) = [one for one in told["candidates"] if one["chosen"]]
         assert told["note"] == ""
+        judged = chosen["score"] is not None or chosen["rank"] == 1
+        assert judged or "picks a row directly" in told["judgement"]
 
 
 def test_a_trained_policy_shows_its_scores(tmp_path):
@@ -395,6 +578,14 @@ def test_two_users_get_the_answers_to_their_own_questions(client):
 
 
 # Who may ask
+
+
+def test_the_chart_library_comes_from_here_and_may_be_kept(client):
+    status, headers, text = client.ask("/static/plotly.js")
+    assert status == 200
+    assert b"plotly.js" in text[:200]
+    assert headers["Cache-Control"] == "private, max-age=86400"
+    assert client.ask("/static/app.js")[1]["Cache-Control"] == "no-store"
 
 
 def test_every_answer_says_what_a_browser_may_do(client):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,9 @@ from slipstream.dashboard.decisions import Decisions
 from slipstream.dashboard.jobs import Jobs, TooManyJobsError
 from slipstream.dashboard.live import follow
 from slipstream.dashboard.replay import Recording, Recordings
+from slipstream.dashboard.results.metrics import MetricsCache
+from slipstream.dashboard.results.notes import Note, Notes
+from slipstream.dashboard.results.real_runs import RealRuns
 from slipstream.dashboard.runs import RunsFolder, UnknownRunError
 from slipstream.dashboard.security import PAGE_POLICY, Guard
 from slipstream.dashboard.trial import Draft, Trial, checked, known_policies, problems_of
@@ -28,6 +32,7 @@ from slipstream.families.contract import FAMILIES
 from slipstream.files.inputs import read_bytes
 from slipstream.learn.files import HISTORY
 from slipstream.policies.base import applicable
+from slipstream.reports.terminal.tables import lower_is_better
 from slipstream.scenario import builtin_names, dump, load, schema
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -35,6 +40,8 @@ SHARED = ("charts.js", "timeview.js", "page.css")
 """Files that the report and the dashboard both draw with."""
 
 LARGEST_PAGE_BYTES = 256 * 2**20
+MOST_ASKED = 50
+"""Runs whose metrics one request may ask for."""
 
 Finite = Annotated[float, Query(allow_inf_nan=False)]
 Name = Annotated[str, Query(max_length=1000)]
@@ -76,6 +83,7 @@ class Board:
 
     def __init__(self, folder: RunsFolder, jobs: Jobs) -> None:
         self.folder, self.jobs, self.recordings = folder, jobs, Recordings()
+        self.metrics, self.notes, self.real_runs = MetricsCache(), Notes(folder.root), RealRuns()
         self._decisions: tuple[Recording, Decisions] | None = None
         self._lock = threading.Lock()
 
@@ -92,6 +100,52 @@ class Board:
                 self._decisions = (recording, Decisions(recording))
             made = self._decisions[1]
             return made.at(at) if number is None else made.number(number)
+
+    def listing(self) -> dict[str, Any]:
+        """Return all entries of the folder with their notes, and what the families' tables show."""
+        entries, more = self.folder.listing()
+        notes, problem = {}, None
+        try:
+            notes = self.notes.all()
+        except InputError as error:
+            problem = str(error)
+        runs = [{**entry.to_dict(), "note": notes.get(entry.name, "")} for entry in entries]
+        families = {
+            name: {
+                "unit": family.time_unit,
+                "headline": [{"name": metric, "lower": lower_is_better(metric)} for metric in family.headline],
+            }
+            for name, family in FAMILIES.items()
+        }
+        return {
+            "folder": self.folder.root.name,
+            "runs": runs,
+            "more": more,
+            "families": families,
+            "notes_problem": problem,
+        }
+
+    def metrics_of(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the metrics of runs by name, or for a run that cannot be read the reason."""
+        if len(names) > MOST_ASKED:
+            raise InputError(f"{len(names)} runs: expected at most {MOST_ASKED} at a time")
+        found: dict[str, Any] = {}
+        for name in names:
+            try:
+                self.folder.entry(name, "run")
+                found[name] = {"metrics": self.metrics.of(self.folder.path(name))}
+            except UnknownRunError:
+                raise
+            except InputError as error:
+                found[name] = {"error": str(error)}
+        return found
+
+    def real_run(self, name: str) -> dict[str, Any]:
+        """Return a run on real hardware beside its simulation."""
+        entry = self.folder.entry(name, "run")
+        recording = self.recording(name)
+        self._check_policy(recording)
+        return self.real_runs.beside_simulation(recording, (name, entry.modified))
 
     def _check_policy(self, recording: Recording) -> None:
         """Refuse a policy whose folder is not among the runs: a log may name any folder of this machine."""
@@ -132,6 +186,11 @@ def _add_files(app: FastAPI, folder: RunsFolder) -> None:
     async def start() -> Response:
         return Response(files["index.html"], media_type="text/html")
 
+    @app.get("/static/plotly.js")
+    def plotly() -> Response:
+        # Large, and the same for one version of the package: the browser may keep it for a while.
+        return Response(plotly_js(), media_type="text/javascript", headers={"Cache-Control": "private, max-age=86400"})
+
     @app.get("/static/{name}")
     async def static(name: str) -> Response:
         if name not in files:
@@ -145,16 +204,31 @@ def _add_files(app: FastAPI, folder: RunsFolder) -> None:
         return Response(text, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
 
 
+@cache
+def plotly_js() -> bytes:
+    """Return the script of the chart library, which reports embed too."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs()).encode()
+
+
 def _add_runs(app: FastAPI, board: Board) -> None:
     @app.get("/api/runs")
     def runs() -> dict[str, Any]:
-        entries, more = board.folder.listing()
-        return {"folder": board.folder.root.name, "runs": [entry.to_dict() for entry in entries], "more": more}
+        return board.listing()
 
     @app.get("/api/metrics")
-    def metrics(run: Name) -> dict[str, Any]:
-        recording = board.recording(run)
-        return {"headline": recording.family.headline, "metrics": recording.metrics}
+    def metrics(run: Annotated[list[Name], Query()]) -> dict[str, Any]:
+        return board.metrics_of(run)
+
+    @app.get("/api/real")
+    def real(run: Name) -> dict[str, Any]:
+        return board.real_run(run)
+
+    @app.post("/api/note")
+    def note(written: Note) -> dict[str, Any]:
+        board.folder.entry(written.run)
+        return {"run": written.run, "note": board.notes.write(written)}
 
     @app.get("/api/compare")
     def compare(run: Annotated[list[str], Query()], baseline: str = "") -> dict[str, Any]:

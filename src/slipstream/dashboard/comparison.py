@@ -12,6 +12,7 @@ from slipstream.dashboard.runs import Entry, RunsFolder, read_comparison
 from slipstream.errors import InputError
 from slipstream.evaluation import bootstrap_interval
 from slipstream.families.contract import FAMILIES
+from slipstream.families.shared.timeline import Timeline
 from slipstream.reports.figures.page_figures import CURVE_POINTS
 from slipstream.reports.terminal.tables import lower_is_better
 
@@ -40,7 +41,12 @@ def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str
             recording = recordings.open(folder.path(name))
             digests.add(str(recording.about.get("scenario_digest")))
             _add_run(policies, recording)
-            curves.append({"label": f"{entry.about['policy']}, seed {entry.about['seed']}", **_responses(recording)})
+            curves.append(
+                {
+                    "label": f"{entry.about['policy']}, seed {entry.about['seed']}",
+                    **responses(recording.timeline, recording.unit),
+                }
+            )
     if len(scenarios) > 1 or len(digests) > 1:
         raise InputError("the runs are of different scenarios: expected runs of one, whose figures can be compared")
     scenario = next(iter(scenarios))
@@ -99,12 +105,11 @@ def _estimate(values: list[float]) -> dict[str, Any]:
     return {"mean": float(array.mean()), "low": low, "high": high, "episodes": len(values)}
 
 
-def _responses(recording: Recording) -> dict[str, list[float]]:
+def responses(line: Timeline, unit: int) -> dict[str, list[float]]:
     """Return the distribution of response times: the share of released jobs finished within each time."""
-    line = recording.timeline
     done = line.finish >= 0
     times = np.sort(line.finish[done] - line.release[done])
     if not len(times):
         return {"x": [], "y": []}
     picks = np.unique(np.linspace(0, len(times) - 1, min(len(times), CURVE_POINTS)).round().astype(np.int64))
-    return {"x": (times[picks] / recording.unit).tolist(), "y": ((picks + 1) / len(line.task)).round(5).tolist()}
+    return {"x": (times[picks] / unit).tolist(), "y": ((picks + 1) / len(line.task)).round(5).tolist()}

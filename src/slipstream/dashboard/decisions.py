@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import cache
+from time import monotonic
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +28,14 @@ STRIDE = 2048
 MOST_COPIES = 256
 MOST_CANDIDATES = 64
 """Maximum number of candidates shown of one choice."""
+MOST_RANKS, MOST_RANKING_S = 16, 0.5
+"""Rows that a chooser is asked to rank, and the seconds that this may take."""
+SCORED = "The candidate with the highest score is taken."
+RANKED = (
+    "This policy picks a row directly and gives no scores. The rank is the order in which it would pick, "
+    "were the rows before not allowed."
+)
+DIRECT = "This policy picks a row directly and gives no scores."
 EFFECTS = (START, DROP, PREEMPT, TAKE, MOVE)
 """Kinds of events that a choice causes at once."""
 
@@ -46,7 +55,9 @@ class Decisions:
         recording.vouch()
         about = recording.about
         if "device" in about:
-            raise InputError("this run is of a real device: its choices cannot be made again in the simulator")
+            raise InputError(
+                "This run was executed on real hardware: its decisions cannot be reconstructed in the simulator."
+            )
         self._recording = recording
         self._policy: Any = find(str(about["policy"]), recording.family.name)
         self._simulator = Simulator(recording.scenario, log_rows=0)
@@ -129,6 +140,7 @@ class Decisions:
         global_row, rows, mask = (array.copy() for array in simulator.observe())
         legal = np.flatnonzero(mask)
         scores, chosen = self._scores(global_row, rows, mask)
+        ranks = {} if self._gives_scores else self._ranks(global_row, rows, mask, chosen)
         wait = len(mask) - 1
         shown = (
             legal[:MOST_CANDIDATES] if chosen in legal[:MOST_CANDIDATES] else [*legal[: MOST_CANDIDATES - 1], chosen]
@@ -142,17 +154,19 @@ class Decisions:
             if row == chosen and len(effects):
                 agrees = bool(np.isin(effects[:1], self._recorded(int(effects["time"][0]))).all())
             row_name = family.row_name(simulator, row)
-            name = row_name or self._name(effects) or ("wait" if row == wait else f"candidate {row}")
+            # Whatever happens while a policy waits is no effect of the wait row.
+            name = row_name or ("wait" if row == wait else self._name(effects) or f"candidate {row}")
             values = [_readable(family.candidate_features.features[n], rows[row, n])[0] for n in columns]
-            shown_row = {"row": row, "name": name, "score": scores.get(row), "chosen": row == chosen, "values": values}
-            candidates.append(shown_row)
-        candidates.sort(key=lambda one: (one["score"] is None, -(one["score"] or 0.0), not one["chosen"]))
+            judged = {"score": scores.get(row), "rank": ranks.get(row), "chosen": row == chosen}
+            candidates.append({"row": row, "name": name, **judged, "values": values})
+        candidates.sort(key=_order)
         return {
             "number": self._made,
             "time": self._now / self._recording.unit,
             "asked": self._resource(int(simulator.header["asked"])),
             "policy": self._policy.name,
             "rule": getattr(self._policy, "description", "a trained network gives every candidate a score"),
+            "judgement": SCORED if self._gives_scores else RANKED if ranks else DIRECT,
             "rows": len(mask),
             "legal": len(legal),
             "columns": [_explained(family.candidate_features.features[n]) for n in columns],
@@ -160,6 +174,11 @@ class Decisions:
             "situation": self._situation(global_row),
             "note": "" if agrees else "The log does not hold this choice: it was made by another version.",
         }
+
+    @property
+    def _gives_scores(self) -> bool:
+        policy = self._policy
+        return isinstance(policy, CompiledPolicy | Scoring) or (isinstance(policy, Heuristic) and policy.is_rule)
 
     def _scores(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> tuple[dict[int, float], int]:
         """Return the scores by row, for rows that the policy scored, and the row that it chooses."""
@@ -176,6 +195,24 @@ class Decisions:
                 if policy.scores_all_rows or rows[row, dispatch] == 1.0:
                     scores[row] = float(policy.function(rows[row]))
         return {row: score for row, score in scores.items() if np.isfinite(score)}, chosen
+
+    def _ranks(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, chosen: int) -> dict[int, int]:
+        """Return the order in which a chooser takes rows, from 1, if each that it takes is then forbidden; {} if none.
+
+        Only choosers can be asked again: they are functions of what they see. The others may keep a plan.
+        """
+        if not isinstance(self._policy, Heuristic):
+            return {}
+        ranks, left = {chosen: 1}, mask.copy()
+        left[chosen] = False
+        end = monotonic() + MOST_RANKING_S
+        while left.any() and len(ranks) < MOST_RANKS and monotonic() < end:
+            row = int(self._policy.choose(global_row, rows, left))
+            if not 0 <= row < len(left) or not left[row]:
+                break  # it has no further preference
+            ranks[row] = len(ranks) + 1
+            left[row] = False
+        return ranks if len(ranks) > 1 else {}
 
     def _logits(self, policy: CompiledPolicy) -> tuple[dict[int, float], int]:
         """Return the network's logits by row and the row it chooses; the simulator's state is restored."""
@@ -224,6 +261,12 @@ class Decisions:
         features = self._recording.family.global_features.features
         shown = [n for n, feature in enumerate(features) if feature.observed]
         return [{**_explained(features[n]), "value": _readable(features[n], global_row[n])[0]} for n in shown]
+
+
+def _order(candidate: dict[str, Any]) -> tuple[bool, float, float, bool]:
+    """Return the sort key of a candidate: highest score first, then lowest rank, then the chosen one."""
+    score, rank = candidate["score"], candidate["rank"]
+    return score is None, -(score or 0.0), np.inf if rank is None else rank, not candidate["chosen"]
 
 
 def _put(arrays: dict[str, np.ndarray], simulator: Simulator) -> None:

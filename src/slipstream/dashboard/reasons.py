@@ -22,7 +22,8 @@ def reasons(paths: Sequence[Path], labels: Sequence[str], count: int) -> str:
     """Return a section with `count` choices of each run, spread over its time."""
     parts = [_of_run(path, label, count) for path, label in zip(paths, labels, strict=True)]
     return f"""<section aria-labelledby="reasons"><h2 id="reasons">Decisions</h2>
-<p>Some choices of each run, replayed: the candidates, their scores, and the chosen one (bold).
+<p>Some decisions of each run, replayed: the candidates, and the chosen one (bold). Where a policy gives scores, the
+highest wins; where it picks a row directly, the rank is the order in which it would pick.
 Only columns in which the candidates differ are shown.</p>
 {"".join(parts)}</section>"""
 
@@ -52,7 +53,7 @@ def _table(choice: dict[str, Any], unit: str) -> str:
     ]
     rows = []
     for one in shown:
-        texts = ["" if one["score"] is None else figure(one["score"])]
+        texts = [_judged(one)]
         texts += [f"{one['values'][index]:g}" for index in columns]
         rows.append((one["name"], cells(texts, [one["chosen"]] * len(texts))))
     heads = [f"{choice['columns'][index]['name']} ({choice['columns'][index]['unit']})" for index in columns]
@@ -60,4 +61,12 @@ def _table(choice: dict[str, Any], unit: str) -> str:
     time, allowed = f"{figure(choice['time'])} {unit}", f"{choice['legal']} of {choice['rows']} rows allowed"
     caption = f"Choice {choice['number']:,} at {time}, {allowed}: {choice['policy']}, {choice['rule']}"
     more = f" {hidden} more candidates are left out." if hidden > 0 else ""
-    return table_of(escape(caption) + more, ["candidate", "score", *heads], rows)
+    judged = "rank" if any(one["rank"] for one in shown) else "score"
+    return table_of(escape(caption) + more, ["candidate", judged, *heads], rows)
+
+
+def _judged(candidate: dict[str, Any]) -> str:
+    """Return the score of a candidate, or its rank where the policy gives no scores."""
+    if candidate["rank"] is not None:
+        return str(candidate["rank"])
+    return "" if candidate["score"] is None else figure(candidate["score"])

@@ -146,6 +146,7 @@ class Recording:
             "seed": int(self.about["seed"]),
             "scenario": printable(f"{self.scenario.family}/{self.scenario.name}"),
             "command": printable(str(self.about.get("command", ""))),
+            "device": printable(str(self.about["device"])) if "device" in self.about else None,
         }
 
     def nanoseconds(self, time: float) -> int:

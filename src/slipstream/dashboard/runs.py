@@ -13,7 +13,7 @@ from slipstream.errors import InputError, one_line
 from slipstream.families.contract import FAMILIES
 from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import as_object, read_json, show
-from slipstream.learn.files import HISTORY, RUN
+from slipstream.learn.files import HISTORY, RUN, read_history
 from slipstream.learn.files import read_about as read_training
 from slipstream.reports.runs import scenario_of
 from slipstream.sim.eventlog import OtherTableError, read_about
@@ -25,6 +25,10 @@ LARGEST_FIGURE = 1e150
 """Largest value of a metric in a comparison: sums of larger ones would overflow."""
 LONGEST_TEXT = 500
 """Maximum number of characters of a name or command in the list."""
+MOST_METRICS = 200
+"""Maximum number of metrics of a validation."""
+VALIDATION = {"scenario", "policy", "seed", "device", "metrics", "causes"}
+"""Keys by which the result of `slipstream validate --json` is recognised."""
 UNREADABLE = "unreadable"
 LIVE = ".live.jsonl"
 """Suffix of the files that `slipstream execute --live` writes."""
@@ -43,7 +47,7 @@ class Entry:
     name: str
     """Its path inside the folder, with forward slashes."""
     kind: str
-    """`run`, `training`, `comparison`, `page`, `live`, or `unreadable`, where `about` has the reason as `error`."""
+    """`run`, `training`, `comparison`, `validation`, `page`, `live`, or `unreadable` with the reason as `error`."""
     modified: float
     about: dict[str, Any]
 
@@ -188,8 +192,7 @@ def _recognised(path: Path, name: str) -> tuple[str, dict[str, Any]]:
         if path.suffix == ".parquet":
             return "run", _run(path)
         if path.suffix == ".json":
-            found = _read_comparison(path) if path.stat().st_size else None  # empty while it is being written
-            return ("", {}) if found is None else ("comparison", _comparison(found))
+            return _results(path) if path.stat().st_size else ("", {})  # empty while it is being written
         return ("live" if path.name.endswith(LIVE) else "page"), {}
     except OtherTableError:
         return "", {}
@@ -217,7 +220,9 @@ def _run(path: Path) -> dict[str, Any]:
         "policy": _text(about["policy"]),
         "seed": about["seed"],
         "command": _text(about.get("command", "")),
+        "digest": _text(about.get("scenario_digest", "")),
         "device": _text(about["device"]) if "device" in about else None,
+        "hardware": _text(about.get("hardware", "")),
     }
 
 
@@ -235,10 +240,51 @@ def _training(path: Path) -> dict[str, Any]:
         "seed": settings.get("seed"),
         "command": _text(command) if isinstance(command, str) else "",
         "steps": settings.get("steps"),
+        **_progress(path),
     }
 
 
+def _progress(path: Path) -> dict[str, Any]:
+    """Return the evaluations of a training in short; nothing if there are none yet, or they cannot be read."""
+    try:
+        lines = read_history(path)
+    except InputError:
+        return {}
+    if not lines:
+        return {}
+    rewards = [line["reward"] for line in lines]
+    last = lines[-1]
+    best = max(rewards)
+    return {"trained_steps": last["steps"], "best_reward": best, "heuristic_reward": last["heuristic_reward"]}
+
+
 _WORDS: dict[type, str] = {str: "a text", int: "a whole number"}
+
+
+def _results(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return kind and metadata of a JSON file: a comparison, a validation, or neither, which no page shows."""
+    found = _read_comparison(path)
+    if found is not None:
+        return "comparison", _comparison(found)
+    data = read_json(path, "what `slipstream validate --json` writes")
+    return ("validation", _validation(path, data)) if isinstance(data, dict) and data.keys() >= VALIDATION else ("", {})
+
+
+def _validation(path: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Return what `slipstream validate --json` wrote, as the page shows it."""
+    for key in ("scenario", "policy", "device"):
+        if not isinstance(data[key], str):
+            raise InputError(f"{path}: {key}: expected a text, got {show(data[key])}")
+    figures = []
+    for metric, sides in as_object(data["metrics"], f"{path}: metrics").items():
+        sides = as_object(sides, f"{path}: metrics.{metric}")
+        if any(type(sides.get(side)) not in (int, float) for side in ("measured", "simulated")):
+            raise InputError(f"{path}: metrics.{metric}: expected numbers for 'measured' and 'simulated'")
+        figures.append({"name": _text(metric), "measured": sides["measured"], "simulated": sides["simulated"]})
+    about = {key: _text(data[key]) for key in ("scenario", "policy", "device")}
+    seed, runs = (data[key] if type(data.get(key)) is int else None for key in ("seed", "runs"))
+    hardware = _text(data["hardware"]) if isinstance(data.get("hardware"), str) else ""
+    return {**about, "seed": seed, "runs": runs, "hardware": hardware, "metrics": figures[:MOST_METRICS]}
 
 
 def read_comparison(path: Path) -> dict[str, Any]:
@@ -291,4 +337,5 @@ def _check_policy(policy: Any, label: str) -> None:
 def _comparison(found: dict[str, Any]) -> dict[str, Any]:
     policies = ", ".join(one["policy"] for one in found["policies"])
     about = {"scenario": _text(found["title"]), "episodes": found["episodes"], "seed": found["seed"]}
+    about |= {"family": _text(found["title"].partition("/")[0]), "digest": _text(found["scenario_digest"])}
     return {**about, "policy": _text(policies), "oracle": found.get("oracle") is not None}

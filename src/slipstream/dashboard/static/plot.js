@@ -1,102 +1,78 @@
 "use strict";
-// Curves and points on a canvas with a key below it: training curves, distributions, two metrics against each other.
+// Curves, points and bars by plotly.js, which is loaded when the first chart is wanted: it is large, and the replay does
+// without it.
 const plot = (() => {
-  const { PALETTE, make, fill, look, short } = tools;
-  const HEIGHT = 320, LEFT = 64, RIGHT = 16, TOP = 12, BOTTOM = 46;
-  const QUIET = [5, 4];
-  const DASHES = [[], [7, 4], [2, 3]];
-  const drawn = new Map(); // holders and what they show, to be drawn again when the size or the colours change
+  const { PALETTE, make, look } = tools;
+  const HEIGHT = 340, NARROW = 520;
+  const DASHES = ["solid", "dash", "dot"];
+  const drawn = new Map(); // holders and what they show, to be drawn again when the colours change
+  let library = null;
 
-  // A series: { label, x, y, mark: "line" | "step" | "points", quiet: true for a plain dashed line }.
-  function show(holder, series, { xTitle, yTitle, percent = false, label, fromZero = false }) {
-    holder.classList.add("chart");
-    const canvas = make("canvas", { role: "img", "aria-label": label });
-    const key = make("ul", { class: "legend" });
-    series.forEach((one, index) => key.append(make("li", {}, sample(index, one.quiet), one.label)));
-    fill(holder, canvas, key);
-    drawn.set(holder, () => draw(holder, canvas, series, { xTitle, yTitle, percent, fromZero }));
-    drawn.get(holder)();
-  }
-
-  function sample(index, quiet) {
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), line = document.createElementNS(svg.namespaceURI, "line");
-    Object.entries({ width: 22, height: 10, "aria-hidden": "true" }).forEach(([name, value]) => svg.setAttribute(name, value));
-    const line_look = { x1: 0, x2: 22, y1: 5, y2: 5, stroke: quiet ? "gray" : colourOf(index), "stroke-width": quiet ? 2 : 3, "stroke-dasharray": (quiet ? QUIET : dashOf(index)).join(" ") };
-    Object.entries(line_look).forEach(([name, value]) => line.setAttribute(name, value));
-    svg.append(line);
-    return svg;
+  function load() {
+    library ||= new Promise((done, failed) => {
+      // plotly.js writes the styles of its maps into the page, unless an element with their digest as its id is there
+      // already. The page's security policy refuses them, and no page draws a map.
+      document.getElementById = (id) => (/^[0-9a-f]{64}$/.test(id) ? document.head : Document.prototype.getElementById.call(document, id));
+      const script = make("script", { src: "/static/plotly.js" });
+      const end = (then) => () => { delete document.getElementById; then(); };
+      script.addEventListener("load", end(() => done(window.Plotly)));
+      script.addEventListener("error", end(() => { library = null; failed(new Error("The chart library could not be loaded. Refresh the page to try again.")); }));
+      document.head.append(script);
+    });
+    return library;
   }
 
   const colourOf = (index) => PALETTE[index % PALETTE.length];
   const dashOf = (index) => DASHES[Math.floor(index / PALETTE.length) % DASHES.length];
 
-  function range(values, fromZero) {
-    let low = Infinity, high = -Infinity;
-    for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); }
-    if (!(low <= high)) return [0, 1];
-    if (fromZero) low = Math.min(low, 0);
-    const margin = (high - low || Math.abs(high) || 1) * 0.06;
-    return [fromZero && low === 0 ? 0 : low - margin, high + margin];
-  }
+  // plotly.js takes some HTML in texts: names are shown as they are.
+  const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-  function ticks([from, to], most) {
-    const rough = (to - from) / most, size = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((factor) => factor * size).find((one) => one >= rough);
-    const found = [];
-    for (let n = Math.ceil(from / step); n * step <= to; n++) found.push(Number((n * step).toPrecision(12)));
-    return found;
-  }
-
-  function draw(holder, canvas, series, { xTitle, yTitle, percent, fromZero }) {
-    const width = Math.max(holder.clientWidth, 220), scale = Math.max(devicePixelRatio || 1, 1), colours = look();
-    canvas.width = width * scale; canvas.height = HEIGHT * scale;
-    canvas.style.width = width + "px"; canvas.style.height = HEIGHT + "px";
-    const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
-    pen.font = "12px system-ui, sans-serif";
-    const xs = range(series.flatMap((one) => one.x), fromZero), ys = percent ? [0, 1.03] : range(series.flatMap((one) => one.y), false);
-    const x = (value) => LEFT + ((value - xs[0]) / (xs[1] - xs[0])) * (width - LEFT - RIGHT);
-    const y = (value) => HEIGHT - BOTTOM - ((value - ys[0]) / (ys[1] - ys[0])) * (HEIGHT - BOTTOM - TOP);
-    pen.strokeStyle = colours.line; pen.fillStyle = colours.muted;
-    pen.textAlign = "center";
-    for (const tick of ticks(xs, width / 110)) { line(pen, x(tick), TOP, x(tick), HEIGHT - BOTTOM); pen.fillText(short(tick), x(tick), HEIGHT - BOTTOM + 16); }
-    pen.fillText(xTitle, (LEFT + width - RIGHT) / 2, HEIGHT - 8);
-    pen.textAlign = "right";
-    for (const tick of ticks(ys, 6)) { line(pen, LEFT, y(tick), width - RIGHT, y(tick)); pen.fillText(percent ? `${Math.round(100 * tick)}%` : short(tick), LEFT - 6, y(tick) + 4); }
-    pen.save(); pen.translate(12, (TOP + HEIGHT - BOTTOM) / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center"; pen.fillText(yTitle, 0, 0); pen.restore();
-    series.forEach((one, index) => trace(pen, one, index, x, y, colours));
-  }
-
-  function line(pen, fromX, fromY, toX, toY) {
-    pen.beginPath(); pen.moveTo(fromX, fromY); pen.lineTo(toX, toY); pen.stroke();
-  }
-
-  function trace(pen, one, index, x, y, colours) {
-    pen.strokeStyle = pen.fillStyle = one.quiet ? colours.muted : colourOf(index);
-    pen.lineWidth = 2;
-    pen.setLineDash(one.quiet ? QUIET : dashOf(index));
+  // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed, faint: behind
+  // another, low, high: ends of an interval along x, named: text beside the points }.
+  function traceOf(one, index, colours) {
+    const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : colourOf(number);
+    const trace = { x: one.x, y: one.y, name: plain(one.label), type: "scatter", showlegend: !one.hidden, hoverinfo: one.faint ? "skip" : undefined, opacity: one.faint ? 0.3 : 1 };
     if (one.mark === "points") {
-      one.x.forEach((value, n) => {
-        pen.beginPath(); pen.arc(x(value), y(one.y[n]), 5, 0, 7); pen.fill();
-        pen.fillStyle = colours.text; pen.textAlign = x(value) > pen.canvas.clientWidth - 110 ? "right" : "left";
-        pen.fillText(one.label, x(value) + (pen.textAlign === "left" ? 8 : -8), y(one.y[n]) - 6);
-      });
-    } else {
-      pen.beginPath();
-      one.x.forEach((value, n) => {
-        if (!n) pen.moveTo(x(value), y(one.y[n]));
-        else if (one.mark === "step") { pen.lineTo(x(value), y(one.y[n - 1])); pen.lineTo(x(value), y(one.y[n])); }
-        else pen.lineTo(x(value), y(one.y[n]));
-      });
-      pen.stroke();
-      if (one.x.length === 1) { pen.beginPath(); pen.arc(x(one.x[0]), y(one.y[0]), 3, 0, 7); pen.fill(); }
+      Object.assign(trace, { mode: one.named ? "markers+text" : "markers", marker: { color: colour, size: 10 }, text: one.named ? one.x.map(() => plain(one.named)) : undefined, textposition: "top center", cliponaxis: false });
+      if (one.low) trace.error_x = { type: "data", symmetric: false, array: one.high.map((high, n) => high - one.x[n]), arrayminus: one.low.map((low, n) => one.x[n] - low), color: colour, thickness: 1.5 };
+      return trace;
     }
-    pen.setLineDash([]); pen.lineWidth = 1;
+    const mode = one.x.length === 1 ? "markers" : "lines";
+    return { ...trace, mode, line: { color: colour, width: one.quiet ? 1.5 : 2, dash: one.quiet ? "dash" : dashOf(Math.max(number, 0)), shape: one.mark === "step" ? "hv" : "linear" }, marker: { color: colour } };
   }
 
-  const drawAll = () => drawn.forEach((again, holder) => holder.clientWidth && again());
-  addEventListener("resize", drawAll);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  function layoutOf({ xTitle, yTitle, percent, fromZero, categories, height, unified }, colours, width) {
+    const named = (text) => ({ text: plain(text), font: { size: 12, color: colours.muted }, standoff: 8 });
+    const axis = { gridcolor: colours.line, linecolor: colours.line, zeroline: false, automargin: true, ticks: "" };
+    return {
+      height: height || HEIGHT, autosize: true, margin: { l: 56, r: 14, t: 10, b: 44 },
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: width < NARROW ? 11 : 13, color: colours.text },
+      hovermode: unified ? "x unified" : "closest", hoverlabel: { bgcolor: colours.panel, bordercolor: colours.line, font: { color: colours.text } },
+      legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom" }, dragmode: width < NARROW ? false : "zoom",
+      xaxis: { ...axis, title: named(xTitle), rangemode: fromZero ? "tozero" : "normal" },
+      yaxis: { ...axis, title: named(yTitle), ...(percent ? { tickformat: ".0%", range: [0, 1.03] } : {}), ...(categories ? { type: "category", categoryorder: "array", categoryarray: categories, title: {} } : {}) },
+    };
+  }
+
+  async function show(holder, series, options) {
+    holder.setAttribute("role", "img");
+    holder.setAttribute("aria-label", options.label);
+    holder.classList.add("chart");
+    drawn.set(holder, { series, options });
+    const plotly = await load();
+    const latest = drawn.get(holder); // of two that were asked for while the library came, the last counts
+    await draw(plotly, holder, latest);
+  }
+
+  async function draw(plotly, holder, { series, options }) {
+    const colours = look();
+    await plotly.react(holder, series.map((one, index) => traceOf(one, index, colours)), layoutOf(options, colours, holder.clientWidth), { responsive: true, displayModeBar: false });
+    holder.dataset.series = series.filter((one) => !one.hidden).map((one) => one.label).join("|");
+  }
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => window.Plotly && drawn.forEach((what, holder) => draw(window.Plotly, holder, what)));
 
   return { show };
 })();

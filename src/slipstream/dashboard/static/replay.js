@@ -3,8 +3,9 @@
 // The server sends windows of the run. What is in sight is drawn from the best window at hand, at once; a better one is
 // requested in the background, so that moving never waits.
 const replayPage = (() => {
-  const { PALETTE, byId, make, fill, ask, address, attempt, look, short } = tools;
-  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250;
+  const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, counted } = tools;
+  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12, UNITLESS = ["", "id", "flag", "number"];
+  const REAL = { candidates: [], note: "This run was executed on real hardware: the simulator cannot reconstruct its decisions. The page Device shows it beside its simulation" };
   let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
   let overview = null, near = null, loaded = null, asking = false;
   let choice = null, playing = null, cursorAsked = null;
@@ -28,16 +29,20 @@ const replayPage = (() => {
 
   async function show(name) {
     byId("replay-body").hidden = true;
+    forget();
     const about = await ask("/api/replay", { run: name });
     const whole = await windowOf(name, 0, about.end, OVERVIEW_COLUMNS, 0);
     [page, run, near, overview] = [about, name, null, whole];
     byId("replay-body").hidden = false;
-    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}: ${page.events.toLocaleString("en")} events, ${page.jobs.toLocaleString("en")} jobs. ${page.command}`;
+    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}${page.device ? `, real run on ${page.device}` : ""}: ${counted(page.jobs, page.nouns.job)}, ${counted(page.events, "event")}, ${duration(page.end, page.unit)}.`;
+    byId("replay-command").textContent = page.command;
+    drawKey();
     byId("cursor-unit").textContent = page.unit;
     byId("cursor").max = page.end;
     if (ending) ending.abort();
     ending = new AbortController();
     fill(byId("replay-gantt")); fill(byId("replay-waiting"));
+    page.adaptive_unit = true; // of the time axis: milliseconds near, seconds or hours from far away
     page.runs = [{ ...page, ...overview }];
     gantt = charts.gantt(byId("replay-gantt"), page.runs[0], page);
     waiting = charts.waiting(byId("replay-waiting"), [overview.waiting], page, PALETTE);
@@ -46,6 +51,27 @@ const replayPage = (() => {
     sight.view.cursor = 0;
     [gantt, waiting].forEach(({ canvas }) => onPress(canvas));
     sight.show(sight.view.from, sight.view.to);
+  }
+
+  // Nothing of the run before stays while the first decision is on its way.
+  function forget() {
+    choice = null;
+    cursorAsked = null;
+    fill(byId("moment")); fill(byId("situation"));
+    fill(byId("candidates").tHead); fill(byId("candidates").tBodies[0]);
+    byId("decision-lead").textContent = "Reconstructing the decision. The first decision of a family compiles its kernels, which takes up to a minute.";
+    byId("decision-rule").textContent = "";
+  }
+
+  // What bars mean; of deadlines only where jobs have any.
+  function drawKey() {
+    const noun = page.nouns.job, entry = (mark, text) => make("li", {}, mark, text), sign = (kind, text) => make("i", { class: kind }, text);
+    const swatches = page.groups.slice(0, MOST_GROUPS).map((name, n) => { const swatch = make("i"); swatch.style.background = charts.PALETTE[n % charts.PALETTE.length]; return entry(swatch, name); });
+    if (page.groups.length > MOST_GROUPS) swatches.push(make("li", {}, `and ${page.groups.length - MOST_GROUPS} more; colours repeat`));
+    if (page.deadlines) swatches.push(entry(sign("missed"), "missed its deadline"), entry(sign("sign", "▾"), `deadline of a ${noun} that ran here`));
+    if (page.never) swatches.push(entry(sign("sign lost", "✕"), "left the queue without running"));
+    fill(byId("replay-key"), ...swatches);
+    byId("shares-text").textContent = page.deadlines ? `the height of the red part is the share of time spent on ${noun}s that missed their deadline, blue on all others; the rest is idle.` : "the height of the colour is the share of time in use; the rest is idle.";
   }
 
   const windowOf = (name, from, to, columns, detail) => ask("/api/window", { run: name, from, to, columns, detail });
@@ -111,7 +137,7 @@ const replayPage = (() => {
     const mine = (cursorAsked = {});
     const asked = run;
     await attempt(async () => {
-      const decision = await ask("/api/decision", { run: asked, ...question }).catch((error) => ({ candidates: [], note: error.message }));
+      const decision = page.device ? REAL : await ask("/api/decision", { run: asked, ...question }).catch((error) => ({ candidates: [], note: error.message }));
       if (mine !== cursorAsked || asked !== run) return;
       choice = decision;
       if (question.number !== undefined && decision.time !== undefined) place(decision.time);
@@ -124,29 +150,41 @@ const replayPage = (() => {
 
   function drawMoment(now) {
     const busy = now.resources.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { class: "text" }, job ? `${job.task}, ${job.variant}, job ${job.number}` : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}, ${job.fate}` : "")));
+      make("td", { class: "text" }, job ? [job.task, job.variant, page.per_job ? "" : `${page.nouns.job} ${job.number}`].filter(Boolean).join(", ") : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
     const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, `${task}: ${count}`));
     fill(byId("moment"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources" }, make("table", {}, make("tbody", {}, ...busy))),
-      make("p", { class: "note" }, now.waiting ? `${now.waiting} ${now.waiting === 1 ? "job waits" : "jobs wait"}:` : "No job waits."), make("ul", { class: "legend" }, ...queues));
+      make("p", { class: "note" }, now.waiting ? `${counted(now.waiting, page.nouns.job)} waiting:` : `No ${page.nouns.job} is waiting.`), make("ul", { class: "legend" }, ...queues));
   }
 
   function drawDecision(choice) {
     const table = byId("candidates");
-    fill(byId("situation"), ...(choice.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, `${short(one.value)} ${one.unit}`)]));
+    fill(byId("situation"), ...(choice.situation || []).flatMap((one) => [make("dt", { title: one.meaning }, one.name), make("dd", {}, quantity(one.value, one.unit))]));
     if (!choice.candidates.length) {
-      byId("decision-lead").textContent = choice.note || "";
+      byId("decision-lead").textContent = sentence(choice.note);
+      byId("decision-rule").textContent = "";
       fill(table.tHead); fill(table.tBodies[0]);
       return;
     }
-    const taken = choice.candidates.find((one) => one.chosen);
-    byId("decision-lead").textContent = `Choice ${choice.number} at ${short(choice.time)} ${page.unit}${choice.asked ? `, for ${choice.asked}` : ""}: ${choice.legal} of ${choice.rows} rows were allowed. ` +
-      `${choice.policy} chose to ${taken.name}. ${choice.rule} ${choice.note}`;
+    const taken = choice.candidates.find((one) => one.chosen), ranked = choice.candidates.some((one) => one.rank !== null);
+    const judged = (one) => (ranked ? (one.rank === null ? "" : String(one.rank)) : one.score === null ? "" : short(one.score));
+    byId("decision-lead").textContent = `Decision ${choice.number.toLocaleString("en")} at ${short(choice.time)} ${page.unit}${choice.asked ? `, for ${choice.asked}` : ""}: ${choice.policy} chose “${taken.name}” out of ${counted(choice.legal, "allowed candidate")}. ${choice.note}`;
+    byId("decision-rule").textContent = `${choice.policy}: ${sentence(choice.rule)} ${choice.judgement}`;
     const differing = choice.columns.map((_, n) => n).filter((n) => new Set(choice.candidates.map((one) => one.values[n])).size > 1);
-    fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), make("th", { scope: "col" }, "score"),
-      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, `${choice.columns[n].name} (${choice.columns[n].unit})`))));
+    const scores = choice.candidates.some((one) => judged(one) !== "");
+    fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), scores ? make("th", { scope: "col" }, ranked ? "rank" : "score") : null,
+      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, UNITLESS.includes(choice.columns[n].unit) ? choice.columns[n].name : `${choice.columns[n].name} (${choice.columns[n].unit})`))));
     fill(table.tBodies[0], ...choice.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
-      make("td", {}, one.score === null ? "–" : short(one.score)), ...differing.map((n) => make("td", {}, short(one.values[n]))))));
+      scores ? make("td", {}, judged(one)) : null, ...differing.map((n) => make("td", {}, short(one.values[n]))))));
   }
+
+  // A share as a percentage, a count with its noun in the right number, an index or flag without a unit.
+  function quantity(number, unit) {
+    if (unit === "share") return `${short(100 * number)}%`;
+    if (UNITLESS.includes(unit)) return short(number);
+    return `${short(number)} ${number === 1 && /[a-z]{3,}s$/.test(unit) ? unit.slice(0, -1) : unit}`;
+  }
+
+  const sentence = (text) => (text ? text.charAt(0).toUpperCase() + text.slice(1).replace(/[.]?$/, ".") : "");
 
   // Play -------------------------------------------------------------------------------------------------------------
 
@@ -192,12 +230,6 @@ const replayPage = (() => {
     event.preventDefault();
     KEYS[event.key]();
   });
-  byId("replay-charts").addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return; // without it the page scrolls, as pages do
-    event.preventDefault();
-    const { from, to, left, right } = byId("replay-gantt").dataset;
-    sight.zoom(event.deltaY < 0 ? 0.8 : 1.25, Number(from) + ((event.offsetX - left) * (to - from)) / (right - left));
-  }, { passive: false });
   byId("replay-run").addEventListener("change", (event) => { location.hash = address("replay", { run: event.target.value }); });
   byId("play").addEventListener("click", play);
   byId("step").addEventListener("click", () => step(1));

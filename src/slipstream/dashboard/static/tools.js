@@ -1,5 +1,5 @@
 "use strict";
-// Shared by all pages: elements, requests to the server, colours, numbers.
+// Shared by all pages: elements, requests to the server, colours, numbers, times, sortable tables.
 const tools = (() => {
   const PALETTE = ["#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478"];
   const byId = (id) => document.getElementById(id);
@@ -12,7 +12,7 @@ const tools = (() => {
       else if (value === true) element.setAttribute(name, "");
       else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
     }
-    element.append(...children.filter((child) => child !== null));
+    element.append(...children.filter((child) => child !== null && child !== undefined));
     return element;
   }
 
@@ -31,10 +31,10 @@ const tools = (() => {
       response = await fetch(address(path, parameters), options);
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Error("The dashboard does not answer. Is `slipstream dashboard` still running?");
+      throw new Error("The dashboard does not respond. Is `slipstream dashboard` still running?");
     }
     const answer = await response.json();
-    if (!response.ok) throw new Error(answer.error || `The dashboard answered ${response.status}.`);
+    if (!response.ok) throw new Error(answer.error || `The dashboard responded with status ${response.status}.`);
     return answer;
   }
 
@@ -59,10 +59,83 @@ const tools = (() => {
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
   }
 
+  // Numbers ----------------------------------------------------------------------------------------------------------
+
   const decimals = (value) => (Math.abs(value) < 10 ? 3 : Math.abs(value) < 1000 ? 1 : 0);
   const figure = (value, digits = decimals(value)) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const short = (value) => Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 6 });
+  const value = (number) => (number === null || number === undefined ? "–" : figure(number, Number.isInteger(number) ? 0 : undefined));
   const words = (metric) => metric.replaceAll("_", " ");
+  const UNITS = { ms: "ms", s: "s", us: "µs", hz: "Hz", mb: "MB", gb: "GB", kwh: "kWh", j: "J", w: "W", kg: "kg" };
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, words };
+  // "response_p99_ms" becomes "response p99 (ms)".
+  function metricName(metric) {
+    const parts = metric.split("_"), unit = parts.length > 1 && UNITS[parts.at(-1)];
+    return unit ? `${parts.slice(0, -1).join(" ")} (${unit})` : words(metric);
+  }
+
+  const counted = (count, noun, plural = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : plural}`;
+
+  // A mean, with half of its interval where there are several episodes.
+  const estimate = ({ mean, low, high, episodes }) => (episodes > 1 ? `${figure(mean)} ± ${figure((high - low) / 2, decimals(mean))}` : figure(mean));
+
+  // Times ------------------------------------------------------------------------------------------------------------
+
+  const SCALE = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]];
+  const secondsOf = (time, unit) => time * SCALE.find(([name]) => name === unit)[1];
+
+  // The largest unit in which a time is at least 1; minutes and more only from two on.
+  const unitFor = (seconds) => SCALE.find(([name, size]) => seconds >= (size > 1 ? 2 * size : size) * (1 - 1e-9)) || SCALE.at(-1);
+
+  const inUnit = (seconds, [, size]) => `${Number((seconds / size).toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 })}`;
+
+  // 10000 ms becomes "10 s".
+  function duration(time, unit) {
+    const seconds = secondsOf(time, unit), chosen = seconds === 0 ? [unit, 1] : unitFor(Math.abs(seconds));
+    return `${inUnit(seconds, chosen)} ${chosen[0]}`;
+  }
+
+  // Tables -----------------------------------------------------------------------------------------------------------
+
+  // A table whose columns sort it. A column: { key, label, cell(row), value(row), lower, text, title }; `value` is what it
+  // sorts by, and `lower` says that the first click brings the lowest to the top. `state` is { key, down }, kept by the
+  // caller; `before(column)` is awaited before rows are sorted.
+  function sortable({ label, columns, rows, state, before, rowOf }) {
+    const head = make("tr"), body = make("tbody"), table = make("table", { class: "data" }, make("thead", {}, head), body);
+    const cells = columns.map((column) => {
+      const cell = make("th", { scope: "col", class: column.text ? "text" : null, title: column.title });
+      if (column.value) cell.append(make("button", { type: "button", class: "sort", onclick: () => attempt(() => sort(column)) }, column.label));
+      else cell.append(column.hidden ? make("span", { class: "hidden-text" }, column.label) : column.label);
+      head.append(cell);
+      return cell;
+    });
+    const drawn = new Map(rows.map((row) => [row, rowOf(row, columns)]));
+
+    async function sort(column) {
+      state.down = state.key === column.key ? !state.down : !column.lower;
+      state.key = column.key;
+      if (before) await before(column);
+      place();
+    }
+
+    function place() {
+      const column = columns.find((one) => one.key === state.key && one.value);
+      columns.forEach((one, n) => { if (one === column) cells[n].setAttribute("aria-sort", state.down ? "descending" : "ascending"); else cells[n].removeAttribute("aria-sort"); });
+      const ordered = column ? [...rows].sort((a, b) => order(column.value(a), column.value(b), state.down)) : rows;
+      fill(body, ...ordered.map((row) => drawn.get(row)));
+    }
+
+    place();
+    return { element: make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table), table, sort: place };
+  }
+
+  // Values that are absent come last, whichever way the others go.
+  function order(a, b, down) {
+    const missing = (one) => one === null || one === undefined || one === "" || Number.isNaN(one);
+    if (missing(a) || missing(b)) return missing(a) - missing(b);
+    const sign = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+    return down ? -sign : sign;
+  }
+
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, counted, estimate, duration, sortable };
 })();

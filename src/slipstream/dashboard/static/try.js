@@ -1,7 +1,7 @@
 "use strict";
 // The page Try it: a scenario as a form and as JSON, checked while it is written; then policies play it.
 const tryPage = (() => {
-  const { byId, make, fill, ask, send, address, attempt, figure, words } = tools;
+  const { byId, make, fill, ask, send, address, attempt, estimate, metricName } = tools;
   const CHECK_AFTER_MS = 300, LOOK_EVERY_MS = 700;
   let known = null, data = null, family = null, timer = null, checks = 0, starts = 0, job = null, polling = null;
 
@@ -107,7 +107,7 @@ const tryPage = (() => {
   function drawJob() {
     byId("cancel").hidden = job.state !== "running";
     byId("go").disabled = job.state === "running";
-    const first = job.state === "running" ? " The first run of a family compiles it, which takes a while, once." : "";
+    const first = job.state === "running" ? " The first run of a family compiles its simulator, which takes up to a minute, once." : "";
     byId("job").textContent = `Run ${job.name}: ${job.state}, ${job.seconds} s.${job.message ? ` ${job.message}` : first}`;
   }
 
@@ -115,11 +115,13 @@ const tryPage = (() => {
     const name = `${job.folder}/comparison.json`, found = await ask("/api/compare", { run: name });
     const { runs } = await ask("/api/runs");
     const logs = runs.filter((one) => one.kind === "run" && one.name.startsWith(`${job.folder}/`));
-    const rows = found.policies.map((row) => make("tr", {}, make("th", { scope: "row" }, row.policy), ...found.headline.map((metric) => make("td", {}, figure(row.metrics[metric].mean))),
-      make("td", {}, ...logs.filter((log) => log.policy === row.policy).map((log) => make("a", { href: address("#replay", { run: log.name }), "aria-label": `Replay ${row.policy}` }, "replay")))));
-    const head = make("tr", {}, make("th", { scope: "col" }, "policy"), ...found.headline.map((metric) => make("th", { scope: "col" }, words(metric))), make("th", { scope: "col" }, ""));
-    fill(byId("result"), make("h2", {}, "Result"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Result" }, make("table", { id: "result-table" }, make("thead", {}, head), make("tbody", {}, ...rows))),
-      make("p", {}, make("a", { href: address("#compare", { run: [name, ...logs.map((log) => log.name)] }) }, "Compare in full")));
+    const rows = found.policies.map((row) => make("tr", {}, make("th", { scope: "row" }, row.policy), ...found.headline.map((metric) => make("td", {}, estimate(row.metrics[metric]))),
+      make("td", {}, ...logs.filter((log) => log.policy === row.policy).map((log) => make("a", { href: address("#replay", { run: log.name }), "aria-label": `Replay ${row.policy}` }, "Replay")))));
+    const head = make("tr", {}, make("th", { scope: "col" }, "policy"), ...found.headline.map((metric) => make("th", { scope: "col" }, metricName(metric))), make("th", { scope: "col" }, make("span", { class: "hidden-text" }, "Replay")));
+    const { episodes } = found.policies[0].metrics[found.headline[0]];
+    const caption = episodes > 1 ? `Mean and half-width of the bootstrap 95% interval over ${episodes} episodes.` : "One episode: no interval. Choose more episodes for one.";
+    fill(byId("result"), make("h2", {}, "Result"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Result" }, make("table", { id: "result-table" }, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows))),
+      make("p", {}, make("a", { href: address("#compare", { run: [name, ...logs.map((log) => log.name)] }) }, "Open the full comparison")));
   }
 
   function save() {

@@ -50,6 +50,12 @@ const charts = (() => {
     return pen.createPattern(tile, "repeat");
   }
 
+  // The unit in which `windowText` would say a time, and how many of the page's units it has.
+  function axisUnit(unit, time) {
+    const seconds = { us: 1e-6, ms: 1e-3, s: 1 }[unit] || 1, [name, size] = TIME_UNITS.find(([, , below]) => time * seconds < below);
+    return [name, size / seconds];
+  }
+
   const rowsOf = (run) => (run.never ? [...run.resources, NEVER] : run.resources);
 
   // What all charts share: a canvas, a column for labels that is as wide everywhere, a time axis.
@@ -78,18 +84,19 @@ const charts = (() => {
         pen.lineWidth = 1;
         const left = Math.ceil(Math.min(Math.max(...labels.map((text) => pen.measureText(text).width)) + 16, 150)), right = width - RIGHT, per = (right - left) / (view.to - view.from);
         const plot = { left, right, bottom: height - AXIS, x: (time) => left + (time - view.from) * per, time: (x) => view.from + (x - left) / per };
-        Object.assign(holder.dataset, { from: view.from, to: view.to, left, right });
+        const [unit, size] = page.adaptive_unit ? axisUnit(page.unit, view.to) : [page.unit, 1];
+        Object.assign(holder.dataset, { from: view.from, to: view.to, left, right, unit });
         pen.textBaseline = "alphabetic";
         pen.textAlign = "center";
-        for (const tick of ticks(view.from, view.to, (right - left) / 90)) {
-          const x = Math.round(plot.x(tick)) + 0.5;
+        for (const tick of ticks(view.from / size, view.to / size, (right - left) / 90)) {
+          const x = Math.round(plot.x(tick * size)) + 0.5;
           pen.strokeStyle = look.line;
           pen.beginPath(); pen.moveTo(x, 0); pen.lineTo(x, plot.bottom + 4); pen.stroke();
           pen.fillStyle = look.muted;
           const half = pen.measureText(written(tick)).width / 2;
           pen.fillText(written(tick), Math.min(x, width - half), plot.bottom + 18);
         }
-        pen.fillText(`time (${page.unit})`, (left + right) / 2, plot.bottom + 35);
+        pen.fillText(`time (${unit})`, (left + right) / 2, plot.bottom + 35);
         return plot;
       },
       inside(plot, look, work) {
