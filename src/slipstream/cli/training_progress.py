@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 EVERY_S = 10.0
 """Time between two lines where there is no terminal."""
 PHASES = {
-    "race": "racing heuristics",
+    "race": "racing heuristics on training episodes",
+    "reference": "playing heuristics on held-out episodes",
     "imitation": "imitation",
     "hindsight": "hindsight",
     "ppo": "PPO",
     "reinforce": "REINFORCE",
     "outcome": "comparing with the best heuristic",
 }
+BEFORE = ("race", "reference")
+"""Phases before the first update."""
 
 
 def progress_line(report: Report) -> str:
     """Return the progress of a training in words: phase, reward beside the heuristic's, speed and time left."""
     phase = PHASES.get(report.phase, report.phase)
-    if report.phase == "race":
+    if report.phase in BEFORE:
         return f"{phase}: {report.heuristic}"
     parts = [] if report.reward is None else [f"reward {report.reward:,.1f}"]
     parts.append(f"{report.heuristic} {report.heuristic_reward:,.1f}")
@@ -56,7 +59,7 @@ class TrainingProgress:
         """Show `report`: in the bar, or as a line if its phase is new or the last line is old."""
         self._line = progress_line(report)
         if errors.is_terminal:
-            total = None if report.phase == "race" else 1.0
+            total = None if report.phase in BEFORE else 1.0
             self._bar.update(self._task, description=self._line, completed=report.progress, total=total)
         elif report.phase != self._phase:
             self._phase = report.phase

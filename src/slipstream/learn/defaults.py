@@ -14,18 +14,34 @@ AUTO, NONE = "auto", "none"
 """Warm starts: the winner of a race of the heuristics, and random weights."""
 DEFAULT_MINUTES = 5.0
 """Length of a training with neither minutes nor steps."""
+COMMON_DEFAULTS: Mapping[str, Any] = {"imitation.rollouts": 10, "imitation.n_epochs": 6}
+"""What differs from `TrainSettings()` in every family: data of training episodes are cheap, and what imitation misses
+is hard to regain."""
+POLICY_GRADIENT: Mapping[str, Any] = {"algo": "reinforce", "reinforce.n_epochs": 3, "reinforce.batch_size": 4096}
+"""REINFORCE on whole episodes with the same arrivals, which cancels their variance."""
 FAMILY_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "edge": {"hindsight.rounds": 150},
-    "dag": {"algo": "reinforce", "reinforce.n_epochs": 2},
-    "taskgraph": {"hindsight.rounds": 150, "hindsight.candidates": 8, "algo": "reinforce"},
-    "serving": {"hindsight.rounds": 150, "hindsight.candidates": 8},
-    "cluster": {"hindsight.rounds": 100, "hindsight.candidates": 8},
+    "dag": {**POLICY_GRADIENT, "reinforce.discount_horizon": 30.0},
+    "taskgraph": {
+        **POLICY_GRADIENT,
+        "reinforce.discount_horizon": 100.0,
+        "hindsight.rounds": 150,
+        "hindsight.own_rounds": 110,
+        "hindsight.horizon": 20.0,
+    },
+    "serving": {
+        "hindsight.rounds": 200,
+        "hindsight.own_rounds": 100,
+        "hindsight.horizon": 6.0,
+        "hindsight.steps_between": 64,
+    },
+    "cluster": {**POLICY_GRADIENT, "reinforce.discount_horizon": 100.0, "reinforce.learning_rate": 3e-4},
 }
-"""What differs from `TrainSettings()` in each family. Hindsight needs a warm start, and is left out without one."""
-ROLLOUTS = 60
+"""What differs further in each family: what follows the imitation. Without a warm start there is no hindsight."""
+ROLLOUTS = 100
 """Rollouts that a training with a time limit should have at least."""
-LEAST_LANES, LEAST_STEPS = 16, 8
-"""Smallest rollout of a training with a time limit."""
+LEAST_LANES, LEAST_STEPS, MOST_STEPS = 16, 8, 1024
+"""Fewest lanes, and fewest and most steps of each, in a rollout that is sized to its training."""
 PROBE_LANES, PROBE_STEPS = 16, 8
 """Rollout of each of the two updates that measure the speed of a training."""
 
@@ -63,12 +79,21 @@ class TimeShares:
 
 
 def default_settings(scenario: Scenario, changes: Mapping[str, Any]) -> TrainSettings:
-    """Return the settings of the scenario's family with `changes`, which take precedence."""
-    own = {key: value for key, value in FAMILY_DEFAULTS.get(scenario.family, {}).items() if key not in changes}
-    chosen = {"warm_start": AUTO, **own, **changes}
-    if chosen["warm_start"] is None and "hindsight.rounds" not in changes:
-        chosen.pop("hindsight.rounds", None)
-    return TrainSettings().with_changes(chosen)
+    """Return the default settings with `changes`.
+
+    Where the warm start is left to the race (`auto`, the default), they are those of the family, with rollouts that
+    suit the steps, if steps are given. A training that goes on from a policy (`start_from`) needs no warm start.
+    """
+    start = changes.get("warm_start", AUTO)
+    if start == AUTO and changes.get("start_from") is not None:
+        start = None
+    if start != AUTO:
+        return TrainSettings().with_changes({**changes, "warm_start": start})
+    own = {**COMMON_DEFAULTS, **FAMILY_DEFAULTS.get(scenario.family, {})}
+    settings = TrainSettings().with_changes({**own, **changes, "warm_start": AUTO})
+    if settings.steps is None:
+        return settings
+    return settings.with_changes(_without(given=changes, changes=_rollout(settings, settings.steps / ROLLOUTS)))
 
 
 def parse_warm_start(name: str | None) -> str | None:
@@ -96,22 +121,33 @@ def sized_to(
     """
     small = replace(resolve_warm_start(settings, None), algo="ppo", n_envs=PROBE_LANES, n_steps=PROBE_STEPS, steps=None)
     probe = Trainer(scenario, small)
-    size = settings.n_envs * settings.n_steps
     began = clock()
     probe.update()
     if clock() - began < 0.05 * seconds:
         began = clock()
         probe.update()
     speed = PROBE_LANES * PROBE_STEPS / max(clock() - began, 1e-6)
-    affordable = min(size, speed * seconds / ROLLOUTS)
-    changes: dict[str, int] = {}
+    affordable = speed * seconds / ROLLOUTS
+    changes = _rollout(settings, affordable)
     if settings.algo == "reinforce":
-        longest = max(1.0, min(episode_choices, settings.episode_choices))
+        # Whole episodes are played, by as many lanes as there is time for.
         same = settings.reinforce.same_arrivals
-        changes["n_envs"] = same * max(1, min(settings.n_envs, int(affordable / longest)) // same)
+        lanes = int(min(settings.n_envs, affordable / max(1.0, episode_choices)))
+        changes["n_envs"] = same * max(1, lanes // same)
+        # The imitation before it gets as many choices as there is time for, whatever the number of lanes.
+        changes["n_steps"] = max(LEAST_STEPS, min(MOST_STEPS, int(affordable / changes["n_envs"])))
         changes["episode_choices"] = max(settings.episode_choices, int(1.5 * episode_choices) + 1)
-    if affordable < size:
-        lanes = max(LEAST_LANES, min(changes.get("n_envs", settings.n_envs), int(affordable**0.5)))
-        changes = {"n_envs": lanes, **changes}
-        changes["n_steps"] = max(LEAST_STEPS, min(settings.n_steps, int(affordable / changes["n_envs"])))
-    return settings.with_changes({name: value for name, value in changes.items() if name not in given})
+    return settings.with_changes(_without(given=given, changes=changes))
+
+
+def _rollout(settings: TrainSettings, size: float) -> dict[str, int]:
+    """Return lanes and steps of a rollout of about `size` choices, or of that of `settings` if it is smaller."""
+    if size >= settings.n_envs * settings.n_steps:
+        return {}
+    lanes = max(LEAST_LANES, min(settings.n_envs, int(size**0.5)))
+    return {"n_envs": lanes, "n_steps": max(LEAST_STEPS, min(settings.n_steps, int(size / lanes)))}
+
+
+def _without(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `changes` of settings that are not `given`."""
+    return {name: value for name, value in changes.items() if name not in given}

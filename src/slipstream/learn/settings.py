@@ -205,7 +205,7 @@ AT_LEAST_ONE = {
     *("buffer_rounds", "steps_between", "candidates", "episodes"),
 }
 """Whole numbers that are at least 1, by the last part of their names; all others are at least 0."""
-POSITIVE = ("learning_rate", "discount_horizon", "max_grad_norm", "clip_range", "horizon", "start_load")
+POSITIVE = ("learning_rate", "discount_horizon", "max_grad_norm", "clip_range", "start_load")
 SHARES = ("gae_lambda",)
 """Numbers from 0 to 1."""
 OTHER_WORDS = {"lanes": "n_envs", "envs": "n_envs", "lr": "learning_rate", "epochs": "n_epochs", "clip": "clip_range"}

@@ -94,8 +94,10 @@ class Trainer:
         return "hindsight" if after < self.settings.hindsight_rounds else self.settings.algo
 
     def plan_hindsight(self, rounds: int) -> None:
-        """Set the number of hindsight rounds, none of which was made beyond it."""
-        hindsight = replace(self.settings.hindsight, rounds=rounds)
+        """Set the number of hindsight rounds, none of which was made beyond it; `own_rounds` stay the same share."""
+        hindsight = self.settings.hindsight
+        own_rounds = hindsight.own_rounds * rounds // max(1, hindsight.rounds)
+        hindsight = replace(hindsight, rounds=rounds, own_rounds=own_rounds)
         self.settings = replace(self.settings, hindsight=hindsight)
         if isinstance(self.state_evaluator, Branching):
             self.state_evaluator.based_rounds = rounds - hindsight.own_rounds

@@ -123,8 +123,9 @@ def train(
     if resume:
         if out is None:
             raise InputError("resume without a folder: expected the one of the training to go on with")
-        steps = settings.steps if isinstance(settings, TrainSettings) else (settings or {}).get("steps")
-        return _resume(Path(out), None if steps is None else int(steps), minutes, executor, callbacks)
+        if not isinstance(settings, TrainSettings):
+            settings = TrainSettings().with_changes({"warm_start": AUTO, **(settings or {})})
+        return _resume(Path(out), settings.steps, minutes, executor, callbacks)
     loaded = load(scenario)
     exact = isinstance(settings, TrainSettings)
     changes: dict[str, Any] = {} if warm_start is None else {"warm_start": parse_warm_start(warm_start)}
@@ -150,7 +151,7 @@ def train(
         if minutes is not None and not exact:
             left = 60.0 * minutes - clock.seconds
             chosen = sized_to(loaded, chosen, given, left, found.episode_choices, lambda: clock.seconds)
-        reference = _reference(loaded, found, chosen, minutes, clock, executor)
+        reference = _reference(loaded, found, chosen, minutes, clock, executor, callbacks)
         trainer = Trainer(loaded, chosen, executor)
         about = {
             "scenario": f"{loaded.family}/{loaded.name}",
@@ -183,6 +184,11 @@ class _Callbacks:
     report: Callable[[Report], None] | None
     tell_limits: Callable[[str], None] | None
 
+    def show(self, phase: str, heuristic: str, clock: TrainingClock) -> None:
+        """Report that `heuristic` plays, before the first update."""
+        if self.report is not None:
+            self.report(Report(0, 1, clock.seconds, phase, {}, None, None, heuristic, np.nan))
+
 
 def _resume(
     path: Path, steps: int | None, minutes: float | None, executor: Executor | None, callbacks: _Callbacks
@@ -213,7 +219,7 @@ def _resume(
             reference = Reference.from_dict(about["reference"], f"{path / RUN}: reference")
         else:
             found = _race(scenario, minutes, clock, callbacks)
-            reference = _reference(scenario, found, settings, minutes, clock, executor)
+            reference = _reference(scenario, found, settings, minutes, clock, executor, callbacks)
             about["reference"] = reference.to_dict()
         if callbacks.tell_limits is not None:
             callbacks.tell_limits(settings.limits(minutes))
@@ -245,12 +251,7 @@ def _race(scenario: Scenario, minutes: float | None, clock: TrainingClock, callb
     """Return the result of the race of the heuristics."""
     limit = None if minutes is None else TimeShares(60.0 * minutes).race
 
-    def notify(name: str) -> None:
-        if callbacks.report is not None:
-            left = None if minutes is None else 60.0 * minutes - clock.seconds
-            callbacks.report(Report(0, 1, clock.seconds, "race", {}, None, None, name, np.nan, 0.0, left))
-
-    return race(scenario, limit, lambda: clock.seconds, notify)
+    return race(scenario, limit, lambda: clock.seconds, lambda name: callbacks.show("race", name, clock))
 
 
 def _reference(
@@ -260,12 +261,14 @@ def _reference(
     minutes: float | None,
     clock: TrainingClock,
     executor: Executor | None,
+    callbacks: _Callbacks,
 ) -> Reference:
     """Return the heuristic that the training is measured against, on held-out episodes."""
     limit = OUTCOME_SECONDS if minutes is None else TimeShares(60.0 * minutes).reference
     # Of an evaluation of a few episodes, twice as many give an interval; a timed one has as many as its time allows.
     most = OUTCOME_EPISODES if minutes is not None else min(OUTCOME_EPISODES, 2 * settings.evaluation_episodes)
     episodes = (settings.evaluation_episodes, most)
+    callbacks.show("reference", found.best, clock)
     return find_reference(scenario, found, episodes, limit, lambda: clock.seconds, executor)
 
 

@@ -41,13 +41,14 @@ class Report:
     planned_steps: int
     seconds: float
     phase: str
-    """`race`, `imitation`, `hindsight`, `ppo`, `reinforce` or `outcome`."""
+    """`race` and `reference`, in which heuristics play training and held-out episodes; `imitation`, `hindsight`, `ppo`
+    or `reinforce`; `outcome`, in which the result plays held-out episodes."""
     figures: dict[str, float]
     reward: float | None
     """Mean reward of the last evaluation on held-out seeds."""
     best_reward: float | None
     heuristic: str
-    """The best heuristic; during the race, the one that plays."""
+    """The best heuristic; before the first update, the one that plays."""
     heuristic_reward: float
     progress: float = 0.0
     """Share of the training that is done, from 0 to 1."""

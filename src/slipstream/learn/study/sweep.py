@@ -231,7 +231,8 @@ class Study:
                 begun = RunFolder(folder).exists
 
                 def follow(now: Report, number: int = number, training: Training = training) -> None:
-                    notify(number, training, now.steps)
+                    if now.figures:  # after an update
+                        notify(number, training, now.steps)
 
                 score = self.train(training, folder, begun, follow)
                 _write_score(folder, score)
