@@ -73,10 +73,10 @@ def test_a_race_out_of_time_still_has_a_result():
 
 
 def test_what_waits_where_planners_decide_is_no_warm_start():
-    found = race(slipstream.load("serving/tiny"), None, Ticks())
+    found = race(slipstream.load("serving/tiny"), None, lambda: 0.0)
     assert not isinstance(find(found.best, "serving"), slipstream.policies.base.Heuristic)
     assert found.warm_start is None
-    routed = race(slipstream.load("serving/route"), 50.0, Ticks())
+    routed = race(slipstream.load("serving/route"), 50.0, lambda: 0.0)
     assert routed.warm_start in ("eft", "most-accurate")
 
 
