@@ -17,7 +17,7 @@ from slipstream.cli.train import LENGTH, METHOD, OUTPUT, WarmStartOption, parse_
 if TYPE_CHECKING:
     from slipstream.learn.study.sweep import SweepProgress
 
-SEARCH = "What it varies"
+SEARCH = "Search space"
 """Panel of the help."""
 OutOption = Annotated[
     Path,

@@ -12,13 +12,11 @@ import typer
 from slipstream.cli.common import JsonOption, RayOption, ScenarioArgument, console, errors, print_json
 from slipstream.cli.training_progress import training_progress
 
-LENGTH, METHOD, OUTPUT = "How long", "How it learns", "Where it goes"
+LENGTH, METHOD, OUTPUT = "Limits", "Training", "Output"
 """Panels of the help."""
 MinutesOption = Annotated[
     float | None,
     typer.Option(
-        "--minutes",
-        "-m",
         help="Time limit, compilation excluded; 5 unless --steps is given.",
         min=0.01,
         show_default=False,
