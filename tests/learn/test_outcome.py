@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.core.event import trigger_event
 
 import slipstream
 from slipstream.errors import InputError
-from slipstream.learn import defaults
+from slipstream.learn import clock, defaults
 from slipstream.learn.outcome import judge_outcome
 from slipstream.learn.race import ROUNDS, play_within, race
 from slipstream.learn.reference import Reference
@@ -122,3 +123,21 @@ def test_a_training_from_python_says_in_short_what_came_of_it(tmp_path):
     kept = slipstream.train("edge/tiny", changes, warm_start="none")
     assert "in memory" in repr(kept)
     assert kept.settings.warm_start is None
+
+
+def test_the_clock_of_a_training_stands_still_while_functions_are_compiled(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(clock, "perf_counter", lambda: now[0])
+    with clock.TrainingClock() as counted:
+        counted.add(5.0)
+        now[0] += 1.0
+        with trigger_event("numba:compile"):
+            now[0] += 30.0
+            with trigger_event("numba:compile"):  # a callee
+                now[0] += 4.0
+            assert counted.seconds == 6.0
+        now[0] += 2.0
+        assert counted.seconds == 8.0
+    with trigger_event("numba:compile"):
+        now[0] += 1.0
+        assert counted.seconds == 9.0
