@@ -182,7 +182,7 @@ BAD = {
         ("compare", "--json"),
         "slipstream compare: missing argument 'SCENARIO': see `slipstream compare -",
     ),
-    "no option": (("train", "edge/tiny"), "slipstream train: missing option '--out'"),
+    "no option": (("sweep", "edge/tiny"), "slipstream sweep: missing option '--out'"),
     "unknown option": (("run", "edge/tiny", "--sede", "3"), "slipstream run: no such option: --sede"),
     "unknown command": (("library", "remove", "--json"), "slipstream library: no such command 'remove'"),
     "negative number": (("compare", "edge/tiny", "--episodes", "-3"), "slipstream compare: invalid value for '--episo"),

@@ -10,6 +10,7 @@ import pytest
 from slipstream.learn.trainer import Trainer
 
 SMALL = ["--set", "n_envs=8", "--set", "n_steps=16", "--set", "evaluate_every=2", "--set", "evaluation_episodes=1"]
+SMALL += ["--warm-start", "none"]
 
 
 def test_a_training_leaves_a_policy_that_other_commands_take(slipstream):
@@ -52,15 +53,20 @@ def test_bad_input_is_told_in_one_line(slipstream):
         (["edge/tiny", "--out", "run", "--warm-start", "edff"], "did you mean 'edf'"),
         (["edge/nowhere", "--out", "run"], "edge/nowhere"),
         (["edge/tiny", "--out", "run", "--resume"], "holds no training"),
+        (["edge/tiny", "--resume"], "--resume: expected the folder of the training to continue, by --out"),
+        (["edge/tiny", "--out", "run", "--set", "lanes=16"], "unknown setting 'lanes': did you mean 'n_envs'?"),
+        (["serving/tiny", "--out", "run", "--warm-start", "milp"], "'milp' is no heuristic that can be imitated"),
         (["edge/tiny", "--out", "run", "--algo", "dqn"], "expected 'ppo' or 'reinforce'"),
     ):
         code, _, errors = slipstream("train", *words)
         assert code == 2
         assert message in errors
         assert len(errors.strip().splitlines()) == 1
+        assert not Path("run").exists()
+        assert not Path("runs").exists()
 
 
-FEW = ["--set", "evaluation_episodes=1"]
+FEW = ["--set", "evaluation_episodes=1", "--warm-start", "none"]
 
 
 @pytest.mark.parametrize("words", [["--steps", 300], ["--set", "steps=300"]])
@@ -68,7 +74,7 @@ def test_a_number_of_steps_is_kept_however_it_is_given_and_said_before_the_train
     code, output, told = slipstream("train", "edge/tiny", *words, *FEW, "--out", "run", "--json")
     assert code == 0
     assert json.loads(output)["steps"] == 512  # every one of the 256 lanes makes as many choices
-    assert told.splitlines() == ["training ends after 300 steps (512 in whole rollouts of 512)"]
+    assert "training ends after 300 steps (512 in whole rollouts of 512)" in told.splitlines()
     about = json.loads(Path("run/run.json").read_text())
     assert about["limits"] == {"steps": 300, "minutes": None}
 

@@ -36,7 +36,13 @@ def counted(monkeypatch):
 
     def train(*arguments, report, **options):
         made = []
-        result = real(*arguments, report=lambda now: (made.append(now.steps), report(now)), **options)
+
+        def follow(now):
+            if now.figures:  # after an update
+                made.append(now.steps)
+            report(now)
+
+        result = real(*arguments, report=follow, **options)
         updates.append(len(made))
         return result
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -133,18 +134,21 @@ def test_a_folder_that_holds_a_training_is_not_overwritten(tmp_path):
     ("changes", "message"),
     [
         ({"ppo.clap": 1}, "unknown setting 'ppo.clap'"),
-        ({"n_envs": "many"}, "n_envs is 'many': expected a number"),
+        ({"n_envs": "many"}, "n_envs is 'many': expected a whole number"),
+        ({"n_envs": "2.5"}, "n_envs is '2.5': expected a whole number"),
+        ({"ppo.learning_rate": "inf"}, "ppo.learning_rate is inf: expected a finite number"),
+        ({"evaluation_episodes": 0}, "evaluation_episodes is 0: expected at least 1"),
+        ({"hindsight.batch_size": 0, "warm_start": "edf"}, "hindsight.batch_size is 0: expected at least 1"),
         ({"n_envs": 0}, "n_envs is 0"),
         ({"algo": "dqn"}, "algo is 'dqn'"),
-        ({"groups": 300}, "300 groups of 256 lanes"),
-        ({"algo": "reinforce", "n_envs": 100}, "expected a multiple of 64"),
+        ({"algo": "reinforce", "n_envs": 1}, "compares lanes with the same arrivals: expected at least 2"),
         ({"variation.rate": 2}, "rate is 2"),
         ({"ppo.n_epochs": 0}, "ppo.n_epochs is 0: expected at least 1"),
         (
             {"ppo.clip": 0.1},
-            "unknown setting 'ppo.clip': expected one of learning_rate, n_epochs, batch_size, clip_range",
+            r"unknown setting 'ppo.clip': did you mean 'ppo.clip_range'\? Known: learning_rate, n_epochs, batch_size",
         ),
-        ({"lanes": 64}, "unknown setting 'lanes': expected one of algo, steps, seed, n_envs, n_steps"),
+        ({"lanes": 64}, r"unknown setting 'lanes': did you mean 'n_envs'\? Known: algo, steps, seed, n_envs"),
         ({"reinforce.learning_rate": 0}, "reinforce.learning_rate is 0.0: expected more than 0"),
         ({"ppo.clip_range": "-1"}, "ppo.clip_range is -1.0: expected more than 0"),
         ({"ppo.ent_coef": "nan"}, "ppo.ent_coef is nan: expected at least 0"),
@@ -157,6 +161,27 @@ def test_a_folder_that_holds_a_training_is_not_overwritten(tmp_path):
 def test_settings_that_make_no_sense_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         TrainSettings().with_changes(changes)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 13, 16, 100])
+@pytest.mark.parametrize("algo", ["ppo", "reinforce"])
+def test_any_number_of_lanes_trains(algo, lanes):
+    settings = SMALL.with_changes({"algo": algo, "n_envs": lanes, "groups": 8, "episode_choices": 64, "steps": 500})
+    trainer = Trainer(slipstream.load("edge/tiny"), settings)
+    bounds = settings.group_bounds
+    assert (bounds[0], bounds[-1]) == (0, lanes)
+    assert [(group.first_lane, group.count) for group in trainer.pool.groups] == [
+        (first, end - first) for first, end in pairwise(bounds)
+    ]
+    if algo == "reinforce":
+        assert all(bound % settings.reinforce.same_arrivals == 0 for bound in bounds[:-1])
+    for _ in range(4):
+        trainer.update()
+    assert trainer.steps >= 4 * lanes
+
+
+def test_whole_numbers_may_be_written_in_thousands():
+    assert TrainSettings().with_changes({"steps": "1e6"}).steps == 1_000_000
 
 
 def test_settings_come_back_from_a_file_as_they_were():

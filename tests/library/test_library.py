@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 from slipstream.errors import InputError, LibraryError
+from slipstream.files.lock import FolderLock
 from slipstream.library import Library
 from slipstream.library.judging import Episodes
 from slipstream.library.storage.folders import read_files
 from slipstream.library.storage.store import Entry
-from slipstream.library.updating import ACCEPTED, REJECTED, SPLIT, TOLERANCE, settle
+from slipstream.library.updating import ACCEPTED, REJECTED, SPLIT, TOLERANCE, UPDATES, settle
 from tests.library.policies import linear_policy
 
 WISE = {"best_end": 10.0, "expected_end": -10.0, "rank": 0.01}
@@ -148,6 +151,17 @@ def test_an_update_that_gains_is_used_and_one_that_does_not_is_kept_only(library
     assert library.store.version("one").label == "one@v2"
     assert [event.operation for event in library.store.events("one")][-1] == "update rejected"
     assert len(library.store.versions("one")) == 3
+
+
+def test_a_model_is_updated_by_one_process_at_a_time(library, make):
+    library.add("one", make("rash"), [MIXED])
+    library.add("two", make("wise"), [MIXED])
+    with FolderLock(library.store.folder / UPDATES / "one", "updating model 'one'"):
+        with pytest.raises(InputError, match=rf"process {os.getpid()} is updating model 'one' there"):
+            library.update("one", MIXED, {"steps": 64})
+        with pytest.raises(InputError, match="expected one of"):  # no lock, but a setting that does not exist
+            library.update("two", MIXED, {"zzz": 64})
+    assert [version.label for version in library.store.versions("one")] == ["one@v1"]
 
 
 def test_an_accepted_update_owns_its_target_from_then_on(library, make):

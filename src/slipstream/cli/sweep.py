@@ -12,36 +12,61 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from slipstream.cli.common import JsonOption, RayOption, console, errors, print_json
-from slipstream.cli.train import WarmStartOption, parse_settings, print_limits
+from slipstream.cli.train import LENGTH, METHOD, OUTPUT, WarmStartOption, parse_settings, print_limits, print_note
 
 if TYPE_CHECKING:
     from slipstream.learn.study.sweep import SweepProgress
 
-OutOption = Annotated[Path, typer.Option(help="Folder for the trainings, sweep.json and the pictures.")]
+SEARCH = "Search space"
+"""Panel of the help."""
+OutOption = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="Folder for the trainings, sweep.json and the pictures.", rich_help_panel=OUTPUT),
+]
 DEFAULT_STEPS = 1_000_000
 StepsOption = Annotated[
     int | None,
     typer.Option(
-        help="Choices to learn from, of every training, to the end of a rollout; 1,000,000 unless given.", min=1
+        help="Decisions that each training learns from, to the end of a rollout; 1,000,000 unless given.",
+        min=1,
+        show_default=False,
+        rich_help_panel=LENGTH,
     ),
 ]
-SeedsOption = Annotated[int, typer.Option(help="Trainings of every value.", min=1)]
-SeedOption = Annotated[int, typer.Option(help="Seed of the first training of every value.", min=0)]
-EpisodesOption = Annotated[int, typer.Option(help="Held-out episodes that score a training.", min=1)]
+SeedsOption = Annotated[int, typer.Option(help="Trainings of every value.", min=1, rich_help_panel=LENGTH)]
+SeedOption = Annotated[
+    int,
+    typer.Option("--seed", "-s", help="Seed of the first training of every value.", min=0, rich_help_panel=METHOD),
+]
+EpisodesOption = Annotated[
+    int, typer.Option(help="Held-out episodes that score a training.", min=1, rich_help_panel=LENGTH)
+]
 UsualOption = Annotated[
     str | None,
     typer.Option(
         "--knobs",
         help="Settings to vary over their usual values, separated by commas: ppo.clip_range, ppo.vf_coef, "
         "ppo.ent_coef, ppo.learning_rate, n_steps; all of them unless --knob names others.",
+        rich_help_panel=SEARCH,
     ),
 ]
 GridOption = Annotated[
     list[str] | None,
-    typer.Option("--knob", help="Any setting over values of your own, such as ppo.gae_lambda=0.8,0.9,1.0; repeatable."),
+    typer.Option(
+        "--knob",
+        metavar="NAME=VALUE,...",
+        help="Any setting over values of your own, such as ppo.gae_lambda=0.8,0.9,1.0; repeatable.",
+        rich_help_panel=SEARCH,
+    ),
 ]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of all trainings, such as n_envs=64; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of all trainings, such as n_envs=64; repeatable.",
+        rich_help_panel=METHOD,
+    ),
 ]
 ScenariosArgument = Annotated[
     list[str], typer.Argument(help="Names of built-in scenarios, or JSON files.", metavar="SCENARIO...")
@@ -49,11 +74,17 @@ ScenariosArgument = Annotated[
 SchedulerOption = Annotated[
     str,
     typer.Option(
-        help="Scheduler of Ray Tune that stops inferior trainings early, with --ray: asha, hyperband, median, or none."
+        help="Scheduler of Ray Tune that stops inferior trainings early, with --ray: asha, hyperband, median, or none.",
+        rich_help_panel=LENGTH,
     ),
 ]
 ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Go on with the sweep in --out; it may get more settings, values and seeds.")
+    bool,
+    typer.Option(
+        "--resume",
+        help="Continue the sweep in --out; it may get more settings, values and seeds.",
+        rich_help_panel=LENGTH,
+    ),
 ]
 
 
@@ -73,9 +104,9 @@ def sweep(
     scheduler: SchedulerOption = "none",
     as_json: JsonOption = False,
 ) -> None:
-    """Train with one setting changed at a time, and show which of them matter, in a table and a picture.
+    """Train with one setting changed at a time, and show in a table and a picture which of them matter.
 
-    Of several scenarios, each gets a folder of its own in OUT.
+    With several scenarios, each gets a folder of its own in OUT.
 
     Example: slipstream sweep edge/heavy --out runs/sweep --knobs ppo.clip_range,n_steps --knob ppo.gae_lambda=0.8,0.9
     """
@@ -109,7 +140,7 @@ def sweep(
 
             # A scenario that an interrupted sweep of several had not reached is started afresh.
             go_on = resume and (len(scenarios) == 1 or folder.exists())
-            options = (seeds, episodes, go_on, command, show, executor, scheduler, print_limits)
+            options = (seeds, episodes, go_on, command, show, executor, scheduler, print_limits, print_note)
             results.append(study(scenario, folder, chosen, base, *options))
     pictures = [write_pictures(result, folder) for result, folder in zip(results, folders, strict=True)]
     if as_json:

@@ -5,100 +5,147 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from slipstream.cli.common import JsonOption, RayOption, ScenarioArgument, console, errors, print_json
+from slipstream.cli.training_progress import training_progress
 
-if TYPE_CHECKING:
-    from slipstream.learn.training import Report
-
-AlgoOption = Annotated[str, typer.Option(help="'ppo' or 'reinforce'.")]
-DEFAULT_MINUTES = 5.0
+LENGTH, METHOD, OUTPUT = "Limits", "Training", "Output"
+"""Panels of the help."""
 MinutesOption = Annotated[
     float | None,
     typer.Option(
-        help="Plan as many steps as fit into this time, and stop when it is over; 5 unless --steps is given.", min=0.01
+        help="Time limit, compilation excluded; 5 unless --steps is given.",
+        min=0.01,
+        show_default=False,
+        rich_help_panel=LENGTH,
     ),
 ]
 StepsOption = Annotated[
     int | None,
     typer.Option(
-        help="Choices to learn from, to the end of a rollout; without --minutes the same policy every time.", min=1
+        help="Decisions to learn from, to the end of a rollout. Without --minutes, the same command gives the same "
+        "policy every time.",
+        min=1,
+        rich_help_panel=LENGTH,
     ),
 ]
-OutOption = Annotated[Path, typer.Option(help="Folder for checkpoints and history.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the training in --out.")]
-WarmStartOption = Annotated[str, typer.Option(help="Heuristic to imitate first, 'oracle', or 'none'.")]
-SeedOption = Annotated[int, typer.Option(help="Decides initial weights, arrivals and draws.", min=0)]
+ResumeOption = Annotated[
+    bool,
+    typer.Option("--resume", help="Continue the training in --out, with its settings.", rich_help_panel=LENGTH),
+]
+AlgoOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What improves on the warm start: 'ppo' or 'reinforce'; the family's default unless given.",
+        show_default=False,
+        rich_help_panel=METHOD,
+    ),
+]
+WarmStartOption = Annotated[
+    str,
+    typer.Option(
+        help="Policy to imitate first: the name of a heuristic, 'auto' for the best one in a race on training "
+        "episodes, 'oracle' where the oracle solves the episodes, or 'none' for random weights.",
+        rich_help_panel=METHOD,
+    ),
+]
+SeedOption = Annotated[
+    int,
+    typer.Option("--seed", "-s", help="Seed of initial weights, arrivals and sampling.", min=0, rich_help_panel=METHOD),
+]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any other setting, such as ppo.clip_range=0.1 or variation.rate=0.2.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting, such as n_envs=64, ppo.clip_range=0.1 or variation.rate=0.2; repeatable.",
+        rich_help_panel=METHOD,
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Folder for the policy, checkpoints and history; a new one in runs/ unless given.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 
 def train(
     scenario: ScenarioArgument,
-    out: OutOption,
-    algo: AlgoOption = "ppo",
+    out: OutOption = None,
+    algo: AlgoOption = None,
     minutes: MinutesOption = None,
     steps: StepsOption = None,
-    warm_start: WarmStartOption = "none",
+    warm_start: WarmStartOption = "auto",
     seed: SeedOption = 0,
     settings: SetOption = None,
     resume: ResumeOption = False,
     ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a policy, evaluated on held-out seeds next to the best heuristic; every command takes OUT/best as a policy.
+    """Train a policy from the best heuristic, and say whether it ends ahead of it on held-out episodes.
 
-    Example: slipstream train edge/heavy --warm-start lookahead --minutes 5 --out runs/heavy
+    The best policy is OUT/best, which every command accepts as a policy.
+
+    Example: slipstream train edge/heavy --minutes 5 --out runs/heavy
     """
     from slipstream.errors import InputError
     from slipstream.scale.executor import executor_at
 
     try:
-        from slipstream.learn.settings import TrainSettings
         from slipstream.learn.training import train as learn
     except ImportError as error:
         raise InputError(f"training needs {error.name}: run `pip install 'slipstream[learn]'`") from None
 
-    changes: dict[str, object] = {
-        "algo": algo,
-        "seed": seed,
-        "warm_start": None if warm_start == "none" else warm_start,
-    }
-    chosen = TrainSettings().with_changes({**changes, **parse_settings("--set", settings, steps)})
-    if chosen.steps is None and minutes is None and not resume:
-        minutes = DEFAULT_MINUTES
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as progress, executor_at(ray) as executor:
-        bar = progress.add_task("compiling", total=None)
-
-        def show(report: Report) -> None:
-            progress.update(bar, description=_line(report), completed=report.steps, total=report.planned_steps)
-
-        command = shlex.join(["slipstream", *sys.argv[1:]])
-        result = learn(scenario, chosen, out, minutes, resume, command, show, executor, print_limits)
-    if as_json:
-        print_json(
-            {
-                "out": str(out),
-                "steps": result.steps,
-                "seconds": result.seconds,
-                "reward": result.reward,
-                "heuristic": result.heuristic,
-                "heuristic_reward": result.heuristic_reward,
-                "history": result.history,
-            }
+    if resume and out is None:
+        raise InputError("--resume: expected the folder of the training to continue, by --out")
+    changes: dict[str, object] = {"seed": seed, **({} if algo is None else {"algo": algo})}
+    for name, value in parse_settings("--set", settings, steps).items():
+        if changes.get(name) and name == "algo":
+            raise InputError(f"--set {name}={value}: {name} is given already, as {changes[name]}: expected one value")
+        changes[name] = value
+    start = str(changes.pop("warm_start", warm_start))
+    folder = default_folder(scenario) if out is None else out
+    command = shlex.join(["slipstream", *sys.argv[1:]])
+    with training_progress() as progress, executor_at(ray) as executor:
+        result = learn(
+            scenario,
+            changes,
+            folder,
+            minutes,
+            resume,
+            command,
+            progress.show,
+            executor,
+            print_limits,
+            start,
+            print_note,
         )
+    if as_json:
+        print_json(result.to_dict())
         return
-    console.print(
-        f"{result.steps:,} steps in {result.seconds:,.0f} s. On held-out seeds: reward {result.reward:,.1f}, "
-        f"the best heuristic ({result.heuristic}) {result.heuristic_reward:,.1f}."
-    )
-    console.print(f"Policy: {out / 'best'} (slipstream compare {scenario} --policies all,{out / 'best'})")
+    console.print(f"{result.steps:,} steps in {result.seconds:,.0f} s.", soft_wrap=True)
+    for sentence in result.outcome.sentences():
+        console.print(sentence, soft_wrap=True)
+    best = folder / "best"
+    console.print(f"Policy: {best} (slipstream compare {scenario} --policies all,{best})", soft_wrap=True)
+
+
+def default_folder(scenario: str) -> Path:
+    """Return the first of runs/NAME, runs/NAME-2, ... that does not exist, for the scenario's name."""
+    path = Path(scenario)
+    name = (path.stem if path.suffix == ".json" else scenario).replace("/", "-").strip("-.") or "training"
+    number = 1
+    while (folder := Path("runs") / (name if number == 1 else f"{name}-{number}")).exists():
+        number += 1
+    return folder
 
 
 def parse_settings(option: str, texts: list[str] | None, steps: int | None = None) -> dict[str, str]:
@@ -118,14 +165,9 @@ def parse_settings(option: str, texts: list[str] | None, steps: int | None = Non
 
 def print_limits(limits: str) -> None:
     """Print on standard error the limits after which a training ends."""
-    errors.print(f"training ends after {limits}", soft_wrap=True, markup=False, highlight=False)
+    print_note(f"training ends after {limits}")
 
 
-def _line(report: Report) -> str:
-    """Return the text beside the progress bar."""
-    speed = report.steps / max(report.seconds, 1e-9)
-    held_out = f", reward {report.reward:,.1f}" if report.reward is not None else ""
-    return (
-        f"{report.phase}: {report.steps / 1e6:.2f} M steps, {speed / 1e3:.0f} k/s{held_out} "
-        f"({report.heuristic} {report.heuristic_reward:,.1f})"
-    )
+def print_note(note: str) -> None:
+    """Print a line on standard error."""
+    errors.print(note, soft_wrap=True, markup=False, highlight=False)

@@ -5,6 +5,7 @@ history.jsonl       one line per evaluation
 best/, last/        policies (`policies.learned`)
 state/              what `--resume` starts from
 tensorboard/        scalars
+.lock               held by the process that trains
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from slipstream.errors import InputError
 from slipstream.files.atomic import cannot_write, open_growing, remove_unfinished_in, replace_file
 from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import as_object, read_object, show
+from slipstream.files.lock import LOCK, FolderLock
 from slipstream.learn.files import EXPECTED, HISTORY, RUN, read_about, read_history
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.learned import load_tensors, save_policy, save_tensors, write_card
 
 STATE = "state.json"
+NOTES: dict[str, tuple[type, ...]] = {
+    "best": (int, float, type(None)),
+    "seconds": (int, float),
+    "planned": (bool,),
+    "hindsight_planned": (bool,),
+    "episodes": (int, type(None)),
+}
+"""Types of the notes saved with a state."""
 ENTRIES = (RUN, HISTORY, "best", "last", "state", "tensorboard")
 
 
@@ -36,14 +46,26 @@ class RunFolder:
         """Whether the folder holds a training."""
         return (self.folder / RUN).exists()
 
+    def lock(self, resume: bool) -> FolderLock:
+        """Lock the folder for a new training, or for one that goes on.
+
+        Raises:
+            InputError: One line: another process trains there; the folder holds a training, or none with `resume`.
+        """
+        if self.exists == resume or (self.folder / LOCK).exists():  # else no process can be at work there
+            held = FolderLock(self.folder, "training")
+            if self.exists == resume:
+                return held
+            held.release()
+        if not resume:
+            raise self._exists_error()
+        raise self._missing_error()
+
     def create(self, about: dict[str, Any]) -> None:
         """Write the description of a new training."""
         if self.exists:
             raise self._exists_error()
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"{self.folder}: is a file: expected the name of a folder")
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             refuse_links_out(self.folder, ENTRIES)
             self._write_about(about, new=True)
         except FileExistsError:
@@ -53,6 +75,9 @@ class RunFolder:
 
     def _exists_error(self) -> InputError:
         return InputError(f"{self.folder}: holds a training already: expected a new folder, or --resume")
+
+    def _missing_error(self) -> InputError:
+        return InputError(f"{self.folder}: holds no training: expected a folder made by `slipstream train --out`")
 
     def rewrite(self, about: dict[str, Any]) -> None:
         """Replace the description of the training."""
@@ -64,7 +89,7 @@ class RunFolder:
     def about(self) -> dict[str, Any]:
         """Return the description of the training."""
         if not self.exists:
-            raise InputError(f"{self.folder}: holds no training: expected a folder made by `slipstream train --out`")
+            raise self._missing_error()
         return read_about(
             self.folder, ("scenario", "scenario_digest", "command", "version"), ("settings", "scenario_file")
         )
@@ -118,13 +143,13 @@ class RunFolder:
 
 
 def _checked_notes(notes: Any, label: str) -> dict[str, Any]:
-    """Return the notes saved with a state: best reward (null before the first evaluation), seconds, whether planned.
+    """Return the notes saved with a state: best reward (null before the first evaluation), seconds, what is planned.
 
     Raises:
         InputError: One line: the first value of another type.
     """
     found = as_object(notes, label)
-    for key, kinds in {"best": (int, float, type(None)), "seconds": (int, float), "planned": (bool,)}.items():
+    for key, kinds in NOTES.items():
         if key in found and type(found[key]) not in kinds:
             expected = "true or false" if kinds == (bool,) else "a number"
             raise InputError(f"{label}.{key}: expected {expected}, got {show(found[key])}")

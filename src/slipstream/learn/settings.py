@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
@@ -44,11 +46,13 @@ class TrainSettings:
     episode_choices: int = 4096
     """Most choices of an episode in REINFORCE."""
     groups: int = 8
-    """Groups of lanes; with a variation, every group has a scenario of its own."""
+    """Groups of lanes, at most one per lane (REINFORCE: per `same_arrivals` lanes); with a variation, every group has a
+    scenario of its own."""
     threads: int = 2
     """Threads of rollouts and gradients."""
     warm_start: str | None = None
-    """Heuristic to imitate first, by name, or `oracle` where it solves the episodes; none: from random weights."""
+    """Heuristic to imitate first, by name, `auto` for the winner of a race on training episodes, or `oracle` where it
+    solves the episodes; none: from random weights."""
     judges: str = ""
     """Heuristics that estimate regret, as `peft,mct`: the reward of a step is then minus its regret, estimated by the
     highest return of one of them over the rest of the episode. None: the scenario's own reward."""
@@ -88,40 +92,29 @@ class TrainSettings:
     hindsight: HindsightSettings = field(default_factory=HindsightSettings)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "n_envs", "n_steps", "groups", "threads", "redraw", "evaluate_every"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise InputError(f"training: {name} is {number}: expected at least 1")
+        for name, value in _numbers(self):
+            _check_number(name, value)
         for name, most in MOST.items():
             if getattr(self, name) > most:
                 raise InputError(f"training: {name} is {getattr(self, name)}: expected at most {most:,}")
-        parts = {"ppo": self.ppo, "reinforce": self.reinforce, "imitation": self.imitation}
-        for name, value in (
-            (f"{part}.{key}", value) for part, own in parts.items() for key, value in vars(own).items()
-        ):
-            least = 0 if name == "reinforce.batch_size" else 1
-            if name.endswith((".n_epochs", ".batch_size", ".same_arrivals", ".rollouts")) and value < least:
-                raise InputError(f"training: {name} is {value}: expected at least {least}")
-            if (
-                name.endswith((".learning_rate", ".discount_horizon", ".max_grad_norm", ".clip_range"))
-                and not value > 0.0
-            ):
-                raise InputError(f"training: {name} is {value}: expected more than 0")
-            if name.endswith(("_coef", ".target_kl")) and not value >= 0.0:
-                raise InputError(f"training: {name} is {value}: expected at least 0")
-        if not 0.0 <= self.ppo.gae_lambda <= 1.0:
-            raise InputError(f"training: ppo.gae_lambda is {self.ppo.gae_lambda}: expected a number from 0 to 1")
         if self.algo not in ("ppo", "reinforce"):
             raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
+        if self.algo == "reinforce" and self.n_envs < 2:
+            raise InputError(
+                "training: n_envs is 1 with reinforce, which compares lanes with the same arrivals: expected at least 2"
+            )
         if self.hindsight.rounds and self.warm_start is None:
             raise InputError("training: hindsight goes on from a warm start: expected one, or hindsight.rounds=0")
         if self.open_columns and (self.start_from is None or self.network.kind != "rows"):
             raise InputError("training: open_columns is true: expected start_from, and a network of kind 'rows'")
-        if self.groups > self.n_envs:
-            raise InputError(f"training: {self.groups} groups of {self.n_envs} lanes: expected at least a lane in each")
-        if self.algo == "reinforce" and self.n_envs % (self.groups * self.reinforce.same_arrivals):
-            each = self.groups * self.reinforce.same_arrivals
-            raise InputError(f"training: {self.n_envs} lanes with reinforce: expected a multiple of {each}")
+
+    @property
+    def group_bounds(self) -> list[int]:
+        """First lane of every group, and the number of lanes; lanes with the same arrivals share a group."""
+        unit = self.reinforce.same_arrivals if self.algo == "reinforce" else 1
+        units = -(-self.n_envs // unit)
+        groups = min(self.groups, units)
+        return [min(self.n_envs, unit * (units * group // groups)) for group in range(groups + 1)]
 
     @property
     def planned_steps(self) -> int:
@@ -206,6 +199,61 @@ class TrainSettings:
         return changed
 
 
+AT_LEAST_ONE = {
+    *("steps", "n_envs", "n_steps", "episode_choices", "groups", "threads", "redraw", "evaluate_every"),
+    *("evaluation_episodes", "n_epochs", "batch_size", "same_arrivals", "rollouts", "gradient_steps"),
+    *("buffer_rounds", "steps_between", "candidates", "episodes"),
+}
+"""Whole numbers that are at least 1, by the last part of their names; all others are at least 0."""
+POSITIVE = ("learning_rate", "discount_horizon", "max_grad_norm", "clip_range", "start_load")
+SHARES = ("gae_lambda",)
+"""Numbers from 0 to 1."""
+OTHER_WORDS = {"lanes": "n_envs", "envs": "n_envs", "lr": "learning_rate", "epochs": "n_epochs", "clip": "clip_range"}
+"""Words that users try, and the names of the settings that they mean."""
+
+
+def _numbers(settings: Any, part: str = "") -> Iterator[tuple[str, float]]:
+    """Yield name and value of every number among `settings` and its parts; network and variation check their own."""
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if is_dataclass(value) and not isinstance(value, NetworkSettings | Variation):
+            yield from _numbers(value, f"{one.name}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield part + one.name, value
+
+
+def _check_number(name: str, value: float) -> None:
+    """Refuse a number that a setting cannot have."""
+    last = name.rpartition(".")[2]
+    least = 1 if last in AT_LEAST_ONE and name != "reinforce.batch_size" else 0
+    if last in SHARES and not 0.0 <= value <= 1.0:
+        raise InputError(f"training: {name} is {value}: expected a number from 0 to 1")
+    if last in POSITIVE and not value > 0.0:
+        raise InputError(f"training: {name} is {value}: expected more than 0")
+    if not value >= least:
+        raise InputError(f"training: {name} is {value}: expected at least {least}")
+    if not math.isfinite(value) and name != "hindsight.oracle_seconds":
+        raise InputError(f"training: {name} is {value}: expected a finite number")
+
+
+def _unknown(name: str, part: str, known: list[str]) -> InputError:
+    """Return the error that `name` is no setting, with the nearest one that is."""
+    near = [OTHER_WORDS[name]] if OTHER_WORDS.get(name) in known else difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean '{part}{near[0]}'? Known: " if near else "expected one of "
+    return InputError(f"training: unknown setting '{part}{name}': {hint}{', '.join(known)}")
+
+
+def _whole(text: Any) -> int:
+    """Return a whole number, also one written as 1e6."""
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
 def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
     """Return `settings` with `changes` applied; texts are converted to the type of the setting."""
     known = [one.name for one in fields(settings)]
@@ -213,7 +261,7 @@ def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
     values = {}
     for name, value in changes.items():
         if name not in known:
-            raise InputError(f"training: unknown setting '{part}{name}': expected one of {', '.join(known)}")
+            raise _unknown(name, part, known)
         before = getattr(settings, name)
         if is_dataclass(before) and not isinstance(value, type(before)):
             raise InputError(
@@ -225,8 +273,9 @@ def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
             value = value == "true"
         elif (kind := bare_type(hints[name])) in (int, float) and (value is not None or kind is hints[name]):
             try:
-                value = kind(value)
-            except (TypeError, ValueError):
-                raise InputError(f"training: {part}{name} is '{value}': expected a number") from None
+                value = _whole(value) if kind is int else kind(value)
+            except (TypeError, ValueError, OverflowError):
+                expected = "a whole number" if kind is int else "a number"
+                raise InputError(f"training: {part}{name} is '{value}': expected {expected}") from None
         values[name] = value
     return replace(settings, **values)

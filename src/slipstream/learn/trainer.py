@@ -27,7 +27,7 @@ from slipstream.learn.rollout.learner import Learner
 from slipstream.learn.rollout.remote_rollouts import RemotePool
 from slipstream.learn.rollout.rollout import LanePool, Rollout
 from slipstream.learn.settings import ORACLE, TrainSettings
-from slipstream.policies.base import Heuristic, find
+from slipstream.policies.base import Heuristic, find, names
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
 from slipstream.scale.executor import Executor, InProcess
@@ -45,7 +45,7 @@ class Trainer:
         """Lanes play in this process, or on `executor`."""
         self.scenario, self.settings, self.executor = scenario, settings, executor or InProcess()
         self.family = family_of(scenario)
-        self.expert = self._find_expert()
+        self.expert = find_expert(settings, self.family.name)
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
         torch.manual_seed(settings.seed)
         self.network = build_network(self.family, settings.network)
@@ -79,14 +79,6 @@ class Trainer:
         based = settings.hindsight_rounds - settings.hindsight.own_rounds
         return Branching(self.learner, self.expert, horizon, settings.hindsight.candidates, based)
 
-    def _find_expert(self) -> Heuristic | None:
-        if self.settings.warm_start is None or self.settings.warm_start == ORACLE:
-            return None
-        expert = find(self.settings.warm_start, self.family.name)
-        if not isinstance(expert, Heuristic):
-            raise InputError(f"warm start: '{self.settings.warm_start}' is no heuristic: expected one, or '{ORACLE}'")
-        return expert
-
     def _find_judge(self, name: str) -> Heuristic:
         judge = find(name, self.family.name)
         if not isinstance(judge, Heuristic) or judge.parameter is not None:
@@ -101,6 +93,15 @@ class Trainer:
         after = self.update_number - self.settings.imitation_rollouts
         return "hindsight" if after < self.settings.hindsight_rounds else self.settings.algo
 
+    def plan_hindsight(self, rounds: int) -> None:
+        """Set the number of hindsight rounds, none of which was made beyond it; `own_rounds` stay the same share."""
+        hindsight = self.settings.hindsight
+        own_rounds = hindsight.own_rounds * rounds // max(1, hindsight.rounds)
+        hindsight = replace(hindsight, rounds=rounds, own_rounds=own_rounds)
+        self.settings = replace(self.settings, hindsight=hindsight)
+        if isinstance(self.state_evaluator, Branching):
+            self.state_evaluator.based_rounds = rounds - hindsight.own_rounds
+
     @property
     def progress(self) -> float:
         """Share of the planned steps that is done, from 0 to 1."""
@@ -111,18 +112,20 @@ class Trainer:
         settings = self.settings
         self.drawn_at = (self.update_number, self.steps)
         round_number = self.update_number // settings.redraw if settings.varies else 0
-        scenarios = [self.scenario] * settings.groups
+        bounds = settings.group_bounds
+        groups = len(bounds) - 1
+        scenarios = [self.scenario] * groups
         if settings.varies:
             now = {"load": self._load(), "length": settings.length_at(self.progress)}
             variation = replace(settings.variation, **now)
-            draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=settings.groups)
+            draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=groups)
             scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
         reads, judges = self.network.reads_graph, self.judges
         pool: LanePool
         if isinstance(self.executor, InProcess):
-            pool = LanePool(scenarios, settings.n_envs, settings.threads, reads, judges)
+            pool = LanePool(scenarios, settings.n_envs, settings.threads, reads, judges, bounds)
         else:
-            pool = RemotePool(self.executor, scenarios, settings.n_envs, reads, judges)
+            pool = RemotePool(self.executor, scenarios, settings.n_envs, reads, judges, bounds)
         pool.start(self._seeds(round_number))
         return pool
 
@@ -133,8 +136,10 @@ class Trainer:
         """Return the seeds of the lanes; for REINFORCE, neighbours share theirs, and so their arrivals."""
         settings = self.settings
         same = settings.reinforce.same_arrivals if self.phase == "reinforce" else 1
-        seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(2**61, size=settings.n_envs // same)
-        return np.repeat(seeds, same)
+        seeds = np.random.default_rng([settings.seed, 1, round_number]).integers(
+            2**61, size=-(-settings.n_envs // same)
+        )
+        return np.repeat(seeds, same)[: settings.n_envs]
 
     def collect(self) -> Rollout:
         """Collect the rollout of the next update."""
@@ -290,6 +295,20 @@ class Trainer:
             "hindsight": self.hindsight.optimizer.adam,
             "algorithm": self.algorithm.optimizer.adam,
         }
+
+
+def find_expert(settings: TrainSettings, family: str) -> Heuristic | None:
+    """Return the heuristic of the warm start; None if there is none, or if it is the oracle."""
+    name = settings.warm_start
+    if name is None or name == ORACLE:
+        return None
+    expert = find(name, family)
+    if isinstance(expert, Heuristic):
+        return expert
+    known = [one for one in names(family) if isinstance(find(one, family), Heuristic)]
+    raise InputError(
+        f"warm start: '{name}' is no heuristic that can be imitated: expected one of {', '.join(known)}, or '{ORACLE}'"
+    )
 
 
 def _check_fits(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, torch.Tensor]], name: str) -> None:

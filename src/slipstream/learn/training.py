@@ -1,56 +1,55 @@
-"""`slipstream.train`: train a policy on a scenario, evaluated on held-out seeds next to the best heuristic."""
+"""`slipstream.train`: train a policy on a scenario, judged on held-out episodes beside the best heuristic."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 
 from slipstream.errors import InputError
-from slipstream.evaluation import compare, evaluate
 from slipstream.families.contract import Scenario, ScenarioLike
+from slipstream.learn.clock import TrainingClock
+from slipstream.learn.defaults import (
+    AUTO,
+    DEFAULT_MINUTES,
+    TimeShares,
+    default_settings,
+    parse_warm_start,
+    resolve_warm_start,
+    sized_to,
+)
 from slipstream.learn.files import RUN
+from slipstream.learn.outcome import OUTCOME_EPISODES, Outcome
+from slipstream.learn.race import Race, race, warm_start_of
+from slipstream.learn.reference import Reference, find_reference
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.trainer import Trainer
+from slipstream.learn.trainer import Trainer, find_expert
+from slipstream.learn.training_run import OUTCOME_SECONDS, Report, TrainingRun
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.scale.executor import Executor
 from slipstream.scenario import digest, dump, load
 
-HELD_OUT_SEED = 0
-"""Seed of the first evaluation episode, in the evaluation split, which is disjoint from training."""
+__all__ = ["Report", "Training", "train"]
+
+NEW_NOTES: Mapping[str, Any] = {"best": None, "seconds": 0.0, "episodes": None}
+"""What a training has to remember before its first update: best reward, time, episodes of an evaluation."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """Progress of a training after an update."""
-
-    steps: int
-    planned_steps: int
-    seconds: float
-    phase: str
-    """`imitation`, `hindsight`, `ppo` or `reinforce`."""
-    figures: dict[str, float]
-    reward: float | None
-    """Mean reward of the last evaluation on held-out seeds."""
-    best_reward: float | None
-    heuristic: str
-    heuristic_reward: float
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Training:
     """Result of a training."""
 
     policy: CompiledPolicy
     """Network with the best evaluation."""
     reward: float
-    """Its mean reward on held-out seeds."""
+    """Its mean reward on the held-out seeds that selected it."""
     heuristic: str
     """The best heuristic on the same seeds."""
     heuristic_reward: float
@@ -59,18 +58,37 @@ class Training:
     history: list[dict[str, Any]]
     """Every evaluation: steps, seconds, reward and the statistics of the last update."""
     folder: Path | None
+    outcome: Outcome
+    """The policy beside the best heuristic, on held-out seeds that neither selected."""
+    scenario: str
+    """Family and name of the scenario."""
+    settings: TrainSettings
+    """The settings that it was trained with."""
 
+    def __repr__(self) -> str:
+        where = "in memory; pass `out` to keep it" if self.folder is None else self.folder / "best"
+        return f"Training({self.scenario}: {self.outcome.short}; {self.steps:,} steps; policy: {where})"
 
-def best_heuristic(scenario: Scenario, episodes: int, executor: Executor | None = None) -> tuple[str, float]:
-    """Return the family's heuristic with the highest mean reward on the held-out seeds, and that reward."""
-    played = compare(scenario, "all", episodes, HELD_OUT_SEED, "eval", executor=executor).evaluations
-    best = max(played, key=lambda evaluation: evaluation.mean("reward"))
-    return best.policy, best.mean("reward")
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON-ready data, without the weights."""
+        return {
+            "out": None if self.folder is None else str(self.folder),
+            "policy": None if self.folder is None else str(self.folder / "best"),
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "warm_start": self.settings.warm_start,
+            "algo": self.settings.algo,
+            "reward": self.reward,
+            "heuristic": self.heuristic,
+            "heuristic_reward": self.heuristic_reward,
+            "outcome": self.outcome.to_dict(),
+            "history": self.history,
+        }
 
 
 def train(
     scenario: ScenarioLike,
-    settings: TrainSettings | None = None,
+    settings: TrainSettings | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     minutes: float | None = None,
     resume: bool = False,
@@ -78,202 +96,183 @@ def train(
     report: Callable[[Report], None] | None = None,
     executor: Executor | None = None,
     tell_limits: Callable[[str], None] | None = None,
+    warm_start: str | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Training:
-    """Train a policy.
+    """Train a policy: race the heuristics, imitate the best one, improve on it, and judge the result.
 
     Args:
         scenario: Scenario to train on; with `resume`, that of the folder is used.
-        settings: Settings, by default those of `TrainSettings()`. With `resume` only its steps are used, if it has any.
-        out: Folder for checkpoints and history; without it nothing is written.
+        settings: Settings to use as they are, or changes of the family's defaults, as `{"ppo.clip_range": 0.1}`. With
+            `resume` only its steps are used, if it has any.
+        out: Folder for checkpoints and history; without it nothing is written. One process at a time trains there.
         minutes: Time limit; as many steps are planned as fit into it, measured at the first updates, and at most those
-            of the settings. With `resume`, the time before is included.
+            of the settings. Default: 5 where neither minutes nor settings are given. Compilation does not count. With
+            `resume`, the time before is included.
         resume: Continue the training in `out` from its last saved state, with its limits unless others are given.
         command: Command that made the policy, for its card.
-        report: Called after every update.
+        report: Called during the race of the heuristics, and after every update.
         executor: Where lanes play; by default in this process. The policy is the same.
         tell_limits: Called before the first update with the limits of the training, in words.
+        warm_start: Heuristic to imitate first; "auto" for the best one of a race on training episodes, "oracle", or
+            "none" for random weights. Default: that of the settings, "auto" where these are defaults.
+        tell: Called with what the user should know about the choice of the warm start, in one sentence.
     """
-    run = _Run(scenario, settings or TrainSettings(), out, minutes, resume, command, executor)
-    if tell_limits is not None:
-        tell_limits(run.trainer.settings.limits(run.minutes))
-    return run.go(report)
-
-
-class _Run:
-    """Training in progress, with its folder, its clock and its best evaluation."""
-
-    def __init__(
-        self,
-        scenario: ScenarioLike,
-        settings: TrainSettings,
-        out: str | Path | None,
-        minutes: float | None,
-        resume: bool,
-        command: str,
-        executor: Executor | None,
-    ) -> None:
-        if resume and out is None:
+    torch.set_num_threads(1)  # Threads share the work above torch.
+    callbacks = _Callbacks(report, tell_limits)
+    if resume:
+        if out is None:
             raise InputError("resume without a folder: expected the one of the training to go on with")
-        self.folder = RunFolder(Path(out)) if out is not None else None
-        self.minutes, self.executor = minutes, executor
-        self.notes: dict[str, Any] = {"best": None, "seconds": 0.0, "planned": minutes is None}
-        new_limits: dict[str, Any] | None = None
-        if resume and self.folder is not None:
-            self.about = self.folder.about()
-            scenario = self.about["scenario_file"]
-            limits = self.about.get("limits", {"steps": self.about["settings"]["steps"], "minutes": None})
-            if settings.steps is not None or minutes is not None:
-                new_limits = {
-                    "steps": limits["steps"] if settings.steps is None else settings.steps,
-                    "minutes": minutes,
-                }
-                self.about["settings"] |= {"steps": new_limits["steps"]}
-                self.about["limits"] = new_limits
-            settings = TrainSettings.from_dict(self.about["settings"], f"{self.folder.folder / RUN}: settings")
-        self.scenario = load(scenario)
-        torch.set_num_threads(1)  # Threads share the work above torch.
-        self.trainer = Trainer(self.scenario, settings, executor)
-        if resume and self.folder is not None:
-            self.notes = {**self.notes, **self.folder.restore(self.trainer)}
-            if new_limits is not None:
-                self.notes["planned"] = minutes is None
-                self.folder.rewrite(self.about)
-            elif not self.notes["planned"]:
-                # The training ended before its steps were planned from its speed.
-                self.minutes = limits["minutes"]
-                self.notes["planned"] = self.minutes is None
-        else:
-            self.about = {
-                "scenario": f"{self.scenario.family}/{self.scenario.name}",
-                "scenario_digest": digest(self.scenario),
-                "command": command,
-                "settings": settings.to_dict(),
-                "limits": {"steps": settings.steps, "minutes": minutes},
-                "scenario_file": json.loads(dump(self.scenario)),
-                **_versions(),
-            }
-            if self.folder is not None:
-                self.folder.create(self.about)
-        self.history = self.folder.history() if self.folder is not None else []
-        self.began = perf_counter() - float(self.notes["seconds"])
-        self.best_policy: CompiledPolicy | None = None
-        self.last_reward: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        return perf_counter() - self.began
-
-    def go(self, report: Callable[[Report], None] | None) -> Training:
-        trainer = self.trainer
-        episodes = trainer.settings.evaluation_episodes
-        heuristic, heuristic_reward = best_heuristic(self.scenario, episodes, self.executor)
-        writer = _scalars(self.folder.folder / "tensorboard") if self.folder is not None else None
-        speed_from: tuple[float, int] | None = None
-        while trainer.progress < 1.0 and not self._out_of_time():
-            phase = trainer.phase
-            figures = trainer.update()
-            if not self.notes["planned"] and phase == trainer.settings.algo:
-                if speed_from is None:
-                    # The first update also compiles, so the clock starts after it.
-                    speed_from = (perf_counter(), trainer.steps)
-                elif perf_counter() - speed_from[0] > 5.0:
-                    self._plan(speed_from)
-            due = trainer.update_number % trainer.settings.evaluate_every == 0 or trainer.progress >= 1.0
-            if due or self._out_of_time():
-                self._evaluate(figures, heuristic_reward, phase, writer)
-            if report is not None:
-                best = self.notes["best"]
-                progress = (trainer.steps, trainer.settings.planned_steps, self.seconds, phase, figures)
-                report(Report(*progress, self.last_reward, best, heuristic, heuristic_reward))
-        if writer is not None:
-            writer.close()
-        policy = self._best()
-        return Training(
-            policy,
-            float(self.notes["best"]),
-            heuristic,
-            heuristic_reward,
-            trainer.steps,
-            self.seconds,
-            self.history,
-            self.folder.folder if self.folder is not None else None,
-        )
-
-    def _out_of_time(self) -> bool:
-        return self.minutes is not None and self.seconds > 60.0 * self.minutes
-
-    def _plan(self, speed_from: tuple[float, int]) -> None:
-        """Set the number of steps that fit into the remaining time; from then on, schedules count steps."""
-        trainer = self.trainer
-        speed = (trainer.steps - speed_from[1]) / (perf_counter() - speed_from[0])
-        left = 60.0 * (self.minutes or 0.0) - self.seconds
-        # A margin for evaluations.
-        planned = max(trainer.steps + 1, trainer.steps + int(0.93 * max(0.0, left) * speed))
-        given = trainer.settings.steps
-        trainer.settings = replace(trainer.settings, steps=planned if given is None else min(planned, given))
-        self.notes["planned"] = True
-        self.about["settings"] = trainer.settings.to_dict()
-        if self.folder is not None:
-            self.folder.rewrite(self.about)
-
-    def _evaluate(self, figures: dict[str, float], heuristic_reward: float, phase: str, writer: Any) -> None:
-        """Play the held-out seeds, and write history and checkpoints."""
-        trainer = self.trainer
-        policy = trainer.policy()
-        episodes = trainer.settings.evaluation_episodes
-        found = evaluate(self.scenario, policy, episodes, HELD_OUT_SEED, "eval", executor=self.executor)
-        reward = self.last_reward = found.mean("reward")
-        line = {
-            "update": trainer.update_number,
-            "steps": trainer.steps,
-            "seconds": round(self.seconds, 3),
-            "phase": phase,
-            "reward": reward,
-            "heuristic_reward": heuristic_reward,
-            **figures,
+        if not isinstance(settings, TrainSettings):
+            settings = TrainSettings().with_changes({"warm_start": AUTO, **(settings or {})})
+        return _resume(Path(out), settings.steps, minutes, executor, callbacks)
+    loaded = load(scenario)
+    exact = isinstance(settings, TrainSettings)
+    changes: dict[str, Any] = {} if warm_start is None else {"warm_start": parse_warm_start(warm_start)}
+    if isinstance(settings, TrainSettings):
+        given: Mapping[str, Any] = changes
+        chosen = settings.with_changes(changes)
+    else:
+        given = {**(settings or {}), **changes}
+        chosen = default_settings(loaded, given)
+        if minutes is None and chosen.steps is None:
+            minutes = DEFAULT_MINUTES
+    if chosen.warm_start != AUTO:
+        find_expert(chosen, loaded.family)  # a name that means nothing is refused before the race
+    source = str(scenario) if isinstance(scenario, str | Path) else f"{loaded.family}/{loaded.name}"
+    folder = RunFolder(Path(out)) if out is not None else None
+    with ExitStack() as stack:
+        if folder is not None:
+            stack.enter_context(folder.lock(resume=False))
+        clock = stack.enter_context(TrainingClock())
+        found = _race(loaded, minutes, clock, callbacks)
+        if chosen.warm_start == AUTO:
+            chosen = resolve_warm_start(chosen, warm_start_of(found, tell))
+        if minutes is not None and not exact:
+            left = 60.0 * minutes - clock.seconds
+            chosen = sized_to(loaded, chosen, given, left, found.episode_choices, lambda: clock.seconds)
+        reference = _reference(loaded, found, chosen, minutes, clock, executor, callbacks)
+        trainer = Trainer(loaded, chosen, executor)
+        about = {
+            "scenario": f"{loaded.family}/{loaded.name}",
+            "scenario_digest": digest(loaded),
+            "command": command,
+            "settings": chosen.to_dict(),
+            "limits": {"steps": chosen.steps, "minutes": minutes},
+            "source": source,
+            "reference": reference.to_dict(),
+            "scenario_file": json.loads(dump(loaded)),
+            **_versions(),
         }
-        self.history.append(line)
-        improved = self.notes["best"] is None or reward > self.notes["best"]
-        if improved:
-            self.notes["best"] = reward
-            self.best_policy = policy
-        self.notes["seconds"] = self.seconds
-        if self.folder is not None:
-            self.folder.append(line)
-            card = {
-                **{key: self.about[key] for key in ("scenario", "scenario_digest", "command", "version", "settings")},
-                "algorithm": trainer.settings.algo,
-                "steps": trainer.steps,
-                "held_out_reward": reward,
-            }
-            if improved:
-                self.folder.save_policy("best", trainer, card)
-            self.folder.save_policy("last", trainer, card)
-            # Written last, so that a saved state never refers to a policy that is missing.
-            self.folder.save_state(trainer, self.notes)
-        if writer is not None:
-            for name, value in line.items():
-                if isinstance(value, float):
-                    writer.add_scalar(name, value, trainer.steps)
-            writer.flush()
+        if folder is not None:
+            folder.create(about)
+        notes = {
+            **NEW_NOTES,
+            "planned": minutes is None,
+            "hindsight_planned": minutes is None or exact or "hindsight.rounds" in given,
+        }
+        if tell_limits is not None:
+            tell_limits(chosen.limits(minutes))
+        run = TrainingRun(loaded, trainer, reference, about, notes, folder, minutes, clock, executor, report)
+        return _finish(run)
 
-    def _best(self) -> CompiledPolicy:
-        if self.best_policy is not None:
-            return self.best_policy
-        if self.folder is not None and (self.folder.folder / "best").exists():
-            from slipstream.policies.learned import load_policy
 
-            return load_policy(self.folder.folder / "best")
-        raise InputError("the time was over before the first evaluation: expected more minutes or steps")
+@dataclass(frozen=True)
+class _Callbacks:
+    """What a training calls to show its progress."""
+
+    report: Callable[[Report], None] | None
+    tell_limits: Callable[[str], None] | None
+
+    def show(self, phase: str, heuristic: str, clock: TrainingClock) -> None:
+        """Report that `heuristic` plays, before the first update."""
+        if self.report is not None:
+            self.report(Report(0, 1, clock.seconds, phase, {}, None, None, heuristic, np.nan))
+
+
+def _resume(
+    path: Path, steps: int | None, minutes: float | None, executor: Executor | None, callbacks: _Callbacks
+) -> Training:
+    """Continue the training in the folder `path`, with new limits if there are any."""
+    folder = RunFolder(path)
+    with folder.lock(resume=True), TrainingClock() as clock:
+        about = folder.about()
+        limits = about.get("limits", {"steps": about["settings"]["steps"], "minutes": None})
+        new_limits = steps is not None or minutes is not None
+        if new_limits:
+            about["limits"] = {"steps": limits["steps"] if steps is None else steps, "minutes": minutes}
+            about["settings"] |= {"steps": about["limits"]["steps"]}
+        settings = TrainSettings.from_dict(about["settings"], f"{path / RUN}: settings")
+        scenario = load(about["scenario_file"])
+        trainer = Trainer(scenario, settings, executor)
+        notes: dict[str, Any] = {**NEW_NOTES, "planned": minutes is None, "hindsight_planned": True}
+        notes |= folder.restore(trainer)
+        clock.add(float(notes["seconds"]))
+        if new_limits:
+            notes["planned"] = minutes is None
+            folder.rewrite(about)
+        elif not notes["planned"]:
+            # The training ended before its steps were planned from its speed.
+            minutes = limits["minutes"]
+            notes["planned"] = minutes is None
+        if "reference" in about:
+            reference = Reference.from_dict(about["reference"], f"{path / RUN}: reference")
+        else:
+            found = _race(scenario, minutes, clock, callbacks)
+            reference = _reference(scenario, found, settings, minutes, clock, executor, callbacks)
+            about["reference"] = reference.to_dict()
+        if callbacks.tell_limits is not None:
+            callbacks.tell_limits(settings.limits(minutes))
+        run = TrainingRun(
+            scenario, trainer, reference, about, notes, folder, minutes, clock, executor, callbacks.report
+        )
+        return _finish(run)
+
+
+def _finish(run: TrainingRun) -> Training:
+    """Train to the end, and return the result."""
+    policy, outcome = run.go()
+    return Training(
+        policy,
+        float(run.notes["best"]),
+        run.reference.heuristic,
+        run.reference.reward,
+        run.trainer.steps,
+        run.clock.seconds,
+        run.history,
+        run.folder.folder if run.folder is not None else None,
+        outcome,
+        str(run.about["scenario"]),
+        run.trainer.settings,
+    )
+
+
+def _race(scenario: Scenario, minutes: float | None, clock: TrainingClock, callbacks: _Callbacks) -> Race:
+    """Return the result of the race of the heuristics."""
+    limit = None if minutes is None else TimeShares(60.0 * minutes).race
+
+    return race(scenario, limit, lambda: clock.seconds, lambda name: callbacks.show("race", name, clock))
+
+
+def _reference(
+    scenario: Scenario,
+    found: Race,
+    settings: TrainSettings,
+    minutes: float | None,
+    clock: TrainingClock,
+    executor: Executor | None,
+    callbacks: _Callbacks,
+) -> Reference:
+    """Return the heuristic that the training is measured against, on held-out episodes."""
+    limit = OUTCOME_SECONDS if minutes is None else TimeShares(60.0 * minutes).reference
+    # Of an evaluation of a few episodes, twice as many give an interval; a timed one has as many as its time allows.
+    most = OUTCOME_EPISODES if minutes is not None else min(OUTCOME_EPISODES, 2 * settings.evaluation_episodes)
+    episodes = (settings.evaluation_episodes, most)
+    callbacks.show("reference", found.best, clock)
+    return find_reference(scenario, found, episodes, limit, lambda: clock.seconds, executor)
 
 
 def _versions() -> dict[str, str]:
     from slipstream import __version__
 
     return {"version": __version__, "torch": str(torch.__version__)}
-
-
-def _scalars(folder: Path) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(folder))

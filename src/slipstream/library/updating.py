@@ -10,6 +10,8 @@ from typing import Any
 
 from slipstream.errors import LibraryError
 from slipstream.families.contract import ScenarioLike
+from slipstream.files.confined import refuse_links_out
+from slipstream.files.lock import FolderLock
 from slipstream.library.judging import Episodes, Judge, Shift
 from slipstream.library.storage.folders import read_files
 from slipstream.library.storage.records import Version
@@ -19,6 +21,8 @@ from slipstream.policies.learned import LearnedPolicy
 TOLERANCE = 0.02
 """Greatest increase of regret on the other workloads of the model."""
 
+UPDATES = "updates"
+"""Folder of a library with a folder per model that is being updated: one process at a time updates a model."""
 ACCEPTED, REJECTED, SPLIT = "accepted", "rejected", "split"
 
 
@@ -114,11 +118,13 @@ def update(
     family = judge.store.models()[parent.model]
     if judge.scenario(target).family != family:
         raise LibraryError(f"model '{parent.model}' is for '{family}': expected a scenario of that family")
-    files = fine_tune(judge, parent, target, changes, minutes, command, report, tell_limits)
-    made = f"fine-tuned from {parent.label} on {judge.name(target)}"
-    about = {"target": target, "parent": parent.label}
-    child = judge.store.publish(Entry(parent.model, family, "update", files, made, (parent,), evidence=about))
-    return settle(judge, parent, child, target, tolerance, episodes or Episodes(count=judge.gate_episodes))
+    refuse_links_out(judge.store.folder, (UPDATES, f"{UPDATES}/{parent.model}"))
+    with FolderLock(judge.store.folder / UPDATES / parent.model, f"updating model '{parent.model}'"):
+        files = fine_tune(judge, parent, target, changes, minutes, command, report, tell_limits)
+        made = f"fine-tuned from {parent.label} on {judge.name(target)}"
+        about = {"target": target, "parent": parent.label}
+        child = judge.store.publish(Entry(parent.model, family, "update", files, made, (parent,), evidence=about))
+        return settle(judge, parent, child, target, tolerance, episodes or Episodes(count=judge.gate_episodes))
 
 
 def settle(judge: Judge, parent: Version, child: Version, target: str, tolerance: float, episodes: Episodes) -> Outcome:

@@ -96,9 +96,10 @@ class RemotePool(LanePool):
         lane_count: int,
         graph: bool = False,
         judges: Sequence[Heuristic] = (),
+        bounds: Sequence[int] | None = None,
     ) -> None:
         """See `LanePool`."""
-        super().__init__(scenarios, lane_count, 1, graph, judges)
+        super().__init__(scenarios, lane_count, 1, graph, judges, bounds)
         self.executor = executor
         self._reads_graph, self._judges = graph, tuple(judge.name for judge in judges)
         self._recipes = [

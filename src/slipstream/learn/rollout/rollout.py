@@ -156,16 +156,20 @@ class LanePool:
         threads: int,
         graph: bool = False,
         judges: Sequence[Heuristic] = (),
+        bounds: Sequence[int] | None = None,
     ) -> None:
         """Observe graphs with `graph`. With `judges`, the reward of a step is minus its estimated regret.
+
+        `bounds` are the first lanes of the groups and the number of lanes; by default, groups are equally large.
 
         The regret is the highest expected return under one of the judges before the step, less the reward of the step
         and that expected return after it.
         """
-        bounds = np.linspace(0, lane_count, len(scenarios) + 1).astype(int)
+        if bounds is None:
+            bounds = [lane_count * index // len(scenarios) for index in range(len(scenarios) + 1)]
         self.lane_count = lane_count
         self.groups = [
-            Group(scenario, int(first), int(end - first), graph, judges)
+            Group(scenario, first, end - first, graph, judges)
             for scenario, first, end in zip(scenarios, bounds[:-1], bounds[1:], strict=True)
         ]
         self.candidates = max(group.candidates for group in self.groups)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 from urllib.parse import quote
 
@@ -27,7 +28,10 @@ from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.files.atomic import replace_file
 from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import read_object
+from slipstream.files.lock import LOCK, FolderLock
+from slipstream.learn.defaults import AUTO, resolve_warm_start
 from slipstream.learn.files import EXPECTED
+from slipstream.learn.race import race, warm_start_of
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.study.search_space import Parameter, format_value, make_search_space
@@ -70,6 +74,14 @@ class Training:
         """Name in tables and folders, without the seed."""
         return "default" if self.setting is None else f"{self.setting}={format_value(self.value)}"
 
+    def with_warm_start(self, name: str | None) -> Training:
+        """Return the training with the warm start `auto` resolved to `name`."""
+        return (
+            self
+            if self.settings.warm_start != AUTO
+            else replace(self, settings=resolve_warm_start(self.settings, name))
+        )
+
     @property
     def key(self) -> tuple[str, int]:
         """Name and seed, which identify the training."""
@@ -93,6 +105,7 @@ def sweep(
     executor: Executor | None = None,
     scheduler: str = "none",
     tell_limits: Callable[[str], None] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Train with one setting changed at a time, several seeds each; return the content of `sweep.json`.
 
@@ -110,6 +123,7 @@ def sweep(
         scheduler: Early stopping of trainings on a Ray cluster (`early_stopping.SCHEDULERS`). Which are stopped depends
             on the order in which they report; only scores are kept.
         tell_limits: Called before the first training with the limit of each, in words.
+        tell: Called with the choice of the warm start `auto`, which is the same for all trainings, in one sentence.
     """
     base = settings or TrainSettings()
     search_space = make_search_space(base, None, {}) if search_space is None else search_space
@@ -117,50 +131,54 @@ def sweep(
         raise InputError(f"sweep: {seeds} seeds and {episodes} episodes: expected at least 1 of each")
     loaded = load(scenario)
     trainings = _plan(base, search_space, seeds)
+    if any(one.settings.warm_start == AUTO for one in trainings):
+        name = warm_start_of(race(loaded, None, perf_counter), tell)
+        trainings = [one.with_warm_start(name) for one in trainings]
+        base = trainings[0].settings
     for start in {one.settings.warm_start for one in trainings} - {None}:
         find(str(start), family_of(loaded).name)
     folder = Path(out)
     refuse_links_out(folder, (TRAININGS, RESULT))
-    if resume != (folder / TRAININGS).exists():
-        problem = "holds no sweep: expected the folder of one" if resume else "holds a sweep: expected a new folder"
-        raise InputError(f"{folder}: {problem}{', or --resume' if not resume else ''}")
-    if tell_limits is not None:
-        tell_limits(base.limits(None))
-    played = compare(loaded, "all", episodes, SCORE_SEED, "eval").evaluations
-    heuristic = max(played, key=lambda evaluation: evaluation.mean("reward"))
-    study = Study(loaded, folder / TRAININGS, episodes, command)
+    with FolderLock(folder, "running a sweep"):
+        if resume != (folder / TRAININGS).exists():
+            problem = "holds no sweep: expected the folder of one" if resume else "holds a sweep: expected a new folder"
+            raise InputError(f"{folder}: {problem}{', or --resume' if not resume else ''}")
+        if tell_limits is not None:
+            tell_limits(base.limits(None))
+        played = compare(loaded, "all", episodes, SCORE_SEED, "eval").evaluations
+        heuristic = max(played, key=lambda evaluation: evaluation.mean("reward"))
+        study = Study(loaded, folder / TRAININGS, episodes, command)
 
-    def notify(number: int, training: Training, steps: int) -> None:
-        if report is not None:
-            done = number * base.planned_steps + min(steps, base.planned_steps)
-            name = f"{training.name}, seed {training.seed}"
-            report(SweepProgress(name, number + 1, len(trainings), done, len(trainings) * base.planned_steps))
+        def notify(number: int, training: Training, steps: int) -> None:
+            if report is not None:
+                done = number * base.planned_steps + min(steps, base.planned_steps)
+                name = f"{training.name}, seed {training.seed}"
+                report(SweepProgress(name, number + 1, len(trainings), done, len(trainings) * base.planned_steps))
 
-    stopped: dict[tuple[str, int], int] = {}
-    if scheduler != "none":
-        from slipstream.learn.study.early_stopping import score_with_early_stopping
+        stopped: dict[tuple[str, int], int] = {}
+        if scheduler != "none":
+            from slipstream.learn.study.early_stopping import score_with_early_stopping
 
-        scores, stopped = score_with_early_stopping(study, trainings, scheduler, executor, base.planned_steps)
-    elif executor is None or isinstance(executor, InProcess):
-        scores = study.scored_here(trainings, notify)
-    else:
-        scores = study.scored_on(executor, trainings, notify)
-    result = {
-        "scenario": scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}",
-        "scenario_digest": digest(loaded),
-        "command": command,
-        "steps": base.planned_steps,
-        "seeds": [base.seed + index for index in range(seeds)],
-        "episodes": episodes,
-        "heuristic": {"policy": heuristic.policy, "reward": heuristic.mean("reward")},
-        "settings": base.to_dict(),
-        "knobs": [_results(parameter, trainings, scores, heuristic.mean("reward")) for parameter in search_space],
-        "scheduler": scheduler,
-        "stopped": [{"training": name, "seed": seed, "steps": at} for (name, seed), at in stopped.items()],
-    }
-    folder.mkdir(parents=True, exist_ok=True)  # with a scheduler, trainings leave no files there
-    replace_file(folder / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode(), inside=folder)
-    return result
+            scores, stopped = score_with_early_stopping(study, trainings, scheduler, executor, base.planned_steps)
+        elif executor is None or isinstance(executor, InProcess):
+            scores = study.scored_here(trainings, notify)
+        else:
+            scores = study.scored_on(executor, trainings, notify)
+        result = {
+            "scenario": scenario if isinstance(scenario, str) else f"{loaded.family}/{loaded.name}",
+            "scenario_digest": digest(loaded),
+            "command": command,
+            "steps": base.planned_steps,
+            "seeds": [base.seed + index for index in range(seeds)],
+            "episodes": episodes,
+            "heuristic": {"policy": heuristic.policy, "reward": heuristic.mean("reward")},
+            "settings": base.to_dict(),
+            "knobs": [_results(parameter, trainings, scores, heuristic.mean("reward")) for parameter in search_space],
+            "scheduler": scheduler,
+            "stopped": [{"training": name, "seed": seed, "steps": at} for (name, seed), at in stopped.items()],
+        }
+        replace_file(folder / RESULT, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode(), inside=folder)
+        return result
 
 
 def _plan(base: TrainSettings, search_space: Sequence[Parameter], seeds: int) -> list[Training]:
@@ -213,7 +231,8 @@ class Study:
                 begun = RunFolder(folder).exists
 
                 def follow(now: Report, number: int = number, training: Training = training) -> None:
-                    notify(number, training, now.steps)
+                    if now.figures:  # after an update
+                        notify(number, training, now.steps)
 
                 score = self.train(training, folder, begun, follow)
                 _write_score(folder, score)
@@ -281,7 +300,7 @@ class _RemoteCall:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "training"
             score = self.study.train(training, folder, resume=False)
-            files = [path for path in folder.rglob("*") if path.is_file()]
+            files = [path for path in folder.rglob("*") if path.is_file() and path.name != LOCK]
             return score, {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
