@@ -15,7 +15,6 @@ from slipstream.cli.common import (
     JsonOption,
     ScenarioArgument,
     SeedOption,
-    all_writable,
     console,
     describe_run,
     errors,
@@ -36,6 +35,8 @@ from slipstream.cli.device import (
     device_summary,
     device_workload,
 )
+from slipstream.cli.help_text import DEVICE, OUTPUT
+from slipstream.cli.outputs import EVENT_LOG, LIVE_STATE, PAGE, ForceOption, check_outputs
 from slipstream.cli.run import LogOption, PolicyOption
 
 if TYPE_CHECKING:
@@ -46,23 +47,38 @@ if TYPE_CHECKING:
 
 
 OutOption = Annotated[
-    Path | None, typer.Option(help="Write the report here; report.html, or none with --json, if absent.")
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="HTML file for the report; default: report.html, or none with --json.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 LiveOption = Annotated[
     Path | None,
     typer.Option(
-        help="Write the state of the device to this file, NAME.live.jsonl, for `slipstream dashboard` to show."
+        help="Write the state of the device to this file, NAME.live.jsonl, for `slipstream dashboard` to follow.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 ListenOption = Annotated[
     str | None,
     typer.Option(
-        "--listen", help="HOST:PORT at which requests for tasks of arrival 'external' are taken.", metavar="ADDRESS"
+        "--listen",
+        help="HOST:PORT on which requests for tasks of arrival 'external' are accepted.",
+        metavar="ADDRESS",
+        rich_help_panel=DEVICE,
     ),
 ]
 SecondsOption = Annotated[
     float | None,
-    typer.Option(help="With --listen: end after this many seconds; if absent, at Ctrl-C.", min=0.001, max=8.64e6),
+    typer.Option(
+        help="With --listen: stop after this many seconds; default: at Ctrl-C.",
+        min=0.001,
+        max=8.64e6,
+        rich_help_panel=DEVICE,
+    ),
 ]
 
 
@@ -81,12 +97,13 @@ def execute(
     listen_at: ListenOption = None,
     seconds: SecondsOption = None,
     token: TokenOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a scenario's models for real, in real time, under a policy; print the metrics, write log and report.
+    """Run a scenario's models on this machine in real time, under a policy; print the metrics, write log and report.
 
-    The first Ctrl-C starts nothing more, lets running jobs end, and still writes everything. With --listen, tasks of
-    arrival 'external' are fed by POST /v1/tasks/NAME, and the run goes on until Ctrl-C, whatever the horizon.
+    The first Ctrl-C starts no further jobs, waits for those running, and writes all outputs. With --listen, tasks of
+    arrival 'external' receive requests by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon.
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
@@ -99,7 +116,7 @@ def execute(
     player = find(family_of(loaded).default_policy if policy is None else policy, loaded.family)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
-    all_writable(log, target, live)
+    check_outputs((log, EVENT_LOG), (target, PAGE), (live, LIVE_STATE), force=force)
     watchers: list[Watcher] = [] if as_json else [LiveTable(loaded)]
     file = None if live is None else LiveFile(loaded, live)
     if file is not None:
@@ -205,7 +222,7 @@ def _listening(
                     console.print(f"Listening: POST {url}v1/tasks/NAME for {', '.join(requests.tasks)}", soft_wrap=True)
                     if token is not None:
                         console.print(f"Token: {token}", soft_wrap=True, highlight=False)
-                    console.print("Ctrl-C ends it.")
+                    console.print("Press Ctrl-C to stop.")
                 yield runtime, streams.device
         finally:
             requests.close_sockets()
