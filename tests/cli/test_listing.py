@@ -22,9 +22,11 @@ def test_policies_of_a_family_are_listed_trained_ones_marked(slipstream, family)
     assert code == 0
     rows = json.loads(output)
     assert {row["family"] for row in rows} == {family}
-    assert {row["name"] for row in rows if row["kind"] == "heuristic"} == set(names(family))
+    assert {row["name"] for row in rows if row["kind"] != "trained"} == set(names(family))
     assert {row["name"] for row in rows if row["kind"] == "trained"} == set(shipped(family))
     assert all(row["description"].startswith("Trained on ") for row in rows if row["kind"] == "trained")
+    kinds = {row["kind"] for row in rows}
+    assert kinds == {"heuristic", "trained", *(["model-based"] if family == "serving" else [])}
     assert "trained" in slipstream("policies", family)[1]
 
 

@@ -244,9 +244,11 @@ def _print_summary(
     figures: dict[str, float],
     execution: Execution,
 ) -> None:
+    from slipstream.families.contract import family_of
     from slipstream.reports.terminal.tables import metrics_table
 
-    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", figures))
+    counts = family_of(scenario).counts
+    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", figures, counts))
     about = device_summary(scenario, execution)
     if execution.interrupted:
         console.print("Stopped before its time: what ran was let end, the rest is in the log as waiting.")

@@ -1,6 +1,6 @@
 """Files that commands write: their kinds, the check before anything is overwritten, and the folders they need.
 
-A file of another kind than a command writes (a scenario, a policy, somebody's notes) is overwritten only with --force.
+A file of another kind than a command writes (a scenario, a policy, a text) is overwritten only with --force.
 Missing folders are made; those that are still empty when the command ends are removed.
 """
 

@@ -1,4 +1,4 @@
-"""`slipstream policies`: list the policies of every family, heuristics and trained ones."""
+"""`slipstream policies`: list the policies of every family, trained ones included."""
 
 from __future__ import annotations
 
@@ -14,25 +14,17 @@ FamilyArgument = Annotated[
 
 
 def policies(family: FamilyArgument = None, as_json: JsonOption = False) -> None:
-    """List the policies of every family, or of one: heuristics and the trained policies that come with the package.
+    """List the policies of every family, or of one: heuristics, planners and trained policies.
 
     Example: slipstream policies edge
     """
     from slipstream.errors import InputError
     from slipstream.families.contract import FAMILIES
-    from slipstream.policies.base import describe
-    from slipstream.policies.learned import describe_shipped
     from slipstream.reports.terminal.tables import figure_table
 
     if family is not None and family not in FAMILIES:
         raise InputError(f"unknown family '{family}': expected one of {', '.join(FAMILIES)}")
-    kinds = {"heuristic": describe, "trained": describe_shipped}
-    rows = [
-        {"family": one, "name": name, "kind": kind, "description": text}
-        for one in (FAMILIES if family is None else [family])
-        for kind, list_policies in kinds.items()
-        for name, text in list_policies(one).items()
-    ]
+    rows = [row for one in (FAMILIES if family is None else [family]) for row in _rows(one)]
     if as_json:
         print_json(rows)
         return
@@ -41,3 +33,19 @@ def policies(family: FamilyArgument = None, as_json: JsonOption = False) -> None
     for row in rows:
         table.add_row(*(row[column] for column in shown))
     console.print(table)
+
+
+def _rows(family: str) -> list[dict[str, str]]:
+    """Return family, name, kind and description of each policy of `family`.
+
+    A heuristic sees the candidates of a decision; a model-based policy also knows the laws of the scenario.
+    """
+    from slipstream.policies.base import Heuristic, describe, find
+    from slipstream.policies.learned import describe_shipped
+
+    known = [
+        (name, "heuristic" if isinstance(find(name, family), Heuristic) else "model-based", text)
+        for name, text in describe(family).items()
+    ]
+    trained = [(name, "trained", text) for name, text in describe_shipped(family).items()]
+    return [{"family": family, "name": n, "kind": kind, "description": text} for n, kind, text in (*known, *trained)]

@@ -54,7 +54,7 @@ class PlainTable:
     ) -> None:
         """Add a column; those on the right hold figures, which stay on one line, as do all cells with `no_wrap`.
 
-        Columns with a `rank` above 0 are hidden where there is no room, the highest rank first.
+        Columns with a `rank` above 0 are hidden in a narrow terminal, the highest rank first.
         """
         self._columns.append(Column(_plain(heading), justify, no_wrap or justify == "right", rank))
 
@@ -81,14 +81,14 @@ class PlainTable:
     def _fitting(self, console: Console, options: ConsoleOptions) -> list[int]:
         """Return the columns to show: those of highest rank are left out until the rest fits."""
         shown = list(range(len(self._columns)))
-        while sum(self._least(console, options, shown)) > self._room(console, options, shown):
+        while sum(self._least(console, options, shown)) > self._available(console, options, shown):
             candidates = [index for index in shown if self._columns[index].rank > 0]
             if not candidates:
                 break
             shown.remove(max(candidates, key=lambda index: (self._columns[index].rank, index)))
         return shown
 
-    def _room(self, console: Console, options: ConsoleOptions, shown: Sequence[int]) -> int:
+    def _available(self, console: Console, options: ConsoleOptions, shown: Sequence[int]) -> int:
         """Return the width that is left for the content of the columns `shown`, besides lines and padding."""
         endless = options.update(width=1_000_000)
         empty = self._table(shown, [1] * len(shown), rows=False)
@@ -114,13 +114,13 @@ class PlainTable:
 
     def _widths(self, console: Console, options: ConsoleOptions, shown: Sequence[int]) -> list[int]:
         """Return the width of each column: the least, and a share of the rest of the terminal as far as it needs it."""
-        least, room = self._least(console, options, shown), self._room(console, options, shown)
+        least = self._least(console, options, shown)
         wanted = []
         for index, narrow in zip(shown, least, strict=True):
             heading = Measurement.get(console, options, self._columns[index].heading).maximum
             cells = (cell.maximum for cell in self._measured(console, options, index))
             wanted.append(max(heading, narrow, *cells) - narrow)
-        spare = max(0, room - sum(least))
+        spare = max(0, self._available(console, options, shown) - sum(least))
         if sum(wanted) <= spare:
             return [narrow + more for narrow, more in zip(least, wanted, strict=True)]
         given = [spare * more // sum(wanted) for more in wanted]
