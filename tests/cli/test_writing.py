@@ -219,6 +219,14 @@ def test_through_a_link_the_file_it_leads_to_is_replaced(slipstream, folder, nam
     assert not [path for path in listing(folder) if path.endswith(".partial")]
 
 
+SLOW = ("execute", "profile", "oracle")
+"""Commands that take seconds: what holds for the others is tested for them before a landing."""
+
+
+def slow_marked(names):
+    return [pytest.param(name, marks=pytest.mark.thorough) if name in SLOW else name for name in names]
+
+
 OVERWRITERS = {name: words for name, words in FILES.items() if not name.startswith(("import", "generate"))}
 """Commands that overwrite files of their own kind; the others overwrite none without --force."""
 
@@ -238,7 +246,7 @@ def test_a_file_of_another_kind_is_not_overwritten_without_force(slipstream, fol
     assert all((folder / place).read_bytes() == scenario for place in outputs(words))
 
 
-@pytest.mark.parametrize("name", OVERWRITERS)
+@pytest.mark.parametrize("name", slow_marked(OVERWRITERS))
 def test_a_file_of_the_same_kind_is_overwritten(slipstream, folder, name):
     for _ in range(2):
         code, _, error = slipstream(*named(OVERWRITERS[name], "odd"))
@@ -266,14 +274,14 @@ def test_an_animation_says_who_made_it(slipstream, tmp_path):
         assert image.n_frames > 1
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", slow_marked(FILES))
 def test_missing_folders_are_made(slipstream, folder, name):
     code, _, error = slipstream(*named(FILES[name], "new/deep/odd"))
     assert code == 0, error
     assert any((folder / "new" / "deep").iterdir())
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", slow_marked(FILES))
 def test_folders_of_a_command_that_fails_are_removed(slipstream, folder, name):
     before = listing(folder)
     with no_file_larger_than(16):

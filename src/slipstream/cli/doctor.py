@@ -36,7 +36,7 @@ def doctor(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    table = PlainTable(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = PlainTable("", "", box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in {**found["versions"], **found["device"]}.items():
         table.add_row(name, str(text))
     cache = found["cache"]

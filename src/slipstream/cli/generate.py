@@ -51,7 +51,8 @@ class FamilyCommands(Group):
             return None
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         single.command(cmd_name)(_command(cmd_name))
-        return self.tidied(typer.main.get_command(single), ctx)
+        command = typer.main.get_command(single)
+        return command if ctx is None else self.tidied(command, ctx)
 
 
 app = typer.Typer(cls=FamilyCommands, no_args_is_help=True)

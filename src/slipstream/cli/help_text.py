@@ -17,9 +17,9 @@ class Group(TyperGroup):
     """Group of commands; flags show no type, other options what is to be given, such as PATH or N."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command with its help tidied up."""
+        """Return a command; in the context of a call, with its help tidied up."""
         command = super().get_command(ctx, cmd_name)
-        return None if command is None else self.tidied(command, ctx)
+        return command if command is None or ctx is None else self.tidied(command, ctx)
 
     def tidied(self, command: Any, ctx: Any) -> Any:
         """Return `command`, whose help names the values of its options."""

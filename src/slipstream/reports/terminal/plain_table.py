@@ -60,6 +60,7 @@ class PlainTable:
 
     def add_row(self, *cells: str | Text, end_section: bool = False) -> None:
         """Add a row with a cell for each column; a line follows with `end_section`."""
+        assert len(cells) == len(self._columns)
         self._rows.append(([_plain(cell) for cell in cells], end_section))
 
     @property
