@@ -22,9 +22,15 @@ class Group(TyperGroup):
         return command if command is None or ctx is None else self.tidied(command, ctx)
 
     def tidied(self, command: Any, ctx: Any) -> Any:
-        """Return `command`, whose help names the values of its options."""
-        for parameter in (*command.params, command.get_help_option(ctx)):
+        """Return `command`, whose help names the values of its options and has a line per paragraph."""
+        help_option = command.get_help_option(ctx)
+        options = [one for one in command.params if isinstance(one, TyperOption)]
+        if options and all(one.rich_help_panel for one in options):
+            help_option.rich_help_panel = OUTPUT  # else it would have a panel of its own
+        for parameter in (*command.params, help_option):
             _name_value(parameter, ctx)
+        paragraphs = (command.help or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(one.split()) for one in paragraphs)
         return command
 
     def get_help_option(self, ctx: Any) -> Any:
