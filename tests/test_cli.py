@@ -138,7 +138,7 @@ def test_regret_of_a_run_is_printed_and_drawn(recorded, tmp_path):
         (["--regret", "missing.parquet"], "missing.parquet: no such file"),
         (["--regret", "RUN", "--policy", "random"], "is not what 'random' plays with seed 0"),
         (["--regret", "RUN", "--policy", "nobody"], "expected --policy with the folder of the one that played"),
-        (["--regret", "RUN", "--out", "nowhere/page.html"], "the folder nowhere does not exist"),
+        (["--regret", "RUN", "--out", "/dev/null/page.html"], "page.html: cannot be written (not a directory)"),
     ],
 )
 def test_regret_of_what_is_no_run_is_refused_in_one_line(recorded, tmp_path, arguments, told):
@@ -189,7 +189,7 @@ BAD = {
     "word for a number": (("generate", "edge", "--count", "two"), "slipstream generate edge: invalid value for '--cou"),
     "negative seconds": (("compare", "edge/tiny", "--oracle", "-1"), "slipstream compare: invalid value for '--oracle"),
     "picture into a folder": (("run", "dag/tiny", "--gif", "."), "is a folder: expected the name of a file to write"),
-    "log into a missing folder": (("run", "edge/tiny", "--log", "no/where.parquet"), "does not exist"),
+    "log into a file": (("run", "edge/tiny", "--log", "bad.json/run.parquet"), "bad.json/run.parquet: cannot be wri"),
     "seed too large": (("run", "edge/tiny", "--seed", str(2**62)), "expected a number from 0 to 2**62 - 1"),
     "negative period": (("run", "bad.json"), "bad.json: tasks[0].arrival.period_ms"),
     "broken trace": (("run", "trace.json"), "times.csv: row 3: arrival_ms: expected a number, got 'soon'"),

@@ -82,16 +82,23 @@ def digest(scenario: Scenario) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a scenario of any family, for editors and other tools."""
-    refs, body = models_json_schema([(family.scenario_type, "validation") for family in FAMILIES.values()])
-    members = {name: refs[family.scenario_type, "validation"]["$ref"] for name, family in FAMILIES.items()}
+def schema(family: str | None = None) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a scenario of `family`, or of any, for editors and other tools."""
+    if family is not None and family not in FAMILIES:
+        raise InputError(f"unknown family '{family}': expected one of {', '.join(FAMILIES)}")
+    types = {name: one.scenario_type for name, one in FAMILIES.items() if family in (None, name)}
+    refs, body = models_json_schema([(one, "validation") for one in types.values()])
+    members = {name: refs[one, "validation"]["$ref"] for name, one in types.items()}
     definitions = body["$defs"]
     for definition in definitions.values():
         for key, field in definition.get("properties", {}).items():
             field.setdefault("description", _describe(key, field, definitions))
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    if family is not None:
+        title = f"Slipstream scenario of the family {family}"
+        return {"$schema": dialect, "title": title, "$ref": members[family], "$defs": definitions}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": dialect,
         "title": "Slipstream scenario",
         "description": "The work that arrives, the machine it runs on, and what counts as good.",
         "oneOf": [{"$ref": ref} for ref in members.values()],

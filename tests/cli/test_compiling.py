@@ -1,4 +1,4 @@
-"""Whoever sits before a terminal is told that compiling takes its time, once, and how far it is; a Ctrl-C ends it."""
+"""Compilation is announced once per family, on a terminal with its progress; a Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from rich.console import Console
 
 from slipstream import interrupts
 from slipstream.cli import compiling
+from slipstream.jit import events
 
 
 @pytest.fixture
 def told():
     """Register a listener of the compiler; return what it prints."""
     written = io.StringIO()
-    teller = compiling.CompileProgress(Console(file=written, force_terminal=True, width=120))
+    teller = compiling.CompileProgress(Console(file=written, force_terminal=True, width=120, color_system=None))
     end = compiling.listen(teller)
     yield written
     end()
@@ -45,9 +46,32 @@ def test_long_compiling_is_told_once_and_then_how_far_it_is(told, monkeypatch):
     monkeypatch.setattr(compiling, "AGAIN_S", 0.0)
     compile_something()
     lines = told.getvalue().splitlines()
-    assert "this happens once on a machine" in lines[0]
-    assert sum("this happens once" in line for line in lines) == 1
+    assert lines[0] == "Compiling kernels (first use; cached afterwards) ..."
+    assert sum("first use" in line for line in lines) == 1
     assert any("functions in" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_kernels_of_each_family_are_announced_once(monkeypatch, terminal):
+    monkeypatch.setattr(compiling, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(compiling, "AGAIN_S", 0.0)
+    written = io.StringIO()
+    progress = compiling.CompileProgress(Console(file=written, force_terminal=terminal, width=120, color_system=None))
+    for module in ("families.edge.kernel.events", "sim.kernel.lanes", "families.dag.kernel.state"):
+        progress.on_start(f"slipstream.{module}")
+        progress.on_end()
+    lines = written.getvalue().splitlines()
+    announced = [f"Compiling the {name} kernels (first use; cached afterwards) ..." for name in ("edge", "dag")]
+    assert [line for line in lines if "first use" in line] == announced
+    assert terminal == (len(lines) > len(announced))
+
+
+def test_the_module_of_a_compiled_function_is_told():
+    modules = []
+    end = events.listen(modules.append, lambda: None)
+    compile_something()
+    end()
+    assert modules[0] == __name__
 
 
 def test_quick_compiling_is_not_worth_a_word(told, monkeypatch):
@@ -71,7 +95,7 @@ def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
     end = compiling.listen(keeper)
     try:
         with interrupts.handled():
-            keeper.on_start()
+            keeper.on_start("")
             os.kill(os.getpid(), number)
             compile_something()
             with pytest.raises(KeyboardInterrupt):
@@ -96,4 +120,6 @@ def test_a_command_that_is_interrupted_while_it_compiles_says_so_and_no_more(tmp
         time.sleep(0.1)
     program.send_signal(signal.SIGINT)
     output, told = program.communicate(timeout=120)
-    assert (program.returncode, told.strip(), output) == (130, "interrupted", "")
+    assert (program.returncode, output) == (130, "")
+    assert told.strip().splitlines()[-1] == "interrupted"
+    assert set(told.strip().splitlines()[:-1]) <= {"Compiling the edge kernels (first use; cached afterwards) ..."}

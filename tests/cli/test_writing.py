@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import socket
@@ -14,7 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from slipstream.cli.outputs import ANIMATION, EVENT_LOG, PAGE, PICTURE, check_outputs
+from slipstream.errors import InputError
 from slipstream.reports.runs import read_recording
 from slipstream.sim.eventlog import digest
 from tests.device.conftest import scenario_of, task
@@ -179,8 +183,7 @@ def test_only_regular_files_are_replaced(slipstream, folder, name, kind):
     for place in outputs(words):
         put_something_odd(kind, folder / place)
     before, kinds = listing(folder), [kind_of(folder / place) for place in outputs(words)]
-    force = ["--force"] if name.startswith(("import", "generate")) else []
-    code, _, error = slipstream(*named(words, "odd"), *force)
+    code, _, error = slipstream(*named(words, "odd"), "--force")
     assert code == 2, error
     (line,) = [line for line in error.strip().splitlines() if line.startswith("error: ")]
     assert "odd" in line
@@ -204,8 +207,7 @@ def test_through_a_link_the_file_it_leads_to_is_replaced(slipstream, folder, nam
             (folder / "elsewhere" / place).write_bytes(b"old")
             (folder / "elsewhere" / place).chmod(0o600)
         (folder / place).symlink_to(f"elsewhere/{place}")  # of the others, to a file that is not there yet
-    force = ["--force"] if name.startswith(("import", "generate")) else []
-    code, _, error = slipstream(*named(FILES[name], "odd"), *force)
+    code, _, error = slipstream(*named(FILES[name], "odd"), "--force")
     assert code == 0, error
     for number, place in enumerate(outputs(FILES[name])):
         assert (folder / place).is_symlink()
@@ -215,6 +217,86 @@ def test_through_a_link_the_file_it_leads_to_is_replaced(slipstream, folder, nam
         assert written.read_bytes() not in (b"old", b"")
         assert number or written.stat().st_mode & 0o777 == 0o600
     assert not [path for path in listing(folder) if path.endswith(".partial")]
+
+
+SLOW = ("execute", "profile", "oracle")
+"""Commands that take seconds: what holds for the others is tested for them before a landing."""
+
+
+def slow_marked(names):
+    return [pytest.param(name, marks=pytest.mark.thorough) if name in SLOW else name for name in names]
+
+
+OVERWRITERS = {name: words for name, words in FILES.items() if not name.startswith(("import", "generate"))}
+"""Commands that overwrite files of their own kind; the others overwrite none without --force."""
+
+
+@pytest.mark.parametrize("name", FILES | REFUSED_EARLY)
+def test_a_file_of_another_kind_is_not_overwritten_without_force(slipstream, folder, name):
+    words = (FILES | REFUSED_EARLY)[name]
+    scenario = (folder / "small.json").read_bytes()
+    for place in outputs(words):
+        (folder / place).write_bytes(scenario)
+    before = listing(folder)
+    code, _, error = slipstream(*named(words, "odd"))
+    assert code == 2
+    (line,) = error.strip().splitlines()
+    assert re.fullmatch(r"error: odd\S+: exists (already|and is not an? .+): expected .+ --force to overwrite it", line)
+    assert listing(folder) == before
+    assert all((folder / place).read_bytes() == scenario for place in outputs(words))
+
+
+@pytest.mark.parametrize("name", slow_marked(OVERWRITERS))
+def test_a_file_of_the_same_kind_is_overwritten(slipstream, folder, name):
+    for _ in range(2):
+        code, _, error = slipstream(*named(OVERWRITERS[name], "odd"))
+        assert code == 0, error
+
+
+def test_pictures_and_pages_of_others_are_not_taken_for_ours(tmp_path):
+    (tmp_path / "page").write_text("<!doctype html>\n<title>Slipstream</title>")
+    (tmp_path / "picture").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (tmp_path / "log").write_bytes(b"PAR1")
+    (tmp_path / "empty").write_bytes(b"")
+    for name, kind in {"page": PAGE, "picture": PICTURE, "log": EVENT_LOG}.items():
+        assert not kind.matches(tmp_path / name)
+        with pytest.raises(InputError, match=f"{name}: exists and is not {kind.name}: expected another name"):
+            check_outputs((tmp_path / name, kind), force=False)
+        check_outputs((tmp_path / name, kind), force=True)
+        check_outputs((tmp_path / "empty", kind), (None, kind), force=False)
+
+
+def test_an_animation_says_who_made_it(slipstream, tmp_path):
+    for _ in range(2):
+        assert slipstream("run", "dag/tiny", "--gif", "run.gif")[0] == 0
+    assert ANIMATION.matches(tmp_path / "run.gif")
+    with Image.open(tmp_path / "run.gif") as image:
+        assert image.n_frames > 1
+
+
+@pytest.mark.parametrize("name", slow_marked(FILES))
+def test_missing_folders_are_made(slipstream, folder, name):
+    code, _, error = slipstream(*named(FILES[name], "new/deep/odd"))
+    assert code == 0, error
+    assert any((folder / "new" / "deep").iterdir())
+
+
+@pytest.mark.parametrize("name", slow_marked(FILES))
+def test_folders_of_a_command_that_fails_are_removed(slipstream, folder, name):
+    before = listing(folder)
+    with no_file_larger_than(16):
+        code, _, error = slipstream(*named(FILES[name], "new/deep/odd"))
+    assert code == 2, error
+    assert [path for path in listing(folder) if path not in before] == []
+
+
+def test_a_file_is_no_folder(slipstream, folder):
+    before = listing(folder)
+    code, _, error = slipstream("run", *TINY, "--log", "small.json/deep/run.parquet")
+    assert code == 2
+    assert error.startswith("error: small.json/deep/run.parquet: ")
+    assert error.endswith("expected a writable place\n")
+    assert listing(folder) == before
 
 
 @pytest.mark.parametrize("entry", ["run.json", "history.jsonl", "best", "state"])

@@ -10,7 +10,9 @@ import typer
 
 TokenOption = Annotated[
     str | None,
-    typer.Option(envvar="SLIPSTREAM_TOKEN", help="Token that clients must send; generated where one is needed."),
+    typer.Option(
+        envvar="SLIPSTREAM_TOKEN", help="Token that clients must send; generated if one is needed and none is given."
+    ),
 ]
 
 

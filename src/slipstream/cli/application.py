@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from types import ModuleType
 from typing import Annotated, cast
 
 import typer
@@ -35,11 +36,14 @@ from slipstream.cli import (
 )
 from slipstream.cli.common import BAD_INPUT, errors
 from slipstream.cli.compiling import compiler_progress
+from slipstream.cli.help_text import HELP_NAMES, Group
+from slipstream.cli.outputs import remove_empty_folders
 from slipstream.errors import InputError, unwritable
 
 app = typer.Typer(
     name="slipstream",
-    help="Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers.",
+    cls=Group,
+    context_settings=HELP_NAMES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -60,19 +64,35 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
-    """Decide what deep-learning work runs next on which accelerator: simulate and compare schedulers."""
+    """Decide what deep-learning work runs next on which accelerator: simulate, compare and train schedulers.
+
+    Example: slipstream compare edge/heavy
+    """
 
 
-_SIMULATED = (demo, run, compare, train, sweep, oracle)
-_REAL = (profile, execute, validate)
-for _module in (*_SIMULATED, *_REAL, report, dashboard, scenarios, policies, schema, doctor):
-    app.command()(getattr(_module, _module.__name__.rsplit(".", 1)[1]))
-app.add_typer(bench.app, name="bench")
-app.add_typer(generate.app, name="generate")
-app.add_typer(importing.app, name="import")
-app.add_typer(library.app, name="library")
+PANELS: dict[str, dict[str, ModuleType]] = {
+    "Simulate and compare": {"demo": demo, "run": run, "compare": compare, "oracle": oracle, "bench": bench},
+    "Train": {"train": train, "sweep": sweep, "library": library},
+    "Real machine": {"profile": profile, "execute": execute, "validate": validate},
+    "Results": {"report": report, "dashboard": dashboard},
+    "Scenarios and policies": {
+        **{"scenarios": scenarios, "policies": policies, "schema": schema},
+        **{"generate": generate, "import": importing},
+    },
+    "Installation": {"doctor": doctor},
+}
+"""Commands and groups of commands, by the panel of the help that lists them."""
+
+for _panel, _commands in PANELS.items():
+    for _name, _module in _commands.items():
+        if hasattr(_module, "app"):
+            app.add_typer(_module.app, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(rich_help_panel=_panel)(getattr(_module, _name))
 
 
 def _report_unwritable(error: OSError) -> None:
@@ -109,6 +129,8 @@ def run_command() -> int:
         if interrupts.received() is not None:
             raise  # the signal ended the command; the error is its consequence
         return _report(error)
+    finally:
+        remove_empty_folders()
 
 
 def _report(error: Exception) -> int:

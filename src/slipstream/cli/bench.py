@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from slipstream.cli.common import (
     JsonOption,
     RayOption,
-    all_writable,
     console,
     errors,
     figure_path,
     print_json,
     print_written,
     progress_bar,
-    writable,
     write_figure,
     write_text,
 )
+from slipstream.cli.help_text import OUTPUT, SIMULATION, Group
+from slipstream.cli.outputs import PAGE, SUITE_RESULTS, ForceOption, check_outputs
 
 if TYPE_CHECKING:
     from slipstream.scale.executor import Executor
@@ -35,23 +34,67 @@ if TYPE_CHECKING:
 FAILED = 1
 """Exit code of a command that ran but did not reach its purpose."""
 
-SecondsOption = Annotated[float, typer.Option(help="Seconds per measurement.", min=0.1, max=600.0)]
-ScenarioOption = Annotated[str, typer.Argument(help="Name of a built-in scenario, or a JSON file.")]
+SecondsOption = Annotated[
+    float, typer.Option(help="Seconds per measurement.", min=0.1, max=600.0, rich_help_panel=SIMULATION)
+]
+ScenarioOption = Annotated[str, typer.Argument(help="Name of a built-in scenario, or a JSON file.", metavar="SCENARIO")]
 PolicyOption = Annotated[
     list[str],
     typer.Option(
         "--policy",
-        help="A rule, 'learned', the folder of a trained policy, or code such as mine.py:policy; repeatable, one for a "
-        "family.",
+        "-p",
+        help="A heuristic, 'learned', the folder of a trained policy, or code such as mine.py:policy; repeatable, at "
+        "most one per family.",
+        rich_help_panel=SIMULATION,
     ),
 ]
 OtherPolicyOption = Annotated[
-    list[str] | None, typer.Option("--policy", help="Where the policies are now, if not beside the file; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        help="Where the policies are now, if not beside the file; repeatable.",
+        rich_help_panel=SIMULATION,
+    ),
 ]
-FamilyOption = Annotated[list[str] | None, typer.Option("--family", help="Only this family; repeatable.")]
+FamilyOption = Annotated[
+    list[str] | None,
+    typer.Option("--family", help="Only scenarios of this family; repeatable.", rich_help_panel=SIMULATION),
+]
+ResultsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="JSON file for the results, to submit; an interrupted run is resumed from it.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+PictureOption = Annotated[Path | None, typer.Option(help="PNG file for a picture.", rich_help_panel=OUTPUT)]
+TitleOption = Annotated[
+    str,
+    typer.Option(help="Name on a leaderboard; default: the names of the policies.", rich_help_panel=OUTPUT),
+]
+PracticeOption = Annotated[
+    bool,
+    typer.Option(
+        "--practice",
+        help="Simulate practice episodes instead, by which a policy may be chosen.",
+        rich_help_panel=SIMULATION,
+    ),
+]
+FreshOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Also simulate episodes with unpublished seeds, from this seed on.",
+        min=0,
+        metavar="SEED",
+        rich_help_panel=SIMULATION,
+    ),
+]
 
 
-class _Bench(TyperGroup):
+class _Bench(Group):
     """Command group with a default command: `bench edge/heavy` is `bench speed edge/heavy`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -65,9 +108,9 @@ app = typer.Typer(cls=_Bench)
 
 @app.callback()
 def _about() -> None:
-    """Measure a policy on the frozen suite of scenarios, or the speed of this machine.
+    """Measure a policy on the frozen suite of scenarios, or the simulation speed of this machine.
 
-    Without the name of a command, the speed is measured.
+    Without a command, the speed is measured.
 
     Example: slipstream bench edge/heavy --seconds 5
     """
@@ -103,18 +146,15 @@ def speed(scenario: ScenarioOption = "edge/heavy", seconds: SecondsOption = 2.0,
 def suite(
     policy: PolicyOption,
     family: FamilyOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file of the results, to submit; an interrupted run is resumed from it.")
-    ] = None,
-    picture: Annotated[Path | None, typer.Option(help="PNG file for the picture.")] = None,
-    title: Annotated[str, typer.Option(help="What a leaderboard calls it; the policies' names if left out.")] = "",
-    practice: Annotated[
-        bool, typer.Option("--practice", help="Play practice episodes instead: a policy may be chosen by them.")
-    ] = False,
+    out: ResultsOption = None,
+    picture: PictureOption = None,
+    title: TitleOption = "",
+    practice: PracticeOption = False,
     ray: RayOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a policy on the frozen suite: a score per family, 0 for `random` and 100 for the best that is known.
+    """Measure a policy on the frozen suite: a score per family, 0 for `random` and 100 for the best known in hindsight.
 
     Example: slipstream bench suite --policy learned --family edge
     """
@@ -126,8 +166,8 @@ def suite(
     from slipstream.suite.playing import measure
     from slipstream.suite.submission import results
 
-    all_writable(out)
-    figure_path(picture)
+    check_outputs((out, SUITE_RESULTS), force=force)
+    figure_path(picture, force)
     if practice and (out is not None or picture is not None):
         raise InputError("--practice with --out or --picture: expected one of them: practice results are not submitted")
     whole = load_suite()
@@ -140,7 +180,7 @@ def suite(
     kept = None if out is None else out.with_name(out.name + ".unfinished")
     if out is not None:
         players = {name: one.relative_to_folder(out.parent) for name, one in players.items()}
-    with progress_bar("playing scenarios") as move, executor_at(ray) as executor:
+    with progress_bar("simulating scenarios") as move, executor_at(ray) as executor:
         played = measure(part, players, progress=move, checkpoint=kept, executor=executor)
     found = results(part, players, played, title)
     if out is not None and kept is not None:
@@ -176,7 +216,7 @@ def _practice(part: Suite, players: Mapping[str, Player], as_json: bool, executo
     from slipstream.reports.terminal.suite import practice_table
     from slipstream.suite.playing import measure, scores_on
 
-    with progress_bar("playing practice episodes") as move:
+    with progress_bar("simulating practice episodes") as move:
         found = scores_on(measure(part, players, part.practice, move, executor=executor), part.practice)
     if as_json:
         print_json({"seeds": part.practice.to_dict(), "scores": {name: one.to_dict() for name, one in found.items()}})
@@ -186,27 +226,25 @@ def _practice(part: Suite, players: Mapping[str, Player], as_json: bool, executo
 
 @app.command()
 def verify(
-    file: Annotated[Path, typer.Argument(help="A JSON file that `bench suite --out` wrote.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="A JSON file written by `bench suite --out`.", metavar="FILE")],
     policy: OtherPolicyOption = None,
-    fresh: Annotated[
-        int | None, typer.Option(help="Also play episodes of unpublished seeds, from this seed on.", min=0)
-    ] = None,
+    fresh: FreshOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute submitted results, to the digit; policies are looked for beside the file.
+    """Recompute submitted results, which must agree exactly; policies are looked for beside the file.
 
-    Submitted code is executed, in a process of its own: verify only what you would run.
+    Submitted code is executed, in a process of its own: verify only code that you would run.
 
     Example: slipstream bench verify mine.json
     """
     from slipstream.suite.submission import fresh_scores
     from slipstream.suite.submission import verify as recompute
 
-    with progress_bar("playing again") as move:
+    with progress_bar("recomputing") as move:
         findings = recompute(file, policy or (), move)
     elsewhere = {}
     if fresh is not None and not findings:
-        with progress_bar("playing fresh episodes") as move:
+        with progress_bar("simulating fresh episodes") as move:
             elsewhere = fresh_scores(file, fresh, policy or (), move)
     holds = not findings and all(one["holds"] for one in elsewhere.values())
     if as_json:
@@ -222,12 +260,12 @@ def verify(
         for finding in findings[:20]:
             console.print(f"{file}: {finding}", soft_wrap=True, markup=False)
         if len(findings) > 20:
-            console.print(f"... and {len(findings) - 20} places more.")
+            console.print(f"... and {len(findings) - 20} more differences.")
         for family, one in elsewhere.items():
             verdict = "holds" if one["holds"] else "does not hold"
             claimed, found = one["claimed"], one["fresh"]
-            text = f"{claimed['mean']:.1f} was claimed, {found['mean']:.1f} [{found['low']:.1f}, {found['high']:.1f}]"
-            console.print(f"{family}: {text} on fresh episodes: it {verdict}.", markup=False)
+            text = f"claimed {claimed['mean']:.1f}, found {found['mean']:.1f} [{found['low']:.1f}, {found['high']:.1f}]"
+            console.print(f"{family}: {text} on fresh episodes: the claim {verdict}.", markup=False)
         console.print(f"{file}: {'accepted' if holds else 'rejected'}.", soft_wrap=True, markup=False)
     if not holds:
         raise typer.Exit(FAILED)
@@ -236,10 +274,13 @@ def verify(
 @app.command()
 def leaderboard(
     folder: Annotated[Path, typer.Argument(help="Folder of submitted results.", metavar="FOLDER")],
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("leaderboard.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.", rich_help_panel=OUTPUT)] = Path(
+        "leaderboard.html"
+    ),
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a page that ranks all results of a folder, beside the policies that come with the package.
+    """Write a page that ranks all results in a folder, beside the policies that come with the package.
 
     Example: slipstream bench leaderboard submissions --out leaderboard.html
     """
@@ -249,7 +290,7 @@ def leaderboard(
     from slipstream.suite.catalogue import load_suite
     from slipstream.suite.submission import read_submission
 
-    writable(out)
+    check_outputs((out, PAGE), force=force)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: expected one with JSON files")
     files = sorted(folder.rglob("*.json"))
@@ -264,7 +305,7 @@ def leaderboard(
             raise InputError(f"{file}: suite.digest: {data['suite']['digest']}: expected {whole.digest}")
         handed_in.append({**data, "file": str(file.relative_to(folder))})
     if not handed_in:
-        raise InputError(f"{folder}: holds no results: expected files that `slipstream bench suite --out` wrote")
+        raise InputError(f"{folder}: holds no results: expected files written by `slipstream bench suite --out`")
     command = shlex.join(["slipstream", *sys.argv[1:]])
     stored = _baselines(whole.families)
     write_text(out, leaderboard_page(handed_in, stored, whole.digest, command))

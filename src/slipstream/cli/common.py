@@ -15,6 +15,8 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from slipstream.cli.console import PlainConsole
+from slipstream.cli.help_text import OUTPUT, SIMULATION
+from slipstream.cli.outputs import PICTURE, check_outputs
 
 if TYPE_CHECKING:
     from slipstream.families.contract import Scenario
@@ -28,16 +30,22 @@ errors = PlainConsole(stderr=True, highlight=False)
 ScenarioArgument = Annotated[
     str, typer.Argument(help="Name of a built-in scenario, or a JSON file.", metavar="SCENARIO")
 ]
-SeedOption = Annotated[int, typer.Option(help="Seed of the first episode; episode k uses seed + k.", min=0)]
+SeedOption = Annotated[
+    int,
+    typer.Option(
+        "--seed", "-s", help="Seed of the first episode; episode k uses seed + k.", min=0, rich_help_panel=SIMULATION
+    ),
+]
 RayOption = Annotated[
     str | None,
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Share the work on a Ray cluster: 'auto', HOST:PORT, or 'local' for one on this machine.",
+        help="Distribute the work over a Ray cluster: 'auto', HOST:PORT, or 'local' for one on this machine.",
+        rich_help_panel=SIMULATION,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
+JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.", rich_help_panel=OUTPUT)]
 
 
 def print_json(data: Any) -> None:
@@ -92,25 +100,6 @@ def describe_run(source: str, scenario: Scenario, policy: str, seed: int) -> dic
     }
 
 
-def writable(path: Path) -> Path:
-    """Return `path`, after a check that a file can be created or replaced there."""
-    from slipstream.errors import InputError
-    from slipstream.files.atomic import folder_of, regular_target
-
-    regular_target(path)
-    folder = folder_of(path)
-    if not folder.is_dir():
-        raise InputError(f"{path}: the folder {folder} does not exist: expected a writable place")
-    return path
-
-
-def all_writable(*paths: Path | None) -> None:
-    """Check that a file can be created or replaced at each of `paths` that is not None."""
-    for path in paths:
-        if path is not None:
-            writable(path)
-
-
 def print_written(written: dict[str, Path | None]) -> None:
     """Print label and path of each file that was written."""
     for label, path in written.items():
@@ -125,13 +114,13 @@ def write_text(path: Path, text: str) -> None:
     write_files({path: text.encode()}, overwrite=True)
 
 
-def figure_path(path: Path | None) -> None:
+def figure_path(path: Path | None, force: bool) -> None:
     """Check that a still figure can be drawn and written to `path`, if not None."""
     from slipstream.errors import InputError
 
     if path is None:
         return
-    writable(path)
+    check_outputs((path, PICTURE), force=force)
     if find_spec("matplotlib") is None:
         raise InputError("the picture needs matplotlib: run `pip install 'slipstream[figures]'`")
 

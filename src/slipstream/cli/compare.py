@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slipstream.cli.common import JsonOption, RayOption, ScenarioArgument, SeedOption, console, print_json, progress_bar
+from slipstream.cli.help_text import OUTPUT, SIMULATION
 
-PoliciesOption = Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")]
-EpisodesOption = Annotated[int, typer.Option(help="Episodes per policy.", min=1)]
+if TYPE_CHECKING:
+    from slipstream.families.contract import Family
+
+
+PoliciesOption = Annotated[
+    str,
+    typer.Option(
+        "--policies",
+        "-p",
+        help="Policies separated by commas: names, folders of trained policies, or 'all'.",
+        rich_help_panel=SIMULATION,
+    ),
+]
+EpisodesOption = Annotated[
+    int, typer.Option("--episodes", "-n", help="Episodes per policy.", min=1, rich_help_panel=SIMULATION)
+]
 OracleOption = Annotated[
     float | None,
     typer.Option(
-        help="Bracket the best possible reward of every episode, with about this many seconds of solving each.", min=0.0
+        help="Bound the best possible reward of every episode, solving each for about this many seconds.",
+        min=0.0,
+        rich_help_panel=SIMULATION,
     ),
 ]
 WhatIfOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Also play a variant of the scenario with keys changed, such as nodes.0.count=16,backfill=strict; "
-        "repeat the option for further variants."
+        help="Also simulate a variant of the scenario with keys changed, such as nodes.0.count=16,backfill=strict; "
+        "repeatable.",
+        metavar="KEY=VALUE[,...]",
+        rich_help_panel=SIMULATION,
     ),
 ]
-MetricsOption = Annotated[str | None, typer.Option(help="Columns of the table, separated by commas.")]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option("--metrics", "-m", help="Columns of the table, separated by commas.", rich_help_panel=OUTPUT),
+]
 
 
 def compare(
@@ -37,7 +59,7 @@ def compare(
     ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Play several policies on the same arrivals and print their metrics with 95% intervals.
+    """Simulate several policies on the same arrivals and print their metrics with 95% intervals.
 
     Example: slipstream compare edge/heavy --policies edf,edf-fit --episodes 100 --seed 10000
     """
@@ -49,8 +71,8 @@ def compare(
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
-    columns = _columns(scenario, metrics, seed)
-    with progress_bar("playing episodes") as progress, executor_at(ray) as executor:
+    family, columns = _columns(scenario, metrics, seed, bool(what_if))
+    with progress_bar("simulating episodes") as progress, executor_at(ray) as executor:
         if what_if:
             comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, executor=executor)
         else:
@@ -60,17 +82,21 @@ def compare(
     if as_json:
         print_json(comparison.to_dict())
         return
-    console.print(comparison_table(comparison, columns))
+    console.print(comparison_table(comparison, columns, family.counts))
     if comparison.optimum_bounds:
         found = comparison.to_dict()["oracle"]
         console.print(
-            f"Best possible reward, all arrivals known: between {found['best_known']['mean']:,.1f} (reached) and "
-            f"{found['bound']['mean']:,.1f} (bound); exact in {found['exact']} of {episodes}, {found['seconds']:.1f} s."
+            f"Best possible reward with all arrivals known: between {found['best_known']['mean']:,.1f} (reached) and "
+            f"{found['bound']['mean']:,.1f} (bound); exact in {found['exact']} of {episodes} episodes, "
+            f"solved in {found['seconds']:.1f} s."
         )
 
 
-def _columns(scenario: str, metrics: str | None, seed: int) -> tuple[str, ...]:
-    """Return the names of the metrics to show, checked against one episode before all are played."""
+def _columns(scenario: str, metrics: str | None, seed: int, changed: bool) -> tuple[Family, tuple[str, ...]]:
+    """Return the family and the names of the metrics to show, checked against one episode before all are played.
+
+    By default these are the headline metrics; unless the scenario is `changed`, those that it models.
+    """
     from slipstream.errors import InputError
     from slipstream.evaluation import evaluate
     from slipstream.families.contract import family_of
@@ -80,9 +106,10 @@ def _columns(scenario: str, metrics: str | None, seed: int) -> tuple[str, ...]:
     loaded = load(scenario)
     family = family_of(loaded)
     if metrics is None:
-        return family.headline
+        unmodelled = set() if changed else family.unmodelled_metrics(loaded)
+        return family, tuple(metric for metric in family.headline if metric not in unmodelled)
     columns, known = tuple(metrics.split(",")), evaluate(loaded, default_for(loaded), 1, seed).values
     for column in columns:
         if column not in known:
             raise InputError(f"--metrics: unknown metric '{column}': expected one of {', '.join(known)}")
-    return columns
+    return family, columns

@@ -23,20 +23,28 @@ PATIENCE_S = 1.5
 """Total compile time before the first message: a user's own rule compiles in less, every time."""
 AGAIN_S = 10.0
 """Time between two messages."""
+FAMILIES = "slipstream.families."
+"""What the names of the families' modules begin with."""
 
 
 class CompileProgress:
-    """Prints that kernels are being compiled, and every `AGAIN_S` how many are done."""
+    """Prints whose kernels are being compiled; on a terminal, also how many functions are done, every `AGAIN_S`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._family = ""
+        self._announced: set[str] = set()
         self._depth = self._count = 0
         self._began = self._spent = self._last_message = 0.0
 
-    def on_start(self) -> None:
-        """Note that compilation of a function begins; its callees are compiled within it."""
+    def on_start(self, module: str) -> None:
+        """Note that compilation of a function of `module` begins; its callees are compiled within it."""
+        family = module.removeprefix(FAMILIES).partition(".")[0] if module.startswith(FAMILIES) else ""
         if self._depth == 0:
             self._began = perf_counter()
+        if family and family != self._family:
+            self._family = family
+            self._began, self._spent = perf_counter(), 0.0
         self._depth += 1
         self._print()
 
@@ -50,12 +58,16 @@ class CompileProgress:
 
     def _print(self) -> None:
         spent = self._spent + perf_counter() - self._began
-        if spent < PATIENCE_S or (self._last_message and spent < self._last_message + AGAIN_S):
+        if spent < PATIENCE_S:
             return
-        if not self._last_message:
-            self._console.print("Compiling the simulator: this happens once on a machine, and takes half a minute.")
-        else:
+        if self._family not in self._announced:
+            what = f"the {self._family} kernels" if self._family else "kernels"
+            self._console.print(f"Compiling {what} (first use; cached afterwards) ...")
+            self._announced.add(self._family)
+        elif self._console.is_terminal and spent >= self._last_message + AGAIN_S:
             self._console.print(f"Compiling: {self._count} functions in {spent:.0f} s.")
+        else:
+            return
         self._last_message = spent
 
 
@@ -65,7 +77,7 @@ class SignalDeferral:
     During compilation Python is called back from C code, which cannot propagate the exception of a signal.
     """
 
-    def on_start(self) -> None:
+    def on_start(self, _module: str) -> None:
         """Defer signals."""
         if threading.current_thread() is threading.main_thread():
             interrupts.defer()
@@ -80,9 +92,9 @@ def listen(*callbacks: CompileProgress | SignalDeferral) -> Callable[[], None]:
     """Notify `callbacks` of every compilation; return a function that ends this."""
     from slipstream.jit import events
 
-    def on_start() -> None:
+    def on_start(module: str) -> None:
         for callback in callbacks:
-            callback.on_start()
+            callback.on_start(module)
 
     def on_end() -> None:
         for callback in callbacks:
@@ -106,14 +118,11 @@ class _OnCompilerImport(MetaPathFinder):
 
 @contextmanager
 def compiler_progress(console: Console) -> Iterator[None]:
-    """Print progress of long compilations if `console` is a terminal; defer signals during compilation."""
+    """Print that kernels are compiled, if it takes long, to `console`; defer signals during compilation."""
     if "slipstream.jit.decorators" in sys.modules:
         yield
         return
-    deferral = SignalDeferral()
-    finder = (
-        _OnCompilerImport(CompileProgress(console), deferral) if console.is_terminal else _OnCompilerImport(deferral)
-    )
+    finder = _OnCompilerImport(CompileProgress(console), SignalDeferral())
     sys.meta_path.insert(0, finder)
     try:
         yield

@@ -6,6 +6,7 @@ printed before; a mark of writing direction could reorder a line; square bracket
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,9 @@ from rich.text import Text
 
 from slipstream.errors import printable
 
+PIPED_WIDTH = 200
+"""Columns of output that is no terminal, unless the variable COLUMNS says otherwise: readers of files scroll."""
+
 
 class PlainConsole(Console):
     """Console that prints strings literally, each on one line, with unprintable characters escaped.
@@ -25,6 +29,8 @@ class PlainConsole(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"markup": False, "emoji": False, **options})
+        if not self.is_terminal and "width" not in options and "COLUMNS" not in os.environ:
+            self.width = PIPED_WIDTH
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print objects; a string is one line."""

@@ -11,9 +11,9 @@ from slipstream import interrupts
 from slipstream.cli.addresses import TokenOption, listen, token_for, url_of
 from slipstream.cli.common import JsonOption, console, print_json
 
-FolderArgument = Annotated[Path, typer.Argument(help="The folder that holds your runs.", metavar="RUNS")]
-HostOption = Annotated[str, typer.Option(help="Address to listen at; any but this machine's own needs a token.")]
-PortOption = Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.", min=0, max=65535)]
+FolderArgument = Annotated[Path, typer.Argument(help="Folder of event logs and trainings.", metavar="RUNS")]
+HostOption = Annotated[str, typer.Option(help="Address to listen on; a token is required unless it is loopback.")]
+PortOption = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)]
 
 
 def dashboard(
@@ -23,9 +23,9 @@ def dashboard(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show runs, comparisons and trainings in the browser, replay them choice by choice, and try scenarios.
+    """Serve a dashboard of runs, comparisons and trainings: replay decisions step by step, and try scenarios.
 
-    Ctrl-C ends it, and what was started from the page.
+    Ctrl-C stops it and everything that was started from its pages.
 
     Example: slipstream dashboard runs/
     """
@@ -49,7 +49,7 @@ def dashboard(
         print_json({"url": url, "folder": str(runs), "token": token})
     else:
         console.print(f"Dashboard: {url}", soft_wrap=True, highlight=False)
-        console.print("Ctrl-C ends it.")
+        console.print("Press Ctrl-C to stop.")
     # Event streams to open pages never end by themselves.
     settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
     with interrupts.as_normal_end():

@@ -34,7 +34,9 @@ OpenOption = Annotated[
 TrainingOption = Annotated[
     float | None, typer.Option(help="Seconds of training; if absent, what is left of the tour's time limit.", min=1.0)
 ]
-OutOption = Annotated[Path, typer.Option(help="New folder for what the tour writes; numbered if there is one already.")]
+OutOption = Annotated[
+    Path, typer.Option("--out", "-o", help="New folder for what the tour writes; numbered if there is one already.")
+]
 
 
 def demo(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from slipstream.cli.common import errors
+from slipstream.cli.help_text import DEVICE
 from slipstream.errors import printable, unwritable
 from slipstream.files.atomic import open_growing
 
@@ -26,21 +27,36 @@ if TYPE_CHECKING:
 
 DeviceOption = Annotated[
     Literal["cpu", "cuda", "onnxruntime"],
-    typer.Option(help="What runs the models: worker processes, CUDA streams, or ONNX Runtime."),
+    typer.Option(
+        "--device",
+        "-d",
+        help="What runs the models: worker processes, CUDA streams, or ONNX Runtime.",
+        rich_help_panel=DEVICE,
+    ),
 ]
 ProfileOption = Annotated[
-    Path | None, typer.Option(help="A profile written by `slipstream profile`: its latencies replace the scenario's.")
+    Path | None,
+    typer.Option(
+        help="A profile written by `slipstream profile`: its latencies replace the scenario's.", rich_help_panel=DEVICE
+    ),
 ]
 DataOption = Annotated[
-    list[str] | None, typer.Option(help="TASK=FOLDER: samples of a task's dataset; may be repeated.")
+    list[str] | None,
+    typer.Option(help="Samples of a task's dataset; repeatable.", metavar="TASK=FOLDER", rich_help_panel=DEVICE),
 ]
 CodeOption = Annotated[
-    bool, typer.Option("--allow-code", help="Run models that are programs: python:, torchscript: and export:.")
+    bool,
+    typer.Option(
+        "--allow-code", help="Run models that are programs: python:, torchscript: and export:.", rich_help_panel=DEVICE
+    ),
 ]
 WatchdogOption = Annotated[
     float | None,
     typer.Option(
-        help="Milliseconds after which a run is given up; 20 times the longest latency, at least 1000.", min=1
+        help="Milliseconds after which a run of a model is aborted; default: 20 times the longest latency, at least "
+        "1000.",
+        min=1,
+        rich_help_panel=DEVICE,
     ),
 ]
 

@@ -15,9 +15,9 @@ from slipstream.reports.terminal.plain_table import PlainTable
 EXTRAS = {
     "render": "pictures and animations of runs",
     "figures": "still figures of results: `bench suite --picture`, `library tradeoff --out`, `sweep`",
-    "device": "models run for real: `profile`, `execute`, `validate`",
+    "device": "running models on this machine: `profile`, `execute`, `validate`",
     "learn": "training: `train`, `sweep`",
-    "dashboard": "pages over a folder of runs: `dashboard`",
+    "dashboard": "the dashboard of a folder of runs: `dashboard`",
     "interop": "training with other libraries: Stable-Baselines3, TorchRL",
     "rllib": "training with RLlib, in an environment of its own",
 }
@@ -28,7 +28,7 @@ NEEDED_FILES, NEEDED_MB = 1100, 40
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Print versions, devices and caches, and what each extra that is missing would add.
+    """Print versions, devices and caches, and what each missing extra would add.
 
     Example: slipstream doctor
     """
@@ -36,7 +36,7 @@ def doctor(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    table = PlainTable(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = PlainTable("", "", box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in {**found["versions"], **found["device"]}.items():
         table.add_row(name, str(text))
     cache = found["cache"]
@@ -44,7 +44,7 @@ def doctor(as_json: JsonOption = False) -> None:
     table.add_row("", _cache_statement(cache))
     console.print(table, highlight=False)
     if not cache["files"]:
-        console.print("No kernels are compiled yet: the first run of a family takes about a minute more, once.")
+        console.print("No kernels are compiled yet: the first run of each family takes up to a minute longer.")
     for name, extra in found["extras"].items():
         if extra["missing"]:
             absent = ", ".join(extra["missing"])

@@ -15,7 +15,6 @@ from slipstream.cli.common import (
     JsonOption,
     ScenarioArgument,
     SeedOption,
-    all_writable,
     console,
     describe_run,
     errors,
@@ -38,6 +37,8 @@ from slipstream.cli.device import (
     labelled_figures,
     measured_metrics,
 )
+from slipstream.cli.help_text import DEVICE, OUTPUT
+from slipstream.cli.outputs import EVENT_LOG, LIVE_STATE, PAGE, ForceOption, check_outputs
 from slipstream.cli.run import LogOption, PolicyOption
 
 if TYPE_CHECKING:
@@ -49,25 +50,38 @@ if TYPE_CHECKING:
 
 
 OutOption = Annotated[
-    Path | None, typer.Option(help="Write the report here; report.html, or none with --json, if absent.")
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="HTML file for the report; default: report.html, or none with --json.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 LiveOption = Annotated[
     Path | None,
     typer.Option(
-        help="Write the state of the device to this file, NAME.live.jsonl, for `slipstream dashboard` to show."
+        help="Write the state of the device to this file, NAME.live.jsonl, for `slipstream dashboard` to follow.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 ListenOption = Annotated[
     str | None,
     typer.Option(
         "--listen",
-        help="Take requests at HOST:PORT: for the tasks of arrival 'external', or for all tasks if none has it.",
+        help="Accept requests at HOST:PORT: for tasks of arrival 'external', or for all tasks if none has it.",
         metavar="ADDRESS",
+        rich_help_panel=DEVICE,
     ),
 ]
 SecondsOption = Annotated[
     float | None,
-    typer.Option(help="With --listen: end after this many seconds; if absent, at Ctrl-C.", min=0.001, max=8.64e6),
+    typer.Option(
+        help="With --listen: stop after this many seconds; default: at Ctrl-C.",
+        min=0.001,
+        max=8.64e6,
+        rich_help_panel=DEVICE,
+    ),
 ]
 
 
@@ -86,12 +100,13 @@ def execute(
     listen_at: ListenOption = None,
     seconds: SecondsOption = None,
     token: TokenOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a scenario's models for real, in real time, under a policy; print the metrics, write log and report.
+    """Run a scenario's models on this machine in real time, under a policy; print the metrics, write log and report.
 
-    After the first Ctrl-C nothing more starts; running jobs end, and all files are written. With --listen, requests
-    come by POST /v1/tasks/NAME, and the run goes on until Ctrl-C, whatever the horizon.
+    The first Ctrl-C starts no further jobs, waits for those running, and writes all outputs. With --listen, requests
+    arrive by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon.
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
@@ -104,7 +119,7 @@ def execute(
     player = find_for(policy, loaded)
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
-    all_writable(log, target, live)
+    check_outputs((log, EVENT_LOG), (target, PAGE), (live, LIVE_STATE), force=force)
     watchers: list[Watcher] = [] if as_json else [LiveTable(loaded)]
     file = None if live is None else LiveFile(loaded, live)
     if file is not None:
@@ -242,10 +257,12 @@ def _print_summary(
     figures: dict[str, float],
     execution: Execution,
 ) -> None:
+    from slipstream.families.contract import family_of
     from slipstream.reports.terminal.tables import metrics_table
 
+    counts = family_of(scenario).counts
     labelled = labelled_figures(figures, measured_metrics(scenario, execution))
-    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", labelled))
+    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", labelled, counts))
     about = device_summary(scenario, execution)
     if execution.interrupted:
         console.print("Stopped early: running jobs were allowed to finish; the log shows the others as waiting.")

@@ -8,25 +8,35 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 
-from slipstream.cli.common import JsonOption, console, print_json, print_json_text, progress_bar, writable
+from slipstream.cli.common import JsonOption, console, print_json, print_json_text, progress_bar
+from slipstream.cli.help_text import OUTPUT, Group
+from slipstream.cli.outputs import ForceOption, writable
 from slipstream.files.atomic import folder_of, refuse_existing, write_files
 
-SeedOption = Annotated[int, typer.Option(help="Seed of the first scenario; the k-th after it has seed + k.", min=0)]
-CountOption = Annotated[int, typer.Option(help="Number of scenarios.", min=1, max=1_000_000)]
+SeedOption = Annotated[
+    int, typer.Option("--seed", "-s", help="Seed of the first scenario; scenario k uses seed + k.", min=0)
+]
+CountOption = Annotated[int, typer.Option("--count", "-n", help="Number of scenarios.", min=1, max=1_000_000)]
 OutOption = Annotated[
     Path | None,
-    typer.Option(help="A .json file for one scenario, a folder for several; standard output if absent."),
+    typer.Option(
+        "--out",
+        "-o",
+        help="A .json file for one scenario, a folder for several; default: standard output.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 TraceOption = Annotated[
     Literal["csv", "parquet"] | None,
-    typer.Option(help="Write the arrivals of the scenario's seed into such files, to which the scenario refers."),
+    typer.Option(
+        help="Write the arrivals of the scenario's seed to such files, which the scenario refers to.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
 
-class FamilyCommands(TyperGroup):
+class FamilyCommands(Group):
     """Command group that builds a family's command on demand, so that other commands do not import the families."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -41,7 +51,8 @@ class FamilyCommands(TyperGroup):
             return None
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         single.command(cmd_name)(_command(cmd_name))
-        return typer.main.get_command(single)
+        command = typer.main.get_command(single)
+        return command if ctx is None else self.tidied(command, ctx)
 
 
 app = typer.Typer(cls=FamilyCommands, no_args_is_help=True)
@@ -49,7 +60,7 @@ app = typer.Typer(cls=FamilyCommands, no_args_is_help=True)
 
 @app.callback()
 def _about() -> None:
-    """Write random scenarios of a family, from a seed: the same seed and options give the same bytes.
+    """Write random scenarios of a family from a seed; the same seed and options give the same files.
 
     Example: slipstream generate edge --seed 7 --count 5 --utilisation 1.5 --out sets
     """
@@ -142,8 +153,8 @@ def _targets(family: str, seed: int, count: int, out: Path | None, trace: Any) -
             raise InputError("--out is missing: several scenarios, or one with traces, need files")
         return {seed: None}
     if out.suffix != ".json":
-        if not out.is_dir() and (out.exists() or not out.absolute().parent.is_dir()):
-            raise InputError(f"{out}: cannot be a folder there: expected a folder, or a new one in an existing folder")
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out}: is a file: expected a folder, or a name that ends in .json")
         return {number: out / f"{family}-{number}.json" for number in range(seed, seed + count)}
     if count > 1:
         raise InputError(f"{out}: is one file for {count} scenarios: expected a folder")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from slipstream.cli.common import JsonOption, console, errors, print_json, print_json_text, writable
+from slipstream.cli.common import JsonOption, console, errors, print_json, print_json_text
+from slipstream.cli.help_text import OUTPUT, Group
+from slipstream.cli.outputs import ForceOption, writable
 from slipstream.files.atomic import folder_of, write_files
 
 if TYPE_CHECKING:
@@ -18,17 +20,21 @@ if TYPE_CHECKING:
     from slipstream.families.edge.scenario import EdgeScenario
 
 
-OutOption = Annotated[Path | None, typer.Option(help="Write the result to this file, not to standard output.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="JSON file to write; default: standard output.", rich_help_panel=OUTPUT),
+]
 TraceOption = Annotated[
     Literal["csv", "parquet"] | None,
-    typer.Option(help="Write release times to such files beside the scenario, not into it (edge only)."),
+    typer.Option(
+        help="Write release times to such files beside the scenario, not into it (edge only).", rich_help_panel=OUTPUT
+    ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 HorizonOption = Annotated[
     float | None, typer.Option(help="Another length of an episode (edge only).", min=1e-6, max=8.64e9)
 ]
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(cls=Group, no_args_is_help=True)
 
 
 @app.callback()
@@ -70,7 +76,7 @@ def tasklist(
         Literal["exponential", "integer-poisson"],
         typer.Option(help="Random gaps: those of a Poisson process, or Poisson-distributed whole milliseconds."),
     ] = "exponential",
-    seed: Annotated[int, typer.Option(help="Seed of integer-poisson gaps.", min=0)] = 0,
+    seed: Annotated[int, typer.Option("--seed", "-s", help="Seed of integer-poisson gaps.", min=0)] = 0,
     horizon_ms: HorizonOption = None,
     profile: Annotated[
         list[str] | None, typer.Option(help="MODEL=LADDER: the built-in ladder of a model; may be repeated.")

@@ -22,34 +22,54 @@ from slipstream.cli.common import (
     write_figure,
 )
 from slipstream.cli.console import line
+from slipstream.cli.help_text import OUTPUT, SIMULATION, TRAINING, Group
+from slipstream.cli.outputs import ForceOption
 from slipstream.cli.train import WarmStartOption, parse_settings, print_limits
 
 if TYPE_CHECKING:
     from slipstream.library import Library
     from slipstream.library.updating import Outcome
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(cls=Group, no_args_is_help=True)
 
 FAILED = 1
 """Exit code of a command that ran but did not reach its purpose."""
 
-LibraryOption = Annotated[Path, typer.Option("--library", help="Folder of the library.")]
-EpisodesOption = Annotated[int, typer.Option(help="Episodes by which versions are judged.", min=2)]
+LibraryOption = Annotated[Path, typer.Option("--library", "-L", help="Folder of the library.")]
+EpisodesOption = Annotated[
+    int,
+    typer.Option("--episodes", "-n", help="Episodes by which versions are judged.", min=2, rich_help_panel=SIMULATION),
+]
 OracleOption = Annotated[
     float,
     typer.Option(
-        help="Measure regret against the optimum, with about this many seconds of solving an episode; 0: "
-        "against the best that any policy reached.",
+        help="Measure regret against the optimum, solving each episode for about this many seconds; 0: against the "
+        "best reward of any policy.",
         min=0.0,
+        rich_help_panel=SIMULATION,
     ),
 ]
 ModelArgument = Annotated[str, typer.Argument(help="Name of a model.", metavar="MODEL")]
 VersionArgument = Annotated[
     str, typer.Argument(help="A version, as in cholesky@v3; a model alone means its version in use.", metavar="VERSION")
 ]
-ToleranceOption = Annotated[float, typer.Option(help="Regret that may be lost, as a share: 0.02 is 2%.", min=0.0)]
+ToleranceOption = Annotated[
+    float, typer.Option(help="Regret that may be lost, as a share: 0.02 is 2%.", min=0.0, rich_help_panel=SIMULATION)
+]
+SeedOption = Annotated[
+    int,
+    typer.Option(
+        "--seed", "-s", help="Seed of the training: arrivals and sampled actions.", min=0, rich_help_panel=TRAINING
+    ),
+]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any setting of training, such as ppo.clip_range=0.1; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Any training setting, such as ppo.clip_range=0.1; repeatable.",
+        metavar="KEY=VALUE",
+        rich_help_panel=TRAINING,
+    ),
 ]
 ScenariosOption = Annotated[
     list[str] | None, typer.Option("--scenario", help="A workload that the model owns; repeatable.")
@@ -61,7 +81,7 @@ DEFAULT_MINUTES = 2.0
 
 @app.callback()
 def _about() -> None:
-    """Keep many trained models: choose the right one for a workload, update, merge, split and roll back.
+    """Manage many trained models: choose one for a workload, update, merge, split and roll back.
 
     Example: slipstream library choose edge/light
     """
@@ -80,7 +100,7 @@ def _open(
             status = closing.enter_context(errors.status("reading the library"))
 
             def progress(text: str) -> None:
-                status.update(line(f"playing {text}"))
+                status.update(line(f"simulating {text}"))
 
         library = Library(folder, create, episodes, oracle, progress)
         closing.callback(library.store.close)
@@ -113,10 +133,11 @@ def add(
     policy: Annotated[str, typer.Argument(help="Folder of a trained policy, or the name of one that is built in.")],
     scenario: ScenariosOption = None,
     held_out: Annotated[
-        list[str] | None, typer.Option(help="A workload it was not trained on, to judge it by; repeatable.")
+        list[str] | None,
+        typer.Option(help="A workload that it was not trained on, to evaluate it on; repeatable.", metavar="SCENARIO"),
     ] = None,
-    use: Annotated[bool, typer.Option("--use", help="Use this version from now on, past every gate.")] = False,
-    reason: Annotated[str, typer.Option(help="Why, for the log.")] = "",
+    use: Annotated[bool, typer.Option("--use", help="Put this version in use without any check.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason, for the history.")] = "",
     library: LibraryOption = HERE,
     episodes: EpisodesOption = 20,
     oracle: OracleOption = 0.0,
@@ -152,7 +173,7 @@ def add(
 def list_models(library: LibraryOption = HERE, episodes: EpisodesOption = 20, as_json: JsonOption = False) -> None:
     """List the models: version in use, own workloads, mean regret on them, and generality.
 
-    Generality is how much more regret a model has on the workloads of others than their owners have; 0% is as good.
+    Generality is the additional regret of a model on workloads of other models, compared with their owners; 0% is best.
 
     Example: slipstream library list
     """
@@ -170,7 +191,7 @@ def list_models(library: LibraryOption = HERE, episodes: EpisodesOption = 20, as
 def show(
     version: VersionArgument, library: LibraryOption = HERE, episodes: EpisodesOption = 20, as_json: JsonOption = False
 ) -> None:
-    """Show a model or one of its versions: what it was made of, how it does, and what happened to it.
+    """Show a model or one of its versions: its origin, its regret and its history.
 
     Example: slipstream library show heavy
     """
@@ -190,18 +211,16 @@ def show(
 @app.command()
 def choose(
     scenario: ScenarioArgument,
-    nearest: Annotated[int, typer.Option(help="Models that are raced.", min=0)] = 5,
+    nearest: Annotated[int, typer.Option(help="Number of nearest models that are compared.", min=0)] = 5,
     race: Annotated[
         int,
-        typer.Option(
-            help="Episodes that every candidate plays; up to 8 times as many where they do not decide.", min=1
-        ),
+        typer.Option(help="Episodes per candidate; up to 8 times as many where the result is not clear.", min=1),
     ] = 8,
     library: LibraryOption = HERE,
     episodes: EpisodesOption = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose a policy for a workload: a model made for it, or the winner of a race of the nearest models and all rules.
+    """Choose a policy for a workload: a model that owns it, or the best of the nearest models and all heuristics.
 
     Example: slipstream library choose edge/light
     """
@@ -214,7 +233,7 @@ def choose(
         print_json(data)
         return
     console.print(race_table(data))
-    console.print(f"{choice.reason}. It took {choice.seconds:.1f} s to choose.", soft_wrap=True, markup=False)
+    console.print(f"{choice.reason}. Chosen in {choice.seconds:.1f} s.", soft_wrap=True, markup=False)
     console.print(f"Use it: slipstream compare {scenario} --policies all,{choice.policy}", soft_wrap=True, markup=False)
 
 
@@ -222,12 +241,18 @@ def choose(
 def update(
     model: ModelArgument,
     scenario: ScenarioArgument,
-    steps: Annotated[int | None, typer.Option(help="Choices to learn from, to the end of a rollout.", min=1)] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Decisions to train on, rounded up to whole rollouts.", min=1, rich_help_panel=TRAINING),
+    ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Minutes of training; 2 unless --steps is given.", min=0.01)
+        float | None,
+        typer.Option(
+            help="Minutes of training; default: 2, unless --steps is given.", min=0.01, rich_help_panel=TRAINING
+        ),
     ] = None,
     warm_start: WarmStartOption = "none",
-    seed: Annotated[int, typer.Option(help="Decides arrivals and draws of the training.", min=0)] = 0,
+    seed: SeedOption = 0,
     settings: SetOption = None,
     tolerance: ToleranceOption = 0.02,
     library: LibraryOption = HERE,
@@ -235,7 +260,7 @@ def update(
     oracle: OracleOption = 0.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Fine-tune a model on a workload; it is used if it gains there for sure and no other own workload loses.
+    """Fine-tune a model on a workload; it is put in use if it improves there significantly and degrades no other.
 
     Example: slipstream library update heavy edge/medium --minutes 2
     """
@@ -256,12 +281,12 @@ def update(
 
 @app.command()
 def merge(
-    versions: Annotated[list[str], typer.Argument(help="Models or versions of one family.", metavar="VERSION...")],
+    versions: Annotated[list[str], typer.Argument(help="Models or versions of one family.", metavar="VERSION")],
     into: Annotated[str, typer.Option(help="Name of the merged model.")],
     average: Annotated[
-        bool, typer.Option("--average", help="Average weights, of updates of one version only; else distil.")
+        bool, typer.Option("--average", help="Average the weights of updates of one version, instead of distilling.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Decides arrivals and draws of the training.", min=0)] = 0,
+    seed: SeedOption = 0,
     settings: SetOption = None,
     tolerance: ToleranceOption = 0.05,
     library: LibraryOption = HERE,
@@ -269,7 +294,7 @@ def merge(
     oracle: OracleOption = 0.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make one model of several; it is used if it stays near each of them on what that one owns and has held out.
+    """Merge several models into one; it is put in use if it stays close to each on its own and held-out workloads.
 
     Example: slipstream library merge heavy medium --into loaded
     """
@@ -291,7 +316,7 @@ def split(
     episodes: EpisodesOption = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a version that gains on its target and breaks another workload a model of its own.
+    """Make a version a model of its own, where it improves on its target and degrades another workload.
 
     Example: slipstream library split heavy@v2 light
     """
@@ -303,20 +328,24 @@ def split(
 @app.command()
 def rollback(
     model: ModelArgument,
-    to: Annotated[str | None, typer.Option(help="Version to go back to, as in v1; default: the one before.")] = None,
-    reason: Annotated[str, typer.Option(help="Why, for the log.")] = "",
+    to: Annotated[
+        str | None, typer.Option(help="Version to roll back to, as in v1; default: the previous one.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Reason, for the history.")] = "",
     auto: Annotated[
         bool,
-        typer.Option("--auto", help="Only if recent runs are worse than was accepted, or generality cost too much."),
+        typer.Option(
+            "--auto", help="Roll back only if recent runs are worse than accepted, or generality cost too much."
+        ),
     ] = False,
-    runs: Annotated[int, typer.Option(help="Fresh episodes that --auto plays of every own workload.", min=1)] = 10,
-    drift: Annotated[float, typer.Option(help="Regret beyond the accepted one that --auto allows.", min=0.0)] = 0.05,
+    runs: Annotated[int, typer.Option(help="Fresh episodes of every own workload that --auto simulates.", min=1)] = 10,
+    drift: Annotated[float, typer.Option(help="Additional regret that --auto tolerates.", min=0.0)] = 0.05,
     price: Annotated[float, typer.Option(help="Regret that a gain in generality may cost.", min=0.0)] = 0.02,
     library: LibraryOption = HERE,
     episodes: EpisodesOption = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Go back to an earlier version, by hand or, with --auto, where the evidence asks for it.
+    """Roll back to an earlier version; with --auto, only where recent runs call for it.
 
     Example: slipstream library rollback heavy --auto
     """
@@ -339,7 +368,7 @@ def rollback(
 
 @app.command()
 def verify(library: LibraryOption = HERE, as_json: JsonOption = False) -> None:
-    """Check every file and record of a library; name every damage, and end with 1 if there is one.
+    """Check every file and record of a library; list the damage, and exit with 1 if there is any.
 
     Example: slipstream library verify
     """
@@ -360,21 +389,24 @@ def verify(library: LibraryOption = HERE, as_json: JsonOption = False) -> None:
 
 @app.command()
 def tradeoff(
-    out: Annotated[Path | None, typer.Option(help="PNG file for the picture.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="PNG file for a picture.", rich_help_panel=OUTPUT)
+    ] = None,
     tolerance: ToleranceOption = 0.05,
     library: LibraryOption = HERE,
     episodes: EpisodesOption = 20,
     oracle: OracleOption = 0.0,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how many models are needed: mean and worst regret over their number, for every family of the library.
+    """Show how many models are needed: mean and worst regret by their number, for every family of the library.
 
     Example: slipstream library tradeoff --out tradeoff.png
     """
     from slipstream.errors import InputError
     from slipstream.reports.terminal.tradeoff import tradeoff_table
 
-    figure_path(out)
+    figure_path(out, force)
     with _open(library, episodes=episodes, oracle=oracle) as opened:
         families = sorted(set(opened.store.models().values()))
         if not families:

@@ -16,30 +16,50 @@ from slipstream.cli.common import (
     errors,
     print_json,
     progress_bar,
-    writable,
     write_text,
 )
+from slipstream.cli.help_text import OUTPUT, SIMULATION
+from slipstream.cli.outputs import PAGE, ForceOption, check_outputs
 
 if TYPE_CHECKING:
     from slipstream.families.shared.regret import Regret
 
 ScenarioArgument = Annotated[
     str | None,
-    typer.Argument(help="Name of a built-in scenario, or a JSON file; not with --regret.", metavar="[SCENARIO]"),
+    typer.Argument(help="Name of a built-in scenario, or a JSON file; not with --regret.", metavar="SCENARIO"),
 ]
 SecondsOption = Annotated[
     float,
-    typer.Option(help="Time limit of the solver, in seconds; with --regret, per decision.", min=0.1, max=86_400.0),
+    typer.Option(
+        help="Seconds of solving; with --regret, per decision.", min=0.1, max=86_400.0, rich_help_panel=SIMULATION
+    ),
 ]
 RegretOption = Annotated[
     Path | None,
-    typer.Option(help="An event log written by `slipstream run --log`: print what its decisions cost.", metavar="RUN"),
+    typer.Option(
+        help="Event log written by `slipstream run --log`: report what its decisions cost.",
+        metavar="RUN",
+        rich_help_panel=SIMULATION,
+    ),
 ]
 PolicyOption = Annotated[
-    str | None, typer.Option(help="With --regret: the policy of the run, if the log names it differently.")
+    str | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        help="With --regret: the policy that was run, if the log's name for it is not known.",
+        rich_help_panel=SIMULATION,
+    ),
 ]
-TopOption = Annotated[int, typer.Option(help="With --regret: number of decisions to show.", min=1)]
-OutOption = Annotated[Path | None, typer.Option(help="With --regret: write a report that marks the decisions.")]
+TopOption = Annotated[
+    int, typer.Option(help="With --regret: number of decisions to show.", min=1, rich_help_panel=OUTPUT)
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="With --regret: HTML file for a page that marks the decisions.", rich_help_panel=OUTPUT
+    ),
+]
 
 
 def oracle(
@@ -50,9 +70,10 @@ def oracle(
     policy: PolicyOption = None,
     top: TopOption = 10,
     out: OutOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bound the best possible reward of one episode, all arrivals known; or print what each decision of a run cost.
+    """Bound the best possible reward of one episode with all arrivals known, or report what each decision cost.
 
     Example: slipstream oracle edge/tiny
     """
@@ -61,7 +82,7 @@ def oracle(
     if regret is not None:
         if scenario is not None:
             raise InputError(f"oracle {scenario} --regret: a run names its scenario: expected one of the two")
-        _regret(regret, policy, seconds, top, out, as_json)
+        _regret(regret, policy, seconds, top, out, force, as_json)
         return
     if scenario is None:
         raise InputError("oracle: expected a scenario, or --regret and the event log of a run")
@@ -94,13 +115,14 @@ def _bounds(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
     console.print(f"Solved in {found.seconds:.1f} s.")
 
 
-def _regret(path: Path, policy: str | None, seconds: float, top: int, out: Path | None, as_json: bool) -> None:
+def _regret(
+    path: Path, policy: str | None, seconds: float, top: int, out: Path | None, force: bool, as_json: bool
+) -> None:
     """Print the regret of the decisions of a recorded run, largest first."""
     from slipstream.reports.html.regret import page_of_regret, regret_of_run, regret_table
     from slipstream.reports.runs import read_recording, run_of
 
-    if out is not None:
-        writable(out)
+    check_outputs((out, PAGE), force=force)
     events, about, scenario = read_recording(path)
     with progress_bar("computing regret") as move:
         found = regret_of_run(path, events, about, scenario, policy, seconds, move)

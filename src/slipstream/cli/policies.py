@@ -1,24 +1,51 @@
-"""`slipstream policies`: list the policies of every family."""
+"""`slipstream policies`: list the policies of every family, trained ones included."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from slipstream.cli.common import JsonOption, console, print_json
-from slipstream.reports.terminal.plain_table import PlainTable
+
+FamilyArgument = Annotated[
+    str | None, typer.Argument(help="Family whose policies are listed; all families if absent.", metavar="FAMILY")
+]
 
 
-def policies(as_json: JsonOption = False) -> None:
-    """List the policies of every family.
+def policies(family: FamilyArgument = None, as_json: JsonOption = False) -> None:
+    """List the policies of every family, or of one: heuristics, planners and trained policies.
 
-    Example: slipstream policies
+    Example: slipstream policies edge
     """
+    from slipstream.errors import InputError
     from slipstream.families.contract import FAMILIES
-    from slipstream.policies.base import describe
+    from slipstream.reports.terminal.tables import figure_table
 
-    rows = [(family, name, text) for family in FAMILIES for name, text in describe(family).items()]
+    if family is not None and family not in FAMILIES:
+        raise InputError(f"unknown family '{family}': expected one of {', '.join(FAMILIES)}")
+    rows = [row for one in (FAMILIES if family is None else [family]) for row in _rows(one)]
     if as_json:
-        print_json([{"family": family, "name": name, "description": text} for family, name, text in rows])
+        print_json(rows)
         return
-    table = PlainTable("family", "policy", "what it does")
+    shown = ("family", "name", "kind", "description") if family is None else ("name", "kind", "description")
+    table = figure_table(None, shown, ())
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row[column] for column in shown))
     console.print(table)
+
+
+def _rows(family: str) -> list[dict[str, str]]:
+    """Return family, name, kind and description of each policy of `family`.
+
+    A heuristic sees the candidates of a decision; a model-based policy also knows the laws of the scenario.
+    """
+    from slipstream.policies.base import Heuristic, describe, find
+    from slipstream.policies.learned import describe_shipped
+
+    known = [
+        (name, "heuristic" if isinstance(find(name, family), Heuristic) else "model-based", text)
+        for name, text in describe(family).items()
+    ]
+    trained = [(name, "trained", text) for name, text in describe_shipped(family).items()]
+    return [{"family": family, "name": n, "kind": kind, "description": text} for n, kind, text in (*known, *trained)]

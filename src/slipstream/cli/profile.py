@@ -14,23 +14,36 @@ from slipstream.cli.common import (
     errors,
     print_json,
     progress_bar,
-    writable,
     write_text,
 )
 from slipstream.cli.device import CodeOption, DataOption, DeviceOption, device_scenario, device_workload
+from slipstream.cli.help_text import DEVICE, OUTPUT
+from slipstream.cli.outputs import PROFILE, ForceOption, check_outputs, writable
 
 if TYPE_CHECKING:
     from slipstream.families.edge.workload.measured import MeasuredProfile, Noise
     from slipstream.reports.terminal.plain_table import PlainTable
 
 
-OutOption = Annotated[Path, typer.Option(help="The profile to write.")]
-RunsOption = Annotated[int, typer.Option(help="Runs of each variant alone.", min=3)]
-SecondsOption = Annotated[float, typer.Option(help="Seconds for which each pair runs side by side.", min=0.01)]
-PatienceOption = Annotated[
-    float, typer.Option(help="Minutes for which runs alone are measured again until the machine is quiet.", min=0.0)
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="JSON file for the profile.", rich_help_panel=OUTPUT)]
+RunsOption = Annotated[
+    int, typer.Option("--runs", "-n", help="Runs of each variant alone.", min=3, rich_help_panel=DEVICE)
 ]
-AfreshOption = Annotated[bool, typer.Option("--afresh", help="Forget what an interrupted measurement has measured.")]
+SecondsOption = Annotated[
+    float, typer.Option(help="Seconds for which each pair runs side by side.", min=0.01, rich_help_panel=DEVICE)
+]
+PatienceOption = Annotated[
+    float,
+    typer.Option(
+        help="Minutes for which solo runs are repeated until the machine is quiet.", min=0.0, rich_help_panel=DEVICE
+    ),
+]
+AfreshOption = Annotated[
+    bool,
+    typer.Option(
+        "--afresh", help="Start over: discard the results of an interrupted measurement.", rich_help_panel=DEVICE
+    ),
+]
 
 
 def profile(
@@ -43,12 +56,13 @@ def profile(
     data: DataOption = None,
     allow_code: CodeOption = False,
     afresh: AfreshOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure every variant of a scenario on a device, alone and beside every other; write a profile.
 
-    A measurement that was interrupted goes on where it stopped. A scenario uses a profile by naming it: "profile":
-    "profile.json". Whether the machine was quiet enough to believe it, the profile says itself.
+    An interrupted measurement is resumed. A scenario uses a profile by naming it: "profile": "profile.json". The
+    profile records whether the machine was quiet enough for it to be trusted.
 
     Example: slipstream profile edge/cpu-mini --device cpu --out profile.json
     """
@@ -57,7 +71,8 @@ def profile(
 
     loaded = device_scenario(scenario, None)
     workload = device_workload(loaded, data, allow_code)
-    kept_in = writable(writable(out).with_name(out.name + ".cells"))
+    check_outputs((out, PROFILE), force=force)
+    kept_in = writable(out.with_name(out.name + ".cells"))
     if afresh:
         kept_in.unlink(missing_ok=True)
     with errors.status("loading models"):
@@ -81,8 +96,9 @@ def profile_table(profile: MeasuredProfile) -> PlainTable:
     from slipstream.reports.terminal.plain_table import PlainTable
 
     table = PlainTable("variant", title=profile.device, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in ("mean ms", "p50", "p99", "cv", "slowed by", "MB", "W"):
-        table.add_column(column, justify="right")
+    ranks = {"W": 1, "MB": 2, "cv": 3, "p50": 4}
+    for column in ("mean ms", "p50", "p99", "cv", "slowdown", "MB", "W"):
+        table.add_column(column, justify="right", rank=ranks.get(column, 0))
     for found, row in zip(profile.variants, profile.slowdowns, strict=True):
         times = (found.latency_ms, found.p50_ms, found.p99_ms)
         cells = [*(f"{time:.2f}" for time in times), f"{found.cv:.2f}", f"{min(row):.2f}-{max(row):.2f}"]
@@ -95,10 +111,10 @@ def print_noise(noise: Noise) -> None:
     """Print whether other load disturbed the measurement."""
     from slipstream.device.measurement.noise import MOST_OTHERS, MOST_SPREAD
 
-    figures = f"others took {noise.others:.1%} of it (worst moment {noise.others_worst:.1%}), latencies spread by "
+    figures = f"other processes took {noise.others:.1%} of it (at most {noise.others_worst:.1%}), latencies vary by "
     figures += f"{noise.spread:.1%} of their median"
     if noise.machine_spread is not None:
-        figures += f" (a fixed piece of arithmetic by {noise.machine_spread:.1%}: that is the machine itself)"
+        figures += f" (a fixed computation by {noise.machine_spread:.1%}: that is the machine itself)"
     if noise.quiet:
         console.print(f"The machine was quiet: {figures}.")
     else:

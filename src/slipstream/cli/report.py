@@ -9,20 +9,42 @@ from typing import Annotated, Any
 
 import typer
 
-from slipstream.cli.common import JsonOption, console, errors, print_json, writable, write_text
+from slipstream.cli.common import JsonOption, console, errors, print_json, write_text
+from slipstream.cli.help_text import OUTPUT
+from slipstream.cli.outputs import PAGE, TRACE, ForceOption, check_outputs
 
 RunsArgument = Annotated[
-    list[Path], typer.Argument(help="Event logs written by `slipstream run --log`.", metavar="RUN...")
+    list[Path], typer.Argument(help="Event logs written by `slipstream run --log`.", metavar="RUN")
 ]
-OutOption = Annotated[Path | None, typer.Option(help="Write the page here; report.html unless only a trace is wanted.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="HTML file for the page; default: report.html, or none with --perfetto.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 PerfettoOption = Annotated[
-    Path | None, typer.Option(help="Write a trace for ui.perfetto.dev or chrome://tracing here.")
+    Path | None,
+    typer.Option(help="JSON file for a trace, to open in ui.perfetto.dev or chrome://tracing.", rich_help_panel=OUTPUT),
 ]
 TrainingOption = Annotated[
-    list[Path] | None, typer.Option(help="Show the curve of a training, by its folder; may be repeated.")
+    list[Path] | None,
+    typer.Option(
+        help="Add the learning curve of the training in this folder; repeatable.",
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 WhyOption = Annotated[
-    int, typer.Option(help="Choices of each run to show, with scores, mask and alternatives.", min=0, max=50)
+    int,
+    typer.Option(
+        help="Number of decisions of each run to explain: scores, mask and alternatives.",
+        min=0,
+        max=50,
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 
@@ -32,9 +54,10 @@ def report(
     perfetto: PerfettoOption = None,
     training: TrainingOption = None,
     why: WhyOption = 0,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write recorded runs into one HTML page that opens offline; several runs are compared.
+    """Write a report of recorded runs, one HTML page that opens offline; several runs are compared.
 
     Example: slipstream report edf.parquet lookahead.parquet --out report.html
     """
@@ -43,11 +66,10 @@ def report(
     from slipstream.reports.runs import labels_of, read_run
 
     target = Path("report.html") if out is None and perfetto is None else out
+    check_outputs((target, PAGE), (perfetto, TRACE), force=force)
     words = ["slipstream", "report", *map(str, runs)]
     for option, path in (("--out", target), ("--perfetto", perfetto)):
-        if path is not None:
-            writable(path)
-            words += [option, str(path)]
+        words += [option, str(path)] if path is not None else []
     for folder in training or []:
         words += ["--training", str(folder)]
     words += ["--why", str(why)] if why else []

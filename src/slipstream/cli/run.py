@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstream.cli.common import (
-    JsonOption,
-    ScenarioArgument,
-    SeedOption,
-    all_writable,
-    console,
-    describe_run,
-    print_json,
-)
+from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, describe_run, print_json
+from slipstream.cli.help_text import OUTPUT, SIMULATION
+from slipstream.cli.outputs import ANIMATION, EVENT_LOG, ForceOption, check_outputs, signed_gif
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from slipstream.families.contract import Scenario
+    from slipstream.families.contract import Family, Scenario
     from slipstream.families.shared.labels import RunLabels
     from slipstream.families.shared.timeline import Timeline
     from slipstream.policies.base import Policy
@@ -28,25 +22,45 @@ if TYPE_CHECKING:
 
 PolicyOption = Annotated[
     str | None,
-    typer.Option(help="Name of a policy (`slipstream policies` lists them); a usual one if absent."),
+    typer.Option(
+        "--policy",
+        "-p",
+        help="Name of a policy (see `slipstream policies`), or the folder of a trained one; default: the family's "
+        "default heuristic.",
+        rich_help_panel=SIMULATION,
+    ),
 ]
-LogOption = Annotated[Path | None, typer.Option(help="Write the event log to this Parquet file.")]
+LogOption = Annotated[
+    Path | None,
+    typer.Option("--log", "-l", help="Write the event log to this Parquet file.", rich_help_panel=OUTPUT),
+]
+AllOption = Annotated[
+    bool, typer.Option("--all", "-a", help="Print all metrics, not only the main ones.", rich_help_panel=OUTPUT)
+]
 RenderOption = Annotated[
-    bool, typer.Option("--render", help="Draw streams and queues in the terminal as the run goes.")
+    bool,
+    typer.Option(
+        "--render", "-r", help="Draw resources and queues in the terminal during the run.", rich_help_panel=OUTPUT
+    ),
 ]
 SpeedOption = Annotated[
     float | None,
     typer.Option(
-        help="With --render: simulated time per second of watching, in the scenario's unit (ms in edge). "
-        "Unless given, a run takes 20 seconds, or longer if its jobs would be a blur.",
+        help="With --render: simulated time per second, in the scenario's unit (ms in edge); default: such that the "
+        "run takes 20 seconds, or longer if its jobs are short.",
         min=1e-6,
+        rich_help_panel=OUTPUT,
     ),
 ]
-
-GifOption = Annotated[Path | None, typer.Option(help="Write the run as an animated GIF: its Gantt chart over time.")]
+GifOption = Annotated[
+    Path | None,
+    typer.Option(help="Write the run as an animated GIF: its Gantt chart over time.", rich_help_panel=OUTPUT),
+]
 
 LIVE_ROWS = 64
 """Rows of the log that are simulated ahead of the drawing."""
+MOST_FIGURES = 8
+"""Most metrics that are printed without --all."""
 
 
 def run(
@@ -57,11 +71,13 @@ def run(
     render: RenderOption = False,
     speed: SpeedOption = None,
     gif: GifOption = None,
+    show_all: AllOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Play one episode and print its metrics; with --render, watch it first. Drawing never changes a run.
+    """Simulate one episode and print its metrics; --render draws it meanwhile, which does not change the result.
 
-    Example: slipstream run edge/heavy --policy edf-fit --seed 7 --log run.parquet --render
+    Example: slipstream run edge/heavy --policy edf-fit --seed 7 --log run.parquet
     """
     import numpy as np
 
@@ -79,7 +95,7 @@ def run(
     loaded = load(scenario)
     family = family_of(loaded)
     player = find_for(policy, loaded)
-    all_writable(log, gif)
+    check_outputs((log, EVENT_LOG), (gif, ANIMATION), force=force)
     about = describe_run(scenario, loaded, player.name, seed)
     writer = LogWriter(log, about) if log is not None else None
     pieces: list[np.ndarray] = []
@@ -109,11 +125,22 @@ def run(
             {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
         )
         return
+    print_metrics(f"{scenario} under {player.name}, seed {seed}", family, loaded, figures, show_all)
+    if log is not None:
+        console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})", soft_wrap=True)
+
+
+def print_metrics(title: str, family: Family, scenario: Scenario, figures: dict[str, float], show_all: bool) -> None:
+    """Print the main metrics of an episode, or all; those of what the scenario does not model are left out."""
     from slipstream.reports.terminal.tables import metrics_table
 
-    console.print(metrics_table(f"{scenario} under {player.name}, seed {seed}", figures))
-    if log is not None:
-        console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})")
+    unmodelled = family.unmodelled_metrics(scenario)
+    modelled = {name: value for name, value in figures.items() if name not in unmodelled}
+    main = [name for name in family.summary or family.headline if name in modelled][:MOST_FIGURES]
+    shown = modelled if show_all else {name: modelled[name] for name in main}
+    console.print(metrics_table(title, shown, family.counts))
+    if len(shown) < len(modelled):
+        console.print(f"{len(modelled) - len(shown)} more metrics: --all")
 
 
 def _write_animation(path: Path, labels: RunLabels, timeline: Timeline) -> None:
@@ -125,7 +152,7 @@ def _write_animation(path: Path, labels: RunLabels, timeline: Timeline) -> None:
         from slipstream.render.animation import animation
     except ImportError:
         raise InputError("--gif needs Pillow: run `pip install 'slipstream[render]'`") from None
-    write_files({path: animation(labels, timeline)}, overwrite=True)
+    write_files({path: signed_gif(animation(labels, timeline))}, overwrite=True)
 
 
 def _watch(source: str, scenario: Scenario, player: Policy, seed: int, speed: float | None) -> np.ndarray:
@@ -148,5 +175,5 @@ def _watch(source: str, scenario: Scenario, player: Policy, seed: int, speed: fl
 
         Simulator(scenario, family.log_margin(scenario) + LIVE_ROWS).play(player, seed, sink=take)
     if view.stopped:
-        console.print("Drawing stopped; the rest of the run was played without it.")
+        console.print("Drawing stopped; the rest of the run was simulated without it.")
     return np.concatenate(pieces)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from slipstream.cli.common import JsonOption, print_json
 
+FamilyArgument = Annotated[
+    str | None, typer.Argument(help="Family whose schema is printed; all families if absent.", metavar="FAMILY")
+]
 
-def schema(as_json: JsonOption = True) -> None:
-    """Print the JSON Schema of scenario files.
 
-    Example: slipstream schema > slipstream.schema.json
+def schema(family: FamilyArgument = None, as_json: JsonOption = True) -> None:
+    """Print the JSON Schema of scenario files, of one family or of all.
+
+    Example: slipstream schema edge > edge.schema.json
     """
     from slipstream.scenario import schema as build
 
-    print_json(build())
+    print_json(build(family))

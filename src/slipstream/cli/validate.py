@@ -12,7 +12,6 @@ from slipstream.cli.common import (
     JsonOption,
     ScenarioArgument,
     SeedOption,
-    all_writable,
     console,
     describe_run,
     errors,
@@ -31,6 +30,8 @@ from slipstream.cli.device import (
     device_streams,
     device_workload,
 )
+from slipstream.cli.help_text import DEVICE, OUTPUT
+from slipstream.cli.outputs import PAGE, PROFILE, ForceOption, check_outputs
 from slipstream.cli.profile import print_noise
 from slipstream.cli.run import PolicyOption
 
@@ -40,11 +41,20 @@ if TYPE_CHECKING:
 
 
 ProfileOption = Annotated[
-    Path | None, typer.Option(help="A profile written by `slipstream profile`; measured first if absent.")
+    Path | None,
+    typer.Option(
+        help="A profile written by `slipstream profile`; default: one is measured first.", rich_help_panel=DEVICE
+    ),
 ]
-RunsOption = Annotated[int, typer.Option(help="Runs on the device, all with the same arrivals.", min=1)]
-OutOption = Annotated[Path, typer.Option(help="The page to write.")]
-FitOption = Annotated[Path | None, typer.Option(help="Write a profile here, corrected by what the run measured.")]
+RunsOption = Annotated[
+    int,
+    typer.Option("--runs", "-n", help="Runs on the device, all with the same arrivals.", min=1, rich_help_panel=DEVICE),
+]
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="HTML file for the page.", rich_help_panel=OUTPUT)]
+FitOption = Annotated[
+    Path | None,
+    typer.Option(help="JSON file for a profile that is corrected by the measured run.", rich_help_panel=OUTPUT),
+]
 
 
 def validate(
@@ -59,9 +69,10 @@ def validate(
     watchdog_ms: WatchdogOption = None,
     out: OutOption = Path("validation.html"),
     fit: FitOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a scenario on the device and in the simulator, with the same arrivals; say how they differ, and why.
+    """Run a scenario on the device and in the simulator with the same arrivals; report how they differ, and why.
 
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
@@ -78,7 +89,7 @@ def validate(
     known = None if profile is None else read_profile(profile)
     if known is not None:
         variant_indices(loaded, known)
-    all_writable(out, fit)
+    check_outputs((out, PAGE), (fit, PROFILE), force=force)
     with device_streams(device, loaded, workload) as streams:
         if known is None:
             with progress_bar("measuring") as progress:

@@ -81,6 +81,11 @@ def no_graph(_scenario: Scenario) -> None:
     """Return None: work is no graph."""
 
 
+def everything_modelled(_scenario: Scenario) -> set[str]:
+    """Return no names: every metric is about something that the scenario models."""
+    return set()
+
+
 def no_charts(_scenario: Scenario, _events: np.ndarray) -> list[Chart | Picture]:
     """Return no charts beyond those that every report has."""
     return []
@@ -131,6 +136,8 @@ class Members(Generic[S]):
     """Metrics of one episode, from its event log."""
     metrics_in_hindsight: Callable[[S, np.ndarray, int, str], dict[str, float]] | None = None
     """Further metrics where seed and split are known, since what was drawn can be drawn again; default: none."""
+    unmodelled_metrics: Callable[[S], set[str]] = everything_modelled
+    """Names of the metrics that say nothing about a scenario, such as energy without power; default: none."""
     optimum_bounds: Callable[[S, int, str, float], OptimumBounds]
     """Bounds of the best reward of an episode (seed, split), all arrivals known, within about `seconds`."""
     hindsight: Callable[[S, int, str, float], Hindsight[S]] | None = None
@@ -187,6 +194,10 @@ class Family(ABC):
     """The heuristic that commands play unless another is named."""
     headline: ClassVar[tuple[str, ...]]
     """The metrics that a short table shows, most important first."""
+    summary: ClassVar[tuple[str, ...]] = ()
+    """The metrics that `slipstream run` prints, the eight first of those that are modelled; default: the headline."""
+    counts: ClassVar[tuple[str, ...]] = ()
+    """Metrics that count something: whole numbers in one episode; default: none."""
     tradeoffs: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of metrics between which policies trade; default: none."""
 
@@ -302,6 +313,10 @@ class Family(ABC):
         if seed is not None and self.members.metrics_in_hindsight is not None:
             figures |= self.members.metrics_in_hindsight(scenario, events, seed, split)
         return figures
+
+    def unmodelled_metrics(self, scenario: Scenario) -> set[str]:
+        """Return the names of the metrics that say nothing about `scenario`: tables for people leave them out."""
+        return self.members.unmodelled_metrics(scenario)
 
     def oracle(self, scenario: Scenario, seed: int, split: str, seconds: float) -> OptimumBounds:
         """Return the bounds of the best reward of an episode, all arrivals known."""

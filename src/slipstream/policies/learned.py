@@ -119,7 +119,8 @@ class LearnedPolicy(CompiledPolicy):
     def description(self) -> str:
         """One sentence for tables."""
         card = self.card
-        return one_line(f"Trained on {card.get('scenario', 'an unnamed scenario')} by {card.get('algorithm', '?')}.")
+        algorithm = card.get("algorithm", "an unnamed algorithm")
+        return one_line(f"Trained on {card.get('scenario', 'an unnamed scenario')} by {algorithm}.")
 
 
 def is_policy_folder(text: str) -> bool:
@@ -183,6 +184,11 @@ def _check_features(path: Path, card: dict[str, Any]) -> None:
         what = [f"it saw {', '.join(lost)}, which {card['family']} has not"] if lost else []
         what += [f"{card['family']} shows {', '.join(new)}, which it never saw"] if new else []
         raise PolicyError(f"{path}: features.{kind}: {'; '.join(what) or 'the order of the columns differs'}")
+
+
+def describe_shipped(family: str) -> dict[str, str]:
+    """Return a one-sentence description of each trained policy that comes with the package, by name."""
+    return {name: load_policy(folder, name).description for name, folder in shipped(family).items()}
 
 
 def shipped(family: str) -> dict[str, Path]:

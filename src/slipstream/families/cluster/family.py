@@ -18,6 +18,11 @@ class ClusterFamily(Family):
     reward_terms = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
     default_policy = "saf"
     headline = ("slowdown_mean", "slowdown_p99", "wait_max_s", "jct_mean_s", "allocation", "energy_kwh", "jain_users")
+    summary = (
+        *("slowdown_mean", "slowdown_p99", "wait_mean_s", "wait_max_s", "jct_mean_s", "allocation"),
+        *("energy_kwh", "jain_users", "interruptions", "jobs"),
+    )
+    counts = ("interruptions", "jobs")
     tradeoffs = (("slowdown_mean", "energy_kwh"), ("slowdown_mean", "jain_users"))
 
     @property

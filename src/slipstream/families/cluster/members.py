@@ -42,6 +42,7 @@ MEMBERS = Members[ClusterScenario](
     log_margin=build.log_margin,
     timescale=build.timescale,
     metrics=metrics.metrics,
+    unmodelled_metrics=metrics.unmodelled,
     optimum_bounds=_optimum_bounds,
     check=invariants.check,
     timeline=timeline.timeline,

@@ -287,6 +287,24 @@ def metrics(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
     }
 
 
+def unmodelled(scenario: ClusterScenario) -> set[str]:
+    """Return the names of the metrics that say nothing about `scenario`."""
+    found = set()
+    if scenario.placement == "flat":
+        found.add("fragmentation")
+    if scenario.preemption is None:
+        found.add("interruptions")
+    if not any(watts for kind in scenario.nodes for watts in (kind.idle_w, kind.busy_w, kind.node_w)):
+        found |= {"energy_kwh", "cost", "co2_kg", "power_peak_w"}
+    if not any(scenario.power.price_per_kwh):
+        found.add("cost")
+    if not any(scenario.power.co2_g_per_kwh):
+        found.add("co2_kg")
+    if len(np.unique(compiled_scenario(scenario).workload.user)) == 1:
+        found.add("jain_users")
+    return found
+
+
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else 0.0
 

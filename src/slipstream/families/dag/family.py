@@ -18,6 +18,8 @@ class DagFamily(Family):
     reward_terms = ("job_seconds", "makespan")
     default_policy = "fair"
     headline = ("avg_jct_s", "jct_p95_s", "makespan_s", "utilisation", "moving_share")
+    summary = ("avg_jct_s", "jct_p95_s", "makespan_s", "utilisation", "moving_share", "moves", "jobs_done", "reward")
+    counts = ("moves", "jobs_in_system_max", "tasks", "stage_failures", "jobs_arrived", "jobs_done")
 
     @property
     def scenario_type(self) -> type[DagScenario]:

@@ -46,6 +46,7 @@ MEMBERS = Members[DagScenario](
     log_margin=build.log_margin,
     timescale=build.timescale,
     metrics=metrics.metrics,
+    unmodelled_metrics=metrics.unmodelled,
     optimum_bounds=_optimum_bounds,
     check=invariants.check,
     timeline=timeline.timeline,

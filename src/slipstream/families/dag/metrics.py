@@ -134,5 +134,15 @@ def metrics(scenario: DagScenario, events: np.ndarray) -> dict[str, float]:
     }
 
 
+def unmodelled(scenario: DagScenario) -> set[str]:
+    """Return the names of the metrics that say nothing about `scenario`."""
+    found = {"stage_failures"} if scenario.failures is None else set()
+    if not scenario.moving_delay_s:
+        found.add("moving_share")
+    if scenario.reward.discount_per_s:
+        found.add("reward")  # the log has no decisions, from which the discount starts
+    return found
+
+
 def _percentile(values: np.ndarray, percent: float) -> float:
     return float(np.percentile(values, percent)) if len(values) else 0.0

@@ -20,6 +20,11 @@ class EdgeFamily(Family):
     reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation", "energy")
     default_policy = "edf"
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
+    summary = (
+        *("reward", "miss_rate", "effective_accuracy", "response_p50_ms", "response_p99_ms", "utilisation"),
+        *("energy_j", "preemptions", "released"),
+    )
+    counts = ("preemptions", "worst_window_misses", "released", "judged")
 
     @property
     def scenario_type(self) -> type[EdgeScenario]:

@@ -54,6 +54,7 @@ MEMBERS = Members[EdgeScenario](
     log_margin=build.log_margin,
     timescale=build.timescale,
     metrics=metrics.metrics,
+    unmodelled_metrics=metrics.unmodelled,
     optimum_bounds=_optimum_bounds,
     hindsight=_hindsight,
     check=invariants.check,

@@ -96,6 +96,22 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     return figures
 
 
+def unmodelled(scenario: EdgeScenario) -> set[str]:
+    """Return the names of the metrics that say nothing about `scenario`."""
+    device, tasks = scenario.device, scenario.tasks
+    found = {"fail_rate"}  # only the models of a real device fail
+    if not any((device.idle_w, *(device.power_of(variant) for task in tasks for variant in task.ladder))):
+        found |= {"energy_j", "energy_per_job_j", "power_mean_w"}
+    if device.preemption.kind == "none":
+        found.add("preemptions")
+    if not device.decision_time_ms:
+        found.add("decision_time_ms")
+    if len({task.weight for task in tasks}) == 1:
+        found.add("weighted_miss_rate")
+    classes = {task.criticality for task in tasks}
+    return found | {f"miss_rate/class-{class_}" for class_ in classes if len(classes) == 1}
+
+
 def _ratio(part: float, whole: float) -> float:
     return float(part) / float(whole) if whole else 0.0
 

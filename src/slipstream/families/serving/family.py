@@ -18,6 +18,11 @@ class ServingFamily(Family):
     reward_terms = ("accuracy", "violations", "switches")
     default_policy = "milp-thorough"
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
+    summary = (
+        *("reward", "on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms"),
+        *("utilisation", "switches", "requests"),
+    )
+    counts = ("open_requests", "switches", "requests")
 
     @property
     def scenario_type(self) -> type[ServingScenario]:

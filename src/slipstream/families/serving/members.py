@@ -41,6 +41,7 @@ MEMBERS = Members[ServingScenario](
     log_margin=build.log_margin,
     timescale=build.timescale,
     metrics=metrics.metrics,
+    unmodelled_metrics=metrics.unmodelled,
     optimum_bounds=_optimum_bounds,
     check=invariants.check,
     timeline=timeline.timeline,

@@ -177,6 +177,14 @@ def metrics(scenario: ServingScenario, events: np.ndarray) -> dict[str, float]:
     return figures
 
 
+def unmodelled(scenario: ServingScenario) -> set[str]:
+    """Return the names of the metrics that say nothing about `scenario`."""
+    found = {"switches"} if scenario.mode == "route" else set()
+    if scenario.drop == "never":
+        found.add("drop_ratio")
+    return found if scenario.compat == "proteus" else found | {"proteus_violation_ratio"}
+
+
 def _batch_keys(requests: Requests) -> tuple[np.ndarray, np.ndarray]:
     """Return the requests that started, and a number that those of one batch share."""
     started = np.flatnonzero(requests.start >= 0)

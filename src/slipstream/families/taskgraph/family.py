@@ -20,6 +20,11 @@ class TaskgraphFamily(Family):
     reward_terms = ("makespan",)
     default_policy = "mct"
     headline = ("makespan_ms", "ratio_to_bound", "moved_mb", "evictions", "idle_share")
+    summary = (
+        *("makespan_ms", "bound_ms", "ratio_to_bound", "busy_share", "idle_share"),
+        *("moved_mb", "evictions", "tasks", "reward"),
+    )
+    counts = ("transfers", "evictions", "tasks", "jobs_done")
 
     @property
     def scenario_type(self) -> type[TaskgraphScenario]:

@@ -54,6 +54,7 @@ MEMBERS = Members[TaskgraphScenario](
     log_margin=build.log_margin,
     timescale=build.timescale,
     metrics=metrics.metrics,
+    unmodelled_metrics=metrics.unmodelled,
     metrics_in_hindsight=metrics.in_hindsight,
     optimum_bounds=_optimum_bounds,
     hindsight=_hindsight,

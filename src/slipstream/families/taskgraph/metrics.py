@@ -131,6 +131,13 @@ def metrics(scenario: TaskgraphScenario, events: np.ndarray) -> dict[str, float]
     }
 
 
+def unmodelled(scenario: TaskgraphScenario) -> set[str]:
+    """Return the names of the metrics that say nothing about `scenario`."""
+    if scenario.links is None or not any(kind.device for kind in scenario.processors):
+        return {"moved_mb", "sent_back_mb", "transfers", "evictions", "stall_share", "overlap_share"}
+    return set() if any(kind.memory_mb is not None for kind in scenario.processors) else {"evictions"}
+
+
 def in_hindsight(scenario: TaskgraphScenario, events: np.ndarray, seed: int, split: str) -> dict[str, float]:
     """Return the bound metrics of the episode of `seed` from its drawn durations, which `events` has only in part."""
     from slipstream.families.taskgraph.oracle.hindsight import jobs_of_episode

@@ -97,5 +97,5 @@ def label(name: str) -> str:
 def png(figure: Figure) -> bytes:
     """Return `figure` as the content of a PNG file."""
     content = io.BytesIO()
-    figure.savefig(content, format="png", metadata={"Software": None})
+    figure.savefig(content, format="png", metadata={"Software": "Slipstream"})
     return content.getvalue()

@@ -92,6 +92,7 @@ def document(title: str, body: str, data: dict[str, Any], scripts: Sequence[str]
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="Slipstream">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>

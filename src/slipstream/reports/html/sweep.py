@@ -26,7 +26,7 @@ def sweep_table(result: dict[str, Any]) -> PlainTable:
     for name in ("setting", "value"):
         table.add_column(name, no_wrap=True)
     for name in COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", rank=1 if name == "vs default" else 0)
     table.add_column("")
     for setting in result["knobs"]:
         for index, row in enumerate(setting["values"]):

@@ -18,7 +18,12 @@ def share(value: float | None, signed: bool = False) -> str:
 
 def models_table(rows: Sequence[dict[str, Any]]) -> PlainTable:
     """Return a row per model."""
-    table = figure_table(None, ("model", "in use", "own workloads"), ("versions", "regret", "generality"))
+    table = figure_table(
+        None,
+        ("model", "in use", "own workloads"),
+        ("versions", "regret", "generality"),
+        {"versions": 3, "own workloads": 2, "generality": 1},
+    )
     for row in rows:
         if "error" in row:
             table.add_row(row["model"], "unreadable", row["error"], "", "", "")
@@ -31,7 +36,9 @@ def models_table(rows: Sequence[dict[str, Any]]) -> PlainTable:
 
 def versions_table(shown: dict[str, Any]) -> PlainTable:
     """Return a row per version, with its regret on every workload of the model."""
-    table = figure_table(f"{shown['model']} ({shown['family']})", ("version", "made by", "from", "regret"), ())
+    table = figure_table(
+        f"{shown['model']} ({shown['family']})", ("version", "made by", "from", "regret"), (), {"from": 1}
+    )
     for version in shown["versions"]:
         label = version["version"]
         regrets = "; ".join(f"{one['scenario']} {share(one['regret'])}" for one in shown["regret"][label])
@@ -42,7 +49,7 @@ def versions_table(shown: dict[str, Any]) -> PlainTable:
 
 def events_table(events: Sequence[dict[str, Any]]) -> PlainTable:
     """Return a row per event."""
-    table = figure_table("what happened", ("time", "event", "in use", "why"), ())
+    table = figure_table("History", ("time", "event", "in use", "why"), (), {"time": 1})
     for event in events:
         moved = "" if event["after"] is None else f"{event['before'] or 'none'} → {event['after']}"
         table.add_row(event["time"][:19], event["operation"], moved, event["reason"])
@@ -56,18 +63,19 @@ def race_table(choice: dict[str, Any]) -> PlainTable:
     """
     title = f"{choice['scenario']}: regret against the {choice['reference']}"
     heats = len({racer["episodes"] for racer in choice["racers"]}) > 1
-    table = figure_table(title, ("policy",), ("reward", "regret", "distance", *(["episodes"] if heats else [])))
+    figures = ("reward", "regret", "distance", *(["episodes"] if heats else []))
+    table = figure_table(title, ("policy",), figures, {"episodes": 2, "distance": 1})
     for racer in choice["racers"]:
         distance = "rule" if racer["distance"] is None else f"{racer['distance']:.2f}"
-        figures = [figure(racer["reward"]), share(racer["regret"]), distance, str(racer["episodes"])]
-        table.add_row(racer["policy"], *figures[: 4 if heats else 3])
+        texts = [figure(racer["reward"]), share(racer["regret"]), distance, str(racer["episodes"])]
+        table.add_row(racer["policy"], *texts[: 4 if heats else 3])
     return table
 
 
 def shifts_table(outcome: dict[str, Any]) -> PlainTable:
     """Return a row per workload: regret before and after, and the interval of the paired difference."""
     columns = ("before", "after", "difference", "95% interval")
-    table = figure_table(outcome["version"], ("workload", "role"), columns)
+    table = figure_table(outcome["version"], ("workload", "role"), columns, {"before": 2, "after": 1})
     for one in outcome["shifts"]:
         interval = f"[{share(one['low'], True)}, {share(one['high'], True)}]"
         figures = (share(one["before"]), share(one["after"]), share(one["difference"], True), interval)
@@ -77,8 +85,9 @@ def shifts_table(outcome: dict[str, Any]) -> PlainTable:
 
 def drifts_table(check: dict[str, Any]) -> PlainTable:
     """Return a row per workload: the regret that was accepted and the recent one."""
-    table = figure_table(f"{check['before']}: recent runs", ("workload",), ("runs", "accepted", "recent", "difference"))
+    figures = ("runs", "accepted", "recent", "difference")
+    table = figure_table(f"{check['before']}: recent runs", ("workload",), figures, {"runs": 1})
     for one in check["drifts"]:
-        figures = (share(one["accepted"]), share(one["recent"]), share(one["recent"] - one["accepted"], True))
-        table.add_row(one["scenario"], str(one["runs"]), *figures)
+        regrets = (share(one["accepted"]), share(one["recent"]), share(one["recent"] - one["accepted"], True))
+        table.add_row(one["scenario"], str(one["runs"]), *regrets)
     return table

@@ -8,7 +8,7 @@ from typing import Any
 from slipstream.reports.terminal.plain_table import PlainTable
 from slipstream.reports.terminal.tables import figure_table
 
-SCALE = "0 is random, 100 the best that is known in hindsight"
+SCALE = "0 is random, 100 the best known in hindsight"
 
 
 def interval(one: Mapping[str, float], signed: bool = False) -> str:
@@ -20,10 +20,9 @@ def interval(one: Mapping[str, float], signed: bool = False) -> str:
 def suite_table(found: Mapping[str, Any]) -> PlainTable:
     """Return a row per family: the score, its upper bound, and the gain over the best rule."""
     title = f"{found['title']} on Slipstream-Bench {found['suite']['version']}: {SCALE}"
-    columns = ("score", "ceiling", "gain over it")
-    table = figure_table(title, ("family", "policy"), columns[:2])
-    table.add_column("best rule")
-    table.add_column(columns[2], justify="right", no_wrap=True)
+    table = figure_table(title, ("family", "policy"), ("score", "ceiling"), {"policy": 2, "ceiling": 3})
+    table.add_column("best rule", rank=1)
+    table.add_column("gain over best rule", justify="right")
     for family, one in found["families"].items():
         texts = (interval(one["score"]), f"{one['ceiling']:.1f}", one["best_rule"], interval(one["gain"], signed=True))
         row = (family, found["players"][family]["policy"], *texts)
@@ -33,7 +32,7 @@ def suite_table(found: Mapping[str, Any]) -> PlainTable:
 
 def each_table(found: Mapping[str, Any], family: str) -> PlainTable:
     """Return a row per scenario of a family."""
-    table = figure_table(f"{family}, scenario by scenario", ("scenario", "policy"), ("score",))
+    table = figure_table(f"{family}, scenario by scenario", ("scenario", "policy"), ("score",), {"policy": 1})
     for name, one in found["families"][family]["scenarios"].items():
         table.add_row(name, one["policy"], f"{one['score']:.1f}")
     return table

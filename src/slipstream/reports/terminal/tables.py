@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
+from rich.text import Text
 
 from slipstream.evaluation import Comparison, Evaluation
 from slipstream.reports.terminal.plain_table import PlainTable, bold
@@ -51,50 +51,74 @@ def figure(value: float) -> str:
     return f"{value:,.{decimals(value)}f}"
 
 
-def figure_table(title: str | None, left: Sequence[str], right: Sequence[str]) -> PlainTable:
-    """Return an empty table; columns on the left hold texts, those on the right figures."""
+def count(value: float) -> str:
+    """Return a whole number."""
+    return f"{round(value):,}"
+
+
+def figure_table(
+    title: str | None, left: Sequence[str], right: Sequence[str], ranks: Mapping[str, int] | None = None
+) -> PlainTable:
+    """Return an empty table; columns on the left hold texts, those on the right figures.
+
+    `ranks` says in which order columns are hidden in a narrow terminal, the highest first; others stay.
+    """
     table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     for name in left:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, rank=(ranks or {}).get(name, 0))
     for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", rank=(ranks or {}).get(name, 0))
     return table
 
 
-def comparison_table(comparison: Comparison, metrics: Sequence[str]) -> PlainTable:
-    """Return a row per policy, best first: mean and half width of the 95% interval; the best mean is bold."""
-    plural = "episode" if comparison.episodes == 1 else "episodes"
-    title = f"{comparison.scenario}: {comparison.episodes} {plural} from seed {comparison.seed}, mean ± 95% interval"
-    table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
-    table.add_column("policy", no_wrap=True)
+def comparison_table(
+    comparison: Comparison, metrics: Sequence[str], counts: Collection[str] = (), hint: str = "use --metrics"
+) -> PlainTable:
+    """Return a row per policy, best first: mean and half width of the 95% interval; the best mean is bold.
+
+    One episode has no interval, and its `counts` are whole numbers.
+    """
+    one = comparison.episodes == 1
+    what = (
+        f"1 episode, seed {comparison.seed}"
+        if one
+        else (f"{comparison.episodes} episodes from seed {comparison.seed}, mean ± 95% interval")
+    )
+    table = PlainTable(
+        title=f"{comparison.scenario}: {what}", hint=hint, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0
+    )
+    table.add_column("policy")
     sign = 1 if lower_is_better(metrics[0]) else -1
     ranked = sorted(comparison.evaluations, key=lambda evaluation: sign * evaluation.mean(metrics[0]))
     best = {}
-    for metric in metrics:
-        table.add_column(metric.replace("_", " "), justify="right")
+    for rank, metric in enumerate(metrics):
+        table.add_column(metric.replace("_", " "), justify="right", rank=rank)
         means = [evaluation.mean(metric) for evaluation in ranked]
         best[metric] = min(means) if lower_is_better(metric) else max(means)
     if comparison.optimum_bounds:
         table.add_column("of bound", justify="right")
     for evaluation in ranked:
-        cells = [_cell(evaluation, metric, best[metric]) for metric in metrics]
+        cells = [_cell(evaluation, metric, best[metric], one, metric in counts) for metric in metrics]
         if comparison.optimum_bounds:
-            cells.append(f"{comparison.share_of_bound(evaluation.policy):.1%}")
+            cells.append(Text(f"{comparison.share_of_bound(evaluation.policy):.1%}"))
         table.add_row(evaluation.policy, *cells)
     return table
 
 
-def _cell(evaluation: Evaluation, metric: str, best: float) -> RenderableType:
+def _cell(evaluation: Evaluation, metric: str, best: float, one_episode: bool, is_count: bool) -> Text:
     mean = evaluation.mean(metric)
-    low, high = evaluation.interval(metric)
-    text = f"{figure(mean)}±{(high - low) / 2:.{decimals(mean)}f}"
-    return bold(text) if mean == best else text
+    if one_episode:
+        text = count(mean) if is_count else figure(mean)
+    else:
+        low, high = evaluation.interval(metric)
+        text = f"{figure(mean)}±{(high - low) / 2:,.{decimals(mean)}f}"
+    return bold(text) if mean == best else Text(text)
 
 
-def metrics_table(title: str, figures: dict[str, float]) -> PlainTable:
-    """Return a row per metric."""
+def metrics_table(title: str, figures: Mapping[str, float], counts: Collection[str] = ()) -> PlainTable:
+    """Return a row per metric; those of `counts` are whole numbers."""
     table = PlainTable("metric", title=title)
     table.add_column("value", justify="right")
     for metric, value in figures.items():
-        table.add_row(metric, figure(value))
+        table.add_row(metric, count(value) if metric in counts else figure(value))
     return table

@@ -12,12 +12,12 @@ from slipstream.reports.terminal.plain_table import PlainTable, bold
 def tradeoff_table(curve: dict[str, Any]) -> PlainTable:
     """Return a row per number of models; the one that is enough is bold."""
     title = (
-        f"{curve['family']}: regret over the number of models, on {len(curve['scenarios'])} workloads of their own and "
-        f"{len(curve['held_out'])} held out; the best single rule, {curve['heuristic']}: {curve['heuristic_mean']:.2%}"
+        f"{curve['family']}: regret by number of models, on {len(curve['scenarios'])} workloads of their own and "
+        f"{len(curve['held_out'])} held out; best single rule: {curve['heuristic']}, {curve['heuristic_mean']:.2%}"
     )
     table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    for name in ("models", "mean", "worst", "held out: mean", "worst"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for rank, name in enumerate(("models", "mean", "worst", "held out: mean", "held out: worst")):
+        table.add_column(name, justify="right", rank=max(0, rank - 1))
     table.add_column("which")
     for point in curve["points"]:
         figures = [point[name] for name in ("mean", "worst", "held_out_mean", "held_out_worst")]
