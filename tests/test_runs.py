@@ -204,12 +204,20 @@ def test_traces_of_several_files_become_releases(tmp_path):
     one = slipstream.importers.trace(files[0], "edge/tiny", "alarm", column="at")
     assert one.tasks[1].arrival.times_ms == [1.0, 2.0]
     for arguments, message in (
-        ((files, "edge/tiny", "camera"), "1 of 2 files have a name"),
+        ((files, "edge/tiny", "camera"), "1 names for 2 files"),
         ((files, "edge/tiny", ["camera", "camera"], "task", "at"), "has releases in another file"),
         ((files[0], "edge/tiny", "camera", "task", "at", "h"), "unit 'h': expected one of s, ms, us, ns"),
     ):
         with pytest.raises(InputError, match=message):
             slipstream.importers.trace(*arguments)
+
+
+def test_traces_of_other_families_become_arrivals(tmp_path):
+    (tmp_path / "jobs.csv").write_text("submit_s,run_s,gpus\n0,10,1\n5,20,2\n")
+    scenario = slipstream.importers.trace(tmp_path / "jobs.csv", "cluster/tiny")
+    assert [(job.submit_s, job.run_s, job.gpus) for job in scenario.jobs.jobs] == [(0.0, 10.0, 1), (5.0, 20.0, 2)]
+    with pytest.raises(InputError, match="expected a scenario of the family 'edge'"):
+        slipstream.importers.trace(tmp_path / "jobs.csv", "cluster/tiny", horizon_ms=5.0)
 
 
 def test_measured_variants_and_task_lists_become_scenarios(tmp_path):

@@ -11,17 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from slipstream.errors import InputError
-from slipstream.families.contract import Scenario, ScenarioLike
+from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.families.edge.scenario import EdgeScenario
-from slipstream.families.edge.workload.importers.ladder import read_ladder, with_ladder
-from slipstream.families.edge.workload.importers.log import releases_of_log
-from slipstream.families.edge.workload.importers.tasklist import Gaps, TaskList, scenario_of
-from slipstream.families.edge.workload.importers.trace import UNITS_MS, read_releases, task_index
-from slipstream.families.edge.workload.replay import replay, with_horizon
-from slipstream.files.validation import read_model
+from slipstream.families.edge.workload import importing as edge
+from slipstream.families.edge.workload.importers.tasklist import Gaps
+from slipstream.families.edge.workload.replay import with_horizon
+from slipstream.families.shared.importing import TraceColumns
 from slipstream.reports.runs import read_recording
 from slipstream.scenario import load
 
@@ -36,48 +32,41 @@ def tasklist(
     Latencies come from built-in ladders; `profiles` maps names of models to further ones. `seed` is that of
     'integer-poisson' gaps.
     """
-    file = Path(path)
-    try:
-        return scenario_of(read_model(file, TaskList), file.stem, gaps, seed, profiles)
-    except InputError as error:
-        message = str(error)
-        raise InputError(message if message.startswith(str(file)) else f"{file}: {message}") from None
+    return edge.import_tasklist(Path(path), gaps, seed, profiles=profiles)
 
 
 def trace(
     paths: str | Path | Sequence[str | Path],
     scenario: ScenarioLike,
     names: str | Sequence[str] | None = None,
-    name_column: str = "task",
-    column: str = "arrival_ms",
-    unit: str = "ms",
+    name_column: str | None = None,
+    column: str | None = None,
+    unit: str | None = None,
     horizon_ms: float | None = None,
 ) -> Scenario:
-    """Return an edge scenario whose tasks are released as CSV or Parquet files say; the other tasks stay as they are.
+    """Return a scenario of any family whose work arrives as CSV, Parquet or JSON files say.
 
     Args:
-        paths: A file, or several, with a release in each row.
-        scenario: The scenario to change.
-        names: Task whose releases a file holds, one for each file; without it each row names its task.
-        name_column: The column that names the task.
-        column: The column of release times.
-        unit: The unit of that column: s, ms, us or ns.
-        horizon_ms: Length of an episode, if another one is wanted.
+        paths: A file, or several, with an arrival in each row.
+        scenario: The scenario to change; tasks and models without rows keep their arrivals.
+        names: Task, model, job, graph or user of all rows of a file, one for each file; without it each row has one.
+        name_column: The column of these names; default: that of the family.
+        column: The column of times; default: that of the family, such as arrival_ms in edge and submit_s in cluster.
+        unit: The unit of that column: s, ms, us or ns; default: that of the family.
+        horizon_ms: Length of an episode, if another one is wanted (edge only).
     """
-    base = _edge(scenario)
+    base = load(scenario)
+    importer = family_of(base).trace_importer
+    if importer is None:
+        raise InputError(f"the family '{base.family}' has no import of traces: expected another family")
+    known = importer.columns
+    columns = TraceColumns(column or known.time, unit or known.unit, name_column or known.name)
     files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    tasks: list[str | None] = [names] if isinstance(names, str) else [*names] if names else [None] * len(files)
-    if len(tasks) != len(files):
-        raise InputError(f"{len(tasks)} of {len(files)} files have a name: expected one for each file, or none")
-    if unit not in UNITS_MS:
-        raise InputError(f"unit '{unit}': expected one of {', '.join(UNITS_MS)}")
-    releases: dict[int, np.ndarray] = {}
-    for file, name in zip(files, tasks, strict=True):
-        found = read_releases(file, base, name, name_column, column, UNITS_MS[unit])
-        for index in found.keys() & releases.keys():
-            raise InputError(f"{file}: task '{base.tasks[index].name}' has releases in another file: expected one file")
-        releases |= found
-    return replay(base if horizon_ms is None else with_horizon(base, horizon_ms), releases)
+    listed = [names] if isinstance(names, str) else None if names is None else list(names)
+    if horizon_ms is not None:
+        base = with_horizon(_edge(base), horizon_ms)
+    found: Scenario = importer.import_trace(base, files, listed, columns)
+    return found
 
 
 def profile(
@@ -95,18 +84,15 @@ def profile(
     Rows are those whose cells match `where`; with `pareto`, what is not more accurate than every faster row is left
     out.
     """
-    base = _edge(scenario)
-    index = task_index(base, task)
-    ladder = read_ladder(Path(path), where or {}, name_column, latency_column, accuracy_column, pareto)
-    return with_ladder(base, index, ladder)
+    columns = (name_column, latency_column, accuracy_column)
+    return edge.import_profile(_edge(scenario), task, Path(path), where, *columns, pareto)
 
 
 def log(path: str | Path) -> Scenario:
     """Return the edge scenario of a recorded run, with the arrivals of every task replaced by those recorded."""
     file = Path(path)
     events, _, scenario = read_recording(file)
-    base = _edge(scenario)
-    return replay(base, releases_of_log(file, base, events))
+    return edge.import_log(file, _edge(scenario), events)
 
 
 def _edge(source: ScenarioLike) -> EdgeScenario:

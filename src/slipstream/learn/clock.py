@@ -39,13 +39,13 @@ class TrainingClock:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the training so far."""
+        """Seconds that the training has taken, compilation excluded."""
         with self._lock:
             now = perf_counter()
             compiling = now - self._compile_began if self._compiling else 0.0
             return self._before + now - self._began - self._compiled - compiling
 
-    def _on_start(self) -> None:
+    def _on_start(self, _module: str) -> None:
         with self._lock:
             if self._compiling == 0:
                 self._compile_began = perf_counter()

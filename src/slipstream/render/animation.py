@@ -78,7 +78,7 @@ class _Painter:
 
     def _column(self, begin: int, time: float) -> float:
         left, right = PAD + LABEL, WIDTH - PAD
-        return left + (right - left) * min(max((time - begin) / self._window, 0.0), 1.0)
+        return float(left + (right - left) * min(max((time - begin) / self._window, 0.0), 1.0))
 
     def _head(self, draw: ImageDraw.ImageDraw, now: int) -> None:
         labels, nouns = self._labels, self._line.nouns

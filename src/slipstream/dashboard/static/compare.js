@@ -19,7 +19,7 @@ const comparePage = (() => {
 
   const comparable = (run) => run && (run.kind === "run" || run.kind === "comparison");
 
-  // Runs of one scenario, told apart by digest: a name may stand for several versions of it.
+  // Runs of one scenario, distinguished by digest: a name may stand for several versions of it.
   function grouped(entries) {
     const byKey = new Map();
     for (const one of entries) {
