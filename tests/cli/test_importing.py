@@ -152,7 +152,7 @@ DAMAGED = {
     ),
     "lost base": ((*ROWS[:4], "lost.json", *ROWS[5:]), b"task,arrival_ms\na,1\n", "gone.csv: no such file"),
     "late": ((*TRACE[:-1], "l.json", "--horizon-ms", 1), b"arrival_ms\n1\n", "l.json: exists already"),
-    "folder": ((*TRACE[:-1], "no/s.json"), b"arrival_ms\n1\n", "no/s.json: the folder no does not exist"),
+    "folder": ((*TRACE[:-1], "l.json/s.json"), b"arrival_ms\n1\n", "l.json/s.json: cannot be written"),
 }
 
 

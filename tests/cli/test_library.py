@@ -72,7 +72,7 @@ def test_a_choice_names_what_other_commands_take(filled):
     code, output, _ = filled("compare", "edge/tiny", "--policies", choice["policy"], "--episodes", 1, "--json")
     assert code == 0
     code, output, _ = filled("library", "choose", "edge/tiny", "--episodes", 2)
-    assert "s to choose" in output
+    assert "Chosen in " in output
 
 
 def test_a_rollback_is_told_and_logged(filled):
@@ -100,7 +100,7 @@ def test_damage_ends_with_1_and_its_name(filled):
 def test_the_curve_is_printed_and_painted(filled):
     code, output, _ = filled("library", "tradeoff", "--out", "curve.png", "--episodes", 2)
     assert code == 0
-    assert "the best single rule" in " ".join(output.split())
+    assert "best single rule" in " ".join(output.split())
     assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
     code, output, _ = filled("library", "tradeoff", "--episodes", 2, "--json")
     (curve,) = json.loads(output)
@@ -117,7 +117,7 @@ def test_bad_input_is_told_in_one_line(filled):
         (["merge", "fast", "slow", "--into", "both", "--average"], "no parent in common"),
         (["rollback", "fast"], "never at an earlier version"),
         (["rollback", "fast", "--auto", "--to", "v1"], "expected one of them"),
-        (["tradeoff", "--out", "nowhere/curve.png"], "does not exist"),
+        (["tradeoff", "--out", "/dev/null/curve.png"], "not a directory"),
         (["list", "--library", "elsewhere"], "holds no library"),
         (["update", "fast", "edge/tiny", "--set", "ppo.clap=1", "--steps", 1], "unknown setting 'ppo.clap'"),
         (["update", "fast", "taskgraph/tiny", "--steps", 1], "expected a scenario of that family"),

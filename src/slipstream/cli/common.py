@@ -114,7 +114,7 @@ def write_text(path: Path, text: str) -> None:
     write_files({path: text.encode()}, overwrite=True)
 
 
-def figure_path(path: Path | None, force: bool) -> None:
+def figure_path(path: Path | None, force: bool = False) -> None:
     """Check that a still figure can be drawn and written to `path`, if not None."""
     from slipstream.errors import InputError
 
