@@ -26,7 +26,7 @@ import slipstream
 from slipstream.evaluation import bootstrap_interval
 from slipstream.families.contract import FAMILIES
 from slipstream.families.shared.variation import Variation
-from slipstream.policies import names
+from slipstream.policies.base import applicable
 from slipstream.scenario import dump
 
 SEED, EPISODES, CHARGED_MS = 10_000, 100, 0.02
@@ -53,7 +53,7 @@ def difference(ours: Any, theirs: Any) -> dict[str, float]:
 def at_home(name: str, oracle_episodes: int) -> dict[str, Any]:
     """Return how the policy trained on a scenario does in it, next to every heuristic."""
     scenario = slipstream.load(name)
-    others = [slipstream.evaluate(scenario, one, EPISODES, SEED) for one in names("edge")]
+    others = [slipstream.evaluate(scenario, one, EPISODES, SEED) for one in applicable(scenario)]
     ours = slipstream.evaluate(charged(scenario), TRAINED[name], EPISODES, SEED)
     bounds = [FAMILIES["edge"].oracle(scenario, SEED + episode, "test", 2.0) for episode in range(oracle_episodes)]
     bound = float(np.mean([one.bound for one in bounds]))

@@ -29,7 +29,7 @@ from slipstream.families.shared.variation import Variation
 from slipstream.learn.settings import TrainSettings
 from slipstream.library import Library
 from slipstream.library.judging import shares_lost
-from slipstream.policies import names
+from slipstream.policies.base import applicable
 from slipstream.policies.learned import load_policy, shipped
 from slipstream.scenario import builtin_names, digest
 
@@ -183,7 +183,7 @@ def measure(library: Library, scenario: Any, episodes: int) -> dict[str, Any]:
     cpu = process_time() - began
     used = {name: library.policy(name) for name, family in library.store.models().items() if family == scenario.family}
     players: dict[str, Any] = {f"model {name}": policy for name, policy in used.items()}
-    players |= {f"rule {name}": name for name in names(scenario.family)}
+    players |= {f"rule {name}": name for name in applicable(scenario)}
     earned = {
         label: slipstream.evaluate(scenario, policy, episodes, SEED).of("reward") for label, policy in players.items()
     }

@@ -48,7 +48,7 @@ def measured(scenario: Any, policy: str) -> dict[str, Any]:
     ours = slipstream.evaluate(scenario, policy, EPISODES, SEED)
     rows: dict[str, Any] = {policy: {metric: ours.mean(metric) for metric in METRICS}}
     for rule in RULES:
-        theirs = slipstream.evaluate(scenario, rule, EPISODES, SEED)
+        theirs = slipstream.evaluate(scenario, find(rule, "serving"), EPISODES, SEED)
         gap = ours.of("on_time_accuracy") - theirs.of("on_time_accuracy")
         low, high = bootstrap_interval(gap)
         figures = {metric: theirs.mean(metric) for metric in METRICS}

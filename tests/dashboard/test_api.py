@@ -356,9 +356,8 @@ def test_a_choice_says_what_each_candidate_would_start(client, runs):
     starts = recording.events[(recording.events["kind"] == START)]
     (here,) = starts[(starts["time"] == round(told["time"] * 1e6)) & (starts["resource"] == int(told["asked"][-1]))]
     line = recording.timeline
-    assert (
-        chosen == f"start {line.tasks[here['task']]}, {line.variants[here['task']][here['variant']]} on {told['asked']}"
-    )
+    variant = line.variants[here["task"]][here["variant"]]
+    assert chosen == f"{told['asked']} runs {line.tasks[here['task']]} as {variant}"
     assert len({one["name"] for one in told["candidates"]}) == len(told["candidates"])
 
 

@@ -288,7 +288,7 @@ def test_without_listeners_external_tasks_are_simulated_as_a_poisson_process():
 
 def test_a_scenario_that_nobody_can_ask_is_refused():
     scenario = scenario_of([task()])
-    with pytest.raises(DeviceError, match="no task of the scenario has arrival 'external'"):
+    with pytest.raises(DeviceError, match="no task of the scenario takes requests: expected a task with"):
         RequestQueue(scenario, workload_of(scenario))
 
 

@@ -91,9 +91,9 @@ def no_charts(_scenario: Scenario, _events: np.ndarray) -> list[Chart | Picture]
     return []
 
 
-def row_number(simulator: Simulator[Any], row: int) -> str:
-    """Return 'wait' for the last row, else the number of `row`."""
-    return "wait" if row == len(simulator.raw["mask"][0]) - 1 else f"row {row}"
+def no_row_name(_simulator: Simulator[Any], _row: int) -> str:
+    """Return no name: the events that follow tell what a row did."""
+    return ""
 
 
 def every_policy_applies(_scenario: Scenario, _policy: str) -> str:
@@ -150,8 +150,8 @@ class Members(Generic[S]):
     """Names and expectations that pictures of a run start from."""
     charts: Callable[[S, np.ndarray], list[Chart | Picture]] = no_charts
     """Charts of one episode beyond those that every report has; default: none."""
-    row_name: Callable[[Simulator[S], int], str] = row_number
-    """What taking a row would do in the simulator's state, in words; default: its number, or 'wait'."""
+    row_name: Callable[[Simulator[S], int], str] = no_row_name
+    """What taking a row of the last observation would do, in words; default: nothing, the events that follow tell."""
     policy_refusal: Callable[[S, str], str] = every_policy_applies
     """Why a policy of the family, by name, does not apply to a scenario; empty if it does; default: all apply."""
     trace_importer: TraceImporter[S] | None = None
@@ -349,7 +349,10 @@ class Family(ABC):
         return self.members.charts(scenario, events)
 
     def row_name(self, simulator: Simulator[Any], row: int) -> str:
-        """Return what taking a row would do in the simulator's state, in words, such as 'stream 0 waits'."""
+        """Return what taking a row of the simulator's last observation would do, such as 'stream 0 waits'.
+
+        It is empty where the family has no words for it.
+        """
         return self.members.row_name(simulator, row)
 
     def policy_refusal(self, scenario: Scenario, policy: str) -> str:

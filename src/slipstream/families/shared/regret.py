@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -255,18 +254,23 @@ class _Trajectory:
         chosen = self.actions[number]
         best = before.action if cost > 0.0 and before.action >= 0 else chosen
         self.simulator.restore(self.states[number])
-        row_name = partial(self.simulator.family.row_name, self.simulator)
+        _, _, mask = self.simulator.observe()
         return Decision(
             number=number,
             time=int(self.simulator.header["now"]),
-            options=int(self.simulator.observe()[2].sum()),
+            options=int(mask.sum()),
             chosen=chosen,
-            what=row_name(chosen),
+            what=self._row_name(chosen),
             best=best,
-            better=row_name(best),
+            better=self._row_name(best),
             regret=cost,
             exact=before.exact and after.exact,
         )
+
+    def _row_name(self, row: int) -> str:
+        """Return what taking a row of the last observation would do, or its number where the family has no words."""
+        wait = len(self.simulator.raw["mask"][0]) - 1
+        return self.simulator.family.row_name(self.simulator, row) or ("wait" if row == wait else f"row {row}")
 
 
 def choices_of(simulator: Simulator, policy: Policy, seed: int, split: str) -> list[int]:
