@@ -39,7 +39,7 @@ class TrainingClock:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the training so far."""
+        """Seconds of the training."""
         with self._lock:
             now = perf_counter()
             compiling = now - self._compile_began if self._compiling else 0.0
