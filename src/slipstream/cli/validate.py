@@ -110,7 +110,5 @@ def _sides(source: str, trial: Trial, policy: str, seed: int, command: str) -> l
     sides = []
     for name, events in (("measured", trial.executions[0].events), ("simulated", trial.simulated)):
         about = {**describe_run(source, trial.scenario, f"{policy}, {name}", seed), "command": command}
-        if name == "measured":
-            about["device"] = str(trial.result["device"])
         sides.append(run_of(events, about, trial.scenario))
     return sides
