@@ -170,7 +170,7 @@ def test_every_family_is_drawn_in_its_own_words(name, words):
     scenario = load(name)
     family = family_of(scenario)
     events = Simulator(scenario).play(
-        find("infaas" if family.name == "serving" else family.default_policy, family.name)
+        find("infaas" if family.name == "serving" else family.default_policy, family.name), 0
     )
     scene = scene_of(family.run_labels(scenario))
     seen, begin = "", 0
@@ -189,7 +189,7 @@ def test_every_family_is_drawn_in_its_own_words(name, words):
 
 def test_links_are_busy_while_they_transfer():
     scenario = load("taskgraph/tight-memory")
-    events = Simulator(scenario).play(find("mct", "taskgraph"))
+    events = Simulator(scenario).play(find("mct", "taskgraph"), 0)
     labels = family_of(scenario).run_labels(scenario)
     scene = scene_of(labels, window=int(events["time"][-1]))
     scene.update(events)

@@ -316,7 +316,8 @@ def test_every_part_of_an_interrupted_job_is_drawn_and_named(tmp_path):
 FINDING = """
 function wheel(plot, x, deltaY) {
   const box = plot.firstChild.getBoundingClientRect();
-  const event = new WheelEvent("wheel", { clientX: box.left + x, clientY: box.top + 20, deltaY, cancelable: true, bubbles: true });
+  const place = { clientX: box.left + x, clientY: box.top + 20 };
+  const event = new WheelEvent("wheel", { ...place, deltaY, cancelable: true, bubbles: true });
   plot.firstChild.dispatchEvent(event);
   return event.defaultPrevented;
 }
@@ -329,7 +330,10 @@ chart("position").value = 0;
 for (let n = 0; n < 12; n++) chart("closer").click();
 chart("position").value = 0; chart("position").dispatchEvent(new Event("input"));
 seen.misses = [];
-for (let n = 0; n < 3; n++) { chart("next-miss").click(); seen.misses.push([chart("found").textContent, plot.dataset.from, plot.dataset.to].map(String)); }
+for (let n = 0; n < 3; n++) {
+  chart("next-miss").click();
+  seen.misses.push([chart("found").textContent, plot.dataset.from, plot.dataset.to]);
+}
 chart("search").value = SOUGHT;
 chart("search").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
 seen.found = [chart("found").textContent, Number(plot.dataset.from), Number(plot.dataset.to)];
@@ -375,14 +379,15 @@ URL.createObjectURL = (blob) => { const name = `blob:${addresses.size}`; address
 HTMLAnchorElement.prototype.click = function () { files.push([this.download, this.href]); };
 for (const button of document.querySelectorAll("[data-save]")) button.click();
 seen.ranges = {};
-const time = "queues-0", sliderEnd = () => { chart("position").value = 1000; chart("position").dispatchEvent(new Event("input")); };
-sliderEnd();
+const time = "queues-0";
+chart("position").value = 1000; chart("position").dispatchEvent(new Event("input"));
 setTimeout(async () => {
   const range = () => chart(time).layout.xaxis.range.map(Number);
   seen.ranges.moved = [range(), [Number(chart("gantt-0").dataset.from), Number(chart("gantt-0").dataset.to)]];
   await Plotly.relayout(chart(time), { "xaxis.range[0]": 10, "xaxis.range[1]": 20 });
   note("led");
-  seen.files = await Promise.all(files.map(async ([name, href]) => [name, addresses.has(href) ? await addresses.get(href).text() : href.slice(0, 22)]));
+  const content = async (href) => (addresses.has(href) ? addresses.get(href).text() : href.slice(0, 22));
+  seen.files = await Promise.all(files.map(async ([name, href]) => [name, await content(href)]));
   out.textContent = JSON.stringify(seen);
 }, 3000);
 """

@@ -55,15 +55,17 @@ class Run:
     @property
     def real(self) -> bool:
         """Whether a device ran the jobs, not the simulator."""
-        return "device" in self.about
+        return "device" in self.about or "hardware" in self.about
 
     @property
     def source(self) -> str:
         """What ran the jobs, in words: the simulator, or a device and the hardware that its log names."""
         if not self.real:
             return "Simulated"
-        hardware = self.about.get("hardware")
-        return printable(f"Real run on {self.about['device']}" + (f" ({hardware})" if hardware else ""))
+        device, hardware = self.about.get("device"), self.about.get("hardware")
+        return printable(
+            "Real run on " + (f"{device} ({hardware})" if device and hardware else str(device or hardware))
+        )
 
     @property
     def episode(self) -> tuple[int, str]:

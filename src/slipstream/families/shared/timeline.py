@@ -63,7 +63,7 @@ class Timeline:
     """(slices) Index into the parts, where there are any."""
 
     def __post_init__(self) -> None:
-        """Escape unprintable characters of names, which pictures show; colour by task unless groups are given."""
+        """Escape unprintable characters of names, because pictures show them; without groups colour by task."""
         if not self.groups:
             object.__setattr__(self, "groups", self.tasks)
             object.__setattr__(self, "slice_group", self.task[self.slice_job])
