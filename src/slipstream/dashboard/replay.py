@@ -222,6 +222,7 @@ class Recording:
         task = int(line.task[job])
         return {
             "task": line.tasks[task],
+            "part": line.parts[int(line.slice_part[piece])] if line.parts else "",
             "variant": line.variants[task][int(line.slice_variant[piece])],
             "number": int(line.number[job]),
             "start": int(line.slice_start[piece]) / self.unit,

@@ -4,7 +4,7 @@
 // requested in the background, so that moving never waits.
 const replayPage = (() => {
   const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, counted } = tools;
-  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12, UNITLESS = ["", "id", "flag", "number"];
+  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12, UNITLESS = ["", "id", "flag", "number", "ratio", "index"];
   const REAL = { candidates: [], note: "This run was executed on real hardware: the simulator cannot reconstruct its decisions. The page Device shows it beside its simulation" };
   let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
   let overview = null, near = null, loaded = null, asking = false;
@@ -45,11 +45,14 @@ const replayPage = (() => {
     page.adaptive_unit = true; // of the time axis: milliseconds near, seconds or hours from far away
     page.runs = [{ ...page, ...overview }];
     gantt = charts.gantt(byId("replay-gantt"), page.runs[0], page);
-    waiting = charts.waiting(byId("replay-waiting"), [overview.waiting], page, PALETTE);
+    const queue = page.jobs > 1; // one job alone has no queue to show
+    byId("replay-waiting").hidden = !queue;
+    waiting = queue ? charts.waiting(byId("replay-waiting"), [overview.waiting], page, PALETTE) : null;
+    const timed = [gantt, waiting].filter(Boolean);
     loaded = overview;
-    sight = timeview([gantt, waiting], page, { look, moved, signal: ending.signal });
+    sight = timeview(timed, page, { look, moved, signal: ending.signal });
     sight.view.cursor = 0;
-    [gantt, waiting].forEach(({ canvas }) => onPress(canvas));
+    timed.forEach(({ canvas }) => onPress(canvas));
     sight.show(sight.view.from, sight.view.to);
   }
 
@@ -81,7 +84,7 @@ const replayPage = (() => {
     if (best !== loaded) {
       loaded = best;
       gantt.load(best);
-      waiting.load([best.waiting]);
+      if (waiting) waiting.load([best.waiting]);
     }
     if (!good(view)) fetchNear();
   }
@@ -150,7 +153,7 @@ const replayPage = (() => {
 
   function drawMoment(now) {
     const busy = now.resources.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { class: "text" }, job ? [job.task, job.variant, page.per_job ? "" : `${page.nouns.job} ${job.number}`].filter(Boolean).join(", ") : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
+      make("td", { class: "text" }, job ? [job.task, job.part, job.variant, page.per_job ? "" : `${page.nouns.job} ${job.number}`].filter(Boolean).join(", ") : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
     const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, `${task}: ${count}`));
     fill(byId("moment"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources" }, make("table", {}, make("tbody", {}, ...busy))),
       make("p", { class: "note" }, now.waiting ? `${counted(now.waiting, page.nouns.job)} waiting:` : `No ${page.nouns.job} is waiting.`), make("ul", { class: "legend" }, ...queues));
@@ -172,7 +175,7 @@ const replayPage = (() => {
     const differing = choice.columns.map((_, n) => n).filter((n) => new Set(choice.candidates.map((one) => one.values[n])).size > 1);
     const scores = choice.candidates.some((one) => judged(one) !== "");
     fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), scores ? make("th", { scope: "col" }, ranked ? "rank" : "score") : null,
-      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, UNITLESS.includes(choice.columns[n].unit) ? choice.columns[n].name : `${choice.columns[n].name} (${choice.columns[n].unit})`))));
+      ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, [...UNITLESS, "share"].includes(choice.columns[n].unit) ? choice.columns[n].name : `${choice.columns[n].name} (${choice.columns[n].unit})`))));
     fill(table.tBodies[0], ...choice.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
       scores ? make("td", {}, judged(one)) : null, ...differing.map((n) => make("td", {}, short(one.values[n]))))));
   }

@@ -81,18 +81,10 @@ const tools = (() => {
 
   // Times ------------------------------------------------------------------------------------------------------------
 
-  const SCALE = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]];
-  const secondsOf = (time, unit) => time * SCALE.find(([name]) => name === unit)[1];
-
-  // The largest unit in which a time is at least 1; minutes and more only from two on.
-  const unitFor = (seconds) => SCALE.find(([name, size]) => seconds >= (size > 1 ? 2 * size : size) * (1 - 1e-9)) || SCALE.at(-1);
-
-  const inUnit = (seconds, [, size]) => `${Number((seconds / size).toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 })}`;
-
-  // 10000 ms becomes "10 s".
+  // 10000 ms becomes "10 s", in the units of the time axis.
   function duration(time, unit) {
-    const seconds = secondsOf(time, unit), chosen = seconds === 0 ? [unit, 1] : unitFor(Math.abs(seconds));
-    return `${inUnit(seconds, chosen)} ${chosen[0]}`;
+    const seconds = time * ({ us: 1e-6, ms: 1e-3 }[unit] || 1), [name, size] = TIME_UNITS.find(([, , below]) => seconds < below);
+    return `${Number((seconds / size).toPrecision(3)).toLocaleString("en")} ${name}`;
   }
 
   // Tables -----------------------------------------------------------------------------------------------------------
