@@ -135,6 +135,16 @@ def summarise(spec, state, lane, buffer, index):
     """Write only the globals."""
 
 
+@family_function
+def resample(spec, state, lane, key):
+    """Redraw, from the random `key`, everything of the episode that a policy cannot know at the present decision.
+
+    What has arrived, begun or ended stays, and so does what is public: laws, rates, profiles and estimates. What has not
+    arrived yet, how long running work still takes, and when the episode ends if that was drawn, are drawn anew from the
+    scenario's distributions, given what was seen so far.
+    """
+
+
 @kernel
 def one_lane_at_once(spec, state):
     """Return 1: several large lanes would not fit the processor's caches."""
@@ -231,6 +241,8 @@ class KernelFunctions:
     lanes_at_once: Any = one_lane_at_once
     prefetch_state: Any = prefetch_nothing
     prefetch_rows: Any = prefetch_nothing
+    resample: Any = None
+    """Redraws the unknown rest of an episode; without it, policies that simulate ahead refuse the family."""
 
     def __post_init__(self) -> None:
         """Refuse a default without the functions that it calls."""
@@ -257,6 +269,7 @@ class KernelFunctions:
             (lanes_at_once, self.lanes_at_once),
             (prefetch_state, self.prefetch_state),
             (prefetch_rows, self.prefetch_rows),
+            (resample, self.resample),
         ):
             if implementation is not None:
                 implement(declared, self.state_type, implementation)
