@@ -190,7 +190,8 @@ def test_run_times_of_a_cluster_follow_the_users_estimates() -> None:
     for number in simulator.save()["queue"][0, : simulator.header["waiting"]]["job"]:
         own = [one["jobs"][0, number] for one in drawn]
         shares = [float(one["run"] / one["requested"]) for one in own]
-        assert 0.49 <= min(shares) and max(shares) <= 1.0
+        assert min(shares) >= 0.49
+        assert max(shares) <= 1.0
         if true[number]["interrupted"] == 0:
             # Long requests come of long runs as often as of high estimates: the mean is near that of all jobs.
             assert abs(np.mean(shares) - ratios.mean()) < 0.06
@@ -210,7 +211,8 @@ def test_jobs_to_come_of_a_cluster_are_blocks_of_the_training_part() -> None:
     for one in futures(simulator, 400):
         header = one["lanes"][0]
         begin = int(header["first"]) + arrived
-        assert 0 < begin and begin + jobs - arrived <= cut and header["jobs"] == jobs
+        assert 1 <= begin <= cut - (jobs - arrived)
+        assert header["jobs"] == jobs
         comes = int(workload["submit"][begin] - header["base"])
         assert comes > now
         firsts.append(begin)

@@ -155,6 +155,22 @@ class Members(Generic[S]):
                 raise FamilyError(f"member '{field.name}': expected a function, got {type(value).__name__}")
 
 
+@dataclass(frozen=True)
+class RolloutDefaults:
+    """How far and how often `rollout` simulates ahead in a family, measured as best on training episodes."""
+
+    futures: int = 8
+    """Resampled futures of a decision."""
+    candidates: int = 6
+    """Most candidates that are tried."""
+    all_rows: bool = False
+    """Whether all legal rows are tried; else what the family's rules would choose."""
+    arrivals: int | None = 2
+    """Jobs that arrive in a future before it is played to its end; None: all."""
+    spans: float | None = None
+    """Length of a future in multiples of the family's timescale; None: to its end."""
+
+
 class Family(ABC):
     """One family of environments: its names and units, and its members behind methods that fill in the defaults."""
 
@@ -178,6 +194,8 @@ class Family(ABC):
     """The metrics that a short table shows, most important first."""
     tradeoffs: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of metrics between which policies trade; default: none."""
+    rollout: ClassVar[RolloutDefaults] = RolloutDefaults()
+    """How the policy `rollout` simulates ahead."""
 
     def __init_subclass__(cls) -> None:
         """Fill in the folder and the Gymnasium id where the class does not state them."""
