@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,11 @@ from slipstream.scenario import load
 from slipstream.sim.kernel.heap import BLOCK, NEVER
 from slipstream.sim.simulator import Simulator
 from slipstream.suite import load_suite
+from tests.reference.numbers import normal
 
 State = dict[str, np.ndarray]
+PERIODIC, BURSTY = 0, 2
+"""Arrivals of tasks of the edge family."""
 RUNNING, ENDED = 1, 2
 """Status of a job of the cluster family."""
 
@@ -38,7 +42,7 @@ def dag_scenario() -> Scenario:
 def taskgraph_scenario() -> Scenario:
     """Return a stream of graphs whose tasks take lognormal times."""
     data = suite_data("taskgraph", "small")
-    data["arrivals"] = {"kind": "poisson", "jobs": 3, "mean_gap_ms": 200.0}
+    data["arrivals"] = {"kind": "poisson", "jobs": 3, "mean_gap_ms": 30.0}
     data["noise"] = {"kind": "lognormal", "cv": 0.4}
     return load(data)
 
@@ -52,12 +56,33 @@ def cluster_scenario() -> Scenario:
     return load(data)
 
 
+def edge_scenario() -> Scenario:
+    """Return tasks with releases of every random kind, whose run times vary and differ from their profiles."""
+    data = suite_data("edge", "small")
+    for key in ("periodic_tasks", "poisson_tasks"):
+        data.pop(key)
+    data["device"]["latency"] = {"kind": "lognormal", "cv": 0.4}
+    for task, arrival in zip(data["tasks"], EDGE_ARRIVALS, strict=False):
+        task["arrival"] = arrival
+    for variant in data["tasks"][0]["variants"]:
+        variant["actual_ms"] = 1.3 * variant["latency_ms"]
+    return load(data)
+
+
+EDGE_ARRIVALS: tuple[dict[str, Any], ...] = (
+    {"kind": "bursty", "calm_gap_ms": 40.0, "burst_gap_ms": 5.0, "calm_ms": 200.0, "burst_ms": 60.0},
+    {"kind": "poisson", "mean_gap_ms": 15.0},
+    {"kind": "periodic", "period_ms": 12.0, "jitter_ms": 8.0},
+)
+
+
 SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "dag": dag_scenario,
+    "edge": edge_scenario,
     "taskgraph": taskgraph_scenario,
     "cluster": cluster_scenario,
 }
-RULES = {"dag": "fair", "taskgraph": "mct", "cluster": "saf"}
+RULES = {"dag": "fair", "edge": "edf", "taskgraph": "mct", "cluster": "saf"}
 
 
 def decisions(family: str, seed: int, every: int, split: str = "test") -> list[Simulator]:
@@ -105,10 +130,43 @@ def alter_keys(state: State, names: tuple[str, ...], rng: np.random.Generator) -
         header[name] = rng.integers(2**63)
 
 
+def alter_edge(simulator: Simulator, state: State, rng: np.random.Generator) -> None:
+    """Alter releases to come, the states of bursty tasks, and the run times of all jobs that have not ended."""
+    spec = simulator.family.spec_arrays(simulator.scenario)
+    device, tasks = spec["device"][0], spec["tasks"]
+    now, streams = int(state["lanes"][0]["now"]), len(state["streams"][0])
+
+    def drawn(task: int, variant: int, job: int) -> float:
+        factor = math.exp(device["sigma"] * normal(int(state["tasks"][0, task]["latency_key"]), job) - half)
+        return float(spec["variants"]["actual"][task, variant] * factor)
+
+    half = float(device["half_variance"])
+    running = [stream for stream in range(streams) if state["streams"][0, stream]["task"] >= 0]
+    jobs = [tuple(int(state["streams"][0, one][name]) for name in ("task", "variant", "job")) for one in running]
+    done = [drawn(*job) - float(state["streams"][0, one]["work"]) for one, job in zip(running, jobs, strict=True)]
+    alter_keys(state, ("key",), rng)
+    for task, counts in enumerate(state["tasks"][0]):
+        counts["draws"] += 5
+        for name in ("arrival_key", "latency_key"):
+            counts[name] = rng.integers(2**63)
+        if tasks[task]["arrival"] == BURSTY:
+            counts["burst"] = 1 - counts["burst"]
+            counts["spell_end"] = now + rng.integers(10**8)
+        slot = streams + len(tasks) + task
+        if tasks[task]["arrival"] != PERIODIC and event_time(state, slot) < NEVER:
+            set_event(state, slot, now + int(rng.integers(1, 10**7)))
+    for stream, job, before in zip(running, jobs, done, strict=True):
+        state["streams"][0, stream]["work"] = drawn(*job) - before
+        set_event(state, stream, now + int(rng.integers(1, 10**7)))
+
+
 def altered(simulator: Simulator, rng: np.random.Generator) -> State:
     """Return the simulator's state with everything altered that its policy cannot know."""
     state, family = simulator.save(), simulator.family.name
     header = state["lanes"][0]
+    if family == "edge":
+        alter_edge(simulator, state, rng)
+        return state
     if family == "cluster":
         alter_keys(state, ("key",), rng)
         for job in state["jobs"][0, : header["arrived"]]:

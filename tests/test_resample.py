@@ -71,6 +71,12 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
         times = [20.0 * number for number in range(8)]
         data["arrivals"] = {"kind": "trace", "times_s": [*times, *late, 9000.0]}
         return data, 140e9
+    if family == "edge":
+        for key in ("periodic_tasks", "poisson_tasks"):
+            data.pop(key)
+        for task in data["tasks"]:
+            task["arrival"] = {"kind": "trace", "times_ms": [*(40.0 * n for n in range(20)), *late, 1000.0]}
+        return data, 765e6
     times = [20.0 * number for number in range(3)]
     data["arrivals"] = {"kind": "trace", "times_ms": [*times, *late, 9000.0]}
     return data, 40e6
@@ -79,10 +85,10 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_arrivals_of_a_trace_after_now_do_not_matter(family: str) -> None:
     """Futures of two traces that are equal so far are played alike to their ends."""
-    base = {"dag": 200.0, "taskgraph": 70.0, "cluster": 4000.0}[family]
-    policy = find({"dag": "fifo", "taskgraph": "fifo", "cluster": "fifo"}[family], family)
+    base = {"dag": 200.0, "edge": 790.0, "taskgraph": 70.0, "cluster": 4000.0}[family]
+    policy = find("fifo", family)
     outcomes: list[list[float]] = []
-    for late in ([base, base + 1.0], [base + 5.0, base + 300.0]):
+    for late in ([base, base + 1.0], [base + 5.0, base + 100.0]):
         data, until = trace_of(family, late)
         simulator = Simulator(load(data), log_rows=0)
         simulator.reset(3)
@@ -220,3 +226,57 @@ def test_jobs_to_come_of_a_cluster_are_blocks_of_the_training_part() -> None:
     assert len(set(firsts)) > 100
     mean = float(np.diff(workload["submit"][:cut]).mean())
     assert mean_is(gaps, mean)
+
+
+def test_releases_and_runs_of_an_edge_device_follow_their_laws() -> None:
+    """Releases are memoryless or within their jitter; runs are lognormal around the profile, above the work done."""
+    simulator = next(one for one in decisions("edge", 6, 5) if one.header["busy"] >= 1 and one.header["now"] > 5e8)
+    spec, state = simulator.family.spec_arrays(simulator.scenario), simulator.save()
+    now, drawn, streams = int(simulator.header["now"]), futures(simulator, 2000), len(state["streams"][0])
+    slot = streams + len(spec["tasks"])
+    assert mean_is([event_time(one, slot + 1) - now for one in drawn], 15e6)
+    nominal = int(spec["tasks"]["phase"][2] + state["tasks"][0, 2]["released"] * 12e6)
+    first = max(now, nominal)
+    assert mean_is([event_time(one, slot + 2) for one in drawn], (first + nominal + 8e6) / 2.0)
+    sigma, half = float(spec["device"]["sigma"][0]), float(spec["device"]["half_variance"][0])
+    noise = np.exp(sigma * np.random.default_rng(0).standard_normal(400_000) - half)
+    for stream, running in enumerate(state["streams"][0]):
+        if running["task"] >= 0:
+            latency = int(spec["variants"]["latency"][running["task"], running["variant"]])
+            passed = (now - int(running["updated"])) * float(running["rate"])
+            done = latency - float(running["expected"])
+            assert running["expected"] > 0.0
+            totals = latency * noise
+            left = totals[totals > done + passed] - done
+            assert mean_is([float(one["streams"][0, stream]["work"]) for one in drawn], float(left.mean()))
+
+
+def test_the_state_of_a_bursty_task_is_drawn_by_its_posterior() -> None:
+    """Of simulated tasks that had no release for as long, the same share is in a burst."""
+    simulator = next(one for one in decisions("edge", 6, 5) if 2e6 < since_release(one) < 2e7)
+    share = float(np.mean([one["tasks"][0, 0]["burst"] for one in futures(simulator, 3000)]))
+    passed, rng = since_release(simulator), np.random.default_rng(0)
+    gaps, spells, burst, found = (40e6, 5e6), (200e6, 60e6), 0, []
+    left = rng.exponential(spells[burst])
+    for _ in range(60_000):
+        gap, seen = 0.0, None
+        while True:
+            wait = rng.exponential(gaps[burst])
+            ends = wait >= left
+            if seen is None and gap + min(wait, left) > passed:
+                seen = burst
+            gap += min(wait, left)
+            if not ends:
+                left -= wait
+                break
+            burst = 1 - burst
+            left = rng.exponential(spells[burst])
+        if seen is not None:
+            found.append(float(seen))
+    assert abs(share - np.mean(found)) < 4.0 * (0.5 / np.sqrt(3000) + 0.5 / np.sqrt(len(found)))
+    assert 0.0 < share < 1.0
+
+
+def since_release(simulator: Simulator) -> int:
+    """Return the time since the last release of the first task."""
+    return int(simulator.header["now"] - simulator.save()["tasks"][0, 0]["last_release"])

@@ -297,6 +297,10 @@ def find(policy: str | Policy, family: str) -> Policy:
 
         if is_rollout(policy):
             return make_rollout(policy, family)
+        if policy == "auto":
+            from slipstream.policies.auto import Auto
+
+            return Auto(family)
         from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 
         learned = shipped(family)

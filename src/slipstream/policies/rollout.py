@@ -7,7 +7,8 @@ state of a lane, whose unknown part is redrawn from the policy's own seed before
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import numpy as np
 from slipstream.errors import PolicyError
 from slipstream.families.contract import FAMILIES, RolloutDefaults
 from slipstream.policies.base import Heuristic, Policy, find, names
-from slipstream.policies.compiled.network_policy import CompiledPolicy
+from slipstream.policies.compiled.network_policy import CompiledPolicy, network_action
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -120,11 +121,10 @@ class Rollout:
         scratch = self._scratch.get(simulator)
         if scratch is None:
             scratch = self._scratch[simulator] = _Scratch(self, simulator)
-        actions = scratch.candidates()
-        if len(actions) == 1:
-            return Estimate(actions, np.zeros((0, 1)))
-        totals = np.zeros((self.futures, len(actions)))
-        scratch.play(actions, totals)
+        with scratch.lane_unchanged():
+            actions = scratch.candidates()
+            totals = np.zeros((self.futures if len(actions) > 1 else 0, len(actions)))
+            scratch.play(actions, totals)
         return Estimate(actions, totals)
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
@@ -157,6 +157,7 @@ class _Scratch:
         family = simulator.family
         arrays = family.state_arrays(self.scenario, SCRATCH_LANES, 0)
         self.lanes = family.make_state(arrays)
+        self.known = family.known_spec(self.scenario)
         self.decided, self.rows = lane_bytes(simulator.arrays), lane_bytes(arrays)
         self.span = NO_LIMIT
         if policy.defaults.spans is not None:
@@ -173,6 +174,15 @@ class _Scratch:
         for rule in self.rules:
             rule.prepare_for(self.scenario)
 
+    @contextmanager
+    def lane_unchanged(self) -> Iterator[None]:
+        """Restore the parameter in the deciding lane, which every rule sets to its own."""
+        named = "parameter" in self.header.dtype.names
+        before = self.header["parameter"] if named else 0.0
+        yield
+        if named:
+            self.header["parameter"] = before
+
     def candidates(self) -> np.ndarray:
         """Return the distinct rows to try: what the bases choose first, then what rules do, or the legal rows."""
         from slipstream.sim.kernel import lanes
@@ -181,8 +191,6 @@ class _Scratch:
         action = np.zeros(1, np.int64)
         for index, base in enumerate(self.policy.bases):
             if index in self.networks:
-                from slipstream.policies.compiled.network_rollout import network_action
-
                 found[int(network_action(self.spec, self.state, 0, *self.networks[index]))] = None
             else:
                 assert isinstance(base, Heuristic)
@@ -215,13 +223,13 @@ class _Scratch:
         if isinstance(base, CompiledPolicy):
             from slipstream.policies.compiled.network_rollout import roll_out_network
 
-            roll_out_network(self.spec, self.decided, self.lanes, self.rows, *self.networks[0], *rest)
+            roll_out_network(self.known, self.decided, self.lanes, self.rows, *self.networks[0], *rest)
             return
         assert isinstance(base, Heuristic)
         if base.parameter is not None:
             self.header["parameter"] = base.parameter
         how = (self.buffer, base.form, base.address)
-        roll_out(self.spec, self.decided, self.lanes, self.rows, *how, *rest)
+        roll_out(self.known, self.decided, self.lanes, self.rows, *how, *rest)
 
 
 def is_rollout(name: str) -> bool:

@@ -13,14 +13,6 @@ from slipstream.sim.kernel.snapshot import copy_lane
 
 
 @entry
-def network_action(spec, state, lane, buffer, network):
-    """Return the row of the decision in `lane` that the network gives the highest logit."""
-    load_choice(spec, state, lane, buffer, 0, network, 0)
-    infer(network, 1)
-    return np.int64(buffer.legal[0, best_candidate(network, 0)])
-
-
-@entry
 def roll_out_network(spec, decided, state, rows, buffer, network, actions, key, arrivals, span, peeks, totals):
     """Write the reward of every candidate of `actions` in every future into `totals`; the network plays on."""
     header = state.lanes[PLAYED]

@@ -108,7 +108,7 @@ def redrawn_gap(spec, header):
 def resample_stream(spec, header, key):
     """Redraw all arrivals to come, from `key`; return the time of the next one.
 
-    Exponential gaps are memoryless. Gaps of a trace are a block of those seen so far, in their order and repeated,
+    Exponential gaps are memoryless. Gaps of a trace are a block of those seen before, in their order and repeated,
     beginning with one that is longer than the time since the last arrival. Where there is none, they are exponential.
     """
     header.seed = 0
@@ -131,6 +131,6 @@ def resample_stream(spec, header, key):
 
 @inlined
 def limit_stream(header, count):
-    """Let at most `count` further jobs arrive; return whether the next one still does."""
+    """Limit the jobs to come to `count`; return whether any is left."""
     header.jobs = min(header.jobs, header.arrived + count)
     return header.arrived < header.jobs

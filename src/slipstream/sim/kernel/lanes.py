@@ -141,13 +141,13 @@ def resample(spec, state, lane, key):
 
     What has arrived, begun or ended stays, and so does what is public: laws, rates, profiles and estimates. What has
     not arrived yet, how long running work still takes, and when the episode ends if that was drawn, are drawn anew from
-    the scenario's distributions, given what was seen so far.
+    the scenario's distributions, given what was seen.
     """
 
 
 @family_function
 def limit_arrivals(spec, state, lane, count):
-    """Let at most `count` further jobs arrive, so that the episode ends when these are done."""
+    """Limit the jobs to come to `count`: the episode ends when these are done."""
 
 
 @kernel
@@ -158,7 +158,7 @@ def one_lane_at_once(spec, state):
 
 @kernel
 def limit_nothing(spec, state, lane, count):
-    """Let all jobs arrive: futures of families whose episodes end by time are cut by time."""
+    """Limit nothing: futures of families whose episodes end by time are cut by time."""
 
 
 @kernel

@@ -40,7 +40,7 @@ def resample(spec, state, lane, key):
 
 @kernel
 def limit_arrivals(spec, state, lane, count):
-    """Let at most `count` further jobs arrive."""
+    """Limit the jobs to come to `count`."""
     header = state.lanes[lane]
     header.jobs = min(header.jobs, header.arrived + count)
 
@@ -122,7 +122,7 @@ def find_block(spec, header, needed, last, ended, key):
     day at which it comes now; else one that only has such a gap, else any.
     """
     choices = training_end(spec) - needed
-    best, quality = np.int64(-1), 0
+    best, quality = -1, 0
     if choices < 1:
         return best
     for attempt in range(TRIES):

@@ -46,7 +46,7 @@ def resample(spec, state, lane, key):
 
 @kernel
 def limit_arrivals(spec, state, lane, count):
-    """Let at most `count` further jobs arrive."""
+    """Limit the jobs to come to `count`."""
     if not limit_stream(state.lanes[lane], count):
         schedule(state.heap, lane, arrival_slot(spec), NEVER)
 

@@ -38,7 +38,7 @@ def resample(spec, state, lane, key):
 
 @kernel
 def limit_arrivals(spec, state, lane, count):
-    """Let at most `count` further jobs arrive."""
+    """Limit the jobs to come to `count`."""
     if not limit_stream(state.lanes[lane], count):
         schedule(state.heap, lane, arrival_slot(spec, state), NEVER)
 
@@ -53,7 +53,7 @@ def redrawn_end(spec, state, lane, processor, key):
     began = worker.expected_end - expected
     elapsed = state.lanes[lane].now - began
     if machine.noise == ADDITIVE:
-        # Deviates below the floor all give the same duration, so that they are not told apart.
+        # Deviates below the floor all give the same duration, and cannot be distinguished.
         least = (elapsed - expected) / machine.spread if elapsed >= expected + machine.floor else -np.inf
         deviate = normal_above(key, processor, max(least, -40.0))
         time = expected + max(machine.spread * deviate, machine.floor)
