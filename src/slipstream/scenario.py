@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from slipstream.errors import InputError, ScenarioError, one_line
 from slipstream.families.contract import FAMILIES, Scenario, ScenarioLike
+from slipstream.families.contract import digest as digest  # read from here by those above
 from slipstream.files.inputs import (
     LARGEST_JSON_BYTES,
     check_values,
@@ -66,20 +66,6 @@ def dump(scenario: Scenario) -> str:
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     # Characters that control a terminal or reorder text are legal in names but must not be printed.
     return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def digest(scenario: Scenario) -> str:
-    """Return the SHA-256 in hex of everything that can change results, equal for equivalent spellings.
-
-    Defaults are filled in, names of built-in data are replaced by the data where the family's `resolved()` does so,
-    and the scenario's own name and description are left out.
-    """
-    resolve = getattr(scenario, "resolved", None)
-    data = dict(resolve() if resolve is not None else scenario.model_dump(mode="json"))
-    data.pop("name", None)
-    data.pop("description", None)
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def schema(family: str | None = None) -> dict[str, Any]:

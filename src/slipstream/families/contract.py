@@ -7,7 +7,9 @@ family's `members.py`, which is imported when one of them is first needed.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -86,6 +88,11 @@ def everything_modelled(_scenario: Scenario) -> set[str]:
     return set()
 
 
+def same_spec(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays of a specification as they are: all of it is public."""
+    return arrays
+
+
 def no_charts(_scenario: Scenario, _events: np.ndarray) -> list[Chart | Picture]:
     """Return no charts beyond those that every report has."""
     return []
@@ -129,6 +136,8 @@ class Members(Generic[S]):
     """Fresh state of a number of lanes with rows of log each, lanes first, by field of `kernel.state_type`."""
     log_margin: Callable[[S], int] = usual_margin
     """Rows of the event log that one event, with the decision before it, may fill; default: 8."""
+    known_spec: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]] = same_spec
+    """The arrays of `spec_arrays` as a policy that simulates ahead may know them; default: as they are."""
     timescale: Callable[[S], int]
     """Time in ns for which the effects of a decision last: the unit in which returns are discounted."""
 
@@ -173,6 +182,22 @@ class Members(Generic[S]):
                 raise FamilyError(f"member '{field.name}': expected a function, got {type(value).__name__}")
 
 
+@dataclass(frozen=True)
+class RolloutDefaults:
+    """How far and how often `rollout` simulates ahead in a family, measured as best on training episodes."""
+
+    futures: int = 8
+    """Resampled futures of a decision."""
+    candidates: int = 6
+    """Most candidates that are tried."""
+    all_rows: bool = False
+    """Whether all legal rows are tried; else what the family's rules would choose."""
+    arrivals: int | None = 2
+    """Jobs that arrive in a future before it is played to its end; None: all."""
+    spans: float | None = None
+    """Length of a future in multiples of the family's timescale; None: to its end."""
+
+
 class Family(ABC):
     """One family of environments: its names and units, and its members behind methods that fill in the defaults."""
 
@@ -200,6 +225,8 @@ class Family(ABC):
     """Metrics that count something: whole numbers in one episode; default: none."""
     tradeoffs: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of metrics between which policies trade; default: none."""
+    rollout: ClassVar[RolloutDefaults] = RolloutDefaults()
+    """How the policy `rollout` simulates ahead."""
 
     def __init_subclass__(cls) -> None:
         """Fill in the folder and the Gymnasium id where the class does not state them."""
@@ -284,6 +311,10 @@ class Family(ABC):
     def spec_arrays(self, scenario: Scenario) -> dict[str, np.ndarray]:
         """Return the arrays that do not change during an episode."""
         return self.members.spec_arrays(scenario)
+
+    def known_spec(self, scenario: Scenario) -> Any:
+        """Return the compiled specification as a policy that simulates ahead may know it."""
+        return self.make_spec(self.members.known_spec(self.spec_arrays(scenario)))
 
     def make_spec(self, arrays: dict[str, np.ndarray]) -> Any:
         """Return the compiled specification over its arrays."""
@@ -436,6 +467,20 @@ def register_family(family: Family, *, lazy: bool = False) -> None:
 def registered_family(name: str) -> Family:
     """Return the family of that name."""
     return FAMILIES[name]
+
+
+def digest(scenario: Scenario) -> str:
+    """Return the SHA-256 in hex of everything that can change results, equal for equivalent spellings.
+
+    Defaults are filled in, names of built-in data are replaced by the data where the family's `resolved()` does so,
+    and the scenario's own name and description are left out.
+    """
+    resolve = getattr(scenario, "resolved", None)
+    data = dict(resolve() if resolve is not None else scenario.model_dump(mode="json"))
+    data.pop("name", None)
+    data.pop("description", None)
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def family_of(scenario: Scenario) -> Family:

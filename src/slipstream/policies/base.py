@@ -53,6 +53,14 @@ class WholeEpisodes(Protocol):
         """Play at most `choices` decisions in the simulator's lane; return its status, one of `sim.kernel.lanes`."""
 
 
+@runtime_checkable
+class ModelBased(WholeEpisodes, Protocol):
+    """Policy that knows the scenario's laws and simulates ahead: it decides from the state of a lane, not from rows."""
+
+    def decide(self, simulator: Simulator) -> int:
+        """Return the row to take at the decision that is due in the simulator's lane, which is left unchanged."""
+
+
 @dataclass(frozen=True)
 class Heuristic:
     """Policy made from one plain function."""
@@ -313,6 +321,14 @@ def find(policy: str | Policy, family: str) -> Policy:
         if isinstance(heuristic, Heuristic) and heuristic.parameter is not None:
             return heuristic.with_parameter(_parameter(policy, with_number[2]))
     if policy not in known:
+        from slipstream.policies.rollout import is_rollout, make_rollout
+
+        if is_rollout(policy):
+            return make_rollout(policy, family)
+        if policy == "auto":
+            from slipstream.policies.auto import Auto
+
+            return Auto(family)
         from slipstream.policies.learned import is_policy_folder, load_policy, shipped
 
         learned = shipped(family)

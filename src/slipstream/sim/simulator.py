@@ -177,6 +177,14 @@ class Simulator(Generic[S_co]):
             while self.asking:
                 self.step(policy.choose(*self.observe()), sink)
 
+    def resample(self, key: int) -> None:
+        """Redraw from `key` everything that a policy cannot know at the decision that is due."""
+        if self.family.members.kernel.resample is None:
+            raise InputError(
+                f"family '{self.family.name}': futures cannot be redrawn: expected one that has 'resample'"
+            )
+        lanes.resample_lane(self.spec, self.state, 0, np.uint64(key))
+
     def save(self) -> dict[str, np.ndarray]:
         """Return a copy of the present state, without the event log."""
         return {name: array.copy() for name, array in self.arrays.items() if name != "log"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family, Members
+from slipstream.families.contract import Family, Members, RolloutDefaults
 
 if TYPE_CHECKING:
     from slipstream.families.cluster.scenario import ClusterScenario
@@ -16,6 +16,7 @@ class ClusterFamily(Family):
     name = "cluster"
     default_scenario = "cluster/lublin-256"
     reward_terms = ("slowdown", "waiting", "throughput", "utilisation", "energy", "unfairness")
+    rollout = RolloutDefaults(futures=32, candidates=16, all_rows=True, arrivals=16)
     default_policy = "saf"
     headline = ("slowdown_mean", "slowdown_p99", "wait_max_s", "jct_mean_s", "allocation", "energy_kwh", "jain_users")
     summary = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.families.cluster import build, charts, features, invariants, labels, metrics, policies, timeline
-from slipstream.families.cluster.kernel import events, observation, state
+from slipstream.families.cluster.kernel import events, observation, resample, state
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.cluster.workload.generator import GENERATOR
 from slipstream.families.cluster.workload.importing import TRACE_IMPORTER
@@ -28,6 +28,8 @@ KERNEL = KernelFunctions(
     prepare=observation.prepare,
     list_legal=observation.list_legal,
     summarise=observation.summarise,
+    resample=resample.resample,
+    limit_arrivals=resample.limit_arrivals,
 )
 
 MEMBERS = Members[ClusterScenario](

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.contract import Members
 from slipstream.families.dag import build, features, invariants, labels, metrics, policies, timeline
-from slipstream.families.dag.kernel import events, observation, state
+from slipstream.families.dag.kernel import events, observation, resample, state
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.families.dag.workload.generator import GENERATOR
 from slipstream.families.dag.workload.importing import TRACE_IMPORTER
@@ -30,6 +30,8 @@ KERNEL = KernelFunctions(
     observe=observation.observe,
     list_legal=observation.list_legal,
     summarise=observation.summarise,
+    resample=resample.resample,
+    limit_arrivals=resample.limit_arrivals,
 )
 
 MEMBERS = Members[DagScenario](

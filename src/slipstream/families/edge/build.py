@@ -58,6 +58,13 @@ def timescale(scenario: EdgeScenario) -> int:
     return round(float(np.average(tasks["deadline"], weights=1.0 / np.maximum(tasks["period"], 1))))
 
 
+def known_spec(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the specification as policies know it: every run takes its profiled latency on the average."""
+    variants = arrays["variants"].copy()
+    variants["actual"] = variants["latency"]
+    return {**arrays, "variants": variants}
+
+
 def _first_drop(scenario: EdgeScenario) -> int:
     starts = len(scenario.tasks) * max(task.num_variants for task in scenario.tasks)
     return starts * (1 + (scenario.device.streams if scenario.device.preemption.kind != "none" else 0))
@@ -82,6 +89,7 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
                 variant.stages,
                 nanoseconds(variant.load_ms),
                 kilobytes(variant.memory_mb),
+                nanoseconds(variant.solo_ms),
             )
         _fill_task(tasks[index], task, scenario, traces)
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family, Members, Scenario
+from slipstream.families.contract import Family, Members, RolloutDefaults, Scenario
 
 if TYPE_CHECKING:
     from slipstream.families.edge.scenario import EdgeScenario
@@ -18,6 +18,7 @@ class EdgeFamily(Family):
     time_unit = "ms"
     nanoseconds_per_unit = 1_000_000
     reward_terms = ("on_time_accuracy", "lateness", "drops", "utilisation", "energy")
+    rollout = RolloutDefaults(candidates=24, all_rows=True, arrivals=None, spans=4.0)
     default_policy = "edf"
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
     summary = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.contract import Members
 from slipstream.families.edge import build, features, invariants, labels, metrics, policies
-from slipstream.families.edge.kernel import events, observation, prefetch, state
+from slipstream.families.edge.kernel import events, observation, prefetch, resample, state
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.generator import GENERATOR
 from slipstream.families.edge.workload.importing import TRACE_IMPORTER
@@ -41,6 +41,7 @@ KERNEL = KernelFunctions(
     prefetch_rows=prefetch.prefetch_rows,
     list_legal=observation.list_legal,
     summarise=observation.summarise,
+    resample=resample.resample,
 )
 
 MEMBERS = Members[EdgeScenario](
@@ -50,6 +51,7 @@ MEMBERS = Members[EdgeScenario](
     global_features=features.GLOBAL,
     candidate_rows=build.candidate_rows,
     spec_arrays=build.spec_arrays,
+    known_spec=build.known_spec,
     state_arrays=build.state_arrays,
     log_margin=build.log_margin,
     timescale=build.timescale,

@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from slipstream.families.contract import Scenario, family_of
-from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, applicable, find
+from slipstream.policies.base import Heuristic, ModelBased, Policy, WholeEpisodes, applicable, find
 from slipstream.sim.simulator import Simulator, check_action
 
 LEAST_GAIN = 1e-9
@@ -287,6 +287,8 @@ def choices_of(simulator: Simulator, policy: Policy, seed: int, split: str) -> l
 
 def _choice(simulator: Simulator, policy: Policy) -> int:
     """Return the action of `policy`; for one that only runs compiled, the action that leads to the same state."""
+    if isinstance(policy, ModelBased):
+        return policy.decide(simulator)
     if not getattr(policy, "reads_graph", False):
         return check_action(policy.choose(*simulator.observe()))
     assert isinstance(policy, WholeEpisodes)

@@ -210,7 +210,10 @@ def _machine(scenario: TaskgraphScenario, sizes: Sizes) -> np.ndarray:
     elif isinstance(scenario.visibility, WindowVisible):
         row["visibility"], row["visible_tasks"] = k.SEE_WINDOW, scenario.visibility.tasks
     row["arrival"] = TRACE
-    if isinstance(scenario.arrivals, GraphBatch):
+    if isinstance(scenario.arrivals, GraphTrace):
+        times = [nanoseconds(time) for time in scenario.arrivals.times_ms]
+        row["mean_gap"] = (times[-1] - times[0]) / max(1, len(times) - 1)
+    elif isinstance(scenario.arrivals, GraphBatch):
         row["arrival"] = BATCH
     elif isinstance(scenario.arrivals, GraphStream):
         row["arrival"] = POISSON

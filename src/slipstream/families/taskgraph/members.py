@@ -6,7 +6,7 @@ from slipstream.families.contract import Members
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.regret import Hindsight
 from slipstream.families.taskgraph import build, features, invariants, labels, metrics, policies, timeline
-from slipstream.families.taskgraph.kernel import events, observation, state
+from slipstream.families.taskgraph.kernel import events, observation, resample, state
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.generator import GENERATOR
 from slipstream.families.taskgraph.workload.importing import TRACE_IMPORTER
@@ -38,6 +38,8 @@ KERNEL = KernelFunctions(
     observe=observation.observe,
     list_legal=observation.list_legal,
     summarise=observation.summarise,
+    resample=resample.resample,
+    limit_arrivals=resample.limit_arrivals,
 )
 
 MEMBERS = Members[TaskgraphScenario](

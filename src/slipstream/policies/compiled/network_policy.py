@@ -64,6 +64,14 @@ def run_network(spec, state, lane, buffer, network, choices):
 
 
 @entry
+def network_action(spec, state, lane, buffer, network):
+    """Return the row of the decision in `lane` that the network gives the highest logit."""
+    load_choice(spec, state, lane, buffer, 0, network, 0)
+    infer(network, 1)
+    return np.int64(buffer.legal[0, best_candidate(network, 0)])
+
+
+@entry
 def decide(network, rows, legal, count, global_row):
     """Return the legal row with the highest logit."""
     load_candidates(network, 0, rows, legal, count, global_row)
@@ -114,6 +122,10 @@ class CompiledPolicy:
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play at most `choices` decisions in the simulator's lane; return its status."""
         return int(run_network(*self._arguments(simulator), choices))
+
+    def action(self, simulator: Simulator) -> int:
+        """Return the row that it takes at the decision that is due in the simulator's lane."""
+        return int(network_action(*self._arguments(simulator)))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take; raw values, times in ns."""

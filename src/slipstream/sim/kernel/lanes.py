@@ -135,10 +135,30 @@ def summarise(spec, state, lane, buffer, index):
     """Write only the globals."""
 
 
+@family_function
+def resample(spec, state, lane, key):
+    """Redraw, from the random `key`, everything of the episode that a policy cannot know at the present decision.
+
+    What has arrived, begun or ended stays, and so does what is public: laws, rates, profiles and estimates. What has
+    not arrived yet, how long running work still takes, and when the episode ends if that was drawn, are drawn anew from
+    the scenario's distributions, given what was seen.
+    """
+
+
+@family_function
+def limit_arrivals(spec, state, lane, count):
+    """Limit the jobs to come to `count`: the episode ends when these are done."""
+
+
 @kernel
 def one_lane_at_once(spec, state):
     """Return 1: several large lanes would not fit the processor's caches."""
     return 1
+
+
+@kernel
+def limit_nothing(spec, state, lane, count):
+    """Limit nothing: futures of families whose episodes end by time are cut by time."""
 
 
 @kernel
@@ -231,6 +251,9 @@ class KernelFunctions:
     lanes_at_once: Any = one_lane_at_once
     prefetch_state: Any = prefetch_nothing
     prefetch_rows: Any = prefetch_nothing
+    resample: Any = None
+    """Redraws the unknown rest of an episode; without it, policies that simulate ahead refuse the family."""
+    limit_arrivals: Any = limit_nothing
 
     def __post_init__(self) -> None:
         """Refuse a default without the functions that it calls."""
@@ -257,6 +280,8 @@ class KernelFunctions:
             (lanes_at_once, self.lanes_at_once),
             (prefetch_state, self.prefetch_state),
             (prefetch_rows, self.prefetch_rows),
+            (resample, self.resample),
+            (limit_arrivals, self.limit_arrivals),
         ):
             if implementation is not None:
                 implement(declared, self.state_type, implementation)
@@ -497,6 +522,12 @@ def start_lane(spec, state, lane, seed, split):
 def begin_lane(spec, state, lane, seed, split):
     """Start an episode in one lane without running it."""
     begin(spec, state, lane, seed, split)
+
+
+@entry
+def resample_lane(spec, state, lane, key):
+    """Redraw the unknown rest of the episode in one lane."""
+    resample(spec, state, lane, np.uint64(key))
 
 
 @entry

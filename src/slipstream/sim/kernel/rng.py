@@ -79,6 +79,30 @@ def exponential_time(key, counter, mean):
 
 
 @kernel
+def normal_above(key, counter, least):
+    """Return a standard normal random number above `least`; it uses up to 128 draws from `128 * counter` on.
+
+    By rejection: of normal draws where `least` is negative, else of shifted exponential ones (Robert, "Simulation of
+    truncated normal variables", 1995), of which at least three in four are accepted.
+    """
+    first = 128 * counter
+    rate = (least + math.sqrt(least * least + 4.0)) / 2.0
+    value = least
+    for attempt in range(42):
+        draw = first + 3 * attempt
+        if least < 0.0:
+            radius = math.sqrt(-2.0 * math.log(uniform(key, draw)))
+            value = radius * math.cos(2.0 * math.pi * uniform(key, draw + 1))
+            if value > least:
+                return value
+        else:
+            value = least + exponential(key, draw, 1.0 / rate)
+            if uniform(key, draw + 1) < math.exp(-0.5 * (value - rate) * (value - rate)):
+                return value
+    return max(value, least)
+
+
+@kernel
 def normal(key, counter):
     """Return a standard normal random number (Box-Muller, one of the pair)."""
     radius = math.sqrt(-2.0 * math.log(uniform(key, 2 * counter)))

@@ -74,9 +74,9 @@ EPISODES = 1
 def next_submit(spec, state, lane):
     """Return the time of the next submission, NEVER if no job is left."""
     header = state.lanes[lane]
-    if header.arrived >= spec.machine[0].jobs:
+    if header.arrived >= header.jobs:
         return NEVER
-    return spec.jobs[header.first + header.arrived].submit - spec.jobs[header.first].submit
+    return spec.jobs[header.first + header.arrived].submit - header.base
 
 
 @inlined
@@ -338,7 +338,7 @@ def reserve_conservatively(spec, state, lane, index, level):
 def may_wait(spec, state, lane):
     """Return whether an event is still to come, so that waiting is legal."""
     header = state.lanes[lane]
-    return header.running > 0 or header.arrived < spec.machine[0].jobs
+    return header.running > 0 or header.arrived < header.jobs
 
 
 @kernel
@@ -401,7 +401,7 @@ def advance_to_point(spec, state, lane):
         if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
             return False
-        if header.done == spec.machine[0].jobs:
+        if header.done == header.jobs:
             close_episode(state, lane)
             return False
         if point_is_due(spec, state, lane):
@@ -450,6 +450,10 @@ def begin(spec, state, lane, seed, split):
     starts = spec.splits[0 if split == TRAIN else 1]
     draw = uniform(stream_key(header.key, EPISODES), 0)
     header.first = starts.low + int(draw * (starts.high - starts.low + 1))
+    header.origin = header.first
+    header.jobs = machine.jobs
+    header.base = spec.jobs[header.first].submit
+    header.base_s = 0.0
     header.asked = 0
     header.arrived = 0
     header.done = 0

@@ -88,7 +88,7 @@ def write_row(spec, state, lane, code, rank, row, image):
         put(row, image, f.JOB, job)
         put(row, image, f.GPUS, gpus)
         put(row, image, f.LEVEL, level)
-        put(row, image, f.SUBMITTED, spec.jobs[header.first + job].submitted_s)
+        put(row, image, f.SUBMITTED, own.submitted_s)
         put(row, image, f.LEFT, left)
         put(row, image, f.USER, own.user)
 

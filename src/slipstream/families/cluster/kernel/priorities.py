@@ -59,8 +59,7 @@ def score_of_job(spec, state, lane, job, order):
     own = state.jobs[lane, job]
     # Divided, not multiplied by 1e-9: whole numbers of seconds stay whole.
     expected = max(1, own.requested - (own.run - own.left)) / 1e9
-    submitted = spec.jobs[header.first + job].submitted_s
     waited = (header.now - own.submit) / 1e9
     share = state.users[lane, own.user].held / spec.machine[0].gpus
     crowding = float(own.gpus) * header.active_users / spec.machine[0].gpus
-    return score(order, own.gpus, expected, submitted, waited, share, crowding)
+    return score(order, own.gpus, expected, own.submitted_s, waited, share, crowding)

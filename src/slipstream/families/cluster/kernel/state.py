@@ -78,7 +78,11 @@ USER = np.dtype([("quota", "i8")], align=True)
 LANE = np.dtype(
     [
         *LANE_FIELDS,
-        ("first", "i8"),  # index of job 0 in the workload
+        ("origin", "i8"),  # index of job 0 in the workload
+        ("first", "i8"),  # the same, of jobs to come: another one where they were redrawn
+        ("jobs", "i8"),  # jobs that arrive in all
+        ("base", "i8"),  # submit time in the workload that is time 0
+        ("base_s", "f8"),  # added to the submit times as the source counts them, of jobs that were redrawn
         ("arrived", "i8"),
         ("done", "i8"),
         ("waiting", "i8"),
@@ -116,6 +120,7 @@ JOB_STATE = np.dtype(
         ("submit", "i8"),
         ("run", "i8"),
         ("requested", "i8"),
+        ("submitted_s", "f8"),  # submit time as the source counts it
         ("left", "i8"),
         ("start", "i8"),
         ("queued", "i8"),  # when it began to wait

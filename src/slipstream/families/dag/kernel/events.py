@@ -226,7 +226,7 @@ def apply(spec, state, lane, event_slot, time):
 @kernel
 def work_is_over(spec, state, lane):
     """Return whether all jobs of the episode have arrived and are done."""
-    return state.lanes[lane].active == 0 and state.lanes[lane].arrived == spec.machine[0].jobs
+    return state.lanes[lane].active == 0 and state.lanes[lane].arrived == state.lanes[lane].jobs
 
 
 @kernel
@@ -314,7 +314,7 @@ def begin(spec, state, lane, seed, split):
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, split)
-    begin_stream(header)
+    begin_stream(spec, header)
     header.phase = CHOOSE_STAGE
     header.active = 0
     header.finished = 0

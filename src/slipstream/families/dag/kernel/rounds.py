@@ -191,7 +191,7 @@ def end_round(spec, state, lane):
 def has_future_events(spec, state, lane):
     """Return whether a task end, a move or an arrival is still to come."""
     header = state.lanes[lane]
-    return header.running > 0 or header.moving > 0 or header.arrived < spec.machine[0].jobs
+    return header.running > 0 or header.moving > 0 or header.arrived < header.jobs
 
 
 @kernel

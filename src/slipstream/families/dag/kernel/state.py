@@ -157,6 +157,8 @@ EXECUTOR_STATE = np.dtype(
         ("stage", "i4"),  # stage whose pool it is in or moves to, NOWHERE in the pool of the job
         ("activity", "i4"),
         ("last", "i4"),  # stage of its last task, -1 if it is no longer warm
+        ("wave", "i4"),  # what it had done before its running task
+        ("local", "i4"),  # executors at the job when that task began
         ("began", "i8"),
     ],
     align=True,

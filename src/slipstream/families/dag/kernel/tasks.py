@@ -44,7 +44,10 @@ def start_task(spec, state, lane, executor, job, stage, wave):
     if own.remaining == 0:
         owner.unstarted -= 1
     add_demand(spec, state, lane, job, stage, -1)
-    state.executors[lane, executor].began = now
+    worker = state.executors[lane, executor]
+    worker.began = now
+    worker.wave = wave
+    worker.local = owner.local
     schedule(state.heap, lane, executor, end)
     record(state, lane, START, stage, owner.number, wave, executor)
 

@@ -51,11 +51,19 @@ def draw_duration(spec, state, lane, job, stage, executor, wave):
 def disturbed_duration(spec, state, lane, job, counter, executor, duration):
     """Return `duration` divided by the executor's speed, times the straggler factor if the task straggles."""
     machine = spec.machine[0]
-    time = np.float64(duration)
+    straggles = False
     if machine.straggler_share > 0.0:
         key = job_stream(state.lanes[lane], state.jobs[lane, job].number, STRAGGLERS)
-        if uniform(key, counter) < machine.straggler_share:
-            time *= machine.straggler_factor
+        straggles = uniform(key, counter) < machine.straggler_share
+    return scaled_duration(spec, executor, duration, straggles)
+
+
+@inlined
+def scaled_duration(spec, executor, duration, straggles):
+    """Return `duration` divided by the executor's speed, times the straggler factor if `straggles`."""
+    time = np.float64(duration)
+    if straggles:
+        time *= spec.machine[0].straggler_factor
     return np.int64(math.ceil(time / spec.executors[executor].speed))
 
 

@@ -370,6 +370,7 @@ def begin(spec, state, lane, seed, split):
         counts.draws = 0
         counts.released = 0
         counts.last_release = 0
+        counts.burst = 0
         counts.head = 0
         counts.length = 0
         counts.running = 0

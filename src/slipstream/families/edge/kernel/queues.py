@@ -65,6 +65,8 @@ def next_release(spec, task, task_state):
         return next_bursty(task, task_state, task_state.last_release, spec.device[0].horizon)
     if task.arrival == TRACE:
         index = task.trace_start + task_state.released
+        if task_state.burst < 0 and index < task.trace_end:
+            return task_state.last_release + draw_gap(task_state, task.period)
         return spec.trace[index] if index < task.trace_end else NEVER
     return task.phase if task_state.released == 0 else NEVER
 

@@ -72,7 +72,7 @@ TASK = np.dtype(
 VARIANT = np.dtype(
     [
         ("latency", "i8"),  # as profiled
-        ("actual", "i8"),  # actual mean latency alone on the device
+        ("actual", "i8"),  # actual mean latency alone on the device; as profiled where futures are simulated
         ("accuracy", "f8"),
         ("demand", "f8"),
         ("compute", "f8"),
@@ -81,6 +81,7 @@ VARIANT = np.dtype(
         ("stages", "i8"),
         ("load", "i8"),
         ("memory", "i8"),  # kB
+        ("drawn", "i8"),  # actual mean latency that run times were drawn with
     ],
     align=True,
 )
@@ -130,7 +131,7 @@ TASK_STATE = np.dtype(
         ("draws", "i8"),
         ("released", "i8"),
         ("last_release", "i8"),
-        ("burst", "i8"),  # 1 in a burst
+        ("burst", "i8"),  # 1 in a burst; -1 if the rest of a trace was redrawn
         ("spell_end", "i8"),
         ("head", "i8"),  # position of the oldest waiting job in the ring
         ("length", "i8"),  # waiting jobs

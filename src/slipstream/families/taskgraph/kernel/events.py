@@ -186,7 +186,7 @@ def resume(spec, state, lane):
         if log_is_full(state, lane, spec.machine[0].log_margin):
             header.status = LOG_FULL
             return
-        if header.done == spec.machine[0].jobs:
+        if header.done == header.jobs:
             header.asked = -1
             end_episode(state, lane, TERMINATED)
             break
@@ -318,7 +318,7 @@ def begin(spec, state, lane, seed, split):
     machine = spec.machine[0]
     header = state.lanes[lane]
     begin_episode(header, seed, split)
-    begin_stream(header)
+    begin_stream(spec, header)
     header.phase = CHOOSE_TASK
     header.asked_task = -1
     header.done = 0

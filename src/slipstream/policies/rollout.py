@@ -1,0 +1,250 @@
+"""Policies that simulate ahead: each candidate of a decision is played on in resampled futures by a base policy.
+
+They are model-based: they know the scenario's laws, but of the episode only what has happened. So they decide from the
+state of a lane, whose unknown part is redrawn from the policy's own seed before anything is simulated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from slipstream.errors import PolicyError
+from slipstream.families.contract import FAMILIES, RolloutDefaults
+from slipstream.policies.base import Heuristic, Policy, find, names
+from slipstream.policies.compiled.network_policy import CompiledPolicy, network_action
+
+if TYPE_CHECKING:
+    from slipstream.sim.simulator import Simulator
+
+NO_LIMIT = 2**61
+"""Number of arrivals, or of ns, that no episode reaches."""
+PATTERN = re.compile(r"rollout(?:\((.+)\))?")
+"""Name of a policy that simulates ahead, with the names of its bases."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a policy that simulates ahead found out about the candidates of a decision."""
+
+    actions: np.ndarray
+    """Rows that were tried; the first is what the base policy would choose."""
+    totals: np.ndarray
+    """Reward of each action (columns) in each future (rows); no rows if there was but one action."""
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean reward of each action over the futures."""
+        return np.asarray(self.totals.mean(axis=0))
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Standard error of each action's lead over the first, paired over the futures."""
+        leads = self.totals - self.totals[:, :1]
+        return np.asarray(leads.std(axis=0, ddof=1) / np.sqrt(len(leads)))
+
+    @property
+    def action(self) -> int:
+        """The best action if it leads the first by more than a standard error, otherwise the first."""
+        if not len(self.totals):
+            return int(self.actions[0])
+        best = int(self.means.argmax())
+        lead = self.means[best] - self.means[0]
+        return int(self.actions[best if lead > self.errors[best] else 0])
+
+
+class Rollout:
+    """Policy that takes the candidate whose mean reward over resampled futures is best."""
+
+    def __init__(
+        self,
+        family: str,
+        bases: Sequence[Policy],
+        seed: int = 0,
+        futures: int | None = None,
+        candidates: int | None = None,
+        peeks: bool = False,
+    ) -> None:
+        self.family = family
+        self.bases = tuple(bases)
+        self.seed = seed
+        self.defaults: RolloutDefaults = FAMILIES[family].rollout
+        self.futures = self.defaults.futures if futures is None else futures
+        self.candidates = self.defaults.candidates if candidates is None else candidates
+        self.peeks = peeks
+        """Whether it plays the true future: no policy may, but a test and a table show what that would gain."""
+        self._check()
+        self._scratch: WeakKeyDictionary[Simulator, _Scratch] = WeakKeyDictionary()
+
+    def _check(self) -> None:
+        if FAMILIES[self.family].members.kernel.resample is None:
+            raise PolicyError(f"policy '{self.name}': futures of family '{self.family}' cannot be redrawn")
+        for base in self.bases:
+            if not isinstance(base, Heuristic | CompiledPolicy):
+                raise PolicyError(f"policy '{self.name}': '{base.name}' cannot play on: expected a rule or a network")
+        if self.futures < 2 or self.candidates < 2:
+            raise PolicyError(f"policy '{self.name}': expected at least 2 futures and 2 candidates")
+
+    @property
+    def name(self) -> str:
+        """Name of the policy in tables."""
+        return f"rollout({','.join(base.name for base in self.bases)})"
+
+    @property
+    def description(self) -> str:
+        """What it does, in one sentence."""
+        return f"Simulates {self.futures} futures of each candidate, played on by {self.bases[0].name}."
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_scratch"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _scratch=WeakKeyDictionary())
+
+    def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+        """Refuse: rows do not say enough to simulate ahead."""
+        raise PolicyError(f"policy '{self.name}' simulates ahead: expected a simulator to decide in, not rows")
+
+    def decide(self, simulator: Simulator) -> int:
+        """Return the row to take at the decision that is due in the simulator's lane."""
+        return self.estimate(simulator).action
+
+    def estimate(self, simulator: Simulator) -> Estimate:
+        """Return the rewards of the candidates of the decision that is due, over all futures."""
+        scratch = self._scratch.get(simulator)
+        if scratch is None:
+            scratch = self._scratch[simulator] = _Scratch(self, simulator)
+        with scratch.lane_unchanged():
+            actions = scratch.candidates()
+            totals = np.zeros((self.futures if len(actions) > 1 else 0, len(actions)))
+            scratch.play(actions, totals)
+        return Estimate(actions, totals)
+
+    def player(self, simulator: Simulator) -> Callable[[int], int]:
+        """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
+        return partial(self.run, simulator)
+
+    def run(self, simulator: Simulator, choices: int) -> int:
+        """Play at most `choices` decisions in the simulator's lane; return its status."""
+        from slipstream.sim.kernel import lanes
+
+        if simulator.header["status"] == lanes.LOG_FULL:
+            lanes.resume_lane(simulator.spec, simulator.state, 0)
+        while choices > 0 and simulator.asking:
+            lanes.step_lane(simulator.spec, simulator.state, 0, self.decide(simulator))
+            choices -= 1
+        return int(simulator.header["status"])
+
+
+class _Scratch:
+    """Lanes, buffers and compiled arguments for the futures of one simulator."""
+
+    def __init__(self, policy: Rollout, simulator: Simulator) -> None:
+        from slipstream.sim.kernel.rollout import SCRATCH_LANES
+        from slipstream.sim.kernel.snapshot import lane_bytes
+
+        self.policy, self.scenario = policy, simulator.scenario
+        # The arrays, not the simulator: a reference to it would keep it, and its entry in the policy, for ever.
+        self.spec, self.state, self.buffer = simulator.spec, simulator.state, simulator.buffer
+        self.header, self.raw = simulator.header, simulator.raw
+        family = simulator.family
+        arrays = family.state_arrays(self.scenario, SCRATCH_LANES, 0)
+        self.lanes = family.make_state(arrays)
+        self.known = family.known_spec(self.scenario)
+        self.decided, self.rows = lane_bytes(simulator.arrays), lane_bytes(arrays)
+        self.span = NO_LIMIT
+        if policy.defaults.spans is not None:
+            self.span = round(policy.defaults.spans * family.timescale(self.scenario))
+        self.networks = {
+            index: base._arguments(simulator)[3:]
+            for index, base in enumerate(policy.bases)
+            if isinstance(base, CompiledPolicy)
+        }
+        self.rules: list[Heuristic] = [base for base in policy.bases if isinstance(base, Heuristic)]
+        if not policy.defaults.all_rows:
+            known = (find(name, policy.family) for name in names(policy.family) if name != "random")
+            self.rules += [rule for rule in known if isinstance(rule, Heuristic) and rule not in self.rules]
+        for rule in self.rules:
+            rule.prepare_for(self.scenario)
+
+    @contextmanager
+    def lane_unchanged(self) -> Iterator[None]:
+        """Restore the parameter in the deciding lane, which every rule sets to its own."""
+        named = "parameter" in self.header.dtype.names
+        before = self.header["parameter"] if named else 0.0
+        yield
+        if named:
+            self.header["parameter"] = before
+
+    def candidates(self) -> np.ndarray:
+        """Return the distinct rows to try: what the bases choose first, then what rules do, or the legal rows."""
+        from slipstream.sim.kernel import lanes
+
+        found: dict[int, None] = {}
+        action = np.zeros(1, np.int64)
+        for index, base in enumerate(self.policy.bases):
+            if index in self.networks:
+                found[int(network_action(self.spec, self.state, 0, *self.networks[index]))] = None
+            else:
+                assert isinstance(base, Heuristic)
+                found[self._proposal(base, action)] = None
+        if self.policy.defaults.all_rows:
+            lanes.observe_lane(self.spec, self.state, 0, self.buffer, 0)
+            found.update(dict.fromkeys(np.flatnonzero(self.raw["mask"][0]).tolist()))
+        else:
+            for rule in self.rules:
+                if len(found) >= self.policy.candidates:
+                    break
+                found[self._proposal(rule, action)] = None
+        return np.array(list(found)[: self.policy.candidates], np.int64)
+
+    def _proposal(self, rule: Heuristic, action: np.ndarray) -> int:
+        from slipstream.sim.kernel import lanes
+
+        if rule.parameter is not None:
+            self.header["parameter"] = rule.parameter
+        lanes.choose_lanes(self.spec, self.state, self.buffer, rule.form, rule.address, action)
+        return int(action[0])
+
+    def play(self, actions: np.ndarray, totals: np.ndarray) -> None:
+        """Write the reward of each action in each future into `totals`; the first base plays on."""
+        from slipstream.sim.kernel.rollout import roll_out
+
+        policy, base = self.policy, self.policy.bases[0]
+        arrivals = NO_LIMIT if policy.defaults.arrivals is None else policy.defaults.arrivals
+        rest = (actions, np.uint64(policy.seed), arrivals, self.span, policy.peeks, totals)
+        if isinstance(base, CompiledPolicy):
+            from slipstream.policies.compiled.network_rollout import roll_out_network
+
+            roll_out_network(self.known, self.decided, self.lanes, self.rows, *self.networks[0], *rest)
+            return
+        assert isinstance(base, Heuristic)
+        if base.parameter is not None:
+            self.header["parameter"] = base.parameter
+        how = (self.buffer, base.form, base.address)
+        roll_out(self.known, self.decided, self.lanes, self.rows, *how, *rest)
+
+
+def is_rollout(name: str) -> bool:
+    """Return whether `name` is that of a policy that simulates ahead."""
+    return PATTERN.fullmatch(name) is not None
+
+
+def make_rollout(name: str, family: str) -> Rollout:
+    """Return the policy `rollout(base, ...)`; without bases, that of the family's default policy."""
+    found = PATTERN.fullmatch(name)
+    assert found is not None
+    bases = _split(found[1]) if found[1] else [FAMILIES[family].default_policy]
+    return Rollout(family, [find(base, family) for base in bases])
+
+
+def _split(text: str) -> list[str]:
+    """Return the names that commas outside parentheses separate."""
+    return [part.strip() for part in re.findall(r"(?:[^,(]|\([^)]*\))+", text)]

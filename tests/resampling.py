@@ -1,0 +1,200 @@
+"""What tests of resampled futures share: scenarios, and states that differ only in what a policy cannot know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from slipstream.families.contract import Scenario
+from slipstream.policies.base import find
+from slipstream.scenario import load
+from slipstream.sim.kernel.heap import BLOCK, NEVER
+from slipstream.sim.simulator import Simulator
+from slipstream.suite import load_suite
+from tests.reference.numbers import normal
+
+State = dict[str, np.ndarray]
+PERIODIC, BURSTY = 0, 2
+"""Arrivals of tasks of the edge family."""
+RUNNING, ENDED = 1, 2
+"""Status of a job of the cluster family."""
+
+
+def suite_data(family: str, name: str) -> dict[str, Any]:
+    """Return a scenario of the suite as JSON data."""
+    entry = next(one for one in load_suite().of(family) if one.name == name)
+    return dict(entry.scenario.model_dump(mode="json", exclude_unset=True))
+
+
+def dag_scenario() -> Scenario:
+    """Return a stream of jobs with stragglers, failures and a horizon that nobody knows."""
+    data = suite_data("dag", "small")
+    data["arrivals"] = {"kind": "poisson", "jobs": 12, "mean_gap_s": 60.0, "initial_jobs": 2}
+    data["stragglers"] = {"probability": 0.2, "factor": 3.0}
+    data["failures"] = {"probability": 0.1}
+    data["horizon"] = {"kind": "memoryless", "mean_s": 5000.0}
+    return load(data)
+
+
+def taskgraph_scenario() -> Scenario:
+    """Return a stream of graphs whose tasks take lognormal times."""
+    data = suite_data("taskgraph", "small")
+    data["arrivals"] = {"kind": "poisson", "jobs": 3, "mean_gap_ms": 30.0}
+    data["noise"] = {"kind": "lognormal", "cv": 0.4}
+    return load(data)
+
+
+def cluster_scenario() -> Scenario:
+    """Return jobs whose users ask for up to twice the time that they need, and that can be interrupted."""
+    data = suite_data("cluster", "shifted-profiles")
+    data["jobs"]["most_overestimate"] = 2.0
+    data["preemption"] = {"cost_s": 30.0}
+    data["episode"] = {"jobs": 40}
+    return load(data)
+
+
+def edge_scenario() -> Scenario:
+    """Return tasks with releases of every random kind, whose run times vary and differ from their profiles."""
+    data = suite_data("edge", "small")
+    for key in ("periodic_tasks", "poisson_tasks"):
+        data.pop(key)
+    data["device"]["latency"] = {"kind": "lognormal", "cv": 0.4}
+    for task, arrival in zip(data["tasks"], EDGE_ARRIVALS, strict=False):
+        task["arrival"] = arrival
+    for variant in data["tasks"][0]["variants"]:
+        variant["actual_ms"] = 1.3 * variant["latency_ms"]
+    return load(data)
+
+
+EDGE_ARRIVALS: tuple[dict[str, Any], ...] = (
+    {"kind": "bursty", "calm_gap_ms": 40.0, "burst_gap_ms": 5.0, "calm_ms": 200.0, "burst_ms": 60.0},
+    {"kind": "poisson", "mean_gap_ms": 15.0},
+    {"kind": "periodic", "period_ms": 12.0, "jitter_ms": 8.0},
+)
+
+
+SCENARIOS: dict[str, Callable[[], Scenario]] = {
+    "dag": dag_scenario,
+    "edge": edge_scenario,
+    "taskgraph": taskgraph_scenario,
+    "cluster": cluster_scenario,
+}
+RULES = {"dag": "fair", "edge": "edf", "taskgraph": "mct", "cluster": "saf"}
+
+
+def decisions(family: str, seed: int, every: int, split: str = "test") -> list[Simulator]:
+    """Return simulators without a log, each at another decision of an episode, `every` decisions apart."""
+    scenario, policy = SCENARIOS[family](), find(RULES[family], family)
+    simulator = Simulator(scenario, log_rows=0)
+    simulator.reset(seed, split)
+    found = []
+    while simulator.asking:
+        if simulator.header["choices"] % every == 0:
+            copy = Simulator(scenario, log_rows=0)
+            copy.restore(simulator.save())
+            found.append(copy)
+        simulator.step(policy.choose(*simulator.observe()))
+    return found
+
+
+def event_time(state: State, slot: int) -> int:
+    """Return the time of an event of the heap."""
+    heap = state["heap"][0]
+    return int(heap[len(heap) // (1 + BLOCK) + slot])
+
+
+def set_event(state: State, slot: int, time: int) -> None:
+    """Set the time of an event of the heap."""
+    heap = state["heap"][0]
+    blocks = len(heap) // (1 + BLOCK)
+    heap[blocks + slot] = time
+    heap[:blocks] = heap[blocks:].reshape(blocks, BLOCK).min(axis=1)
+
+
+def alter_events(state: State, slots: range, rng: np.random.Generator) -> None:
+    """Give every pending event of `slots` another time after now."""
+    now = int(state["lanes"][0]["now"])
+    for slot in slots:
+        if event_time(state, slot) < NEVER:
+            set_event(state, slot, now + int(rng.integers(1, 10**12)))
+
+
+def alter_keys(state: State, names: tuple[str, ...], rng: np.random.Generator) -> None:
+    """Give the episode other random numbers."""
+    header = state["lanes"][0]
+    header["seed"] = rng.integers(2**60)
+    for name in names:
+        header[name] = rng.integers(2**63)
+
+
+def alter_edge(simulator: Simulator, state: State, rng: np.random.Generator) -> None:
+    """Alter releases to come, the states of bursty tasks, and the run times of all jobs that have not ended."""
+    spec = simulator.family.spec_arrays(simulator.scenario)
+    device, tasks = spec["device"][0], spec["tasks"]
+    now, streams = int(state["lanes"][0]["now"]), len(state["streams"][0])
+
+    def drawn(task: int, variant: int, job: int) -> float:
+        factor = math.exp(device["sigma"] * normal(int(state["tasks"][0, task]["latency_key"]), job) - half)
+        return float(spec["variants"]["actual"][task, variant] * factor)
+
+    half = float(device["half_variance"])
+    running = [stream for stream in range(streams) if state["streams"][0, stream]["task"] >= 0]
+    jobs = [tuple(int(state["streams"][0, one][name]) for name in ("task", "variant", "job")) for one in running]
+    done = [drawn(*job) - float(state["streams"][0, one]["work"]) for one, job in zip(running, jobs, strict=True)]
+    alter_keys(state, ("key",), rng)
+    for task, counts in enumerate(state["tasks"][0]):
+        counts["draws"] += 5
+        for name in ("arrival_key", "latency_key"):
+            counts[name] = rng.integers(2**63)
+        if tasks[task]["arrival"] == BURSTY:
+            counts["burst"] = 1 - counts["burst"]
+            counts["spell_end"] = now + rng.integers(10**8)
+        slot = streams + len(tasks) + task
+        if tasks[task]["arrival"] != PERIODIC and event_time(state, slot) < NEVER:
+            set_event(state, slot, now + int(rng.integers(1, 10**7)))
+    for stream, job, before in zip(running, jobs, done, strict=True):
+        state["streams"][0, stream]["work"] = drawn(*job) - before
+        set_event(state, stream, now + int(rng.integers(1, 10**7)))
+
+
+def altered(simulator: Simulator, rng: np.random.Generator) -> State:
+    """Return the simulator's state with everything altered that its policy cannot know."""
+    state, family = simulator.save(), simulator.family.name
+    header = state["lanes"][0]
+    if family == "edge":
+        alter_edge(simulator, state, rng)
+        return state
+    if family == "cluster":
+        alter_keys(state, ("key",), rng)
+        for job in state["jobs"][0, : header["arrived"]]:
+            if job["status"] != ENDED:
+                more = rng.integers(1, 10**12)
+                job["run"] += more
+                job["left"] += more
+                job["end"] += more if job["status"] == RUNNING else 0
+                job["bound"] *= 2.0
+        header["rate"] /= 2.0
+        return state
+    alter_keys(state, ("key", "arrival_key", "template_key"), rng)
+    jobs = state["order"][0, : header["active"]] if family == "dag" else range(header["arrived"])
+    for job in jobs:
+        state["jobs"][0, job]["key"] = rng.integers(2**63)
+    if family == "dag":
+        workers = len(state["executors"][0])
+        running = [index for index in range(workers) if state["executors"][0, index]["activity"] == 1]
+        last = (workers, workers + 1)
+    else:
+        workers = len(state["processors"][0])
+        running = [index for index in range(workers) if state["processors"][0, index]["runs"]]
+        last = (workers + state["links"].shape[1],)
+    for slot in (*running, *last):
+        alter_events(state, range(slot, slot + 1), rng)
+    return state
+
+
+def same(one: State, other: State) -> bool:
+    """Return whether two states are equal in every field."""
+    return all(np.array_equal(one[name], other[name]) for name in one)

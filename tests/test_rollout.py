@@ -1,0 +1,132 @@
+"""The policy that simulates ahead: honest about the future, deterministic, and better than its base."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from slipstream.errors import PolicyError
+from slipstream.evaluation import compare
+from slipstream.families.contract import FAMILIES
+from slipstream.policies.base import ModelBased, Policy, find
+from slipstream.policies.rollout import Estimate, Rollout
+from slipstream.sim.simulator import Simulator
+from tests.resampling import RULES, SCENARIOS, altered, decisions, same
+
+NAMES = sorted(SCENARIOS)
+
+
+def rollout(family: str, seed: int = 0, peeks: bool = False) -> Rollout:
+    return Rollout(family, [find(RULES[family], family)], seed=seed, futures=4, candidates=4, peeks=peeks)
+
+
+def other_futures(simulator: Simulator) -> list[dict[str, np.ndarray]]:
+    """Return states that a policy cannot tell from the simulator's: altered by hand, and with other futures."""
+    true = simulator.save()
+    found = [altered(simulator, np.random.default_rng(1))]
+    for key in (1001, 1002, 1003):
+        simulator.restore(true)
+        simulator.resample(key)
+        found.append(simulator.save())
+    simulator.restore(true)
+    return found
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_its_actions_do_not_depend_on_the_future(family: str) -> None:
+    policy = rollout(family)
+    compared = 0
+    for simulator in decisions(family, 3, 6):
+        others = other_futures(simulator)
+        lane = simulator.save()["lanes"]
+        estimate = policy.estimate(simulator)
+        assert np.array_equal(lane, simulator.save()["lanes"])
+        for state in others:
+            simulator.restore(state)
+            other = policy.estimate(simulator)
+            assert np.array_equal(estimate.actions, other.actions)
+            assert np.array_equal(estimate.totals, other.totals)
+        compared += len(estimate.actions) > 1
+    assert compared > 3
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_a_policy_that_plays_the_true_future_fails_that_test(family: str) -> None:
+    policy = rollout(family, peeks=True)
+    for simulator in decisions(family, 3, 6):
+        others = other_futures(simulator)[1:]
+        found = policy.estimate(simulator)
+        for state in others:
+            simulator.restore(state)
+            if not np.array_equal(found.totals, policy.estimate(simulator).totals):
+                return
+    pytest.fail("the true future was not seen")
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_it_is_deterministic_for_its_seed(family: str) -> None:
+    simulator = next(one for one in decisions(family, 3, 6) if len(rollout(family).estimate(one).actions) > 1)
+    one, copy, other = rollout(family), pickle.loads(pickle.dumps(rollout(family))), rollout(family, seed=1)
+    totals = one.estimate(simulator).totals
+    assert np.array_equal(totals, copy.estimate(simulator).totals)
+    assert not np.array_equal(totals, other.estimate(simulator).totals)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_whole_episodes_are_those_of_its_single_decisions(family: str) -> None:
+    scenario, policy = SCENARIOS[family](), rollout(family)
+    assert isinstance(policy, ModelBased)
+    assert isinstance(policy, Policy)
+    simulator = Simulator(scenario)
+    whole = simulator.play(policy, 2, "train")
+    # A small log is flushed on the way.
+    assert np.array_equal(Simulator(scenario, log_rows=64).play(policy, 2, "train"), whole)
+    simulator.reset(2, "train")
+    while simulator.asking:
+        simulator.step(policy.decide(simulator))
+    assert np.array_equal(simulator.log(), whole)
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), [("dag", "rollout(fifo)"), ("taskgraph", "rollout(fifo)"), ("cluster", "rollout(fifo)")]
+)
+def test_it_is_ahead_of_its_base(family: str, name: str) -> None:
+    base = name[len("rollout(") : -1]
+    found = compare(SCENARIOS[family](), [base, name], episodes=4, seed=100, split="train")
+    assert found.evaluations[1].policy == name
+    assert found.difference(name, base, "reward")[0] > 0.0
+
+
+def test_names_give_the_bases() -> None:
+    assert [base.name for base in find("rollout(sjf-cp, fair)", "dag").bases] == ["sjf-cp", "fair"]  # type: ignore[attr-defined]
+    assert find("rollout", "cluster").name == "rollout(saf)"
+    assert find("rollout(wfp3)", "cluster").name == "rollout(wfp3)"
+    with pytest.raises(PolicyError, match="unknown policy 'sjf-pc' of family 'dag': did you mean 'sjf-cp'"):
+        find("rollout(sjf-pc)", "dag")
+    with pytest.raises(PolicyError, match="cannot be redrawn"):
+        find("rollout(random)", "serving")
+
+
+@pytest.mark.thorough
+def test_a_network_can_play_on() -> None:
+    learned = next(iter(sorted((FAMILIES["dag"].folder / "learned").iterdir()))).name
+    policy = Rollout("dag", [find(learned, "dag")], futures=2, candidates=3)
+    simulator = decisions("dag", 3, 12)[1]
+    first = policy.estimate(simulator)
+    assert len(first.actions) > 1
+    assert np.isfinite(first.totals).all()
+    before = simulator.save()
+    find(learned, "dag").run(simulator, 1)  # type: ignore[attr-defined]
+    after = simulator.save()
+    simulator.restore(before)
+    simulator.step(int(first.actions[0]))
+    assert same(after, simulator.save())
+
+
+def test_an_action_must_lead_by_more_than_a_standard_error() -> None:
+    actions = np.array([7, 3])
+    assert Estimate(actions, np.array([[0.0, 1.0], [0.0, 1.2]])).action == 3
+    assert Estimate(actions, np.array([[0.0, 3.0], [0.0, -2.0]])).action == 7
+    assert Estimate(actions, np.array([[0.0, 0.0], [0.0, 0.0]])).action == 7
