@@ -20,7 +20,7 @@ import numpy as np
 from slipstream.errors import PolicyError
 from slipstream.families.contract import Scenario, digest
 from slipstream.files.atomic import replace_file
-from slipstream.policies.base import Heuristic, ModelBased, Policy, WholeEpisodes, find, names
+from slipstream.policies.base import Heuristic, ModelBased, Policy, WholeEpisodes, applicable, find
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import CARD, shipped
 from slipstream.policies.rollout import Rollout
@@ -108,7 +108,7 @@ def choose_policy(scenario: Scenario) -> Choice:
     """Return the policy to play on `scenario`, found by a race on its training episodes."""
     race = Race(scenario)
     family = race.family.name
-    chosen = race.best(find(name, family) for name in names(family) if name != "random")
+    chosen = race.best(find(name, family) for name in applicable(scenario) if name != "random")
     if chosen is None:
         raise PolicyError(f"policy '{NAME}': family '{family}' has no rules to choose from")
     reason = f"'{chosen}' has the highest mean reward of {len(race.rewards)} rules on {FINAL} training episodes"
