@@ -95,7 +95,8 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(slipstr
     with no_file_larger_than(16):
         code, _, error = slipstream(*named(WRITERS[name], "bad"))
     assert code == 2, error
-    (line,) = error.strip().splitlines()
+    *progress, line = error.strip().splitlines()
+    assert not progress or name == "train"  # which has raced the heuristics before it writes
     assert "cannot be written (file too large)" in line or "disk" in line, line
     left = [path for path in listing(folder) if path not in before]
     assert not [path for path in left if (folder / path).is_file() and not path.startswith("bad/library")], left

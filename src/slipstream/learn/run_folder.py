@@ -54,6 +54,11 @@ class RunFolder:
         """
         if self.exists == resume or (self.folder / LOCK).exists():  # else no process can be at work there
             held = FolderLock(self.folder, "training")
+            try:
+                refuse_links_out(self.folder, ENTRIES)
+            except InputError:
+                held.release()
+                raise
             if self.exists == resume:
                 return held
             held.release()
