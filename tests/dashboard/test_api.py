@@ -77,6 +77,18 @@ def test_the_list_says_how_far_each_training_came_and_what_each_family_shows_fir
     assert (training["trained_steps"], training["best_reward"], training["heuristic_reward"]) == (3000, 13.0, 12.5)
     for name, family in FAMILIES.items():
         assert [metric["name"] for metric in found["families"][name]["headline"]] == list(family.headline)
+    lower = {
+        metric["name"] for family in found["families"].values() for metric in family["headline"] if metric["lower"]
+    }
+    assert lower >= {"miss_rate", "violation_ratio", "p99_ms", "ratio_to_bound", "moved_mb", "evictions", "idle_share"}
+    assert not lower & {
+        "reward",
+        "utilisation",
+        "on_time_accuracy",
+        "effective_accuracy",
+        "throughput_hz",
+        "allocation",
+    }
 
 
 # Notes
