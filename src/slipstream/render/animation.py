@@ -55,7 +55,7 @@ class _Painter:
         height = self._bottom + STRIP_GAP + STRIP + KEY
         self._size = (WIDTH, height + height % 2)  # video encoders want even numbers
         most = np.bincount(line.slice_resource, minlength=1).max(initial=1)
-        self._window = max(1, math.ceil(line.end * min(1.0, BARS_IN_SIGHT / max(1, most))))
+        self._window = max(1, math.ceil(line.end * min(1.0, BARS_IN_SIGHT / max(1, int(most)))))
         self._finish = np.sort(line.finish[line.finish >= 0])
         # A job is known to have missed when it ends late, leaves the queue, or its deadline passes.
         known = np.where(line.finish >= 0, line.finish, np.minimum(line.deadline, line.end))

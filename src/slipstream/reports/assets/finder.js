@@ -41,7 +41,9 @@ function finder(page, gantts, sight) {
   }
 
   function show(hit) {
-    const span = Math.min(sight.view.to - sight.view.from, Math.max(BARS_AROUND * (hit.end - hit.time), page.first));
+    const length = hit.end - hit.time;
+    // No wider than it was, but wide enough for the whole bar.
+    const span = Math.max(2 * length, Math.min(sight.view.to - sight.view.from, Math.max(BARS_AROUND * length, page.first)));
     const middle = (hit.time + hit.end) / 2;
     gantts.forEach((chart) => chart.mark(null));
     if (!hit.never) gantts[hit.chart].mark(hit.index);
