@@ -13,7 +13,7 @@ from slipstream import __version__, display
 from slipstream.errors import InputError
 from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.files.atomic import write_files
-from slipstream.policies.base import Policy, find
+from slipstream.policies.base import Policy, find_for
 from slipstream.reports.figures.gantt import gantt_figure
 from slipstream.reports.html.comparison import comparison_sections, comparisons_page
 from slipstream.reports.html.page import page
@@ -132,8 +132,7 @@ def run(scenario: ScenarioLike, policy: str | Policy | None = None, seed: int = 
         split: Split of the seed: train, eval or test, whose episodes are disjoint.
     """
     loaded = load(scenario)
-    family = family_of(loaded)
-    player = find(family.default_policy if policy is None else policy, family.name)
+    player = find_for(policy, loaded)
     events = Simulator(loaded).play(player, check_seed(seed), split)
     source = str(scenario) if isinstance(scenario, str | Path) else f"{loaded.family}/{loaded.name}"
     arguments = [repr(source), repr(player.name), f"seed={seed}", *([f"split={split!r}"] if split != "test" else [])]

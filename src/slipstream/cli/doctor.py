@@ -17,6 +17,7 @@ EXTRAS = {
     "figures": "still figures of results: `bench suite --picture`, `library tradeoff --out`, `sweep`",
     "device": "running models on this machine: `profile`, `execute`, `validate`",
     "learn": "training: `train`, `sweep`",
+    "notebook": "results as pandas data frames, and figures in notebooks",
     "dashboard": "the dashboard of a folder of runs: `dashboard`",
     "interop": "training with other libraries: Stable-Baselines3, TorchRL",
     "rllib": "training with RLlib, in an environment of its own",

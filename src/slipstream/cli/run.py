@@ -125,7 +125,7 @@ def run(
             {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
         )
         return
-    print_metrics(f"{scenario} under {player.name}, seed {seed}", family, loaded, figures, show_all)
+    print_metrics(f"{scenario} under {player.name}, seed {seed}, simulated", family, loaded, figures, show_all)
     if log is not None:
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})", soft_wrap=True)
 

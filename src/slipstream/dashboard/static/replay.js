@@ -34,7 +34,7 @@ const replayPage = (() => {
     const whole = await windowOf(name, 0, about.end, OVERVIEW_COLUMNS, 0);
     [page, run, near, overview] = [about, name, null, whole];
     byId("replay-body").hidden = false;
-    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}${page.device ? `, real run on ${page.device}` : ""}: ${counted(page.jobs, page.nouns.job)}, ${counted(page.events, "event")}, ${duration(page.end, page.unit)}.`;
+    byId("replay-about").textContent = `${page.scenario} under ${page.policy}, seed ${page.seed}${page.device ? `, real run on ${page.device}` : ", simulated"}: ${counted(page.jobs, page.nouns.job)}, ${counted(page.events, "event")}, ${duration(page.end, page.unit)}.`;
     byId("replay-command").textContent = page.command;
     drawKey();
     byId("cursor-unit").textContent = page.unit;
