@@ -402,7 +402,8 @@ def _parameter(parameter: Any) -> str:
 def _parameter_default(parameter: Any) -> str:
     if parameter.required:
         return "required"
-    return "off" if parameter.default is False else "none" if parameter.default is None else f"`{parameter.default}`"
+    words = [word for value, word in ((False, "off"), (True, "on"), (None, "none")) if parameter.default is value]
+    return words[0] if words else f"`{parameter.default}`"
 
 
 if __name__ == "__main__":
