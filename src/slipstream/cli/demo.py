@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -20,9 +20,12 @@ from rich.markup import escape
 from slipstream.cli.common import JsonOption, SeedOption, console, print_json
 from slipstream.cli.demo_scenario import HORIZON_MS, demo_scenario, longest_latency_ms
 
+if TYPE_CHECKING:
+    from slipstream.evaluation import Comparison
+
 EPISODES = 20
 GREEDY, CAREFUL = "edf-fit", "edf"
-"""Heuristics that run for real, both earliest deadline first: the largest variant that fits, and the fastest one."""
+"""Earliest deadline first, in the largest variant that meets the deadline, and in the fastest one."""
 SETTINGS = (
     "n_envs=64",
     "hindsight.rounds=60",
@@ -96,6 +99,7 @@ class Tour:
         """A row per policy: simulated reward with its interval, and metrics of the run that was recorded."""
         self.ahead: dict[str, float] | None = None
         """By how much the trained policy is ahead of the best heuristic: mean, low and high, paired over episodes."""
+        self._comparison: Comparison
         self._quiet = quiet
         self._began = perf_counter()
 
@@ -110,10 +114,12 @@ class Tour:
             "streams when the radar needs one, small ones are inaccurate:",
             compare,
         )
-        policies = [GREEDY, CAREFUL]
-        if self._train(training_seconds):
-            policies.append(str(self.folder / "trained" / "best"))
-            self._step("Compare again, with the trained policy:", [*compare, "--policies", f"all,{policies[-1]}"])
+        trained = str(self.folder / "trained" / "best") if self._train(training_seconds) else None
+        if trained:
+            self._step("Compare again, with the trained policy:", [*compare, "--policies", f"all,{trained}"])
+        best = self._evaluate(trained)
+        # The best heuristic, and one with the opposite weakness.
+        policies = [GREEDY if best == CAREFUL else CAREFUL, best, *([trained] if trained else [])]
         logs = [self._record(policy, measured) for policy in policies]
         self._step(
             "Report. The schedules side by side, in one page:",
@@ -168,19 +174,28 @@ class Tour:
         )
         return log
 
-    def _conclude(self, policies: Sequence[str], logs: Sequence[Path], measured: bool) -> None:
-        """Compute and print the results of the recorded policies, and a stretch of their schedules."""
-        from slipstream.cli.demo_schedule import schedules
+    def _evaluate(self, trained: str | None) -> str:
+        """Compare all heuristics and the trained policy in simulation; return the name of the best heuristic."""
         from slipstream.evaluation import compare
         from slipstream.policies import names
+
+        heuristics = names("edge")
+        playing = [*heuristics, *([trained] if trained else [])]
+        self._comparison = compare(str(self.scenario), playing, episodes=EPISODES, seed=self.seed)
+        best = max(heuristics, key=lambda name: self._comparison.of(name).mean("reward"))
+        if trained:
+            mean, low, high = self._comparison.difference(trained, best, "reward")
+            self.ahead = {"mean": mean, "low": low, "high": high}
+            self._print(_verdict(best, self.ahead))
+        return best
+
+    def _conclude(self, policies: Sequence[str], logs: Sequence[Path], measured: bool) -> None:
+        """Print the results of the recorded policies, and a stretch of their schedules."""
+        from slipstream.cli.demo_schedule import schedules
         from slipstream.reports.runs import read_run
 
-        trained = policies[-1] if len(policies) > 2 else None
-        playing = [*names("edge"), *([trained] if trained else [])]
-        comparison = compare(str(self.scenario), playing, episodes=EPISODES, seed=self.seed)
-        evaluations = {evaluation.policy: evaluation for evaluation in comparison.evaluations}
         for policy, log in zip(policies, logs, strict=True):
-            evaluation, metrics = evaluations[policy], read_run(log).metrics
+            evaluation, metrics = self._comparison.of(policy), read_run(log).metrics
             self.results.append(
                 {
                     "policy": _label(policy),
@@ -192,12 +207,6 @@ class Tour:
                     "camera_accuracy": metrics["effective_accuracy/front"],
                 }
             )
-        if trained:
-            best = max(names("edge"), key=lambda name: evaluations[name].mean("reward"))
-            mean, low, high = comparison.difference(trained, best, "reward")
-            self.ahead = {"mean": mean, "low": low, "high": high}
-            self._print("")
-            self._print(_verdict(best, self.ahead))
         self._print("")
         self._print_results(measured)
         period = float(json.loads(self.scenario.read_text(encoding="utf-8"))["tasks"][0]["arrival"]["period_ms"])
