@@ -55,6 +55,7 @@ SHORTER = {
     "--minutes 5": "--minutes 0.1",
     "all,learned,runs": "edf,learned,runs",
     "hindsight.rounds=150": "hindsight.rounds=2",
+    "profile edge/cpu-mini --device cpu --out": "profile edge/cpu-mini --runs 5 --pair-seconds 0.02 --out",
 }
 """Replacements that keep the meaning of a command of the README and take seconds instead of minutes."""
 SERVERS = ("slipstream dashboard", "slipstream execute requests.json")
