@@ -1,7 +1,7 @@
 """Draw recorded runs of `slipstream demo` as an animated GIF, one above the other.
 
     slipstream demo
-    python docs/animation.py slipstream-demo/edf-fit.parquet slipstream-demo/trained.parquet --out docs/images/demo.gif
+    python docs/animation.py slipstream-demo/{lookahead,trained}.parquet --out docs/images/demo.gif
 
 A run scrolls from right to left. Bars are jobs on the two streams; a red cross is a job that was not finished on time.
 """
@@ -23,7 +23,7 @@ WIDTH, PANEL, HEAD, LEFT, RIGHT = 760, 150, 34, 78, 744
 BACKGROUND, TEXT, MUTED, GRID, RED = "#ffffff", "#1b2433", "#5b6678", "#e6eaf0", "#d1453b"
 COLOURS = ("#3b76d6", "#8559c9", "#2f9e6b")
 """Of the tasks, in the order of the scenario."""
-TITLES = {"edf-fit": "edf-fit: largest network that meets the deadline", "edf": "edf: fastest network"}
+TITLES = {"lookahead": "lookahead, a heuristic", "trained": "policy trained for half a minute"}
 FRAMES, FRAME_MS = 72, 90
 WINDOW_PERIODS, SHOWN_PERIODS = 5.0, 9.0
 """Length of the visible window, and of the stretch that scrolls through it."""

@@ -214,8 +214,8 @@ def family_edge() -> Drawing:
     d.text(20, 24, "jobs with deadlines", "bold")
     d.text(190, 24, "variants", "bold")
     for index, (width, name) in enumerate([(22, "fast, 62%"), (44, "middle, 71%"), (84, "slow, 79%")]):
-        d.bar(190, 46 + 34 * index, width, 18, "blue")
-        d.text(190, 46 + 34 * index + 31, name, "small muted")
+        d.bar(190, 40 + 46 * index, width, 18, "blue")
+        d.text(190, 40 + 46 * index + 32, name, "small muted")
     d.arrow((165, 100), (183, 100))
     d.arrow((296, 100), (322, 100))
     d.text(330, 24, "device: two streams that slow each other down", "bold")

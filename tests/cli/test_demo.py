@@ -49,7 +49,7 @@ def test_without_the_extras_the_tour_says_what_is_missing_and_goes_on(tmp_path):
     assert "</html>" in report.read_text()
     written = sorted(path.name for path in report.parent.iterdir())
     assert len(written) == 4
-    assert {"edf.parquet", "report.html", "scenario.json"} < set(written)
+    assert {"lookahead.parquet", "report.html", "scenario.json"} < set(written)
     assert output.count("  missed ") == 2  # a schedule of each run
 
 
