@@ -71,6 +71,7 @@ def dashboard(folder: Path) -> None:
         for place, image in (("#replay?run=edf-fit.parquet", "replay"), ("#compare?run=policies.json", "compare")):
             page.goto(address + place)
             page.wait_for_function("name => document.documentElement.dataset.ready === name", arg=image)
+            page.wait_for_load_state("networkidle")
             page.wait_for_timeout(1500)
             page.screenshot(path=IMAGES / f"dashboard-{image}.png")
 

@@ -76,7 +76,7 @@ def test_a_schedule_shows_runs_and_misses_at_their_times(tmp_path):
     scenario.write_text(json.dumps(demo_scenario()))
     command = [Path(sys.executable).with_name("slipstream"), "run", scenario, "--policy", "edf-fit", "--log", log]
     subprocess.run(command, check=True, capture_output=True)
-    lines = [re.sub(r"\[[^\]]*\]", "", line) for line in schedules([("edf-fit", log)], 0.0, 132.0)]
+    lines = [re.sub(r"\[[^\]]*\]", "", line) for line in schedules([("edf-fit", log)], 0.0, 1320.0)]
     assert lines[0] == "edf-fit"
     assert [line[:12].strip() for line in lines[1:4]] == ["stream 0", "stream 1", "missed"]
     assert {len(line) for line in lines[1:4]} == {78}
