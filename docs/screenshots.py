@@ -67,11 +67,15 @@ def dashboard(folder: Path) -> None:
     record(runs)
     compared = slipstream(runs, "compare", SCENARIO, "--policies", COMPARED, "--episodes", "10", "--json")
     (runs / "policies.json").write_text(compared, encoding="utf-8")
-    with serving(runs) as address, opened(width=1100, height=1000) as page:
+    with serving(runs) as address, opened(width=1100, height=1150) as page:
         for place, image in (("#replay?run=edf-fit.parquet", "replay"), ("#compare?run=policies.json", "compare")):
             page.goto(address + place)
             page.wait_for_function("name => document.documentElement.dataset.ready === name", arg=image)
             page.wait_for_load_state("networkidle")
+            if image == "replay":
+                page.fill("#cursor", "120")
+                page.press("#cursor", "Enter")
+                page.wait_for_selector("#candidates tr.chosen", timeout=120_000)
             page.wait_for_timeout(1500)
             page.screenshot(path=IMAGES / f"dashboard-{image}.png")
 

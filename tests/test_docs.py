@@ -402,3 +402,32 @@ def test_pictures_exist_and_are_small(page):
         assert text
         assert picture.read_bytes().startswith(SIGNATURES[picture.suffix])
         assert picture.stat().st_size < (400_000 if picture.suffix == ".gif" else 200_000)
+
+
+# Navigation and metadata
+
+
+def pages_in(entry):
+    """Return the files that an entry of the navigation names."""
+    if isinstance(entry, str):
+        return [entry]
+    children = entry if isinstance(entry, list) else entry.values()
+    return [page for child in children for page in pages_in(child)]
+
+
+def test_the_navigation_has_five_groups_and_names_every_page_once():
+    import yaml
+
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert [next(iter(group)) for group in nav] == ["Quickstart", "Concepts", "Families", "How-to", "Reference"]
+    assert sorted(pages_in(nav)) == sorted(page.name for page in DOCS.glob("*.md"))
+
+
+def test_the_citation_names_the_version_of_the_package():
+    import yaml
+
+    import slipstream
+
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == slipstream.__version__
+    assert {"cff-version", "title", "message", "authors"} <= citation.keys()

@@ -176,11 +176,10 @@ class Tour:
     def _evaluate(self, trained: str | None) -> str:
         """Compare all heuristics and the trained policy in simulation; return the name of the best heuristic."""
         from slipstream.evaluation import compare
-        from slipstream.policies import names
 
-        heuristics = names("edge")
-        playing = [*heuristics, *([trained] if trained else [])]
+        playing = f"all,{trained}" if trained else "all"
         self._comparison = compare(str(self.scenario), playing, episodes=EPISODES, seed=self.seed)
+        heuristics = [one.policy for one in self._comparison.evaluations if one.policy != trained]
         best = max(heuristics, key=lambda name: (self._comparison.of(name).mean("reward"), name == CAREFUL))
         if trained:
             mean, low, high = self._comparison.difference(trained, best, "reward")
