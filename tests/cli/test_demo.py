@@ -13,7 +13,7 @@ import pytest
 
 from slipstream.cli.demo import _verdict
 from slipstream.cli.demo_scenario import CAMERA_MODEL, PERIOD, demo_scenario, longest_latency_ms
-from slipstream.cli.demo_schedule import schedules
+from slipstream.cli.demo_schedule import schedules, stretch_with_misses
 from slipstream.evaluation import evaluate
 from slipstream.policies import names
 from slipstream.scenario import load
@@ -83,6 +83,9 @@ def test_a_schedule_shows_runs_and_misses_at_their_times(tmp_path):
     assert set("".join(line[12:] for line in lines[1:3])) <= set("FfSsRr.")
     assert "F" in "".join(line[12:] for line in lines[1:3])
     assert set(lines[3][12:]) == {" ", "x"}
+    begin = stretch_with_misses(log, 132.0)
+    missed = [sum("x" in line for line in schedules([("edf-fit", log)], at, at + 132.0)[3:4]) for at in (begin, 0.0)]
+    assert missed == [1, 0]
 
 
 @pytest.mark.parametrize(("low", "expected"), [(1.0, "is ahead of every heuristic"), (-1.0, "is not ahead of edf")])

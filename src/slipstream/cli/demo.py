@@ -18,7 +18,7 @@ import typer
 from rich.markup import escape
 
 from slipstream.cli.common import JsonOption, SeedOption, console, print_json
-from slipstream.cli.demo_scenario import HORIZON_MS, demo_scenario, longest_latency_ms
+from slipstream.cli.demo_scenario import demo_scenario, longest_latency_ms
 
 if TYPE_CHECKING:
     from slipstream.evaluation import Comparison
@@ -189,7 +189,7 @@ class Tour:
 
     def _conclude(self, policies: Sequence[str], logs: Sequence[Path], measured: bool) -> None:
         """Print the results of the recorded policies, and a stretch of their schedules."""
-        from slipstream.cli.demo_schedule import schedules
+        from slipstream.cli.demo_schedule import schedules, stretch_with_misses
         from slipstream.reports.runs import read_run
 
         for policy, log in zip(policies, logs, strict=True):
@@ -208,7 +208,7 @@ class Tour:
         self._print("")
         self._print_results(measured)
         period = float(json.loads(self.scenario.read_text(encoding="utf-8"))["tasks"][0]["arrival"]["period_ms"])
-        begin = period * (HORIZON_MS / period // 2) - 0.05 * period
+        begin = stretch_with_misses(logs[0], SHOWN_PERIODS * period)
         drawn = [(_label(policy), log) for policy, log in zip(policies, logs, strict=True)]
         self._print("")
         for line in schedules(drawn, begin, begin + SHOWN_PERIODS * period):

@@ -40,6 +40,25 @@ def schedules(logs: Sequence[tuple[str, Path]], begin_ms: float, end_ms: float) 
     return lines
 
 
+def stretch_with_misses(log: Path, length_ms: float) -> float:
+    """Return the beginning, in ms, of the stretch of `length_ms` in which most jobs of a run were missed."""
+    from slipstream.reports.runs import read_run
+
+    timeline = read_run(log).timeline
+    released = np.sort(timeline.release[_missed_jobs(timeline)]) / 1e6
+    if not len(released):
+        return 0.0
+    begins = np.maximum(released - 0.1 * length_ms, 0.0)
+    counts = np.searchsorted(released, begins + length_ms) - np.searchsorted(released, begins)
+    return float(begins[np.argmax(counts)])
+
+
+def _missed_jobs(timeline: Timeline) -> np.ndarray:
+    from slipstream.families.shared.timeline import ON_TIME, OPEN
+
+    return np.flatnonzero((timeline.fate != ON_TIME) & (timeline.fate != OPEN))
+
+
 def _column(time_ns: float, begin_ms: float, end_ms: float) -> int:
     return int(np.floor((time_ns / 1e6 - begin_ms) / (end_ms - begin_ms) * COLUMNS))
 
@@ -58,10 +77,8 @@ def _stream(timeline: Timeline, stream: int, begin_ms: float, end_ms: float) -> 
 
 
 def _missed(timeline: Timeline, begin_ms: float, end_ms: float) -> str:
-    from slipstream.families.shared.timeline import ON_TIME, OPEN
-
     cells = [" "] * COLUMNS
-    for job in np.flatnonzero((timeline.fate != ON_TIME) & (timeline.fate != OPEN)):
+    for job in _missed_jobs(timeline):
         column = _column(timeline.release[job], begin_ms, end_ms)
         if 0 <= column < COLUMNS:
             cells[column] = "[red]x[/]"
