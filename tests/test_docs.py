@@ -28,17 +28,20 @@ FOLDERS = (ROOT, ROOT / "src", PACKAGE, PACKAGE / "jit", *(PACKAGE / "families" 
 """Where the paths of modules in the pages begin."""
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+SIGNATURES = {".png": b"\x89PNG", ".gif": b"GIF89a", ".svg": b"<svg "}
+"""First bytes of a picture, by its ending."""
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 
 
-def load_hooks():
-    spec = importlib.util.spec_from_file_location("slipstream_docs_hooks", DOCS / "hooks.py")
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(f"slipstream_docs_{name}", DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-hooks = load_hooks()
+generate = load_script("generate")
+pictures = load_script("pictures")
 
 
 def by_name(paths):
@@ -48,68 +51,169 @@ def by_name(paths):
 # Running
 
 
+SHORTER = {
+    "--minutes 5": "--minutes 0.1",
+    "all,learned,runs": "edf,learned,runs",
+    "hindsight.rounds=150": "hindsight.rounds=2",
+    "profile edge/cpu-mini --device cpu --out": "profile edge/cpu-mini --runs 5 --pair-seconds 0.02 --out",
+}
+"""Replacements that keep the meaning of a command of the README and take seconds instead of minutes."""
+SERVERS = ("slipstream dashboard", "slipstream execute requests.json")
+"""Commands that serve until Ctrl-C."""
+
+
 def commands_of(block):
     """Return the commands of a console block: lines after a prompt, all lines where there is none."""
     lines = [line for line in block.splitlines() if line.strip() and not line.startswith("#")]
     prompted = [line[2:] for line in lines if line.startswith("$ ")]
-    return [line for line in prompted or lines if not line.startswith(("make", "source", "git"))]
+    return [line for line in prompted or lines if not line.startswith(("make", "source", "git", "pip"))]
+
+
+def lines_of(page, language, title, block):
+    """Return the lines of a program that does what a reader of one block would do."""
+    if title:
+        return [] if title.startswith("examples/") else [f"Path({title!r}).write_text({block!r}, encoding='utf-8')"]
+    if language == "python":
+        return [f"exec(compile({block!r}, {page.name!r}, 'exec'), names)"]
+    if language in ("console", "sh"):
+        return [f"run({shortened(command)!r})" for command in commands_of(block)]
+    return []
+
+
+def shortened(command):
+    for long, short in SHORTER.items():
+        command = command.replace(long, short)
+    return command
+
+
+HEAD = f"""
+import os, re, signal, subprocess, time, urllib.error, urllib.request
+from pathlib import Path
+names = {{'__name__': '__main__'}}
+
+def run(command):
+    if not command.startswith({SERVERS!r}):
+        subprocess.run(command, shell=True, check=True, executable="/bin/bash")
+        return
+    command = re.sub(r"(127\\.0\\.0\\.1:)8080", r"\\g<1>0", command) + (" --port 0" if "dashboard" in command else "")
+    Path("runs").mkdir(exist_ok=True)
+    server = subprocess.Popen(command.split(), stdout=subprocess.PIPE, text=True)
+    address = next(found[0] for line in server.stdout if (found := re.search(r"http://[^\\s,)]+", line)))
+    for _ in range(600):  # the address is printed before requests are answered
+        try:
+            urllib.request.urlopen(address)
+            break
+        except urllib.error.HTTPError:
+            break
+        except OSError:
+            time.sleep(0.1)
+    server.send_signal(signal.SIGINT)
+    server.stdout.read()
+    assert server.wait(60) == 0, command
+"""
 
 
 def script_of(page):
     """Return a program that does what a reader of the page would do, in order; blocks share their names."""
-    lines = ["import subprocess, sys", "from pathlib import Path", "names = {'__name__': '__main__'}"]
-    for language, title, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if title:
-            lines.append(f"Path({title!r}).write_text({block!r}, encoding='utf-8')")
-        elif language == "python":
-            lines.append(f"exec(compile({block!r}, {page.name!r}, 'exec'), names)")
-        elif language in ("console", "sh"):
-            lines += [f"subprocess.run({command!r}, shell=True, check=True)" for command in commands_of(block)]
-    return "\n".join(lines)
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return "\n".join([HEAD, *(line for block in blocks for line in lines_of(page, *block))])
 
 
 def can_run(page):
-    return "exec(" in script_of(page) or "subprocess.run(" in script_of(page)
+    return re.search(r"^(exec|run)\(", script_of(page), re.MULTILINE) is not None
 
 
-@pytest.mark.thorough
-@by_name([page for page in PAGES if can_run(page)])
-def test_every_block_of_a_page_runs(page, tmp_path):
-    script = tmp_path / "page.py"
-    script.write_text(script_of(page), encoding="utf-8")
+def play(script, folder):
+    """Run a program in a new process, in `folder`."""
+    file = folder / "page.py"
+    file.write_text(script, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
     run = subprocess.run(
-        [sys.executable, script],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=600,
+        [sys.executable, file], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert run.returncode == 0, run.stderr
 
 
+BY_BLOCK = (PAGES[0], DOCS / "tutorial.md")
+"""Pages whose blocks run one by one, in tests of their own."""
+
+
+@pytest.mark.thorough
+@by_name([page for page in PAGES if can_run(page) and page not in BY_BLOCK])
+def test_every_block_of_a_page_runs(page, tmp_path):
+    play(script_of(page), tmp_path)
+
+
+def separate_blocks(page):
+    """Return the number and program of each block of a page that runs something."""
+    scripts = ["\n".join(lines_of(page, *block)) for block in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    return [(number, script) for number, script in enumerate(scripts) if script]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [number for number, _ in separate_blocks(PAGES[0])])
+def test_each_block_of_the_readme_runs_by_itself(number, tmp_path):
+    play(HEAD + dict(separate_blocks(PAGES[0]))[number], tmp_path)
+
+
+@pytest.mark.thorough
+def test_each_block_of_the_tutorial_runs_in_a_process_of_its_own(tmp_path):
+    """Blocks share the folder, and so the files that earlier ones wrote, but no Python names."""
+    for _, script in separate_blocks(DOCS / "tutorial.md"):
+        play(HEAD + script, tmp_path)
+
+
+def outputs_of(command):
+    """Return the files that a command of a page writes."""
+    return re.findall(r"(?:--out|--log|--perfetto|>)\s+(\S+)", command)
+
+
+def test_commands_of_the_readme_do_not_overwrite_what_others_wrote():
+    blocks = BLOCK.findall(PAGES[0].read_text(encoding="utf-8"))
+    commands = [command for language, _, block in blocks if language == "console" for command in commands_of(block)]
+    written = [file for command in commands for file in outputs_of(command)]
+    assert len(written) >= 6
+    assert len(set(written)) == len(written)
+
+
 def test_the_tutorial_runs_commands_and_python():
     script = script_of(DOCS / "tutorial.md")
-    assert script.count("exec(") >= 4
-    assert script.count("subprocess.run(") >= 5
+    assert script.count("\nexec(") >= 4
+    assert script.count("\nrun(") >= 5
 
 
 # Tables from the code
 
 
 @by_name(PAGES[1:])
-def test_every_marker_is_replaced(page):
-    rendered = shown(page)
-    assert "<!-- table:" not in rendered
-    assert "<!-- example:" not in rendered
+def test_tables_and_examples_of_a_page_are_current(page):
+    text = shown(page)
+    assert len(re.findall(r"<!-- (?:table|example): \S+ -->\n", text)) == len(generate.BLOCK.findall(text))
+    assert generate.render(text) == text, "run `python docs/generate.py`"
 
 
-def test_an_unknown_marker_stops_the_build():
-    with pytest.raises(hooks.PluginError, match=r"no table 'edge\.nothing'"):
-        hooks.render("<!-- table: edge.nothing -->")
-    with pytest.raises(hooks.PluginError, match=r"no example 'nothing\.py': expected one of .*vector_env\.py"):
-        hooks.render("<!-- example: nothing.py -->")
+def test_generating_replaces_what_stands_between_markers():
+    outdated = "a\n<!-- table: edge.policies -->\nold\n<!-- /table -->\nb"
+    current = generate.render(outdated)
+    assert "old" not in current
+    assert current.startswith("a\n<!-- table: edge.policies -->\n\n| policy |")
+    assert current.endswith("|\n\n<!-- /table -->\nb")
+    assert generate.render(current) == current
+
+
+def test_an_unknown_marker_is_refused():
+    with pytest.raises(ValueError, match=r"no table 'edge\.nothing'"):
+        generate.render("<!-- table: edge.nothing -->\n<!-- /table -->")
+    with pytest.raises(ValueError, match=r"no example 'nothing\.py': expected one of .*vector_env\.py"):
+        generate.render("<!-- example: nothing.py -->\n<!-- /example -->")
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_drawn_pictures_are_current_and_shown(name):
+    drawn = pictures.PICTURES[name]().svg()
+    assert (DOCS / "images" / f"{name}.svg").read_text(encoding="utf-8") == drawn, "run `python docs/pictures.py`"
+    assert any(f"images/{name}.svg" in page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def test_every_training_example_is_shown_in_full():
@@ -131,7 +235,7 @@ def test_the_example_of_a_family_is_shown_in_full():
 def test_every_member_of_the_contract_is_documented():
     page = shown(DOCS / "add-a-family.md")
     assert page.count("| `name` | required |") == 1
-    assert set(REQUIRED) < set(hooks.field_docstrings(Family)) == set(inspect.get_annotations(Family))
+    assert set(REQUIRED) < set(generate.field_docstrings(Family)) == set(inspect.get_annotations(Family))
     for name in inspect.get_annotations(Family):
         assert f"| `{name}` | {'required' if name in REQUIRED else 'optional'} | " in page
     for name in Family.__abstractmethods__:
@@ -157,7 +261,9 @@ def test_every_feature_policy_and_scenario_is_documented():
 
 def test_every_json_key_is_documented_with_a_meaning():
     pages = {name: shown(DOCS / f"{name}.md") for name in FAMILIES}
-    owners = {part.__name__: name for name, family in FAMILIES.items() for part in hooks.parts_of(family.scenario_type)}
+    owners = {
+        part.__name__: name for name, family in FAMILIES.items() for part in generate.parts_of(family.scenario_type)
+    }
     for name, definition in schema()["$defs"].items():
         table = pages[owners[name]].split(f"### {name}\n", 1)[1].split("\n###", 1)[0]
         for key in definition["properties"]:
@@ -231,9 +337,7 @@ def test_every_command_is_documented():
 
 @cache
 def shown(page):
-    """Return a page with what it takes from the code; that takes seconds, so once for all tests."""
-    text = page.read_text(encoding="utf-8")
-    return hooks.render(text) if page.parent == DOCS else text
+    return page.read_text(encoding="utf-8")
 
 
 def anchors_of(page):
@@ -306,5 +410,34 @@ def test_pictures_exist_and_are_small(page):
     for text, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         picture = page.parent / target
         assert text
-        assert picture.read_bytes().startswith(b"\x89PNG")
-        assert picture.stat().st_size < 200_000
+        assert picture.read_bytes().startswith(SIGNATURES[picture.suffix])
+        assert picture.stat().st_size < (400_000 if picture.suffix == ".gif" else 200_000)
+
+
+# Navigation and metadata
+
+
+def pages_in(entry):
+    """Return the files that an entry of the navigation names."""
+    if isinstance(entry, str):
+        return [entry]
+    children = entry if isinstance(entry, list) else entry.values()
+    return [page for child in children for page in pages_in(child)]
+
+
+def test_the_navigation_has_five_groups_and_names_every_page_once():
+    import yaml
+
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert [next(iter(group)) for group in nav] == ["Quickstart", "Concepts", "Families", "How-to", "Reference"]
+    assert sorted(pages_in(nav)) == sorted(page.name for page in DOCS.glob("*.md"))
+
+
+def test_the_citation_names_the_version_of_the_package():
+    import yaml
+
+    import slipstream
+
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == slipstream.__version__
+    assert {"cff-version", "title", "message", "authors"} <= citation.keys()

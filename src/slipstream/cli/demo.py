@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shlex
 import sys
@@ -11,20 +12,35 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from slipstream.cli.common import JsonOption, SeedOption, console, print_json
+from slipstream.cli.demo_scenario import demo_scenario, longest_latency_ms
 
-SCENARIO, EPISODES = "edge/cpu-mini", 20
-HEURISTIC, BASELINE = "lookahead", "edf-fit"
+if TYPE_CHECKING:
+    from slipstream.evaluation import Comparison
+
+EPISODES = 20
+GREEDY, CAREFUL = "lookahead", "edf"
+"""Heuristics of opposite weakness: large variants that block both streams, and the fastest variants only."""
+SETTINGS = (
+    "n_envs=64",
+    "hindsight.rounds=60",
+    "hindsight.own_rounds=40",
+    "hindsight.horizon=1.5",
+    "variation.profile_error=0.2",
+)
+"""Settings of the training: what every candidate would have led to is tried in copies of the simulated device."""
 WHOLE_S = 115.0
 """Time limit of the whole tour, with compilation."""
-AFTERWARDS_S = 30.0
-"""Share of it for the run on the device and the report."""
-LEAST_TRAINING_S, MOST_TRAINING_S = 12.0, 60.0
+AFTERWARDS_S = 40.0
+"""Share of it for the runs on the device and the report."""
+LEAST_TRAINING_S, MOST_TRAINING_S = 12.0, 40.0
+SHOWN_PERIODS = 3
+"""Length of the stretch that the schedules at the end show, in periods of the cameras."""
 INTERRUPTED = 130
 """Exit code that typer returns for a command ended by a signal."""
 
@@ -46,10 +62,10 @@ def demo(
     open_it: OpenOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Take the tour: simulate, compare every policy, train one, run it for real on this machine, open the report.
+    """Take the tour: measure this machine, compare every policy, train one, run it for real, open the report.
 
-    Every step says what it does, and which command did it. It takes a minute and a half, under two the
-    first time, which compiles, and writes one folder.
+    Every step says what it does, and which command did it. The tour takes a minute and a half, under two the first
+    time, which compiles, and writes one folder.
 
     Example: slipstream demo
     """
@@ -57,18 +73,19 @@ def demo(
     tour.run(training_seconds)
     report = tour.folder / "report.html"
     if as_json:
-        print_json({"scenario": SCENARIO, "steps": tour.steps, "report": str(report.resolve())})
+        results = {"steps": tour.steps, "results": tour.results, "ahead": tour.ahead}
+        print_json({"scenario": str(tour.scenario.resolve()), **results, "report": str(report.resolve())})
         return
     console.print()
     console.print(
-        f"Next: [bold]slipstream dashboard {escape(str(tour.folder))}[/bold] replays these runs choice by choice; "
-        f"[bold]slipstream scenarios {SCENARIO} > mine.json[/bold] begins a scenario of your own.",
+        f"Next: [bold]slipstream dashboard {escape(str(tour.folder))}[/bold] replays these runs decision by decision; "
+        f"copy {escape(str(tour.scenario))} to begin a scenario of your own.",
         soft_wrap=True,
         markup=True,
     )
     if open_it and sys.stdout.isatty() and _has_screen():
         webbrowser.open(report.resolve().as_uri())
-    line = f"The report, to look at: [bold]{escape(str(report.resolve()))}[/bold]"
+    line = f"Report: [bold]{escape(str(report.resolve()))}[/bold]"
     console.print(line, soft_wrap=True, markup=True)
 
 
@@ -77,54 +94,138 @@ class Tour:
 
     def __init__(self, folder: Path, seed: int, quiet: bool) -> None:
         self.folder = folder
+        self.scenario = folder / "scenario.json"
         self.seed = seed
         self.steps: list[dict[str, Any]] = []
+        self.results: list[dict[str, Any]] = []
+        """A row per policy: simulated reward with its interval, and metrics of the run that was recorded."""
+        self.ahead: dict[str, float] | None = None
+        """By how much the trained policy is ahead of the best heuristic: mean, low and high, paired over episodes."""
+        self._comparison: Comparison
         self._quiet = quiet
         self._began = perf_counter()
 
     def run(self, training_seconds: float | None) -> None:
         """Run all steps."""
-        seed, folder = str(self.seed), self.folder
-        logs = [folder / f"{BASELINE}.parquet", folder / f"{HEURISTIC}.parquet"]
+        measured = self._measure()
+        compare = ["compare", str(self.scenario), "--episodes", str(EPISODES), "--seed", str(self.seed)]
+        compare += ["--metrics", "reward,miss_rate/radar,effective_accuracy/front,utilisation"]
         self._step(
-            f"Simulate. Four small networks share two streams of a device; every job has a deadline. Ten simulated "
-            f"seconds under the rule {BASELINE}:",
-            ["run", SCENARIO, "--policy", BASELINE, "--seed", seed, "--log", str(logs[0])],
+            f"Compare. Every heuristic on the same {EPISODES} simulated episodes. Two cameras and a radar share two "
+            "streams; a job that ends by its deadline earns the accuracy of its variant. Large variants block both "
+            "streams when the radar needs one, small ones are inaccurate:",
+            compare,
         )
+        trained = str(self.folder / "trained" / "best") if self._train(training_seconds) else None
+        if trained:
+            self._step("Compare again, with the trained policy:", [*compare, "--policies", f"all,{trained}"])
+        best = self._evaluate(trained)
+        policies = [CAREFUL if best == GREEDY else GREEDY, best, *([trained] if trained else [])]
+        logs = [self._record(policy, measured) for policy in policies]
         self._step(
-            f"Compare. Every policy on the same {EPISODES} episodes. A job in time earns the accuracy of the variant "
-            "that ran; a late one costs:",
-            ["compare", SCENARIO, "--episodes", str(EPISODES), "--seed", seed],
+            "Report. The schedules side by side, in one page:",
+            ["report", *map(str, logs), "--out", str(self.folder / "report.html")],
         )
-        self._step(
-            f"Simulate again, under the rule {HEURISTIC}, to see the two side by side:",
-            ["run", SCENARIO, "--policy", HEURISTIC, "--seed", seed, "--log", str(logs[1])],
-            show=False,
-        )
-        chosen, training = HEURISTIC, folder / "trained"
-        left = WHOLE_S - AFTERWARDS_S - (perf_counter() - self._began)
-        minutes = (training_seconds or min(max(left, LEAST_TRAINING_S), MOST_TRAINING_S)) / 60.0
-        words = ["train", SCENARIO, "--warm-start", HEURISTIC, "--minutes", f"{minutes:.2f}", "--out", str(training)]
-        if self._step(
-            f"Train. A network first imitates {HEURISTIC}, then learns by itself, in hundreds of simulated devices:",
+        self._conclude(policies, logs, measured)
+
+    def _measure(self) -> bool:
+        """Write the scenario with latencies of this machine, or with built-in ones; return whether it was measured."""
+        self._write(demo_scenario())
+        profile = self.folder / "profile.json"
+        words = ["profile", str(self.scenario), "--runs", "15", "--pair-seconds", "0.05", "--out", str(profile)]
+        measured = self._step(
+            "Measure. How long do the networks take on this machine, alone and side by side?",
             words,
             optional=True,
-        ):
-            chosen = str(training / "best")
-        logs.append(folder / "device.parquet")
-        words = ["execute", SCENARIO, "--policy", chosen, "--seed", seed, "--log", str(logs[-1])]
-        if not self._step(
-            "Run it for real. The same scenario, the same policy, but the networks run on two streams of this "
-            "machine's processor, for ten seconds of its own clock. The scenario says how long they took on another "
-            "machine: where this one is slower, jobs come late, until `slipstream profile` has measured it:",
-            [*words, "--out", str(folder / "device.html")],
-            optional=True,
-        ):
-            logs.pop()
-        self._step(
-            "Report. Who ran when, side by side, in one page:",
-            ["report", *map(str, logs), "--out", str(folder / "report.html")],
         )
+        if measured:
+            longest = longest_latency_ms(json.loads(profile.read_text(encoding="utf-8")))
+            self._write(demo_scenario(longest, profile.name))
+        return measured
+
+    def _write(self, scenario: dict[str, Any]) -> None:
+        self.scenario.write_text(json.dumps(scenario, indent=2) + "\n", encoding="utf-8")
+
+    def _train(self, training_seconds: float | None) -> bool:
+        left = WHOLE_S - AFTERWARDS_S - (perf_counter() - self._began)
+        minutes = (training_seconds or min(max(left, LEAST_TRAINING_S), MOST_TRAINING_S)) / 60.0
+        words = ["train", str(self.scenario), "--warm-start", CAREFUL, "--minutes", f"{minutes:.2f}"]
+        for setting in SETTINGS:
+            words += ["--set", setting]
+        return self._step(
+            f"Train. A network first imitates {CAREFUL}, then learns from what other decisions would have led to, in "
+            "dozens of simulated devices:",
+            [*words, "--out", str(self.folder / "trained")],
+            optional=True,
+        )
+
+    def _record(self, policy: str, measured: bool) -> Path:
+        """Run the scenario under `policy`, for real if it was measured, otherwise simulated; return its log."""
+        name = _label(policy)
+        log = self.folder / f"{name}.parquet"
+        words = [str(self.scenario), "--policy", policy, "--seed", str(self.seed), "--log", str(log)]
+        if not measured:
+            self._step(f"Simulate one episode under {name}:", ["run", *words], show=False)
+            return log
+        self._step(
+            f"Run for real under {name}: the same jobs, but the networks run on two cores of this machine, in real "
+            "time:",
+            ["execute", *words, "--out", str(self.folder / f"{name}.html")],
+            show=False,
+        )
+        return log
+
+    def _evaluate(self, trained: str | None) -> str:
+        """Compare all heuristics and the trained policy in simulation; return the name of the best heuristic."""
+        from slipstream.evaluation import compare
+
+        playing = f"all,{trained}" if trained else "all"
+        self._comparison = compare(str(self.scenario), playing, episodes=EPISODES, seed=self.seed)
+        heuristics = [one.policy for one in self._comparison.evaluations if one.policy != trained]
+        best = max(heuristics, key=lambda name: (self._comparison.of(name).mean("reward"), name == CAREFUL))
+        if trained:
+            mean, low, high = self._comparison.difference(trained, best, "reward")
+            self.ahead = {"mean": mean, "low": low, "high": high}
+            self._print(_verdict(best, self.ahead))
+        return best
+
+    def _conclude(self, policies: Sequence[str], logs: Sequence[Path], measured: bool) -> None:
+        """Print the results of the recorded policies, and a stretch of their schedules."""
+        from slipstream.cli.demo_schedule import schedules, stretch_with_misses
+        from slipstream.reports.runs import read_run
+
+        for policy, log in zip(policies, logs, strict=True):
+            evaluation, metrics = self._comparison.of(policy), read_run(log).metrics
+            self.results.append(
+                {
+                    "policy": _label(policy),
+                    "simulated_reward": evaluation.mean("reward"),
+                    "simulated_interval": list(evaluation.interval("reward")),
+                    "recorded": "device" if measured else "simulation",
+                    "recorded_reward": metrics["reward"],
+                    "radar_miss_rate": metrics["miss_rate/radar"],
+                    "camera_accuracy": metrics["effective_accuracy/front"],
+                }
+            )
+        self._print("")
+        self._print_results(measured)
+        period = float(json.loads(self.scenario.read_text(encoding="utf-8"))["tasks"][0]["arrival"]["period_ms"])
+        begin = stretch_with_misses(logs[0], SHOWN_PERIODS * period)
+        drawn = [(_label(policy), log) for policy, log in zip(policies, logs, strict=True)]
+        self._print("")
+        for line in schedules(drawn, begin, begin + SHOWN_PERIODS * period):
+            self._print(line)
+
+    def _print_results(self, measured: bool) -> None:
+        place = "this machine" if measured else "one episode"
+        self._print(
+            f"{'policy':<10}{'simulated reward':>18}{f'reward, {place}':>23}{'radar missed':>14}{'accuracy':>10}"
+        )
+        for row in self.results:
+            self._print(
+                f"{row['policy']:<10}{row['simulated_reward']:>18.0f}{row['recorded_reward']:>23.0f}"
+                f"{row['radar_miss_rate']:>13.0%}{row['camera_accuracy']:>10.2f}"
+            )
 
     def _step(self, text: str, words: Sequence[str], optional: bool = False, show: bool = True) -> bool:
         """Run the command `words` as a user would; return whether it ran. An `optional` one may lack an extra."""
@@ -161,6 +262,19 @@ class Tour:
     def _print(self, text: str) -> None:
         if not self._quiet:
             console.print(text, soft_wrap=True, highlight=False, markup=True)
+
+
+def _label(policy: str) -> str:
+    """Return the name of a policy for tables and files: "trained" for the one that was trained."""
+    return "trained" if "/" in policy or os.sep in policy else policy
+
+
+def _verdict(best: str, ahead: dict[str, float]) -> str:
+    """Return the sentence that says whether the trained policy is ahead of the best heuristic."""
+    interval = f"{ahead['mean']:+.1f} per episode, 95% interval {ahead['low']:+.1f} to {ahead['high']:+.1f}"
+    if ahead["low"] > 0.0:
+        return f"[bold green]The trained policy is ahead of every heuristic:[/] {interval} against {best}, the best."
+    return f"[bold]The trained policy is not ahead of {best}:[/] {interval}. Train for longer: --training-seconds 60."
 
 
 def _new_folder(wanted: Path) -> Path:

@@ -1,15 +1,21 @@
-"""What the documentation takes from the code: `<!-- table: NAME -->` becomes the table of that name.
+"""Write what the documentation takes from the code into its Markdown files.
 
-`<!-- example: NAME -->` becomes the source of that example. MkDocs calls `on_page_markdown` for every page. A name that
-no table or example has stops the build.
+    python docs/generate.py           # after a change of keys, columns, policies, scenarios, settings or commands
+    python docs/generate.py --check   # exit code 1 if a page is out of date
+
+A page holds pairs of markers: `<!-- table: NAME -->` and `<!-- /table -->`, or `<!-- example: NAME -->` and
+`<!-- /example -->`. What stands between them is replaced: by the table of that name (see `tables`), or by the source of
+that file of `examples/`.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -18,7 +24,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-from mkdocs.exceptions import PluginError
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
@@ -31,21 +36,36 @@ from slipstream.scenario import schema as json_schema
 from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.lanes import KernelFunctions
 
-MARKER = re.compile(r"<!-- (table|example): (\S+) -->")
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-
-
+PAGES = Path(__file__).resolve().parent
+EXAMPLES = PAGES.parent / "examples"
+BLOCK = re.compile(r"(<!-- (table|example): (\S+) -->\n)(.*?)(<!-- /(?:table|example) -->)", re.DOTALL)
 WORDS = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace every marker of a page by its table or example."""
-    return render(markdown)
+def main() -> int:
+    """Update every page, or with `--check` name those that are out of date; return the exit code."""
+    parser = argparse.ArgumentParser(description="Write tables and examples from the code into the pages.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is out of date")
+    check = parser.parse_args().check
+    outdated = 0
+    for page in sorted(PAGES.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        current = render(text)
+        if current != text:
+            outdated += 1
+            print(f"{page.name}: {'out of date' if check else 'written'}")
+            if not check:
+                page.write_text(current, encoding="utf-8")
+    return int(check and outdated > 0)
 
 
 def render(markdown: str) -> str:
-    """Return the text with every marker replaced by its table or example."""
-    return MARKER.sub(lambda match: (_table if match[1] == "table" else _example)(match[2]), markdown)
+    """Return the text of a page with the contents of every pair of markers taken from the code."""
+    return BLOCK.sub(lambda match: f"{match[1]}\n{_content(match[2], match[3])}\n\n{match[5]}", markdown)
+
+
+def _content(kind: str, name: str) -> str:
+    return (_table if kind == "table" else _example)(name)
 
 
 def tables() -> dict[str, Callable[[], str]]:
@@ -75,13 +95,13 @@ def tables() -> dict[str, Callable[[], str]]:
 def _table(name: str) -> str:
     known = tables()
     if name not in known:
-        raise PluginError(f"no table '{name}': expected one of {', '.join(known)}")
+        raise ValueError(f"no table '{name}': expected one of {', '.join(known)}")
     return known[name]()
 
 
 def _example(name: str) -> str:
     if not (EXAMPLES / name).is_file():
-        raise PluginError(f"no example '{name}': expected one of {', '.join(p.name for p in EXAMPLES.glob('*.py'))}")
+        raise ValueError(f"no example '{name}': expected one of {', '.join(p.name for p in EXAMPLES.glob('*.py'))}")
     source = (EXAMPLES / name).read_text(encoding="utf-8").strip()
     language = {".py": "python"}.get(Path(name).suffix, Path(name).suffix.removeprefix("."))
     return f'```{language} title="examples/{name}"\n{source}\n```'
@@ -372,11 +392,19 @@ def _command(heading: str, command: Any) -> str:
 
 
 def _parameter(parameter: Any) -> str:
-    is_option = parameter.opts[0].startswith("-")
-    return f"`{parameter.opts[0]}`" if is_option else f"`{parameter.name.upper()}`"
+    """Return the names of an option, the long one first, or that of an argument."""
+    if not parameter.opts[0].startswith("-"):
+        return f"`{parameter.name.upper()}`"
+    names = sorted(parameter.opts, key=lambda name: not name.startswith("--")) + parameter.secondary_opts
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _parameter_default(parameter: Any) -> str:
     if parameter.required:
         return "required"
-    return "off" if parameter.default is False else "none" if parameter.default is None else f"`{parameter.default}`"
+    words = [word for value, word in ((False, "off"), (True, "on"), (None, "none")) if parameter.default is value]
+    return words[0] if words else f"`{parameter.default}`"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
