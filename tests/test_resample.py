@@ -251,30 +251,32 @@ def test_releases_and_runs_of_an_edge_device_follow_their_laws() -> None:
             assert mean_is([float(one["streams"][0, stream]["work"]) for one in drawn], float(left.mean()))
 
 
-def test_the_state_of_a_bursty_task_is_drawn_by_its_posterior() -> None:
-    """Of simulated tasks that had no release for as long, the same share is in a burst."""
-    simulator = next(one for one in decisions("edge", 6, 5) if 2e6 < since_release(one) < 2e7)
-    share = float(np.mean([one["tasks"][0, 0]["burst"] for one in futures(simulator, 3000)]))
-    passed, rng = since_release(simulator), np.random.default_rng(0)
-    gaps, spells, burst, found = (40e6, 5e6), (200e6, 60e6), 0, []
+def test_the_next_release_of_a_bursty_task_follows_from_the_time_since_its_last() -> None:
+    """Simulated tasks that had no release for as long wait for the next one as long as resampled ones do."""
+    known = (one for one in decisions("edge", 6, 5) if one.arrays["tasks"][0, 0]["released"] > 0)
+    simulator = next(one for one in known if 2e6 < since_release(one) < 2e7)
+    spec = simulator.family.spec_arrays(simulator.scenario)
+    now, passed = int(simulator.header["now"]), since_release(simulator)
+    slot = len(spec["streams"]) + len(spec["tasks"])
+    waits = np.array([event_time(one, slot) - now for one in futures(simulator, 3000)])
+    rng, burst, found = np.random.default_rng(0), 0, []
+    gaps, spells = (40e6, 5e6), (200e6, 60e6)
     left = rng.exponential(spells[burst])
     for _ in range(60_000):
-        gap, seen = 0.0, None
-        while True:
-            wait = rng.exponential(gaps[burst])
-            ends = wait >= left
-            if seen is None and gap + min(wait, left) > passed:
-                seen = burst
-            gap += min(wait, left)
-            if not ends:
-                left -= wait
-                break
+        gap, wait = 0.0, rng.exponential(gaps[burst])
+        while wait >= left:
+            gap += left
             burst = 1 - burst
-            left = rng.exponential(spells[burst])
-        if seen is not None:
-            found.append(float(seen))
-    assert abs(share - np.mean(found)) < 4.0 * (0.5 / np.sqrt(3000) + 0.5 / np.sqrt(len(found)))
-    assert 0.0 < share < 1.0
+            left, wait = rng.exponential(spells[burst]), rng.exponential(gaps[burst])
+        left -= wait
+        if gap + wait > passed:
+            found.append(gap + wait - passed)
+    expected = np.array(found)
+    error = np.hypot(waits.std() / np.sqrt(len(waits)), expected.std() / np.sqrt(len(expected)))
+    assert abs(waits.mean() - expected.mean()) < 4.0 * error
+    # In the calm state alone, or in a burst alone, it would be another time.
+    assert abs(expected.mean() - 40e6) > 4.0 * error
+    assert abs(expected.mean() - 5e6) > 4.0 * error
 
 
 def since_release(simulator: Simulator) -> int:

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from slipstream.errors import InputError, ScenarioError, one_line
 from slipstream.families.contract import FAMILIES, Scenario, ScenarioLike
-from slipstream.families.contract import digest as digest  # read from here by those above
+from slipstream.families.shared.digest import digest as digest  # read from here by those above
 from slipstream.files.inputs import (
     LARGEST_JSON_BYTES,
     check_values,

@@ -7,9 +7,7 @@ family's `members.py`, which is imported when one of them is first needed.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -467,20 +465,6 @@ def register_family(family: Family, *, lazy: bool = False) -> None:
 def registered_family(name: str) -> Family:
     """Return the family of that name."""
     return FAMILIES[name]
-
-
-def digest(scenario: Scenario) -> str:
-    """Return the SHA-256 in hex of everything that can change results, equal for equivalent spellings.
-
-    Defaults are filled in, names of built-in data are replaced by the data where the family's `resolved()` does so,
-    and the scenario's own name and description are left out.
-    """
-    resolve = getattr(scenario, "resolved", None)
-    data = dict(resolve() if resolve is not None else scenario.model_dump(mode="json"))
-    data.pop("name", None)
-    data.pop("description", None)
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def family_of(scenario: Scenario) -> Family:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstream.errors import PolicyError
-from slipstream.families.contract import Scenario, digest
+from slipstream.families.contract import Scenario
+from slipstream.families.shared.digest import digest
 from slipstream.files.atomic import replace_file
 from slipstream.policies.base import Heuristic, ModelBased, Policy, WholeEpisodes, applicable, find
 from slipstream.policies.compiled.network_policy import CompiledPolicy

@@ -100,7 +100,8 @@ class Rollout:
     @property
     def description(self) -> str:
         """What it does, in one sentence."""
-        return f"Simulates {self.futures} futures of each candidate, played on by {self.bases[0].name}."
+        names = ", ".join(base.name for base in self.bases)
+        return f"Simulates {self.futures} futures of each candidate, played on by {names}."
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_scratch"}
@@ -123,9 +124,11 @@ class Rollout:
             scratch = self._scratch[simulator] = _Scratch(self, simulator)
         with scratch.lane_unchanged():
             actions = scratch.candidates()
-            totals = np.zeros((self.futures if len(actions) > 1 else 0, len(actions)))
-            scratch.play(actions, totals)
-        return Estimate(actions, totals)
+            futures = self.futures if len(actions) > 1 else 0
+            found = [scratch.play(base, actions, futures) for base in range(len(self.bases))]
+        # Each candidate is judged by the base that plays on best after it.
+        best = np.array([totals.sum(axis=0) for totals in found]).argmax(axis=0)
+        return Estimate(actions, np.stack([found[base][:, number] for number, base in enumerate(best)], axis=1))
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
@@ -213,23 +216,25 @@ class _Scratch:
         lanes.choose_lanes(self.spec, self.state, self.buffer, rule.form, rule.address, action)
         return int(action[0])
 
-    def play(self, actions: np.ndarray, totals: np.ndarray) -> None:
-        """Write the reward of each action in each future into `totals`; the first base plays on."""
+    def play(self, number: int, actions: np.ndarray, futures: int) -> np.ndarray:
+        """Return the reward of each action in each future, played on by the base of that `number`."""
         from slipstream.sim.kernel.rollout import roll_out
 
-        policy, base = self.policy, self.policy.bases[0]
+        policy, base = self.policy, self.policy.bases[number]
+        totals = np.zeros((futures, len(actions)))
         arrivals = NO_LIMIT if policy.defaults.arrivals is None else policy.defaults.arrivals
         rest = (actions, np.uint64(policy.seed), arrivals, self.span, policy.peeks, totals)
         if isinstance(base, CompiledPolicy):
             from slipstream.policies.compiled.network_rollout import roll_out_network
 
-            roll_out_network(self.known, self.decided, self.lanes, self.rows, *self.networks[0], *rest)
-            return
+            roll_out_network(self.known, self.decided, self.lanes, self.rows, *self.networks[number], *rest)
+            return totals
         assert isinstance(base, Heuristic)
         if base.parameter is not None:
             self.header["parameter"] = base.parameter
         how = (self.buffer, base.form, base.address)
         roll_out(self.known, self.decided, self.lanes, self.rows, *how, *rest)
+        return totals
 
 
 def is_rollout(name: str) -> bool:
