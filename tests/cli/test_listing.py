@@ -78,7 +78,7 @@ def test_every_help_has_an_example_and_no_names_of_types(slipstream):
 def test_paragraphs_of_the_help_are_wrapped_by_the_terminal_only(slipstream, monkeypatch):
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
     _, output, _ = slipstream("execute", "--help")
-    assert "With --listen, tasks of arrival 'external' receive requests" in output
+    assert "With --listen, requests arrive by POST /v1/tasks/NAME until Ctrl-C" in output
 
 
 def test_a_short_flag_means_the_same_in_every_command():

@@ -227,8 +227,8 @@ def test_a_run_is_replayed_choice_by_choice(browser, client, runs):
         page.get_by_text(re.compile(rf"^Decision {number + 1} at")).wait_for()
         told = page.inner_text("#candidates tr.chosen th")
         line = recording.timeline
-        names = {f"start {line.tasks[s['task']]}, {line.variants[s['task']][s['variant']]}" for s in starts[:4]}
-        assert told.split(" on ")[0] in names or told.startswith("wait")
+        names = {f"runs {line.tasks[s['task']]} as {line.variants[s['task']][s['variant']]}" for s in starts[:4]}
+        assert any(name in told for name in names) or told.startswith("wait")
         page.get_by_role("button", name="Previous decision").click()
         page.get_by_text(re.compile(rf"^Decision {number} at")).wait_for()
         page.get_by_role("button", name="Play").click()

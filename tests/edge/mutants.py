@@ -89,7 +89,12 @@ MUTANTS = [
         "            task_state.draws += 1\n        return release",
         "        return release",
     ),
-    Mutant("a trace is read past its end", QUEUES, "index < task.trace_end", "index <= task.trace_end"),
+    Mutant(
+        "a trace is read past its end",
+        QUEUES,
+        "[index] if index < task.trace_end",
+        "[index] if index <= task.trace_end",
+    ),
     Mutant(
         "a release at the horizon", QUEUES, "if time < spec.device[0].horizon:", "if time <= spec.device[0].horizon:"
     ),

@@ -185,6 +185,9 @@ def list_models(library: LibraryOption = HERE, episodes: EpisodesOption = 20, as
         print_json(rows)
         return
     console.print(models_table(rows))
+    for row in rows:
+        if "error" in row:
+            console.print(f"{row['model']}: {row['error']}", soft_wrap=True)
 
 
 @app.command()

@@ -15,7 +15,7 @@ import numpy as np
 from slipstream.errors import InputError, PolicyError
 from slipstream.evaluation import evaluate
 from slipstream.families.contract import Scenario
-from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, find, names
+from slipstream.policies.base import Heuristic, Policy, WholeEpisodes, applicable, find
 from slipstream.scale.executor import Executor, InProcess
 from slipstream.sim.kernel import lanes
 from slipstream.sim.simulator import Simulator
@@ -153,7 +153,7 @@ def race(scenario: Scenario, limit: float | None, clock: Seconds, notify: Callab
     same; the other policies have `OTHERS_SECONDS`. `notify` is called with the name of the policy that plays next.
     """
     simulator, began = Simulator(scenario), clock()
-    racers = [Racer(find(name, scenario.family)) for name in names(scenario.family)]
+    racers = [Racer(find(name, scenario.family)) for name in applicable(scenario)]
     racers.sort(key=lambda racer: not racer.can_be_imitated)
     others_end = np.inf
     dropped: list[str] = []

@@ -93,7 +93,8 @@ def times_of(table: Table, columns: TraceColumns, longest_s: float) -> np.ndarra
     wrong = ~((seconds >= 0.0) & (seconds <= longest_s))  # this form also rejects NaN
     if wrong.any():
         index = int(wrong.argmax())
-        raise table.error(index, f"{columns.time}: expected a time from 0 to {longest_s:g} s, got {seconds[index]:g} s")
+        got = f"{table.numbers(columns.time)[index]:g} {columns.unit}"
+        raise table.error(index, f"{columns.time}: expected a time from 0 to {longest_s:g} s, got {got}")
     return seconds
 
 

@@ -26,7 +26,7 @@ def models_table(rows: Sequence[dict[str, Any]]) -> PlainTable:
     )
     for row in rows:
         if "error" in row:
-            table.add_row(row["model"], "unreadable", row["error"], "", "", "")
+            table.add_row(row["model"], "unreadable", "", "", "", "")
             continue
         own = ", ".join(row["scenarios"]) + (f" (+{len(row['held_out'])} held out)" if row["held_out"] else "")
         figures = (str(row["versions"]), share(row["regret"]), share(row["generality"], signed=True))
