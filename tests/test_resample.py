@@ -219,7 +219,7 @@ def test_jobs_to_come_of_a_cluster_are_blocks_of_the_training_part() -> None:
         begin = int(header["first"]) + arrived
         assert 1 <= begin <= cut - (jobs - arrived)
         assert header["jobs"] == jobs
-        comes = int(workload["submit"][begin] - header["base"])
+        comes = int(workload["submit"][begin] - header["time_zero"])
         assert comes > now
         firsts.append(begin)
         gaps.append(float(comes - now))

@@ -76,7 +76,7 @@ def next_submit(spec, state, lane):
     header = state.lanes[lane]
     if header.arrived >= header.jobs:
         return NEVER
-    return spec.jobs[header.first + header.arrived].submit - header.base
+    return spec.jobs[header.first + header.arrived].submit - header.time_zero
 
 
 @inlined
@@ -452,8 +452,8 @@ def begin(spec, state, lane, seed, split):
     header.first = starts.low + int(draw * (starts.high - starts.low + 1))
     header.origin = header.first
     header.jobs = machine.jobs
-    header.base = spec.jobs[header.first].submit
-    header.base_s = 0.0
+    header.time_zero = spec.jobs[header.first].submit
+    header.shift_s = 0.0
     header.asked = 0
     header.arrived = 0
     header.done = 0

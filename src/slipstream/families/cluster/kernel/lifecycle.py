@@ -112,8 +112,8 @@ def submit(spec, state, lane):
     job = header.arrived
     source = spec.jobs[header.first + job]
     own = state.jobs[lane, job]
-    own.submit = source.submit - header.base
-    own.submitted_s = source.submitted_s + header.base_s
+    own.submit = source.submit - header.time_zero
+    own.submitted_s = source.submitted_s + header.shift_s
     own.run = source.run
     own.requested = source.requested
     own.left = source.run

@@ -108,8 +108,8 @@ def redraw_jobs(spec, state, lane, ended, key):
     gap = spec.jobs[begin].submit - spec.jobs[begin - 1].submit
     if last + gap <= header.now:
         last = header.now
-    header.base = spec.jobs[begin - 1].submit - last
-    header.base_s = origin.submitted_s + (last * PER_S - spec.jobs[begin - 1].submitted_s)
+    header.time_zero = spec.jobs[begin - 1].submit - last
+    header.shift_s = origin.submitted_s + (last * PER_S - spec.jobs[begin - 1].submitted_s)
     header.first = begin - header.arrived
     header.jobs = header.arrived + needed
 

@@ -81,8 +81,8 @@ LANE = np.dtype(
         ("origin", "i8"),  # index of job 0 in the workload
         ("first", "i8"),  # the same, of jobs to come: another one where they were redrawn
         ("jobs", "i8"),  # jobs that arrive in all
-        ("base", "i8"),  # submit time in the workload that is time 0
-        ("base_s", "f8"),  # added to the submit times as the source counts them, of jobs that were redrawn
+        ("time_zero", "i8"),  # submit time in the workload that is time 0
+        ("shift_s", "f8"),  # added to the submit times as the source counts them, of jobs that were redrawn
         ("arrived", "i8"),
         ("done", "i8"),
         ("waiting", "i8"),
