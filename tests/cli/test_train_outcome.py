@@ -25,7 +25,7 @@ def test_a_training_starts_from_the_winner_of_a_race_and_says_how_it_ended(slips
     code, output, told = slipstream("train", "edge/tiny", *QUICK, "-o", "run", "-s", 1)
     assert code == 0
     (line,) = [line for line in told.splitlines() if line.startswith("warm start")]
-    name = re.fullmatch(r"warm start: (\S+), the best of 13 policies in a race on training episodes", line)[1]
+    name = re.fullmatch(r"warm start: (\S+), the best of 12 policies in a race on training episodes", line)[1]
     about = json.loads(Path("run/run.json").read_text())
     assert about["settings"]["warm_start"] == name == about["reference"]["race"]["ranking"][0]["policy"]
     assert about["reference"]["race"]["split"] == "train"
