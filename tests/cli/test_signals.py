@@ -200,7 +200,7 @@ def test_the_tour_ends_where_it_is_interrupted(slipstream, monkeypatch, tmp_path
     monkeypatch.setattr(Simulator, "play", interrupted)
     code, output, told = slipstream("demo", "--no-open")
     assert (code, told, len(played)) == (143, "terminated\n", 1)
-    assert "2. " not in output
+    assert "3. " not in output
 
 
 KEEPER = """
