@@ -137,10 +137,12 @@ def play(script, folder):
 
 BY_BLOCK = (PAGES[0], DOCS / "tutorial.md")
 """Pages whose blocks run one by one, in tests of their own."""
+REFERENCE = DOCS / "cli.md"
+"""The page whose examples name files of the reader's: they are parsed, not run (tests/cli/test_listing.py)."""
 
 
 @pytest.mark.thorough
-@by_name([page for page in PAGES if can_run(page) and page not in BY_BLOCK])
+@by_name([page for page in PAGES if can_run(page) and page not in (*BY_BLOCK, REFERENCE)])
 def test_every_block_of_a_page_runs(page, tmp_path):
     play(script_of(page), tmp_path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import defaultdict
 
 import pytest
@@ -73,6 +74,31 @@ def test_every_help_has_an_example_and_no_names_of_types(slipstream):
         assert code == 0
         assert "Example: slipstream" in " ".join(output.split()), words
         assert not re.search(r"<(bool|str|text|int|float|path|list)", output), words
+
+
+def parse(command, words):
+    """Parse `words` as the command line of `command`, without running it."""
+    with command.make_context(command.name, list(words)) as context:
+        if hasattr(command, "list_commands"):
+            name, subcommand, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert subcommand is not None, name
+            parse(subcommand, rest)
+
+
+def test_every_example_of_a_help_is_a_command_line_of_that_command():
+    parsed = 0
+    for words, command in commands():
+        if words:
+            example = command.help.split("Example: slipstream ")[1].split("\n")[0].split(" > ")[0]
+            assert tuple(example.split()[: len(words)]) == words
+            parse(typer.main.get_command(app), shlex.split(example))
+            parsed += 1
+    assert parsed > 30
+
+
+def test_an_example_with_an_unknown_option_would_be_found():
+    with pytest.raises(Exception, match="No such option: --polcy"):
+        parse(typer.main.get_command(app), ["run", "edge/heavy", "--polcy", "edf"])
 
 
 def test_paragraphs_of_the_help_are_wrapped_by_the_terminal_only(slipstream, monkeypatch):
