@@ -98,6 +98,7 @@ def test_flushing_the_log_changes_no_step(subject: Subject) -> None:
     check()
 
 
+@pytest.mark.thorough
 def test_a_log_flushed_in_pieces_is_the_whole_log(subject: Subject) -> None:
     @settings(REPEATED, max_examples=subject.effort.brief)
     @given(subject.scenarios(), episode_seeds(), st.integers(0, 31), st.sampled_from(subject.policies))
@@ -113,6 +114,7 @@ def test_a_log_flushed_in_pieces_is_the_whole_log(subject: Subject) -> None:
     check()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("family", "policy"), each_policy())
 def test_compiled_play_equals_the_reference_under_the_plain_rule(family: str, policy: Heuristic) -> None:
     subject = subject_of(family)
@@ -126,6 +128,7 @@ def test_compiled_play_equals_the_reference_under_the_plain_rule(family: str, po
     check()
 
 
+@pytest.mark.thorough
 def test_an_agent_sees_the_clipped_image_of_what_there_is(subject: Subject) -> None:
     @settings(REPEATED, max_examples=subject.effort.observed)
     @given(subject.scenarios(), episode_seeds(), action_scripts())

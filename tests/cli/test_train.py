@@ -106,6 +106,7 @@ def test_a_training_that_goes_on_takes_a_new_limit(slipstream):
     assert "training ends after 512 steps" in told
 
 
+@pytest.mark.thorough
 def test_a_training_stopped_before_it_was_planned_goes_on_with_its_minutes(slipstream, monkeypatch):
     update = Trainer.update
 

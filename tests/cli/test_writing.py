@@ -84,6 +84,7 @@ def listing(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(slipstream, folder, name):
     code, _, error = slipstream(*named(WRITERS[name], "good"))
@@ -267,6 +268,7 @@ def test_pictures_and_pages_of_others_are_not_taken_for_ours(tmp_path):
         check_outputs((tmp_path / "empty", kind), (None, kind), force=False)
 
 
+@pytest.mark.thorough
 def test_an_animation_says_who_made_it(slipstream, tmp_path):
     for _ in range(2):
         assert slipstream("run", "dag/tiny", "--gif", "run.gif")[0] == 0

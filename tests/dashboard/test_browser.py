@@ -66,6 +66,7 @@ def visit(page, client, place):
     assert page.inner_text("#status") == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
 def test_every_page_fits_and_every_control_has_a_name(browser, client, width, scheme):
     with visiting(browser, client, width, scheme) as page:

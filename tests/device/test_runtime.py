@@ -178,6 +178,7 @@ def thousand(faulty_data):
     return scenario, faults, faulty_data(faults)
 
 
+@pytest.mark.thorough
 def test_a_thousand_faults_in_one_run_lose_and_double_no_job(faulty_data):
     scenario, faults, data = thousand(faulty_data)
     found = play(scenario, data=data, watchdog=250)
@@ -235,6 +236,7 @@ class FailingPolicy:
 ERRORS = [MemoryError(), OSError(24, "too many open files"), DeviceError("gone"), KeyboardInterrupt(), SystemExit(3)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("place", ["policy", "watcher", "streams"])
 def test_whatever_ends_a_run_its_log_is_whole_up_to_there(faulty_data, place, error):

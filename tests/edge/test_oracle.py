@@ -209,6 +209,7 @@ def scripted_reward(simulator: Simulator, seed: int, script: int) -> float:
     return total
 
 
+@pytest.mark.thorough
 def test_nothing_that_is_played_on_any_machine_exceeds_a_bound() -> None:
     extras: Counter[str] = Counter()
 

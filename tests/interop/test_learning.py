@@ -14,23 +14,27 @@ MARGIN = 20.0
 """Of about 60 between random legal rows and earliest deadline first."""
 
 
+@pytest.mark.thorough
 def test_ppo_and_dqn_of_stable_baselines3_improve_over_their_start():
     ppo_before, ppo_after, dqn_before, dqn_after = rewards_in(output_of("train_sb3.py"))
     assert ppo_after > ppo_before + MARGIN
     assert dqn_after > dqn_before + MARGIN
 
 
+@pytest.mark.thorough
 def test_maskable_ppo_improves_over_its_start_and_beats_random_legal_rows():
     before, after, random, _ = rewards_in(output_of("train_sb3_maskable.py"))
     assert after > before + MARGIN
     assert after > random + MARGIN
 
 
+@pytest.mark.thorough
 def test_torchrl_improves_over_its_start():
     before, after = rewards_in(output_of("train_torchrl.py"))
     assert after > before + MARGIN
 
 
+@pytest.mark.thorough
 def test_ppo_in_one_file_improves_over_its_start_and_beats_random_legal_rows():
     before, *_, after, random, _ = rewards_in(output_of("ppo_single_file.py"))
     assert after > before + MARGIN

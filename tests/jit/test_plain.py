@@ -54,6 +54,7 @@ print(double(21), mode.PRIVATE, any(name.startswith("slipstream.jit.private") fo
 
 
 # One family is compiled in every run of the tests, which takes half a minute of processor time; the others more rarely.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "family", [SUBJECTS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SUBJECTS[1:])]
 )

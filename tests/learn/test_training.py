@@ -69,6 +69,7 @@ def test_a_folder_goes_on_after_a_stop_as_if_there_had_been_none(tmp_path):
     assert resumed.steps == whole.steps == SMALL.steps
 
 
+@pytest.mark.thorough
 def test_a_training_killed_at_any_moment_leaves_policies_that_load_and_goes_on(tmp_path):
     out = tmp_path / "run"
     code = (

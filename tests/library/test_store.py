@@ -49,6 +49,7 @@ def interleave(folder, rounds, seed):
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 def test_two_writers_that_are_killed_at_random_points_lose_nothing(tmp_path):
     told = interleave(tmp_path / "library", 200, 0)
     # The test means something only if many were killed, and many got through.

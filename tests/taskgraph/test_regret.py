@@ -51,6 +51,7 @@ def check_sums(seed, least, most):
     return found
 
 
+@pytest.mark.thorough
 def test_regret_adds_up_to_what_was_missed_and_is_never_negative():
     missed = [check_sums(seed, 4, 20).total for seed in range(100)]
     assert sum(cost > 0.0 for cost in missed) > 30
