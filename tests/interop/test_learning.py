@@ -3,6 +3,7 @@
 What is trained are the examples that users copy; each is run once. RLlib's is in test_rllib.py.
 """
 
+import pytest
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecMonitor
