@@ -30,6 +30,14 @@ PATTERN = re.compile(r"rollout(?:\((.+)\))?")
 """Name of a policy that simulates ahead, with the names of its bases."""
 
 
+FIRST_FUTURES = 2
+"""Futures in which all candidates are tried; the number doubles until candidates or futures are used up."""
+LEAST_FUTURES = 4
+"""Futures after which a candidate may be given up."""
+GIVEN_UP = 2.5
+"""Standard errors by which a candidate is behind the leader if it is given up."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What a policy that simulates ahead found out about the candidates of a decision."""
@@ -37,27 +45,60 @@ class Estimate:
     actions: np.ndarray
     """Rows that were tried; the first is what the base policy would choose."""
     totals: np.ndarray
-    """Reward of each action (columns) in each future (rows); no rows if there was but one action."""
+    """Reward of each action (columns) in each future (rows); no rows if there was but one action.
+
+    NaN where an action had been given up.
+    """
 
     @property
     def means(self) -> np.ndarray:
-        """Mean reward of each action over the futures."""
-        return np.asarray(self.totals.mean(axis=0))
+        """Mean reward of each action over its futures."""
+        return np.asarray(np.nanmean(self.totals, axis=0))
 
     @property
     def errors(self) -> np.ndarray:
         """Standard error of each action's lead over the first, paired over the futures."""
-        leads = self.totals - self.totals[:, :1]
-        return np.asarray(leads.std(axis=0, ddof=1) / np.sqrt(len(leads)))
+        return _errors(self.totals - self.totals[:, :1])
+
+    @property
+    def last(self) -> np.ndarray:
+        """Positions of the actions that were not given up."""
+        return np.flatnonzero(~np.isnan(self.totals[-1]))
 
     @property
     def action(self) -> int:
-        """The best action if it leads the first by more than a standard error, otherwise the first."""
+        """The best action, but the first unless that one leads it by more than a standard error."""
         if not len(self.totals):
             return int(self.actions[0])
-        best = int(self.means.argmax())
-        lead = self.means[best] - self.means[0]
-        return int(self.actions[best if lead > self.errors[best] else 0])
+        best = int(self.last[self.means[self.last].argmax()])
+        sure = self.last[0] != 0 or self.means[best] - self.means[0] > self.errors[best]
+        return int(self.actions[best if sure else 0])
+
+    def candidates_left(self) -> np.ndarray:
+        """Return the positions of the actions worth more futures: those that are not surely behind the leader."""
+        if len(self.totals) == FIRST_FUTURES and np.array_equal(*self.totals):
+            return np.zeros(1, np.int64)  # nothing is uncertain
+        if len(self.totals) < LEAST_FUTURES:
+            return self.last
+        last = self.last
+        totals = self.totals[:, last]
+        leader = int(totals.mean(axis=0).argmax())
+        behind = totals[:, leader : leader + 1] - totals
+        left = behind.mean(axis=0) < GIVEN_UP * _errors(behind)
+        left[leader] = True
+        return np.asarray(last[left])
+
+
+def _best_base(totals: np.ndarray) -> np.ndarray:
+    """Return the totals of each action (last axis) by the base (first axis) that plays on best after it."""
+    best = np.nansum(totals, axis=1).argmax(axis=0)
+    return np.asarray(np.take_along_axis(totals, best[None, None, :], axis=0)[0])
+
+
+def _errors(differences: np.ndarray) -> np.ndarray:
+    """Return the standard error of the mean of each column of `differences`, where it is not NaN."""
+    counts = (~np.isnan(differences)).sum(axis=0)
+    return np.asarray(np.nanstd(differences, axis=0, ddof=1) / np.sqrt(counts))
 
 
 class Rollout:
@@ -124,11 +165,17 @@ class Rollout:
             scratch = self._scratch[simulator] = _Scratch(self, simulator)
         with scratch.lane_unchanged():
             actions = scratch.candidates()
-            futures = self.futures if len(actions) > 1 else 0
-            found = [scratch.play(base, actions, futures) for base in range(len(self.bases))]
-        # Each candidate is judged by the base that plays on best after it.
-        best = np.array([totals.sum(axis=0) for totals in found]).argmax(axis=0)
-        return Estimate(actions, np.stack([found[base][:, number] for number, base in enumerate(best)], axis=1))
+            every = np.full((len(self.bases), self.futures, len(actions)), np.nan)
+            played, found = 0, Estimate(actions, every[0, :0])
+            left = np.arange(len(actions))
+            while len(left) > 1 and played < self.futures:
+                more = min(max(FIRST_FUTURES, played), self.futures - played)
+                for base, totals in enumerate(every):
+                    totals[played : played + more, left] = scratch.play(base, actions[left], played, more)
+                played += more
+                found = Estimate(actions, _best_base(every[:, :played]))
+                left = found.candidates_left()
+        return found
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
@@ -216,14 +263,14 @@ class _Scratch:
         lanes.choose_lanes(self.spec, self.state, self.buffer, rule.form, rule.address, action)
         return int(action[0])
 
-    def play(self, number: int, actions: np.ndarray, futures: int) -> np.ndarray:
-        """Return the reward of each action in each future, played on by the base of that `number`."""
+    def play(self, number: int, actions: np.ndarray, first: int, futures: int) -> np.ndarray:
+        """Return the reward of each action in `futures` futures from number `first` on, played on by a base."""
         from slipstream.sim.kernel.rollout import roll_out
 
         policy, base = self.policy, self.policy.bases[number]
         totals = np.zeros((futures, len(actions)))
         arrivals = NO_LIMIT if policy.defaults.arrivals is None else policy.defaults.arrivals
-        rest = (actions, np.uint64(policy.seed), arrivals, self.span, policy.peeks, totals)
+        rest = (actions, np.uint64(policy.seed), first, arrivals, self.span, policy.peeks, totals)
         if isinstance(base, CompiledPolicy):
             from slipstream.policies.compiled.network_rollout import roll_out_network
 

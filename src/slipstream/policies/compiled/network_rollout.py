@@ -13,11 +13,11 @@ from slipstream.sim.kernel.snapshot import copy_lane
 
 
 @entry
-def roll_out_network(spec, decided, state, rows, buffer, network, actions, key, arrivals, span, peeks, totals):
-    """Write the reward of every candidate of `actions` in every future into `totals`; the network plays on."""
+def roll_out_network(spec, decided, state, rows, buffer, network, actions, key, first, arrivals, span, peeks, totals):
+    """Write rewards as `roll_out` does; the network plays on."""
     header = state.lanes[PLAYED]
     for future in range(totals.shape[0]):
-        begin_future(spec, decided, state, rows, key, future, arrivals, peeks)
+        begin_future(spec, decided, state, rows, key, first + future, arrivals, peeks)
         until = state.lanes[FUTURE].now + span
         for candidate in range(actions.shape[0]):
             copy_lane(rows, FUTURE, PLAYED)

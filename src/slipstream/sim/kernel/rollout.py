@@ -41,14 +41,14 @@ def begin_future(spec, decided, state, rows, key, future, arrivals, peeks):
 
 
 @entry
-def roll_out(spec, decided, state, rows, buffer, form, address, actions, key, arrivals, span, peeks, totals):
-    """Write the reward of every candidate of `actions` in every future into `totals`, a row for each future.
+def roll_out(spec, decided, state, rows, buffer, form, address, actions, key, first, arrivals, span, peeks, totals):
+    """Write the reward of every candidate of `actions` into `totals`, a row for each future from number `first` on.
 
     The compiled policy at `address` plays on until the episode ends or `span` ns have passed.
     """
     header = state.lanes[PLAYED]
     for future in range(totals.shape[0]):
-        begin_future(spec, decided, state, rows, key, future, arrivals, peeks)
+        begin_future(spec, decided, state, rows, key, first + future, arrivals, peeks)
         until = state.lanes[FUTURE].now + span
         for candidate in range(actions.shape[0]):
             copy_lane(rows, FUTURE, PLAYED)
