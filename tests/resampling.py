@@ -69,6 +69,63 @@ def edge_scenario() -> Scenario:
     return load(data)
 
 
+def serving_scenario() -> Scenario:
+    """Return models to plan for, with requests of every random kind, batches of exponential length, and a trace."""
+    arrivals = (
+        {"kind": "gamma", "rate_hz": 30.0, "shape": 0.3},
+        {"kind": "bursty", "low_hz": 20.0, "high_hz": 60.0, "switch_s": 1.0, "gaps": "even"},
+        {"kind": "rates", "rates_hz": [10.0, 30.0, 50.0, 20.0, 5.0], "step_s": 0.5},
+        {"kind": "trace", "times_ms": list(SERVING_TRACE)},
+    )
+    data = {**SERVING, "models": [{**SERVING["models"][0], **own} for own in map(served, arrivals)]}
+    return load({**data, "service": {"kind": "exponential"}, "routing": "random"})
+
+
+def serving_routes() -> Scenario:
+    """Return requests of one model to route to accelerators of two kinds, whose batches take lognormal times."""
+    data = {**SERVING, "mode": "route", "initial": [{"variant": "slow", "accelerator": kind} for kind in ("a", "b")]}
+    data["initial"].append({"variant": "quick", "accelerator": "b", "count": 2})
+    model = {**SERVING["models"][0], "arrivals": {"kind": "gamma", "rate_hz": 120.0, "shape": 2.5}}
+    return load({**data, "models": [model], "service": {"kind": "lognormal", "cv": 0.5}, "duration_s": 2.0})
+
+
+def served(arrivals: dict[str, Any]) -> dict[str, Any]:
+    """Return name, variants and arrivals of one of several models."""
+    variants = [{**one, "name": f"{one['name']}-{arrivals['kind']}"} for one in SERVING["models"][0]["variants"]]
+    return {"name": arrivals["kind"], "variants": variants, "arrivals": arrivals, "expected_rate_hz": 25.0}
+
+
+SERVING: dict[str, Any] = {
+    "family": "serving",
+    "name": "resampled",
+    "accelerators": [{"name": "a", "count": 3}, {"name": "b", "count": 3}],
+    "models": [
+        {
+            "name": "model",
+            "slo_ms": 150.0,
+            "variants": [
+                {
+                    "name": "quick",
+                    "accuracy": 80.0,
+                    "latency_ms": {"a": [20.0, 30.0, 45.0], "b": [12.0, 16.0, 25.0]},
+                    "load_s": 0.1,
+                },
+                {
+                    "name": "slow",
+                    "accuracy": 95.0,
+                    "latency_ms": {"a": [50.0, 70.0], "b": [30.0, 40.0, 60.0]},
+                    "load_s": 0.2,
+                },
+            ],
+        }
+    ],
+    "duration_s": 5.0,
+    "planning": {"interval_s": 0.1},
+    "forecast": {"kind": "ewma", "sample_s": 0.25},
+}
+SERVING_TRACE = tuple(30.0 * number + 11.0 * (number % 3) for number in range(160))
+
+
 EDGE_ARRIVALS: tuple[dict[str, Any], ...] = (
     {"kind": "bursty", "calm_gap_ms": 40.0, "burst_gap_ms": 5.0, "calm_ms": 200.0, "burst_ms": 60.0},
     {"kind": "poisson", "mean_gap_ms": 15.0},
@@ -81,13 +138,28 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "edge": edge_scenario,
     "taskgraph": taskgraph_scenario,
     "cluster": cluster_scenario,
+    "serving": serving_scenario,
+    "serving-route": serving_routes,
 }
-RULES = {"dag": "fair", "edge": "edf", "taskgraph": "mct", "cluster": "saf"}
+"""By family; the serving family has two kinds of decisions."""
+RULES = {
+    "dag": "fair",
+    "edge": "edf",
+    "taskgraph": "mct",
+    "cluster": "saf",
+    "serving": "infaas",
+    "serving-route": "eft",
+}
+
+
+def family_of(name: str) -> str:
+    """Return the family of one of the scenarios."""
+    return name.partition("-")[0]
 
 
 def decisions(family: str, seed: int, every: int, split: str = "test") -> list[Simulator]:
     """Return simulators without a log, each at another decision of an episode, `every` decisions apart."""
-    scenario, policy = SCENARIOS[family](), find(RULES[family], family)
+    scenario, policy = SCENARIOS[family](), find(RULES[family], family_of(family))
     simulator = Simulator(scenario, log_rows=0)
     simulator.reset(seed, split)
     found = []
@@ -160,12 +232,37 @@ def alter_edge(simulator: Simulator, state: State, rng: np.random.Generator) -> 
         set_event(state, stream, now + int(rng.integers(1, 10**7)))
 
 
+def alter_serving(simulator: Simulator, state: State, rng: np.random.Generator) -> None:
+    """Alter requests to come, whether any come, and the ends of batches that have not ended."""
+    spec = simulator.family.spec_arrays(simulator.scenario)
+    accelerators, now = len(spec["kinds"]), int(state["lanes"][0]["now"])
+    alter_keys(state, ("key",), rng)
+    for model, own in enumerate(state["models"][0]):
+        for name in ("gap_key", "accept_key", "boost_key", "service_key", "route_key"):
+            own[name] = rng.integers(2**63)
+        own["time"] = now + rng.integers(1, 10**9)
+        own["segment"] += 3 * (spec["models"][model]["segments"] > 0)
+        slot = 2 * accelerators + 2 + model
+        ends = rng.random() < 0.3
+        set_event(state, slot, NEVER if ends else now + int(rng.integers(1, 10**9)))
+    if simulator.scenario.mode == "route" and rng.random() < 0.5:  # type: ignore[attr-defined]
+        # As after the last request.
+        state["lanes"][0]["streams"] = 0
+        set_event(state, 2 * accelerators, NEVER)
+    for accelerator, own in enumerate(state["accelerators"][0]):
+        if own["busy"]:
+            alter_events(state, range(accelerator, accelerator + 1), rng)
+
+
 def altered(simulator: Simulator, rng: np.random.Generator) -> State:
     """Return the simulator's state with everything altered that its policy cannot know."""
     state, family = simulator.save(), simulator.family.name
     header = state["lanes"][0]
     if family == "edge":
         alter_edge(simulator, state, rng)
+        return state
+    if family == "serving":
+        alter_serving(simulator, state, rng)
         return state
     if family == "cluster":
         alter_keys(state, ("key",), rng)

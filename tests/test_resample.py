@@ -11,7 +11,19 @@ from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.sim.kernel.heap import NEVER
 from slipstream.sim.simulator import Simulator
-from tests.resampling import RUNNING, SCENARIOS, altered, decisions, event_time, same, suite_data
+from tests.resampling import (
+    RULES,
+    RUNNING,
+    SCENARIOS,
+    altered,
+    decisions,
+    event_time,
+    family_of,
+    same,
+    serving_routes,
+    serving_scenario,
+    suite_data,
+)
 
 FAMILIES = sorted(SCENARIOS)
 
@@ -50,7 +62,7 @@ def test_a_resampled_state_shows_the_same_rows(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_resampled_episode_can_be_played_to_its_end(family: str) -> None:
-    policy = find("random", family)
+    policy = find("random", family_of(family))
     for number, simulator in enumerate(decisions(family, 5, 20)):
         simulator.resample(number)
         while simulator.asking:
@@ -61,7 +73,7 @@ def test_a_resampled_episode_can_be_played_to_its_end(family: str) -> None:
 
 def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
     """Return a scenario whose arrivals after a time are `late`, and that time in ns."""
-    data = suite_data(family, "small")
+    data = suite_data(family_of(family), "small")
     if family == "cluster":
         jobs = [{"submit_s": 100.0 * n, "run_s": 90.0 + n, "requested_s": 150.0, "gpus": 1 + n % 3} for n in range(40)]
         data["jobs"] = {"kind": "list", "jobs": [*jobs, *({"submit_s": time, "run_s": time} for time in late)]}
@@ -77,6 +89,13 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
         for task in data["tasks"]:
             task["arrival"] = {"kind": "trace", "times_ms": [*(40.0 * n for n in range(20)), *late, 1000.0]}
         return data, 765e6
+    if family.startswith("serving"):
+        data = SCENARIOS[family]().model_dump(mode="json", exclude_unset=True)
+        for model in data["models"]:
+            times = [30.0 * number + 7.0 * (number % 4) for number in range(40)]
+            model["arrivals"] = {"kind": "trace", "times_ms": [*times, *late]}
+            model["expected_rate_hz"] = 30.0
+        return data, 1230e6
     times = [20.0 * number for number in range(3)]
     data["arrivals"] = {"kind": "trace", "times_ms": [*times, *late, 9000.0]}
     return data, 40e6
@@ -85,8 +104,10 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_arrivals_of_a_trace_after_now_do_not_matter(family: str) -> None:
     """Futures of two traces that are equal so far are played alike to their ends."""
-    base = {"dag": 200.0, "edge": 790.0, "taskgraph": 70.0, "cluster": 4000.0}[family]
-    policy = find("fifo", family)
+    base = {"dag": 200.0, "edge": 790.0, "taskgraph": 70.0, "cluster": 4000.0}.get(family, 1240.0)
+    policy = find(RULES[family] if family.startswith("serving") else "fifo", family_of(family))
+    # A plan has few decisions.
+    often = (1, 2, 3, 4) if family == "serving" else ()
     outcomes: list[list[float]] = []
     for late in ([base, base + 1.0], [base + 5.0, base + 100.0]):
         data, until = trace_of(family, late)
@@ -95,7 +116,7 @@ def test_arrivals_of_a_trace_after_now_do_not_matter(family: str) -> None:
         found: list[float] = []
         while simulator.asking and simulator.header["now"] < until:
             here = simulator.save()
-            if simulator.header["choices"] % 5 == 0:
+            if simulator.header["choices"] % 5 in (0, *often):
                 simulator.resample(7)
                 while simulator.asking:
                     simulator.step(policy.choose(*simulator.observe()))
@@ -282,3 +303,122 @@ def test_the_next_release_of_a_bursty_task_follows_from_the_time_since_its_last(
 def since_release(simulator: Simulator) -> int:
     """Return the time since the last release of the first task."""
     return int(simulator.header["now"] - simulator.save()["tasks"][0, 0]["last_release"])
+
+
+# Serving
+
+
+def serving_slots(simulator: Simulator, model: int) -> tuple[int, int]:
+    """Return the event slots of the samples and of a model's next request."""
+    accelerators = len(simulator.family.spec_arrays(simulator.scenario)["kinds"])
+    return 2 * accelerators, 2 * accelerators + 2 + model
+
+
+def gaps_of(simulator: Simulator, model: int, count: int) -> list[int]:
+    """Return the times until a model's next request in `count` futures."""
+    now, slot = int(simulator.header["now"]), serving_slots(simulator, model)[1]
+    return [event_time(one, slot) - now for one in futures(simulator, count)]
+
+
+def at_a_plan(time_s: float, **changes: Any) -> Simulator:
+    """Return the first decision at or after a time of a scenario with one model and these arrivals."""
+    data = serving_scenario().model_dump(mode="json", exclude_unset=True)
+    data["models"] = [{**data["models"][0], "arrivals": changes}]
+    policy, simulator = find("infaas", "serving"), Simulator(load(data), log_rows=0)
+    simulator.reset(8)
+    while simulator.header["now"] < time_s * 1e9:
+        assert simulator.asking
+        simulator.step(policy.choose(*simulator.observe()))
+    return simulator
+
+
+@pytest.mark.parametrize("shape", [0.3, 4.0])
+def test_the_next_request_follows_from_the_time_since_the_last(shape: float) -> None:
+    """Gamma gaps are redrawn given that they are longer than the time passed."""
+    simulator = at_a_plan(1.0, kind="gamma", rate_hz=20.0, shape=shape)
+    passed = float(simulator.header["now"] - simulator.arrays["models"][0, 0]["last"])
+    assert passed > 1e6
+    gaps = np.random.default_rng(0).gamma(shape, 50e6 / shape, 2_000_000)
+    expected = float((gaps[gaps > passed] - passed).mean())
+    assert abs(expected - 50e6) > 5e6
+    assert mean_is(gaps_of(simulator, 0, 3000), expected)
+
+
+def test_rates_that_a_law_states_are_known_and_recorded_ones_are_not() -> None:
+    """A burst to come shortens the next gap where the scenario states when bursts are; of a recording it is unknown."""
+    burst = {"step_s": 1.0, "rates_hz": [1e-6, 1e-6, 1000.0]}
+    recorded = at_a_plan(1.75, kind="rates", **burst)
+    assert {min(gap, NEVER) for gap in gaps_of(recorded, 0, 20)} == {NEVER - int(recorded.header["now"])}
+    stated = at_a_plan(1.75, kind="bursty", low_hz=1e-6, high_hz=1000.0, switch_s=2.0)
+    assert mean_is(gaps_of(stated, 0, 500), 2e9 - float(stated.header["now"]) + 1e6)
+
+
+def test_recorded_rates_go_on_as_blocks_of_those_that_have_ended() -> None:
+    """The present step has the rate of the one before it; the next one has that of any step that has ended."""
+    simulator = at_a_plan(2.5, kind="rates", step_s=1.0, rates_hz=[40.0, 10.0, 5000.0, 5000.0, 5000.0])
+    until, ends = 3e9, []
+    for one in futures(simulator, 400):
+        own = one["models"][0, 0]
+        assert (own["redrawn"], own["seen"]) == (1, 2)
+        ends.append(int(own["block"]))
+    assert set(ends) == {0, 1}
+    gaps = np.array(gaps_of(simulator, 0, 2000), float)
+    within = gaps < until - float(simulator.header["now"])
+    # The first half second is at 10 Hz.
+    assert abs(within.mean() - (1.0 - np.exp(-5.0))) < 0.02
+
+
+def test_the_rest_of_a_trace_is_a_block_that_lasts_as_long_as_what_was_seen() -> None:
+    times = [0.0, 100.0, 400.0, 450.0, 900.0, 950.0, 1040.0, 1050.0, 8000.0]
+    simulator = at_a_plan(1.25, kind="trace", times_ms=times)
+    now = int(simulator.header["now"])
+    assert int(simulator.arrays["models"][0, 0]["arrived"]) == 8
+    seen = np.array(times[:8])
+    # Gaps that are longer than the time since the last request.
+    comes = {1050 + gap for gap in (300, 450)}
+    slot = serving_slots(simulator, 0)[1]
+    for one in futures(simulator, 50):
+        own = one["models"][0, 0]
+        assert event_time(one, slot) / 1e6 in comes
+        assert own["end"] == 2 * now
+    policy, true = find("infaas", "serving"), simulator.save()
+    for key in range(20):
+        simulator.restore(true)
+        simulator.resample(key)
+        gap = int(simulator.arrays["models"][0, 0]["block"])
+        arrivals = 1050.0 + np.cumsum([np.diff(seen)[(gap - 1 + number) % 7] for number in range(20)])
+        while simulator.asking:
+            simulator.step(policy.choose(*simulator.observe()))
+        assert simulator.arrays["models"][0, 0]["arrived"] - 8 == (arrivals <= 2.0 * now / 1e6).sum()
+
+
+@pytest.mark.parametrize("kind", ["exponential", "lognormal"])
+def test_running_batches_end_as_their_law_says(kind: str) -> None:
+    """The redrawn end of a batch has the distribution of service times above the time passed."""
+    data = serving_routes().model_dump(mode="json", exclude_unset=True)
+    data["service"] = {"kind": kind, **({"cv": 0.5} if kind == "lognormal" else {})}
+    policy, simulator = find("eft", "serving"), Simulator(load(data), log_rows=0)
+    simulator.reset(8)
+    while (running_on(simulator)["busy"] * (simulator.header["now"] - running_on(simulator)["began"]) > 4e6).sum() < 2:
+        assert simulator.asking
+        simulator.step(policy.choose(*simulator.observe()))
+    now, drawn, checked = int(simulator.header["now"]), futures(simulator, 2000), 0
+    sigma = np.sqrt(np.log(1.25))
+    rng = np.random.default_rng(0)
+    noise = rng.exponential(size=400_000)
+    if kind == "lognormal":
+        noise = np.exp(sigma * rng.standard_normal(400_000) - sigma * sigma / 2.0)
+    for accelerator, own in enumerate(running_on(simulator)):
+        if own["busy"]:
+            lengths = own["expected"] * noise
+            passed = now - int(own["began"])
+            left = [event_time(one, accelerator) - now for one in drawn]
+            assert min(left) > 0
+            assert mean_is(left, float(lengths[lengths > passed].mean()) - passed)
+            checked += 1
+    assert checked >= 2
+
+
+def running_on(simulator: Simulator) -> np.ndarray:
+    """Return the accelerators of the simulator's lane."""
+    return np.asarray(simulator.save()["accelerators"][0])

@@ -15,8 +15,10 @@ from slipstream.families.serving.scenario import (
     Ewma,
     FixedService,
     Holt,
+    ListedRates,
     LognormalService,
     ModelVariant,
+    RequestTrace,
     ServedModel,
     ServingScenario,
 )
@@ -205,6 +207,7 @@ def _models(
         row["first_segment"], row["segments"] = segments, process.segments
         row["end"] = nanoseconds_of(scenario.duration_s or 0.0)
         row["first_request"], row["requests"] = requests, len(process.listed)
+        row["recorded"] = isinstance(model.arrivals, ListedRates | RequestTrace)
         row["expected"] = process.mean_hz if model.expected_rate_hz is None else model.expected_rate_hz
         segments += process.segments
         requests += len(process.listed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.contract import Members
 from slipstream.families.serving import build, charts, features, invariants, labels, metrics, policies, timeline
-from slipstream.families.serving.kernel import events, observation, state
+from slipstream.families.serving.kernel import events, observation, resample, state
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.serving.workload.generator import GENERATOR
 from slipstream.families.serving.workload.importing import TRACE_IMPORTER
@@ -28,6 +28,7 @@ KERNEL = KernelFunctions(
     prepare=observation.prepare,
     list_legal=observation.list_legal,
     summarise=observation.summarise,
+    resample=resample.resample,
 )
 
 MEMBERS = Members[ServingScenario](

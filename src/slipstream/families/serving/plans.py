@@ -158,7 +158,7 @@ class Planner:
 
     def _with_recent_peak(self, state: PlanningState, passed: float) -> PlanningState:
         """Return `state` with the greatest rates of this episode, decayed over the time `passed`."""
-        if not state.first:
+        if not state.first and len(self._recent_peak) == state.models:
             state = replace(
                 state, recent_peak=np.maximum(state.recent_peak, self._recent_peak * math.exp(-passed / PEAK_DECAY))
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from slipstream.families.serving.kernel.state import EVEN, EWMA, EXPONENTIAL, TRACE
-from slipstream.jit.decorators import kernel
+from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.heap import NEVER
-from slipstream.sim.kernel.rng import normal, stream_key, uniform
+from slipstream.sim.kernel.rng import exponential_time, normal, stream_key, uniform
 
 STREAMS_PER_MODEL = 8
 GAPS, ACCEPTANCE, BOOST, SERVICE, ROUTING = range(5)
@@ -15,6 +15,8 @@ GAPS, ACCEPTANCE, BOOST, SERVICE, ROUTING = range(5)
 ATTEMPTS = 32
 """Most attempts to accept a gamma number; each succeeds with a probability of over 95%."""
 PER_SECOND = 1e9
+REDRAWN_ROWS = 2**41
+"""First counter, in the stream of gaps, of the rows that redrawn requests repeat."""
 
 
 @kernel
@@ -53,6 +55,8 @@ def next_request(spec, model, own):
     """Return the arrival time of a model's next request, NEVER if there is none."""
     source = spec.models[model]
     if source.law == TRACE:
+        if own.redrawn:
+            return next_redrawn(spec, model, own)
         if own.arrived >= source.requests:
             return NEVER
         return spec.requests[source.first_request + own.arrived].time
@@ -62,9 +66,16 @@ def next_request(spec, model, own):
         gap = 1.0
     else:
         gap = gamma(own, own.arrived, source.gamma_shape) / source.gamma_shape
+    return request_after(spec, model, own, gap)
+
+
+@kernel
+def request_after(spec, model, own, gap):
+    """Return the arrival time of the request that comes `gap` expected requests after `own.time`, NEVER if none."""
+    source = spec.models[model]
     time = own.time
     while own.segment < source.segments:
-        rate = spec.rates[source.first_segment + own.segment]
+        rate = rate_in(spec, model, own, own.segment)
         end = min((own.segment + 1) * source.segment, source.end)
         capacity = rate * (end - time)
         if gap <= capacity and rate > 0.0:
@@ -75,6 +86,53 @@ def next_request(spec, model, own):
         time = end
         own.segment += 1
     return NEVER
+
+
+# Recordings whose rest was redrawn
+
+
+@inlined
+def rate_in(spec, model, own, segment):
+    """Return the rate in a segment; of a recording that was redrawn, that of a segment before, or the expected one."""
+    source = spec.models[model]
+    if own.redrawn and segment >= own.seen:
+        if own.seen == 0:
+            return source.expected / PER_SECOND
+        # The present segment goes on like the one before it.
+        segment = own.seen - 1 if segment == own.seen else (own.block + segment - own.seen - 1) % own.seen
+    return spec.rates[source.first_segment + segment]
+
+
+@kernel
+def listed_row(spec, model, own, number):
+    """Return the row of request `number` in the trace, or of the one that it repeats where the rest was redrawn.
+
+    It is -1 if nothing had been seen of the trace.
+    """
+    first = spec.models[model].first_request
+    if not own.redrawn or number < own.seen:
+        return first + number
+    if own.seen == 0:
+        return -1
+    if own.block == 0:
+        return first + int(uniform(own.gap_key, REDRAWN_ROWS + number) * own.seen)
+    return first + 1 + (own.block - 1 + number - own.seen) % (own.seen - 1)
+
+
+@kernel
+def next_redrawn(spec, model, own):
+    """Return the arrival time of the next request of a trace whose rest was redrawn, NEVER if there is none."""
+    if own.mean_gap == 0.0:
+        return NEVER
+    if own.block > 0:
+        row = listed_row(spec, model, own, own.arrived)
+        own.time += spec.requests[row].time - spec.requests[row - 1].time
+    else:
+        own.time += exponential_time(own.gap_key, own.arrived, own.mean_gap)
+    return int(own.time) if own.time <= own.end else NEVER
+
+
+# Forecasts
 
 
 @kernel

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from slipstream.families.serving.kernel.batching import adapt_limit, try_start
 from slipstream.families.serving.kernel.compat import on_alarm, on_idle
-from slipstream.families.serving.kernel.demand import derive_keys, next_request, take_sample
+from slipstream.families.serving.kernel.demand import derive_keys, listed_row, next_request, take_sample
 from slipstream.families.serving.kernel.deployment import begin_load, enqueue, finish_load, host, release
 from slipstream.families.serving.kernel.queues import count_violation, drop
 from slipstream.families.serving.kernel.routing import choose_replica
@@ -51,11 +51,14 @@ def arrive(spec, state, lane, model):
     own, source = state.models[lane, model], spec.models[model]
     number = own.arrived
     own.arrived += 1
+    own.last = own.time
     own.sampled += 1
     own.offered += 1
     deadline = header.now + source.slo
     if source.law == TRACE:
-        deadline = spec.requests[source.first_request + number].deadline
+        row = listed_row(spec, model, own, number)
+        if row >= 0:
+            deadline = header.now + spec.requests[row].deadline - spec.requests[row].time
     record(state, lane, ARRIVAL, model, number, -1, -1)
     schedule_arrival(spec, state, lane, model)
     if spec.machine[0].route and own.replicas > 0:
@@ -298,6 +301,8 @@ def clear_accelerators(spec, state, lane):
         own.queued = 0
         own.alarms = 0
         own.ready = 0
+        own.began = 0
+        own.expected = 0
         state.idle[lane, own.kind] += 1
 
 
@@ -311,6 +316,8 @@ def clear_models(spec, state, lane):
         own.arrived = 0
         own.segment = 0
         own.time = 0.0
+        own.last = 0.0
+        own.redrawn = 0
         own.replicas = 0
         own.routed = 0
         own.queued = 0

@@ -58,7 +58,7 @@ class DemandModel:
         current = np.where(
             state.observed > state.demand + SURPRISE_SIGMAS * np.sqrt(state.demand) + 1.0, state.observed, state.demand
         )
-        if state.first:
+        if state.first or len(self._last) != state.models:
             self._peak = PEAK_TO_MEAN * current
             self._bursts, self._opportunities = np.zeros(state.models), np.zeros(state.models)
         else:

@@ -114,4 +114,6 @@ def start(spec, state, lane, accelerator, requests, size):
     own.ran = own.variant
     own.busy = 1
     own.ready = header.now + expected
+    own.began = header.now
+    own.expected = expected
     schedule(state.heap, lane, accelerator, header.now + duration)

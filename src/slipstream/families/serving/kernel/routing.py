@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slipstream.families.serving.kernel.demand import listed_row
 from slipstream.families.serving.kernel.state import EFT, INFAAS, LFT, RANDOM, ROUND_ROBIN, TRACE
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.heap import NEVER
@@ -37,18 +38,19 @@ def by_finish(spec, state, lane, model, deadline, latest):
 
 
 @kernel
-def floor_of(spec, model, number):
+def floor_of(spec, state, lane, model, number):
     """Return the accuracy floor of a request."""
-    source = spec.models[model]
-    if source.law == TRACE:
-        return spec.requests[source.first_request + number].floor
-    return source.floor
+    if spec.models[model].law == TRACE:
+        row = listed_row(spec, model, state.models[lane, model], number)
+        if row >= 0:
+            return spec.requests[row].floor
+    return spec.models[model].floor
 
 
 @kernel
 def by_load(spec, state, lane, model, number):
     """Return the least loaded replica that meets the accuracy floor, else the most accurate."""
-    floor = floor_of(spec, model, number)
+    floor = floor_of(spec, state, lane, model, number)
     best, best_load, best_accuracy = -1, 0.0, 0.0
     for index in range(state.models[lane, model].replicas):
         accelerator = state.replicas[lane, model, index]

@@ -70,6 +70,7 @@ MODEL = np.dtype(
         ("first_request", "i8"),
         ("requests", "i8"),  # of a trace
         ("expected", "f8"),  # rate before the first sample
+        ("recorded", "i8"),  # 1 if the rates are those of a recording, which no law states
     ],
     align=True,
 )
@@ -110,7 +111,13 @@ MODEL_STATE = np.dtype(
         ("route_key", "u8"),
         ("arrived", "i8"),
         ("segment", "i8"),
-        ("time", "f8"),  # of the last request, before it is rounded
+        ("time", "f8"),  # of the next request, before it is rounded
+        ("last", "f8"),  # time of the last request that has arrived, before it is rounded
+        ("redrawn", "i8"),  # 1 if the rest of a recording was redrawn
+        ("seen", "i8"),  # requests or rates of the recording that were known then
+        ("block", "i8"),  # request or rate that the redrawn rest begins with; of requests, 0 if gaps are exponential
+        ("mean_gap", "f8"),  # of exponential redrawn gaps
+        ("end", "f8"),  # of redrawn requests
         ("replicas", "i8"),
         ("routed", "i8"),
         ("queued", "i8"),
@@ -149,6 +156,8 @@ ACCELERATOR_STATE = np.dtype(
         ("alarm_set", "i4"),
         ("alarms", "i4"),
         ("ready", "i8"),  # expected end of its batch and load
+        ("began", "i8"),  # time at which its batch began
+        ("expected", "i8"),  # service time of its batch in the profile
     ],
     align=True,
 )
