@@ -113,7 +113,10 @@ def suite_results():
         }
         for family in whole.families
     }
-    players = {family: {"policy": name} for family, name in zip(families, PLAYERS, strict=True)}
+    players = {
+        family: {"policy": name, "kind": "model-based", "sha256": ""}
+        for family, name in zip(families, PLAYERS, strict=True)
+    }
     return {"title": " + ".join(PLAYERS), "suite": {"version": 1}, "players": players, "families": families}
 
 
@@ -186,7 +189,7 @@ def test_no_other_table_cuts_a_figure_or_breaks_a_word(width):
 
 def test_a_narrow_table_says_which_columns_it_hides():
     text = " ".join(rendered(suite_table(suite_results()), 80).split())
-    assert "columns hidden (policy, ceiling): widen the terminal or use --json" in text
+    assert "columns hidden (policy, kind, ceiling): widen the terminal or use --json" in text
     assert "hidden" not in rendered(suite_table(suite_results()), 200)
 
 

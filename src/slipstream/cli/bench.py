@@ -43,8 +43,8 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         "-p",
-        help="A heuristic, 'learned', the folder of a trained policy, or code such as mine.py:policy; repeatable, at "
-        "most one per family.",
+        help="A heuristic, 'auto', 'rollout', 'learned', the folder of a trained policy, or code such as "
+        "mine.py:policy; repeatable, at most one per family.",
         rich_help_panel=SIMULATION,
     ),
 ]

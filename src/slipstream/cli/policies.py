@@ -40,12 +40,10 @@ def _rows(family: str) -> list[dict[str, str]]:
 
     A heuristic sees the candidates of a decision; a model-based policy also knows the laws of the scenario.
     """
-    from slipstream.policies.base import Heuristic, describe, find
+    from slipstream.policies.base import describe, find
+    from slipstream.policies.kinds import TRAINED, kind_of
     from slipstream.policies.learned import describe_shipped
 
-    known = [
-        (name, "heuristic" if isinstance(find(name, family), Heuristic) else "model-based", text)
-        for name, text in describe(family).items()
-    ]
-    trained = [(name, "trained", text) for name, text in describe_shipped(family).items()]
+    known = [(name, kind_of(find(name, family)), text) for name, text in describe(family).items()]
+    trained = [(name, TRAINED, text) for name, text in describe_shipped(family).items()]
     return [{"family": family, "name": n, "kind": kind, "description": text} for n, kind, text in (*known, *trained)]

@@ -44,7 +44,7 @@ class PlayerData(StrictModel):
     """The player of a family."""
 
     policy: str
-    kind: Literal["rule", "folder", "entry", "learned"]
+    kind: Literal["rule", "folder", "entry", "learned", "model-based"]
     source: str
     sha256: str
 

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipstream.files.markup import escape
+from slipstream.policies.base import find
+from slipstream.policies.kinds import kind_of
 from slipstream.reports.figures.page_figures import Figure
 from slipstream.reports.html.elements import cells, table_of
 from slipstream.reports.html.page import document
 from slipstream.reports.terminal.suite import SCALE, interval
+from slipstream.suite.players import known_to
 
 PACKAGE = "comes with the package"
 
@@ -22,6 +25,7 @@ def ranking(submissions: Sequence[Mapping[str, Any]], stored: Mapping[str, Mappi
             {
                 "title": data["title"],
                 "policy": data["players"][family]["policy"],
+                "kind": known_to(data["players"][family]),
                 "source": data["file"],
                 "score": data["families"][family]["score"],
                 "own": True,
@@ -30,7 +34,14 @@ def ranking(submissions: Sequence[Mapping[str, Any]], stored: Mapping[str, Mappi
             if family in data["families"]
         ]
         rows += [
-            {"title": name, "policy": name, "source": PACKAGE, "score": score, "own": False}
+            {
+                "title": name,
+                "policy": name,
+                "kind": kind_of(find(name, family)),
+                "source": PACKAGE,
+                "score": score,
+                "own": False,
+            }
             for name, score in own.items()
         ]
         found[family] = sorted(rows, key=lambda row: -row["score"]["mean"])
@@ -84,11 +95,14 @@ def _section(family: str, rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         (
             f"{rank}. {row['title']}",
-            cells([interval(row["score"]), escape(row["policy"]), escape(row["source"])], [row["own"], False, False]),
+            cells(
+                [interval(row["score"]), escape(row["policy"]), row["kind"], escape(row["source"])],
+                [row["own"], False, False, False],
+            ),
         )
         for rank, row in enumerate(rows, 1)
     ]
-    table = table_of("Submissions are bold.", ["", "score", "policy", "from"], lines)
+    table = table_of("Submissions are bold.", ["", "score", "policy", "kind", "from"], lines)
     label = f"scores of {family}"
     plot = f'<div class="plot" id="family-{family}" role="img" aria-label="{label}"></div>'
     return f"""<section aria-labelledby="{family}"><h2 id="{family}">{family}</h2>

@@ -7,6 +7,7 @@ from typing import Any
 
 from slipstream.reports.terminal.plain_table import PlainTable
 from slipstream.reports.terminal.tables import figure_table
+from slipstream.suite.players import known_to
 
 SCALE = "0 is random, 100 the best known in hindsight"
 
@@ -18,14 +19,16 @@ def interval(one: Mapping[str, float], signed: bool = False) -> str:
 
 
 def suite_table(found: Mapping[str, Any]) -> PlainTable:
-    """Return a row per family: the score, its upper bound, and the gain over the best rule."""
+    """Return a row per family: the policy and its kind, the score, its upper bound, the gain over the best rule."""
     title = f"{found['title']} on Slipstream-Bench {found['suite']['version']}: {SCALE}"
-    table = figure_table(title, ("family", "policy"), ("score", "ceiling"), {"policy": 2, "ceiling": 3})
+    ranks = {"policy": 2, "kind": 4, "ceiling": 3}
+    table = figure_table(title, ("family", "policy", "kind"), ("score", "ceiling"), ranks)
     table.add_column("best rule", rank=1)
     table.add_column("gain over best rule", justify="right")
     for family, one in found["families"].items():
         texts = (interval(one["score"]), f"{one['ceiling']:.1f}", one["best_rule"], interval(one["gain"], signed=True))
-        row = (family, found["players"][family]["policy"], *texts)
+        player = found["players"][family]
+        row = (family, player["policy"], known_to(player), *texts)
         table.add_row(*row)
     return table
 
