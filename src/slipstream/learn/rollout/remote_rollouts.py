@@ -43,17 +43,18 @@ class _GroupRecipe:
     digest: str
     first_lane: int
     count: int
+    timescale: float
 
     def group(self, graph: bool, judges: Sequence[str]) -> Group:
         key = (self.digest, self.count, graph, *judges)
         if key not in _groups:
             found = [find(name, self.scenario.family) for name in judges]
             heuristics = [judge for judge in found if isinstance(judge, Heuristic)]
-            _groups[key] = Group(self.scenario, self.first_lane, self.count, graph, heuristics)
+            _groups[key] = Group(self.scenario, self.first_lane, self.count, graph, heuristics, self.timescale)
             while len(_groups) > KEPT_GROUPS:
                 _groups.popitem(last=False)
         group = _groups[key]
-        group.first_lane = self.first_lane
+        group.first_lane, group.timescale = self.first_lane, self.timescale
         return group
 
 
@@ -97,13 +98,15 @@ class RemotePool(LanePool):
         graph: bool = False,
         judges: Sequence[Heuristic] = (),
         bounds: Sequence[int] | None = None,
+        timescales: Sequence[float] | None = None,
     ) -> None:
         """See `LanePool`."""
-        super().__init__(scenarios, lane_count, 1, graph, judges, bounds)
+        super().__init__(scenarios, lane_count, 1, graph, judges, bounds, timescales)
         self.executor = executor
         self._reads_graph, self._judges = graph, tuple(judge.name for judge in judges)
         self._recipes = [
-            _GroupRecipe(one.scenario, digest(one.scenario), one.first_lane, one.count) for one in self.groups
+            _GroupRecipe(one.scenario, digest(one.scenario), one.first_lane, one.count, one.timescale)
+            for one in self.groups
         ]
 
     def map(self, function: Callable[[Group], Any]) -> list[Any]:

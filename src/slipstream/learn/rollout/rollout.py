@@ -64,15 +64,24 @@ class Group:
     """Lanes of one scenario with their structs; one thread runs a group at a time."""
 
     def __init__(
-        self, scenario: Scenario, first_lane: int, count: int, graph: bool = False, judges: Sequence[Heuristic] = ()
+        self,
+        scenario: Scenario,
+        first_lane: int,
+        count: int,
+        graph: bool = False,
+        judges: Sequence[Heuristic] = (),
+        timescale: float = 1.0,
     ) -> None:
-        """Observe graphs with `graph`; with `judges`, add one lane for their simulations."""
+        """Observe graphs with `graph`; with `judges`, add one lane for their simulations.
+
+        `timescale` is the unit in which horizons of the group are given, in ns.
+        """
         family = family_of(scenario)
         shape = family.graph(scenario) if graph else None
         self.graph = NO_GRAPH
         if shape is not None:
             self.graph = GraphCapacity(len(shape.features.observed), shape.nodes, shape.edges)
-        self.scenario, self.first_lane, self.count = scenario, first_lane, count
+        self.scenario, self.first_lane, self.count, self.timescale = scenario, first_lane, count, timescale
         self.candidates = family.candidate_rows(scenario)
         self.arrays = family.state_arrays(scenario, count + bool(judges), 0)
         self.spec = family.make_spec(family.spec_arrays(scenario))
@@ -157,10 +166,12 @@ class LanePool:
         graph: bool = False,
         judges: Sequence[Heuristic] = (),
         bounds: Sequence[int] | None = None,
+        timescales: Sequence[float] | None = None,
     ) -> None:
         """Observe graphs with `graph`. With `judges`, the reward of a step is minus its estimated regret.
 
         `bounds` are the first lanes of the groups and the number of lanes; by default, groups are equally large.
+        `timescales` are the units in which the groups' horizons are given, in ns; by default 1.
 
         The regret is the highest expected return under one of the judges before the step, less the reward of the step
         and that expected return after it.
@@ -169,8 +180,10 @@ class LanePool:
             bounds = [lane_count * index // len(scenarios) for index in range(len(scenarios) + 1)]
         self.lane_count = lane_count
         self.groups = [
-            Group(scenario, first, end - first, graph, judges)
-            for scenario, first, end in zip(scenarios, bounds[:-1], bounds[1:], strict=True)
+            Group(scenario, first, end - first, graph, judges, timescale)
+            for scenario, first, end, timescale in zip(
+                scenarios, bounds[:-1], bounds[1:], timescales or [1.0] * len(scenarios), strict=True
+            )
         ]
         self.candidates = max(group.candidates for group in self.groups)
         capacities = [group.graph for group in self.groups]
@@ -179,6 +192,11 @@ class LanePool:
         )
         self._pool = ThreadPoolExecutor(threads)
         self._buffers: dict[int, dict[str, np.ndarray]] = {}
+
+    @property
+    def timescales(self) -> np.ndarray:
+        """Unit of every lane's horizons in ns, (lanes, 1)."""
+        return np.repeat([group.timescale for group in self.groups], [group.count for group in self.groups])[:, None]
 
     def start(self, seeds: np.ndarray, split: str = "train") -> None:
         """Start an episode in every lane."""
