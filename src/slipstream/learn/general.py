@@ -23,10 +23,16 @@ EPISODES_EACH = 2
 """Episodes of a generated scenario, with consecutive seeds."""
 RACE_SCENARIOS = 16
 """Scenarios of the race of the rules."""
+CONTENDERS = 5
+"""Best rules of the race, among which the best of each held-out scenario is looked for."""
+EXPERTS = 4
+"""Best rules of the race, the best of which is imitated on each scenario."""
 FIRST_RACED = 2**31
 """Number of the first of them: lanes learn from scenarios with lower numbers."""
-LEAST_SPREAD = 0.02
+LEAST_SPREAD = 0.1
 """Least distance of `random` from the best rule, as a share of that rule's reward; less would only enlarge noise."""
+LEAST_SCORE = -200.0
+"""Lowest score of an episode: one disaster does not outweigh all other scenarios."""
 
 
 @dataclass
@@ -44,7 +50,7 @@ class ScoredScenarios:
         scales = np.array(self.scales)[(episode + np.arange(len(rewards))) // EPISODES_EACH]
         random, best = scales[:, 0], scales[:, 1]
         spread = np.maximum(best - random, LEAST_SPREAD * np.abs(best))
-        return np.asarray(100.0 * (rewards - random) / np.where(spread > 0.0, spread, 1.0))
+        return np.asarray(np.maximum(LEAST_SCORE, 100.0 * (rewards - random) / np.where(spread > 0.0, spread, 1.0)))
 
     def play(
         self, generated: GeneratedScenarios, policy: str | Policy, episodes: range, end: float, clock: Seconds
@@ -111,13 +117,22 @@ def race_rules(generated: GeneratedScenarios, clock: Seconds, notify: Callable[[
     return Race(tuple(racers), ())
 
 
+def experts_of(found: Race, tell: Callable[[str], None] | None) -> str:
+    """Return the warm start on generated scenarios: the best rules of the race; `tell` them in one sentence."""
+    names = [racer.name for racer in found.ranking if racer.name != RANDOM][:EXPERTS]
+    if tell is not None:
+        tell(f"warm start: the best of {', '.join(names)} on each scenario, the best rules of a race")
+    return ",".join(names)
+
+
 def find_general_reference(
     generated: GeneratedScenarios, found: Race, episodes: int, clock: Seconds, notify: Callable[[str], None]
 ) -> Reference:
     """Return the best single rule on the scenarios that select a network, with the scales of all scores."""
     count = -(-episodes // EPISODES_EACH)
-    selection, racers = rank_rules(generated, "selection", 0, count, clock, notify)
-    outcome, others = rank_rules(generated, "outcome", 0, OUTCOME_EPISODES // EPISODES_EACH, clock, notify)
+    names = [*[racer.name for racer in found.ranking[:CONTENDERS] if racer.name != RANDOM], RANDOM]
+    selection, racers = rank_rules(generated, "selection", 0, count, clock, notify, names)
+    outcome, others = rank_rules(generated, "outcome", 0, OUTCOME_EPISODES // EPISODES_EACH, clock, notify, names)
     best = racers[0]
     same = next(racer for racer in others if racer.name == best.name)
     race = {**found.to_dict(), "scales": {"selection": selection.scales, "outcome": outcome.scales}}

@@ -6,6 +6,7 @@ does exactly what it would have done without the interruption.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,9 +33,12 @@ from slipstream.policies.base import Heuristic, find, names
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
 from slipstream.scale.executor import Executor, InProcess
+from slipstream.sim.simulator import Simulator
 
 PHASE = "phase"
 """Global column of families with two alternating kinds of choices; it tells them apart."""
+EXPERT_EPISODES = 3
+"""Training episodes by which the best of several experts is chosen for a generated scenario."""
 INPUT_LAYERS = {"row": ("row",), "global": ("row_globals", "context_globals")}
 """Layers of a network of kind `rows` that read its inputs."""
 
@@ -55,7 +59,9 @@ class Trainer:
         if generated is not None and settings.warm_start == ORACLE:
             raise InputError(f"training: warm start '{ORACLE}' with generated scenarios: expected that of one scenario")
         self.family = family_of(scenario)
-        self.expert = find_expert(settings, self.family.name)
+        self.experts = find_experts(settings, self.family.name)
+        if generated is None and len(self.experts) > 1:
+            raise InputError(f"training: warm start '{settings.warm_start}': expected one heuristic for one scenario")
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
         torch.manual_seed(settings.seed)
         self.network = build_network(self.family, settings.network)
@@ -82,12 +88,12 @@ class Trainer:
         if settings.warm_start == ORACLE:
             own = settings.hindsight
             return Oracle(self.scenario, self.learner, own.episodes, settings.seed, own.oracle_seconds)
-        if self.expert is None:
+        if not self.experts:
             return None
         horizon = settings.hindsight.horizon
         based = settings.hindsight_rounds - settings.hindsight.own_rounds
         own = settings.hindsight
-        return Branching(self.learner, self.expert, horizon, own.candidates, based, own.relative)
+        return Branching(self.learner, self.experts[0], horizon, own.candidates, based, own.relative)
 
     def _find_judge(self, name: str) -> Heuristic:
         judge = find(name, self.family.name)
@@ -153,6 +159,9 @@ class Trainer:
             pool = LanePool(scenarios, settings.n_envs, settings.threads, reads, judges, bounds, timescales)
         else:
             pool = RemotePool(self.executor, scenarios, settings.n_envs, reads, judges, bounds, timescales)
+        if len(self.experts) > 1:
+            for group in pool.groups:
+                group.expert = best_expert(group.scenario, self.experts)
         pool.start(self._seeds(round_number))
         return pool
 
@@ -182,7 +191,7 @@ class Trainer:
         if self.phase == "imitation":
             expert_probability = settings.imitation.expert_probability(self.update_number)
             return self.pool.collect(
-                self.learner.layout, self.learner.weights, choices, key, self.expert, expert_probability
+                self.learner.layout, self.learner.weights, choices, key, self.experts[0], expert_probability
             )
         if self.phase == "hindsight":
             n_steps = settings.choices_per_lane(settings.hindsight.steps_between)
@@ -229,14 +238,14 @@ class Trainer:
     def _measure_scales(self) -> None:
         """Collect a rollout by the expert, or the initial network, and set the scales of inputs and value from it."""
         settings, network = self.settings, self.network
-        expert_probability = 0.0 if self.expert is None else 1.0
+        expert = self.experts[0] if self.experts else None
         rollout = self.pool.collect(
             self.learner.layout,
             self.learner.weights,
             settings.n_steps,
             (settings.seed, 2**31),
-            self.expert,
-            expert_probability,
+            expert,
+            0.0 if expert is None else 1.0,
         )
         seen = rollout.choices()
         seen = seen.picked(np.arange(min(len(seen), MEASURED_CHOICES)))
@@ -329,11 +338,24 @@ class Trainer:
         }
 
 
-def find_expert(settings: TrainSettings, family: str) -> Heuristic | None:
-    """Return the heuristic of the warm start; None if there is none, or if it is the oracle."""
-    name = settings.warm_start
-    if name is None or name == ORACLE:
-        return None
+def best_expert(scenario: Scenario, experts: Sequence[Heuristic]) -> Heuristic:
+    """Return the expert with the highest mean reward on training episodes of `scenario`."""
+    simulator, family = Simulator(scenario), family_of(scenario)
+    means = []
+    for expert in experts:
+        logs = [simulator.play(expert, seed, "train") for seed in range(EXPERT_EPISODES)]
+        means.append(np.mean([family.metrics(scenario, log)["reward"] for log in logs]))
+    return experts[int(np.argmax(means))]
+
+
+def find_experts(settings: TrainSettings, family: str) -> list[Heuristic]:
+    """Return the heuristics of the warm start, separated by commas; none if there is none, or if it is the oracle."""
+    if settings.warm_start is None or settings.warm_start == ORACLE:
+        return []
+    return [_find_expert(name, family) for name in settings.warm_start.split(",")]
+
+
+def _find_expert(name: str, family: str) -> Heuristic:
     expert = find(name, family)
     if isinstance(expert, Heuristic):
         return expert

@@ -26,14 +26,14 @@ from slipstream.learn.defaults import (
     sized_to,
 )
 from slipstream.learn.files import RUN
-from slipstream.learn.general import find_general_reference, race_rules
+from slipstream.learn.general import experts_of, find_general_reference, race_rules
 from slipstream.learn.generated import GeneratedScenarios
 from slipstream.learn.outcome import OUTCOME_EPISODES, Outcome
 from slipstream.learn.race import Race, race, warm_start_of
 from slipstream.learn.reference import Reference, find_reference
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.trainer import Trainer, find_expert
+from slipstream.learn.trainer import Trainer, find_experts
 from slipstream.learn.training_run import OUTCOME_SECONDS, Report, TrainingRun
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.scale.executor import Executor
@@ -145,7 +145,7 @@ def train(
         if minutes is None and chosen.steps is None:
             minutes = DEFAULT_MINUTES
     if chosen.warm_start != AUTO:
-        find_expert(chosen, loaded.family)  # a name that means nothing is refused before the race
+        find_experts(chosen, loaded.family)  # a name that means nothing is refused before the race
     source = str(scenario) if isinstance(scenario, str | Path) else f"{loaded.family}/{loaded.name}"
     folder = RunFolder(Path(out)) if out is not None else None
     with ExitStack() as stack:
@@ -154,7 +154,8 @@ def train(
         clock = stack.enter_context(TrainingClock())
         found = _race(loaded, generated, minutes, clock, callbacks)
         if chosen.warm_start == AUTO:
-            chosen = resolve_warm_start(chosen, warm_start_of(found, tell))
+            start = warm_start_of(found, tell) if generated is None else experts_of(found, tell)
+            chosen = resolve_warm_start(chosen, start)
         if minutes is not None and not exact and generated is None:
             left = 60.0 * minutes - clock.seconds
             chosen = sized_to(loaded, chosen, given, left, found.episode_choices, lambda: clock.seconds)

@@ -146,15 +146,16 @@ class CandidateReturns:
         copies = group.copies(min(len(source), COPIES))
         network = make_network(self.layout, self.weights)
         returns = np.zeros(len(source))
-        self.base.prepare_for(group.scenario)
+        base = group.expert or self.base
+        base.prepare_for(group.scenario)
         for first in range(0, len(source), copies.count):
             part = slice(first, first + copies.count)
             for name, array in group.arrays.items():
                 copies.arrays[name][: len(source[part])] = array[source[part]]
-            copies.set_parameter(self.base)
+            copies.set_parameter(base)
             end = (actions[part], self.horizon * group.timescale, returns[part])
             if self.by_network:
                 branch_by_network(copies.spec, copies.state, copies.buffer, network, *end)
             else:
-                branch(copies.spec, copies.state, copies.raw, self.base.form, self.base.address, *end)
+                branch(copies.spec, copies.state, copies.raw, base.form, base.address, *end)
         return returns

@@ -44,6 +44,7 @@ class _GroupRecipe:
     first_lane: int
     count: int
     timescale: float
+    expert: str | None
 
     def group(self, graph: bool, judges: Sequence[str]) -> Group:
         key = (self.digest, self.count, graph, *judges)
@@ -55,6 +56,8 @@ class _GroupRecipe:
                 _groups.popitem(last=False)
         group = _groups[key]
         group.first_lane, group.timescale = self.first_lane, self.timescale
+        expert = None if self.expert is None else find(self.expert, self.scenario.family)
+        group.expert = expert if isinstance(expert, Heuristic) else None
         return group
 
 
@@ -104,15 +107,19 @@ class RemotePool(LanePool):
         super().__init__(scenarios, lane_count, 1, graph, judges, bounds, timescales)
         self.executor = executor
         self._reads_graph, self._judges = graph, tuple(judge.name for judge in judges)
-        self._recipes = [
-            _GroupRecipe(one.scenario, digest(one.scenario), one.first_lane, one.count, one.timescale)
-            for one in self.groups
-        ]
+        self._digests = [digest(group.scenario) for group in self.groups]
+
+    def _recipe(self, group: Group, known: str) -> _GroupRecipe:
+        expert = None if group.expert is None else group.expert.name
+        own = group.first_lane, group.count, group.timescale, expert
+        return _GroupRecipe(group.scenario, known, *own)
 
     def map(self, function: Callable[[Group], Any]) -> list[Any]:
         """Return the result of `function`, which is pickled, for every group."""
         work = _RemoteCall(function, self._reads_graph, self._judges)
-        items = [(recipe, _state(group)) for recipe, group in zip(self._recipes, self.groups, strict=True)]
+        items = [
+            (self._recipe(group, known), _state(group)) for group, known in zip(self.groups, self._digests, strict=True)
+        ]
         results = []
         for group, (result, state) in zip(self.groups, self.executor.map(work, items), strict=True):
             _restore(group, state)

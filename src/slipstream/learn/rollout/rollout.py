@@ -98,6 +98,8 @@ class Group:
         forms = np.array([judge.form for judge in judges], np.int64)
         addresses = np.array([judge.address for judge in judges], np.int64)
         self.judging = (lane_bytes(self.arrays), forms, addresses, self.expected) if judges else None
+        self.expert: Heuristic | None = None
+        """The expert of this group; None: the one that all groups share."""
         self._copies: Group | None = None
 
     def set_parameter(self, heuristic: Heuristic) -> None:
@@ -141,11 +143,12 @@ class RolloutPlan:
         self, group: Group, own: dict[str, np.ndarray], offsets: tuple[int, int, int]
     ) -> tuple[int, int, int]:
         """Collect a group's transitions into `own`, packed from `offsets` on; return the end of each range."""
-        form, address = (NO_EXPERT, 0) if self.expert is None else (self.expert.form, self.expert.address)
+        expert = None if self.expert is None else group.expert or self.expert
+        form, address = (NO_EXPERT, 0) if expert is None else (expert.form, expert.address)
         own["free"], own["graph_free"] = np.array(offsets[:1]), np.array(offsets[1:])
-        if self.expert is not None:
-            group.set_parameter(self.expert)
-            self.expert.prepare_for(group.scenario)
+        if expert is not None:
+            group.set_parameter(expert)
+            expert.prepare_for(group.scenario)
         network = make_network(self.layout, self.weights)
         structs = (group.spec, group.state, group.buffer, network, make_rollout(own), group.raw)
         draws = np.uint64(self.draws)
