@@ -240,7 +240,7 @@ def test_scales_are_measured_from_what_is_seen():
     assert network.node_scale[names.index("work")] != 1.0
     # They are measured in the rollout that the expert plays before the first update.
     again = Trainer(slipstream.load("dag/small"), trainer.settings)
-    played = again.pool.collect(again.learner.layout, again.learner.weights, 32, (0, 2**31), again.expert, 1.0)
+    played = again.pool.collect(again.learner.layout, again.learner.weights, 32, (0, 2**31), again.experts[0], 1.0)
     spans = played.choices().graphs.spans
     assert float(network.job_scale[0]) == pytest.approx(spans["jobs"].sum() / spans["nodes"].sum())
     assert float(network.total_scale[0]) == pytest.approx(len(spans) / spans["jobs"].sum())

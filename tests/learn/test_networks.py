@@ -26,6 +26,7 @@ NETWORKS = st.builds(
     heads=st.sampled_from([1, 2, 4]),
     activation=st.sampled_from(["relu", "tanh"]),
     layer_norm=st.booleans(),
+    logarithms=st.booleans(),
 )
 
 

@@ -77,6 +77,17 @@ OutOption = Annotated[
 ]
 
 
+GeneralOption = Annotated[
+    bool,
+    typer.Option(
+        "--general",
+        help="Train on generated scenarios of a family, given instead of a scenario, for one policy that is good on "
+        "scenarios it has never seen.",
+        rich_help_panel=METHOD,
+    ),
+]
+
+
 def train(
     scenario: ScenarioArgument,
     out: OutOption = None,
@@ -87,6 +98,7 @@ def train(
     seed: SeedOption = 0,
     settings: SetOption = None,
     resume: ResumeOption = False,
+    general: GeneralOption = False,
     ray: RayOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -127,6 +139,7 @@ def train(
             print_limits,
             start,
             print_note,
+            general,
         )
     if as_json:
         print_json(result.to_dict())

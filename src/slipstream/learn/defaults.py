@@ -38,6 +38,16 @@ FAMILY_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "cluster": {**POLICY_GRADIENT, "reinforce.discount_horizon": 100.0, "reinforce.learning_rate": 3e-4},
 }
 """What differs further in each family: what follows the imitation. Without a warm start there is no hindsight."""
+GENERAL_COMMON: Mapping[str, Any] = {
+    "groups": 32,
+    "redraw": 4,
+    "evaluation_episodes": 64,
+    "reinforce.relative": True,
+    "hindsight.relative": True,
+}
+"""What differs in a training on generated scenarios: many at a time, new ones often, each counting alike."""
+GENERAL_DEFAULTS: Mapping[str, Mapping[str, Any]] = {}
+"""What differs further in each family."""
 ROLLOUTS = 100
 """Rollouts that a training with a time limit should have at least."""
 LEAST_LANES, LEAST_STEPS, MOST_STEPS = 16, 8, 1024
@@ -94,6 +104,17 @@ def default_settings(scenario: Scenario, changes: Mapping[str, Any]) -> TrainSet
     if settings.steps is None:
         return settings
     return settings.with_changes(_without(given=changes, changes=_rollout(settings, settings.steps / ROLLOUTS)))
+
+
+def general_settings(family: str, changes: Mapping[str, Any]) -> TrainSettings:
+    """Return the default settings of a training on generated scenarios of `family`, with `changes`."""
+    own = {**COMMON_DEFAULTS, **FAMILY_DEFAULTS.get(family, {}), **GENERAL_COMMON, **GENERAL_DEFAULTS.get(family, {})}
+    start = changes.get("warm_start", AUTO)
+    if start == AUTO and changes.get("start_from") is not None:
+        start = None
+    if start is None:
+        own["hindsight.rounds"] = 0
+    return TrainSettings().with_changes({**own, **changes, "warm_start": start})
 
 
 def parse_warm_start(name: str | None) -> str | None:

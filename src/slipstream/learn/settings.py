@@ -52,7 +52,8 @@ class TrainSettings:
     """Threads of rollouts and gradients."""
     warm_start: str | None = None
     """Heuristic to imitate first, by name, `auto` for the winner of a race on training episodes, or `oracle` where it
-    solves the episodes; none: from random weights."""
+    solves the episodes; none: from random weights. On generated scenarios several, with commas between them: the best
+    of them on each scenario."""
     judges: str = ""
     """Heuristics that estimate regret, as `peft,mct`: the reward of a step is then minus its regret, estimated by the
     highest return of one of them over the rest of the episode. None: the scenario's own reward."""

@@ -6,6 +6,7 @@ does exactly what it would have done without the interruption.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from slipstream.learn.algorithms.oracle_imitation import Oracle
 from slipstream.learn.algorithms.ppo import PPO
 from slipstream.learn.algorithms.reinforce import Reinforce
 from slipstream.learn.algorithms.states import Branching, StateEvaluator, States
+from slipstream.learn.generated import GeneratedScenarios
 from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings, Scorer
 from slipstream.learn.networks.scales import MEASURED_CHOICES, scale_inputs
 from slipstream.learn.rollout.learner import Learner
@@ -31,34 +33,47 @@ from slipstream.policies.base import Heuristic, find, names
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
 from slipstream.scale.executor import Executor, InProcess
+from slipstream.sim.simulator import Simulator
 
 PHASE = "phase"
 """Global column of families with two alternating kinds of choices; it tells them apart."""
+EXPERT_EPISODES = 3
+"""Training episodes by which the best of several experts is chosen for a generated scenario."""
 INPUT_LAYERS = {"row": ("row",), "global": ("row_globals", "context_globals")}
 """Layers of a network of kind `rows` that read its inputs."""
 
 
 class Trainer:
-    """Network in training on one scenario and its variations."""
+    """Network in training on one scenario and its variations, or on generated scenarios."""
 
-    def __init__(self, scenario: Scenario, settings: TrainSettings, executor: Executor | None = None) -> None:
-        """Lanes play in this process, or on `executor`."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        settings: TrainSettings,
+        executor: Executor | None = None,
+        generated: GeneratedScenarios | None = None,
+    ) -> None:
+        """Lanes play in this process, or on `executor`; groups play `generated` scenarios, if given."""
         self.scenario, self.settings, self.executor = scenario, settings, executor or InProcess()
+        self.generated = generated
+        if generated is not None and settings.warm_start == ORACLE:
+            raise InputError(f"training: warm start '{ORACLE}' with generated scenarios: expected that of one scenario")
         self.family = family_of(scenario)
-        self.expert = find_expert(settings, self.family.name)
+        self.experts = find_experts(settings, self.family.name)
+        if generated is None and len(self.experts) > 1:
+            raise InputError(f"training: warm start '{settings.warm_start}': expected one heuristic for one scenario")
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
         torch.manual_seed(settings.seed)
         self.network = build_network(self.family, settings.network)
         if settings.start_from is not None:
             load_weights(self.network, load_policy(settings.start_from, settings.start_from), "start_from")
-        horizon = settings.algorithm.discount_horizon * self.family.timescale(scenario)
-        self.horizon = horizon
         self.update_number = 0
         self.steps = 0
         self.drawn_at = (0, 0)
         """Update and steps at which the current scenarios were drawn."""
         self.pool = self._draw_pool()
         self.learner = Learner(self.network, self.pool.candidates, settings.threads, self.pool.graph)
+        horizon = self.horizon
         self.imitation = Imitation(self.learner, settings.imitation, horizon)
         self.hindsight = Hindsight(self.learner, settings.hindsight)
         self.state_evaluator = self._make_state_evaluator()
@@ -73,17 +88,28 @@ class Trainer:
         if settings.warm_start == ORACLE:
             own = settings.hindsight
             return Oracle(self.scenario, self.learner, own.episodes, settings.seed, own.oracle_seconds)
-        if self.expert is None:
+        if not self.experts:
             return None
-        horizon = settings.hindsight.horizon * self.family.timescale(self.scenario)
+        horizon = settings.hindsight.horizon
         based = settings.hindsight_rounds - settings.hindsight.own_rounds
-        return Branching(self.learner, self.expert, horizon, settings.hindsight.candidates, based)
+        own = settings.hindsight
+        return Branching(self.learner, self.experts[0], horizon, own.candidates, based, own.relative)
 
     def _find_judge(self, name: str) -> Heuristic:
         judge = find(name, self.family.name)
         if not isinstance(judge, Heuristic) or judge.parameter is not None:
             raise InputError(f"training: judges has '{name}': expected names of heuristics without a number")
         return judge
+
+    @property
+    def horizon(self) -> np.ndarray:
+        """Discount horizon of every lane in ns, (lanes, 1)."""
+        return self.settings.algorithm.discount_horizon * self.pool.timescales
+
+    @property
+    def redraws(self) -> bool:
+        """Whether groups get new scenarios from time to time."""
+        return self.generated is not None or self.settings.varies
 
     @property
     def phase(self) -> str:
@@ -111,23 +137,39 @@ class Trainer:
         """Return lanes for the current round: a scenario per group, every lane at the start of an episode."""
         settings = self.settings
         self.drawn_at = (self.update_number, self.steps)
-        round_number = self.update_number // settings.redraw if settings.varies else 0
+        round_number = self.update_number // settings.redraw if self.redraws else 0
         bounds = settings.group_bounds
         groups = len(bounds) - 1
         scenarios = [self.scenario] * groups
+        draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=groups).tolist()
+        if self.generated is not None:
+            scenarios = [self.generated.scenario("train", draw) for draw in draws]
+        timescales = [float(self.family.timescale(self.scenario))] * groups
+        if self.generated is not None:
+            timescales = [float(self.family.timescale(one)) for one in scenarios]
         if settings.varies:
             now = {"load": self._load(), "length": settings.length_at(self.progress)}
             variation = replace(settings.variation, **now)
-            draws = np.random.default_rng([settings.seed, round_number]).integers(2**31, size=groups)
-            scenarios = [self.family.vary(self.scenario, variation, int(draw)) for draw in draws]
+            scenarios = [
+                self.family.vary(scenario, variation, draw) for scenario, draw in zip(scenarios, draws, strict=True)
+            ]
         reads, judges = self.network.reads_graph, self.judges
         pool: LanePool
         if isinstance(self.executor, InProcess):
-            pool = LanePool(scenarios, settings.n_envs, settings.threads, reads, judges, bounds)
+            pool = LanePool(scenarios, settings.n_envs, settings.threads, reads, judges, bounds, timescales)
         else:
-            pool = RemotePool(self.executor, scenarios, settings.n_envs, reads, judges, bounds)
+            pool = RemotePool(self.executor, scenarios, settings.n_envs, reads, judges, bounds, timescales)
+        if len(self.experts) > 1:
+            for group in pool.groups:
+                group.expert = best_expert(group.scenario, self.experts)
         pool.start(self._seeds(round_number))
         return pool
+
+    def _renew_pool(self) -> None:
+        """Draw the lanes of the current round, and adapt the network's capacities and the horizons to them."""
+        self.pool = self._draw_pool()
+        self.learner.enlarge(self.pool.candidates, self.pool.graph)
+        self.imitation.horizon = self.algorithm.horizon = self.horizon
 
     def _load(self) -> float:
         return self.settings.variation.load * self.settings.load_at(self.progress)
@@ -149,7 +191,7 @@ class Trainer:
         if self.phase == "imitation":
             expert_probability = settings.imitation.expert_probability(self.update_number)
             return self.pool.collect(
-                self.learner.layout, self.learner.weights, choices, key, self.expert, expert_probability
+                self.learner.layout, self.learner.weights, choices, key, self.experts[0], expert_probability
             )
         if self.phase == "hindsight":
             n_steps = settings.choices_per_lane(settings.hindsight.steps_between)
@@ -163,8 +205,8 @@ class Trainer:
     def update(self) -> dict[str, float]:
         """Collect one rollout and learn from it; return statistics."""
         settings = self.settings
-        if settings.varies and self.update_number and self.update_number % settings.redraw == 0:
-            self.pool = self._draw_pool()
+        if self.redraws and self.update_number and self.update_number % settings.redraw == 0:
+            self._renew_pool()
         if self.update_number == 0 and settings.start_from is None:
             self._measure_scales()
         elif self.update_number == 0 and settings.open_columns:
@@ -196,14 +238,14 @@ class Trainer:
     def _measure_scales(self) -> None:
         """Collect a rollout by the expert, or the initial network, and set the scales of inputs and value from it."""
         settings, network = self.settings, self.network
-        expert_probability = 0.0 if self.expert is None else 1.0
+        expert = self.experts[0] if self.experts else None
         rollout = self.pool.collect(
             self.learner.layout,
             self.learner.weights,
             settings.n_steps,
             (settings.seed, 2**31),
-            self.expert,
-            expert_probability,
+            expert,
+            0.0 if expert is None else 1.0,
         )
         seen = rollout.choices()
         seen = seen.picked(np.arange(min(len(seen), MEASURED_CHOICES)))
@@ -214,7 +256,7 @@ class Trainer:
         ]
         rate = rollout.reward[rollout.made].sum() / max(1.0, float(rollout.elapsed[rollout.made].sum()))
         network.value_scale[:] = max(float(returns.std()), 1e-3)
-        network.value_shift[:] = float(rate * self.horizon)
+        network.value_shift[:] = float(rate * self.horizon.mean())
 
     def _open_columns(self) -> None:
         """Measure the scales of inputs that were hidden before; their weights are zero, so no output changes.
@@ -256,7 +298,6 @@ class Trainer:
 
     def restore(self, arrays: dict[str, np.ndarray], numbers: dict[str, Any]) -> None:
         """Resume from a state; one that does not fit this training raises ValueError, LookupError or RuntimeError."""
-        settings = self.settings
         drawn_at = numbers["drawn_at"]
         counts = [numbers["update"], numbers["steps"], *drawn_at]
         if len(counts) != 4 or not all(type(count) is int and 0 <= count < 2**62 for count in counts):
@@ -277,10 +318,10 @@ class Trainer:
         self.hindsight.buffer = [
             States.from_arrays(_with_prefix(arrays, f"buffer/{number}/")) for number in range(rounds)
         ]
-        if settings.varies:
+        if self.redraws:
             now = self.update_number, self.steps
             self.update_number, self.steps = drawn_at
-            self.pool = self._draw_pool()
+            self._renew_pool()
             self.update_number, self.steps = now
         for number, group in enumerate(self.pool.groups):
             for name, array in group.arrays.items():
@@ -297,11 +338,24 @@ class Trainer:
         }
 
 
-def find_expert(settings: TrainSettings, family: str) -> Heuristic | None:
-    """Return the heuristic of the warm start; None if there is none, or if it is the oracle."""
-    name = settings.warm_start
-    if name is None or name == ORACLE:
-        return None
+def best_expert(scenario: Scenario, experts: Sequence[Heuristic]) -> Heuristic:
+    """Return the expert with the highest mean reward on training episodes of `scenario`."""
+    simulator, family = Simulator(scenario), family_of(scenario)
+    means = []
+    for expert in experts:
+        logs = [simulator.play(expert, seed, "train") for seed in range(EXPERT_EPISODES)]
+        means.append(np.mean([family.metrics(scenario, log)["reward"] for log in logs]))
+    return experts[int(np.argmax(means))]
+
+
+def find_experts(settings: TrainSettings, family: str) -> list[Heuristic]:
+    """Return the heuristics of the warm start, separated by commas; none if there is none, or if it is the oracle."""
+    if settings.warm_start is None or settings.warm_start == ORACLE:
+        return []
+    return [_find_expert(name, family) for name in settings.warm_start.split(",")]
+
+
+def _find_expert(name: str, family: str) -> Heuristic:
     expert = find(name, family)
     if isinstance(expert, Heuristic):
         return expert

@@ -20,17 +20,20 @@ from slipstream.learn.defaults import (
     DEFAULT_MINUTES,
     TimeShares,
     default_settings,
+    general_settings,
     parse_warm_start,
     resolve_warm_start,
     sized_to,
 )
 from slipstream.learn.files import RUN
+from slipstream.learn.general import experts_of, find_general_reference, race_rules
+from slipstream.learn.generated import GeneratedScenarios
 from slipstream.learn.outcome import OUTCOME_EPISODES, Outcome
 from slipstream.learn.race import Race, race, warm_start_of
 from slipstream.learn.reference import Reference, find_reference
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
-from slipstream.learn.trainer import Trainer, find_expert
+from slipstream.learn.trainer import Trainer, find_experts
 from slipstream.learn.training_run import OUTCOME_SECONDS, Report, TrainingRun
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.scale.executor import Executor
@@ -98,11 +101,12 @@ def train(
     tell_limits: Callable[[str], None] | None = None,
     warm_start: str | None = None,
     tell: Callable[[str], None] | None = None,
+    general: bool = False,
 ) -> Training:
     """Train a policy: race the heuristics, imitate the best one, improve on it, and judge the result.
 
     Args:
-        scenario: Scenario to train on; with `resume`, that of the folder is used.
+        scenario: Scenario to train on, or a family with `general`; with `resume`, that of the folder is used.
         settings: Settings to use as they are, or changes of the family's defaults, as `{"ppo.clip_range": 0.1}`. With
             `resume` only its steps are used, if it has any.
         out: Folder for checkpoints and history; without it nothing is written. One process at a time trains there.
@@ -117,6 +121,8 @@ def train(
         warm_start: Heuristic to imitate first; "auto" for the best one of a race on training episodes, "oracle", or
             "none" for random weights. Default: that of the settings, "auto" where these are defaults.
         tell: Called with what the user should know about the choice of the warm start, in one sentence.
+        general: Train on generated scenarios of a family, hundreds of them, and judge on others; rewards are then
+            scores, 0 for `random` and 100 for the best rule of each scenario.
     """
     torch.set_num_threads(1)  # Threads share the work above torch.
     callbacks = _Callbacks(report, tell_limits)
@@ -126,7 +132,8 @@ def train(
         if not isinstance(settings, TrainSettings):
             settings = TrainSettings().with_changes({"warm_start": AUTO, **(settings or {})})
         return _resume(Path(out), settings.steps, minutes, executor, callbacks)
-    loaded = load(scenario)
+    generated = GeneratedScenarios.of(str(scenario)) if general else None
+    loaded = load(scenario) if generated is None else generated.scenario("selection", 0)
     exact = isinstance(settings, TrainSettings)
     changes: dict[str, Any] = {} if warm_start is None else {"warm_start": parse_warm_start(warm_start)}
     if isinstance(settings, TrainSettings):
@@ -134,27 +141,28 @@ def train(
         chosen = settings.with_changes(changes)
     else:
         given = {**(settings or {}), **changes}
-        chosen = default_settings(loaded, given)
+        chosen = default_settings(loaded, given) if generated is None else general_settings(loaded.family, given)
         if minutes is None and chosen.steps is None:
             minutes = DEFAULT_MINUTES
     if chosen.warm_start != AUTO:
-        find_expert(chosen, loaded.family)  # a name that means nothing is refused before the race
+        find_experts(chosen, loaded.family)  # a name that means nothing is refused before the race
     source = str(scenario) if isinstance(scenario, str | Path) else f"{loaded.family}/{loaded.name}"
     folder = RunFolder(Path(out)) if out is not None else None
     with ExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.lock(resume=False))
         clock = stack.enter_context(TrainingClock())
-        found = _race(loaded, minutes, clock, callbacks)
+        found = _race(loaded, generated, minutes, clock, callbacks)
         if chosen.warm_start == AUTO:
-            chosen = resolve_warm_start(chosen, warm_start_of(found, tell))
-        if minutes is not None and not exact:
+            start = warm_start_of(found, tell) if generated is None else experts_of(found, tell)
+            chosen = resolve_warm_start(chosen, start)
+        if minutes is not None and not exact and generated is None:
             left = 60.0 * minutes - clock.seconds
             chosen = sized_to(loaded, chosen, given, left, found.episode_choices, lambda: clock.seconds)
-        reference = _reference(loaded, found, chosen, minutes, clock, executor, callbacks)
-        trainer = Trainer(loaded, chosen, executor)
+        reference = _reference(loaded, generated, found, chosen, minutes, clock, executor, callbacks)
+        trainer = Trainer(loaded, chosen, executor, generated)
         about = {
-            "scenario": f"{loaded.family}/{loaded.name}",
+            "scenario": f"{loaded.family}/{loaded.name}" if generated is None else generated.label,
             "scenario_digest": digest(loaded),
             "command": command,
             "settings": chosen.to_dict(),
@@ -162,6 +170,7 @@ def train(
             "source": source,
             "reference": reference.to_dict(),
             "scenario_file": json.loads(dump(loaded)),
+            "general": general,
             **_versions(),
         }
         if folder is not None:
@@ -204,7 +213,8 @@ def _resume(
             about["settings"] |= {"steps": about["limits"]["steps"]}
         settings = TrainSettings.from_dict(about["settings"], f"{path / RUN}: settings")
         scenario = load(about["scenario_file"])
-        trainer = Trainer(scenario, settings, executor)
+        generated = GeneratedScenarios.of(scenario.family) if about.get("general") else None
+        trainer = Trainer(scenario, settings, executor, generated)
         notes: dict[str, Any] = {**NEW_NOTES, "planned": minutes is None, "hindsight_planned": True}
         notes |= folder.restore(trainer)
         clock.add(float(notes["seconds"]))
@@ -218,8 +228,8 @@ def _resume(
         if "reference" in about:
             reference = Reference.from_dict(about["reference"], f"{path / RUN}: reference")
         else:
-            found = _race(scenario, minutes, clock, callbacks)
-            reference = _reference(scenario, found, settings, minutes, clock, executor, callbacks)
+            found = _race(scenario, generated, minutes, clock, callbacks)
+            reference = _reference(scenario, generated, found, settings, minutes, clock, executor, callbacks)
             about["reference"] = reference.to_dict()
         if callbacks.tell_limits is not None:
             callbacks.tell_limits(settings.limits(minutes))
@@ -247,15 +257,27 @@ def _finish(run: TrainingRun) -> Training:
     )
 
 
-def _race(scenario: Scenario, minutes: float | None, clock: TrainingClock, callbacks: _Callbacks) -> Race:
+def _race(
+    scenario: Scenario,
+    generated: GeneratedScenarios | None,
+    minutes: float | None,
+    clock: TrainingClock,
+    callbacks: _Callbacks,
+) -> Race:
     """Return the result of the race of the heuristics."""
     limit = None if minutes is None else TimeShares(60.0 * minutes).race
 
-    return race(scenario, limit, lambda: clock.seconds, lambda name: callbacks.show("race", name, clock))
+    def notify(name: str) -> None:
+        callbacks.show("race", name, clock)
+
+    if generated is not None:
+        return race_rules(generated, lambda: clock.seconds, notify)
+    return race(scenario, limit, lambda: clock.seconds, notify)
 
 
 def _reference(
     scenario: Scenario,
+    generated: GeneratedScenarios | None,
     found: Race,
     settings: TrainSettings,
     minutes: float | None,
@@ -269,6 +291,14 @@ def _reference(
     most = OUTCOME_EPISODES if minutes is not None else min(OUTCOME_EPISODES, 2 * settings.evaluation_episodes)
     episodes = (settings.evaluation_episodes, most)
     callbacks.show("reference", found.best, clock)
+    if generated is not None:
+        return find_general_reference(
+            generated,
+            found,
+            settings.evaluation_episodes,
+            lambda: clock.seconds,
+            lambda name: callbacks.show("reference", name, clock),
+        )
     return find_reference(scenario, found, episodes, limit, lambda: clock.seconds, executor)
 
 

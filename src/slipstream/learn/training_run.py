@@ -12,6 +12,7 @@ import numpy as np
 from slipstream.families.contract import Scenario
 from slipstream.learn.clock import TrainingClock
 from slipstream.learn.defaults import TimeShares
+from slipstream.learn.general import general_scores
 from slipstream.learn.outcome import OUTCOME_SEED, Outcome, judge_outcome, suggest
 from slipstream.learn.race import rewards_within
 from slipstream.learn.reference import HELD_OUT_SEED, Reference
@@ -211,7 +212,7 @@ class TrainingRun:
             episodes = trainer.settings.evaluation_episodes
             end = np.inf if self.limit is None else began + TimeShares(self.limit).evaluation
         seeds = range(HELD_OUT_SEED, HELD_OUT_SEED + episodes)
-        rewards = rewards_within(self.scenario, policy, seeds, "eval", end, lambda: self.clock.seconds, self.executor)
+        rewards = self._rewards(policy, seeds, end)
         self.notes["episodes"] = len(rewards)
         reward = self.last_reward = float(rewards.mean())
         self._evaluated_at = (trainer.update_number, self.clock.seconds, self.clock.seconds - began)
@@ -237,6 +238,13 @@ class TrainingRun:
                 if isinstance(value, float):
                     writer.add_scalar(name, value, trainer.steps)
             writer.flush()
+
+    def _rewards(self, policy: CompiledPolicy, seeds: range, end: float) -> np.ndarray:
+        """Return the rewards of `policy` in the held-out episodes over at `end`, as scores if scenarios vary."""
+        generated = self.trainer.generated
+        if generated is not None:
+            return general_scores(generated, self.reference, policy, seeds, end, lambda: self.clock.seconds)
+        return rewards_within(self.scenario, policy, seeds, "eval", end, lambda: self.clock.seconds, self.executor)
 
     def _write_checkpoint(self, folder: RunFolder, line: dict[str, Any], improved: bool) -> None:
         trainer = self.trainer
@@ -265,7 +273,7 @@ class TrainingRun:
         end = now + OUTCOME_SECONDS
         if self.limit is not None:
             end = max(self.limit, now + TimeShares(self.limit).outcome)
-        rewards = rewards_within(self.scenario, policy, seeds, "eval", end, lambda: self.clock.seconds, self.executor)
+        rewards = self._rewards(policy, seeds, end)
         out = None if self.folder is None else str(self.folder.folder)
         warm_start = self.trainer.settings.warm_start
         minutes = None if self.limit is None else self.limit / 60.0

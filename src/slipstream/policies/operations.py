@@ -15,13 +15,16 @@ import numpy as np
 
 from slipstream.errors import PolicyError
 
-LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE, SWITCH, MESSAGE_PASSING, SUM_JOBS, SUM, TAKE = range(14)
+LINEAR, ADD, RELU, TANH, NORMALISE, MEAN, MAX, ATTEND, SCALE, LOG, SWITCH, MESSAGE_PASSING, SUM_JOBS, SUM, TAKE = range(
+    15
+)
 KINDS = {
     "linear": LINEAR,  # target = source @ weight.T + bias
     "add": ADD,  # target += source, for every candidate if the source is a single vector
     "relu": RELU,  # in place
     "tanh": TANH,  # in place
     "scale": SCALE,  # target = source * weight + bias, column by column, by measured constants that are not learned
+    "log": LOG,  # target = sign(source) log(1 + |source| * weight), column by column, by measured constants
     "normalise": NORMALISE,  # target = layer norm of the source, times weight, plus bias
     "mean": MEAN,  # target = mean of the source over the candidates
     "max": MAX,  # target = maximum of each column over the candidates
@@ -293,6 +296,8 @@ class _Plan:
             return self._message_passing_layers(operation, source.width, where), -1
         if kind == SWITCH:
             return self._parameter(operation.weight or "", (self.registers[GLOBALS].width,), where), -1
+        if kind == LOG:
+            return self._parameter(operation.weight or "", (source.width,), where), -1
         if kind not in (LINEAR, NORMALISE, SCALE):
             return -1, -1
         if operation.weight is None or operation.bias is None:

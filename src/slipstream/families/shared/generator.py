@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from slipstream.families.shared.schema import StrictModel
 
 
@@ -22,6 +24,26 @@ class Generator:
 
     Returns the scenario with the arrivals of that seed as traces, and the trace files by their relative paths.
     """
+    draw: Callable[[np.random.Generator], Any]
+    """Returns random settings: sizes, loads, arrival processes and hardware over the ranges that users have."""
+
+    def random_scenario(self, seed: int) -> Any:
+        """Return the scenario of `seed` with random settings, drawn by the same seed."""
+        return self.generate(self.draw(np.random.default_rng([seed, SETTINGS])), seed)
+
+
+SETTINGS = 1
+"""Key of the draws of random settings, beside those of the scenario itself."""
+
+
+def log_uniform(draws: np.random.Generator, low: float, high: float) -> float:
+    """Return a number between `low` and `high` whose logarithm is uniform."""
+    return float(np.exp(draws.uniform(np.log(low), np.log(high))))
+
+
+def one_of(draws: np.random.Generator, *values: Any) -> Any:
+    """Return one of `values`, each as likely as the others."""
+    return values[int(draws.integers(len(values)))]
 
 
 def option(field: str) -> str:

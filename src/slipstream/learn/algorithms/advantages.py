@@ -7,12 +7,17 @@ observation; a terminated one is not.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from slipstream.learn.compiled.collect import ENDED
 
+Horizon: TypeAlias = float | np.ndarray
+"""A discount horizon in ns: one for all lanes, or (lanes, 1)."""
 
-def discounts(elapsed: np.ndarray, horizon: float) -> np.ndarray:
+
+def discounts(elapsed: np.ndarray, horizon: Horizon) -> np.ndarray:
     """Return the discount factor of every step, exp(-`elapsed` / `horizon`), both in the same unit."""
     factors: np.ndarray = np.exp(-elapsed / horizon)
     return factors

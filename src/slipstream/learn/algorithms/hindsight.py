@@ -47,6 +47,9 @@ class HindsightSettings:
     """Initial learning rate; it falls linearly to a tenth by the last round."""
     ent_coef: float = 0.01
     """Coefficient of the entropy bonus, in units of the deviation of candidates' returns."""
+    relative: bool = False
+    """Whether advantages are divided by their mean absolute value among states of the same scenario, so that scenarios
+    with great and small rewards count alike."""
     max_grad_norm: float = 1.0
     """Greatest norm of a gradient; longer ones are scaled down."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.learn.algorithms.advantages import discounts, generalised_advantages
+from slipstream.learn.algorithms.advantages import Horizon, discounts, generalised_advantages
 from slipstream.learn.compiled.objective import LIKELIHOOD, POLICY, VALUE, Objective
 from slipstream.learn.rollout.learner import Batch, Learner, Optimizer, minibatches
 from slipstream.learn.rollout.rollout import Rollout
@@ -49,7 +49,7 @@ class Imitation:
     """Imitation updates of a network from labelled rollouts; its value learns their returns."""
 
     def __init__(
-        self, learner: Learner, settings: ImitationSettings, horizon: float, optimizer: Optimizer | None = None
+        self, learner: Learner, settings: ImitationSettings, horizon: Horizon, optimizer: Optimizer | None = None
     ) -> None:
         """`horizon` is the discount horizon in ns; several imitations of one network share their `optimizer`."""
         self.learner, self.settings, self.horizon = learner, settings, horizon

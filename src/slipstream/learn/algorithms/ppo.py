@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.learn.algorithms.advantages import discounts, generalised_advantages
+from slipstream.learn.algorithms.advantages import Horizon, discounts, generalised_advantages
 from slipstream.learn.compiled.objective import CLIP_FRACTION, CLIPPED, ENTROPY, KL, POLICY, VALUE, Objective
 from slipstream.learn.rollout.learner import Batch, Learner, Optimizer, minibatches
 from slipstream.learn.rollout.rollout import Rollout
@@ -42,7 +42,7 @@ class PPOSettings:
 class PPO:
     """PPO updates of a network from its rollouts."""
 
-    def __init__(self, learner: Learner, settings: PPOSettings, horizon: float) -> None:
+    def __init__(self, learner: Learner, settings: PPOSettings, horizon: Horizon) -> None:
         """`horizon` is the discount horizon in ns."""
         self.learner, self.settings, self.horizon = learner, settings, horizon
         self.optimizer = Optimizer(learner, settings.learning_rate, settings.max_grad_norm, eps=1e-5)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.learn.algorithms.advantages import discounts, returns_to_go
+from slipstream.learn.algorithms.advantages import Horizon, discounts, returns_to_go
 from slipstream.learn.compiled.objective import CLIPPED, ENTROPY, KL, LIKELIHOOD, POLICY, Objective
 from slipstream.learn.rollout.learner import Batch, Learner, Optimizer, minibatches
 from slipstream.learn.rollout.rollout import Rollout
@@ -82,7 +82,7 @@ def mean_magnitude(reward: np.ndarray, length: np.ndarray) -> float:
 class Reinforce:
     """REINFORCE updates of a network from complete episodes."""
 
-    def __init__(self, learner: Learner, settings: ReinforceSettings, horizon: float) -> None:
+    def __init__(self, learner: Learner, settings: ReinforceSettings, horizon: Horizon) -> None:
         """`horizon` is the discount horizon in ns."""
         self.learner, self.settings, self.horizon = learner, settings, horizon
         self.optimizer = Optimizer(learner, settings.learning_rate, settings.max_grad_norm, eps=1e-5)
@@ -95,9 +95,10 @@ class Reinforce:
         reward = terminal_rewards(rollout.reward, rollout.length) if self.settings.terminal else rollout.reward
         returns = returns_to_go(reward, zeros, rollout.ended, discount, rollout.length)
         advantage = np.zeros_like(returns)
+        horizons = np.broadcast_to(self.horizon, (len(returns), 1))[:, 0]
         for first in range(0, len(returns), self.settings.same_arrivals):
             group = slice(first, first + self.settings.same_arrivals)
-            mean = mean_at_same_time(returns[group], rollout.time[group], rollout.length[group], self.horizon)
+            mean = mean_at_same_time(returns[group], rollout.time[group], rollout.length[group], horizons[first])
             advantage[group] = returns[group] - mean
             if self.settings.relative:
                 advantage[group] /= mean_magnitude(reward[group], rollout.length[group])

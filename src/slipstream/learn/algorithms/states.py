@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +39,11 @@ class States:
         means = np.add.reduceat(np.nan_to_num(returns), choices.begin) / tried
         return cls(choices, np.nan_to_num(returns - np.repeat(means, choices.count)).astype(np.float32))
 
+    def relative(self) -> States:
+        """Return the states with advantages divided by their mean absolute value, unless all are 0."""
+        size = float(np.abs(self.advantages).mean())
+        return replace(self, advantages=self.advantages / np.float32(size)) if size > 0.0 else self
+
     @classmethod
     def joined(cls, parts: Sequence[States]) -> States:
         """Return the concatenation of several parts."""
@@ -68,13 +73,22 @@ class StateEvaluator(Protocol):
 class Branching:
     """Evaluates the lanes' current states: copies take each candidate, then follow a base policy or the network."""
 
-    def __init__(self, learner: Learner, base: Heuristic, horizon: float, candidates: int, based_rounds: int) -> None:
-        """Branches last `horizon` ns, and follow `base` in the first `based_rounds` rounds, then the network.
+    def __init__(
+        self,
+        learner: Learner,
+        base: Heuristic,
+        horizon: float,
+        candidates: int,
+        based_rounds: int,
+        relative: bool = False,
+    ) -> None:
+        """Branches last `horizon` of their group's timescales; they follow `base` for `based_rounds`, then the network.
 
-        Of every choice, up to `candidates` are branched: those with the highest logits.
+        Of every choice, up to `candidates` are branched: those with the highest logits. With `relative`, advantages are
+        divided by their mean absolute value in each group.
         """
         self.learner, self.base, self.horizon, self.candidates = learner, base, horizon, candidates
-        self.based_rounds = based_rounds
+        self.based_rounds, self.relative = based_rounds, relative
 
     def evaluate_states(self, pool: LanePool, round_number: int) -> States | None:
         """Return the current states of all lanes that have a choice."""
@@ -85,6 +99,7 @@ class Branching:
             self.horizon,
             self.candidates,
             round_number >= self.based_rounds,
+            self.relative,
         )
         parts = [part for part in pool.map(evaluation) if part is not None]
         return States.joined(parts) if parts else None
@@ -101,6 +116,8 @@ class CandidateReturns:
     candidates: int
     by_network: bool
     """Whether branches follow the network instead of the base policy."""
+    relative: bool
+    """Whether advantages are relative to those of the group."""
 
     def __call__(self, group: Group) -> States | None:
         """Return the choices of `group` with several candidates, evaluated; None if there is none."""
@@ -121,22 +138,24 @@ class CandidateReturns:
         tried = rank[np.repeat(np.arange(len(asked)), counts), offsets] < self.candidates
         returns = np.full(len(source), np.nan)
         returns[tried] = self._branch(group, source[tried], actions[source, offsets][tried])
-        return States.of(rollout.choices().picked(np.arange(len(asked))), returns)
+        states = States.of(rollout.choices().picked(np.arange(len(asked))), returns)
+        return states.relative() if self.relative else states
 
     def _branch(self, group: Group, source: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Return the returns of `actions` in copies of the lanes `source`, in batches."""
         copies = group.copies(min(len(source), COPIES))
         network = make_network(self.layout, self.weights)
         returns = np.zeros(len(source))
-        self.base.prepare_for(group.scenario)
+        base = group.expert or self.base
+        base.prepare_for(group.scenario)
         for first in range(0, len(source), copies.count):
             part = slice(first, first + copies.count)
             for name, array in group.arrays.items():
                 copies.arrays[name][: len(source[part])] = array[source[part]]
-            copies.set_parameter(self.base)
-            end = (actions[part], self.horizon, returns[part])
+            copies.set_parameter(base)
+            end = (actions[part], self.horizon * group.timescale, returns[part])
             if self.by_network:
                 branch_by_network(copies.spec, copies.state, copies.buffer, network, *end)
             else:
-                branch(copies.spec, copies.state, copies.raw, self.base.form, self.base.address, *end)
+                branch(copies.spec, copies.state, copies.raw, base.form, base.address, *end)
         return returns

@@ -181,6 +181,19 @@ def scale_gradient(network, gradients, step, count):
 
 
 @algebra
+def log_gradient(network, gradients, step, count):
+    """Add the gradient of the target, times the derivative of the logarithm, to that of the source."""
+    width = step[o.N_IN]
+    factor = network.weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
+    source = matrix(network.registers, step[o.SOURCE], count, width)
+    output_gradient = matrix(gradients, step[o.TARGET], count, width)
+    input_gradient = matrix(gradients, step[o.SOURCE], count, width)
+    for row in range(count):
+        for j in range(width):
+            input_gradient[row, j] += output_gradient[row, j] * factor[j] / (ONE + abs(source[row, j]) * factor[j])
+
+
+@algebra
 def normalise_gradient(network, gradients, step, count):
     """Add the gradients of a layer norm's weight, bias and source."""
     width = step[o.N_IN]
@@ -313,6 +326,9 @@ def backpropagate(network, gradients, choices):
         elif step[o.OP] == o.SCALE:
             if not is_input(network, step):
                 scale_gradient(network, gradients.registers, step, count)
+        elif step[o.OP] == o.LOG:
+            if not is_input(network, step):
+                log_gradient(network, gradients.registers, step, count)
         elif step[o.OP] == o.NORMALISE:
             normalise_gradient(network, gradients, step, count)
         elif step[o.OP] == o.ATTEND:

@@ -35,6 +35,8 @@ class NetworkSettings:
     """Activation of hidden layers: `relu` or `tanh`."""
     layer_norm: bool = False
     """Whether a layer norm follows the first layer."""
+    logarithms: bool = False
+    """Whether inputs are also read as logarithms (`rows`): ratios then look alike, whatever the scale of a scenario."""
     kind: Literal["rows", "decima"] = "rows"
     """Inputs of the network: `rows`, the candidates alone, or `decima`, also the graph of the work, where it is one."""
     node_width: int = 16
@@ -46,6 +48,8 @@ class NetworkSettings:
                 raise InputError(
                     f"training: network.{name} is {getattr(self, name)}: expected a number from 1 to {WIDEST}"
                 )
+        if self.logarithms and self.kind != "rows":
+            raise InputError("training: network.logarithms is true: expected network.kind=rows")
         if self.kind not in ("rows", "decima"):
             raise InputError(f"training: network.kind is '{self.kind}': expected 'rows' or 'decima'")
 
@@ -164,6 +168,13 @@ class CandidateScorer(Scorer):
         width = settings.width
         self.row = nn.Linear(columns, width)
         self.row_globals = nn.Linear(global_columns, width)
+        if settings.logarithms:
+            for name, size in (("row", columns), ("global", global_columns)):
+                self.register_buffer(f"{name}_resolution", torch.ones(size))
+                self._add_scale(f"{name}_log", size)
+            self.row_logs = nn.Linear(columns, width)
+            self.row_global_logs = nn.Linear(global_columns, width)
+            self.context_global_logs = nn.Linear(global_columns, width)
         if settings.layer_norm:
             self.norm = nn.LayerNorm(width)
         if settings.summary == "attention":
@@ -181,9 +192,18 @@ class CandidateScorer(Scorer):
             scale_step("row", ROWS, "row_in"),
             scale_step("global", GLOBALS, "global_in"),
             linear_step("row_globals", "global_in", "hidden_globals"),
-            linear_step("row", "row_in", "hidden"),
-            Operation("add", "hidden_globals", "hidden"),
         ]
+        if self.settings.logarithms:
+            steps += [
+                *log_steps("row", ROWS, "row_log_in"),
+                *log_steps("global", GLOBALS, "global_log_in"),
+                linear_step("row_global_logs", "global_log_in", "hidden_global_logs"),
+                Operation("add", "hidden_global_logs", "hidden_globals"),
+                linear_step("row_logs", "row_log_in", "hidden_logs"),
+            ]
+        steps += [linear_step("row", "row_in", "hidden"), Operation("add", "hidden_globals", "hidden")]
+        if self.settings.logarithms:
+            steps.append(Operation("add", "hidden_logs", "hidden"))
         hidden = "hidden"
         if self.settings.layer_norm:
             hidden = "normal"
@@ -199,6 +219,11 @@ class CandidateScorer(Scorer):
         steps.append(linear_step("mean", "summary", "context"))
         if self.settings.summary != "attention":
             steps += [linear_step("peak", "maximum", "context_peak"), Operation("add", "context_peak", "context")]
+        if self.settings.logarithms:
+            steps += [
+                linear_step("context_global_logs", "global_log_in", "context_logs"),
+                Operation("add", "context_logs", "context"),
+            ]
         return (
             *steps,
             linear_step("context_globals", "global_in", "context_now"),
@@ -216,10 +241,15 @@ class CandidateScorer(Scorer):
         choice_of = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
         globals_in = global_rows * self.global_scale + self.global_shift
         hidden = self.row(rows * self.row_scale + self.row_shift) + self.row_globals(globals_in)[choice_of]
+        context = self.context_globals(globals_in)
+        if self.settings.logarithms:
+            row_logs = self._logs("row", rows)
+            global_logs = self._logs("global", global_rows)
+            hidden = hidden + self.row_logs(row_logs) + self.row_global_logs(global_logs)[choice_of]
+            context = context + self.context_global_logs(global_logs)
         if self.settings.layer_norm:
             hidden = self.norm(hidden)
         hidden = activation(hidden)
-        context = self.context_globals(globals_in)
         if self.settings.summary == "attention":
             weights = packed_softmax(self.attention(hidden), choice_of, len(counts))
             parts = hidden.view(len(hidden), self.settings.heads, -1) * weights.unsqueeze(-1)
@@ -229,6 +259,17 @@ class CandidateScorer(Scorer):
             peak = _maximum(hidden, choice_of, len(counts))
             context = context + self.mean(mean) + self.peak(peak)
         return self._heads(hidden, activation(context), choice_of)
+
+    def _logs(self, name: str, values: Tensor) -> Tensor:
+        """Return the scaled logarithms of inputs: those of rows or of globals."""
+        logs = torch.sign(values) * torch.log1p(values.abs() * self.get_buffer(f"{name}_resolution"))
+        return logs * self.get_buffer(f"{name}_log_scale") + self.get_buffer(f"{name}_log_shift")
+
+
+def log_steps(name: str, source: str, target: str) -> tuple[Operation, ...]:
+    """Return the operations that scale the logarithms of inputs."""
+    logs = f"{name}_logs"
+    return Operation("log", source, logs, f"{name}_resolution"), scale_step(f"{name}_log", logs, target)
 
 
 def linear_step(layer: str, source: str, target: str) -> Operation:

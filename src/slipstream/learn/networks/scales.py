@@ -11,6 +11,8 @@ from slipstream.learn.rollout.batch import Choices
 
 MEASURED_CHOICES = 20_000
 """Choices from which the scales of inputs are measured."""
+LOG_RANGE = 100.0
+"""Ratio of a column's mean size to the size below which its logarithm is linear."""
 LEAST_DEVIATION = 0.02
 """Lower limit of the deviation that a column is divided by."""
 
@@ -25,6 +27,12 @@ def scale_inputs(
     _set_scale(network.row_scale, network.row_shift, seen.rows, family.candidate_features.observed.names, hidden)
     names = family.global_features.observed.names
     _set_scale(network.global_scale, network.global_shift, global_rows, names, hidden)
+    if network.settings.logarithms:
+        rows = family.candidate_features.observed.names
+        for kind, values, columns in (("row", seen.rows, rows), ("global", global_rows, names)):
+            logs = _set_resolution(network.get_buffer(f"{kind}_resolution"), values)
+            scale, shift = network.get_buffer(f"{kind}_log_scale"), network.get_buffer(f"{kind}_log_shift")
+            _set_scale(scale, shift, logs, columns, hidden)
     if not network.reads_graph:
         return
     graphs = seen.graphs
@@ -33,6 +41,18 @@ def scale_inputs(
     jobs = int(graphs.spans["jobs"].sum())
     network.get_buffer("job_scale")[:] = jobs / len(graphs.nodes)
     network.get_buffer("total_scale")[:] = len(graphs.spans) / jobs
+
+
+def _set_resolution(resolution: torch.Tensor, values: np.ndarray) -> np.ndarray:
+    """Set the factors of columns before their logarithm by their mean size where they are not 0; return the logarithms.
+
+    What is far below the mean divided by `LOG_RANGE` stays linear.
+    """
+    size = np.abs(values)
+    mean = size.sum(axis=0) / np.maximum(1, (size > 0.0).sum(axis=0))
+    factor = (LOG_RANGE / np.where(mean > 0.0, mean, LOG_RANGE)).astype(np.float32)
+    resolution[:] = torch.from_numpy(factor)
+    return np.asarray(np.sign(values) * np.log1p(size * factor))
 
 
 def _set_scale(

@@ -13,7 +13,7 @@ from slipstream.learn.compiled.objective import N_STATS, SAMPLE, Objective
 from slipstream.learn.networks.networks import Scorer
 from slipstream.learn.rollout.batch import Choices
 from slipstream.policies.compiled.networks import make_network
-from slipstream.policies.operations import NO_GRAPH, GraphCapacity, lay_out
+from slipstream.policies.operations import MOST_EDGES, NO_GRAPH, GraphCapacity, Layout, lay_out
 
 SERIAL_PRODUCT = 1 << 18
 """Multiplications up to which OpenBLAS computes a matrix product in the calling thread."""
@@ -66,6 +66,19 @@ class Learner:
         self, network: Scorer, candidate_capacity: int, threads: int = 1, graph_capacity: GraphCapacity = NO_GRAPH
     ) -> None:
         self.network = network
+        self.layout = self._layout(candidate_capacity, graph_capacity)
+        self.weights = self.layout.flat(network.arrays())
+        tensors = network.tensors()
+        for name, offset, shape in self.layout.parameters:
+            part = self.weights[offset : offset + int(np.prod(shape))]
+            tensors[name].data = torch.from_numpy(part.reshape(shape[::-1])).t()
+        self._gradients = np.zeros((threads, self.layout.weights), np.float32)
+        self._make_structs()
+        self._pool = ThreadPoolExecutor(threads)
+
+    def _layout(self, candidate_capacity: int, graph_capacity: GraphCapacity) -> Layout:
+        """Return the layout for choices of these capacities, and for at least so many that products stay serial."""
+        network = self.network
         shapes = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
         widths = (len(network.row_scale), len(network.global_scale))
         widest = max(int(np.prod(shape)) for shape in shapes.values())
@@ -75,17 +88,23 @@ class Learner:
             own = network.settings.node_width
             nodes = max(graph_capacity.nodes, SERIAL_PRODUCT // (own * max(own, graph_capacity.columns)))
             graph = GraphCapacity(graph_capacity.columns, nodes, max(graph_capacity.edges, 2 * nodes))
-        self.layout = lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK, graph)
-        self.weights = self.layout.flat(network.arrays())
-        tensors = network.tensors()
-        for name, offset, shape in self.layout.parameters:
-            part = self.weights[offset : offset + int(np.prod(shape))]
-            tensors[name].data = torch.from_numpy(part.reshape(shape[::-1])).t()
-        self._gradients = np.zeros((threads, self.layout.weights), np.float32)
+        return lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK, graph)
+
+    def _make_structs(self) -> None:
         self._structs = [
             (make_network(self.layout, self.weights), make_gradients(self.layout, g)) for g in self._gradients
         ]
-        self._pool = ThreadPoolExecutor(threads)
+
+    def enlarge(self, candidate_capacity: int, graph_capacity: GraphCapacity) -> None:
+        """Make room for choices of these capacities; weights stay, and capacities never shrink."""
+        candidates, _, nodes = self.layout.capacities
+        edges = int(self.layout.ports[MOST_EDGES])
+        if candidate_capacity > candidates or graph_capacity.nodes > nodes or graph_capacity.edges > edges:
+            graph = GraphCapacity(
+                graph_capacity.columns, max(nodes, graph_capacity.nodes), max(edges, graph_capacity.edges)
+            )
+            self.layout = self._layout(max(candidates, candidate_capacity), graph)
+            self._make_structs()
 
     def gradient(
         self, batch: Batch, picks: np.ndarray, objective: Objective, weight: float

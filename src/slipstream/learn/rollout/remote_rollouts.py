@@ -43,17 +43,21 @@ class _GroupRecipe:
     digest: str
     first_lane: int
     count: int
+    timescale: float
+    expert: str | None
 
     def group(self, graph: bool, judges: Sequence[str]) -> Group:
         key = (self.digest, self.count, graph, *judges)
         if key not in _groups:
             found = [find(name, self.scenario.family) for name in judges]
             heuristics = [judge for judge in found if isinstance(judge, Heuristic)]
-            _groups[key] = Group(self.scenario, self.first_lane, self.count, graph, heuristics)
+            _groups[key] = Group(self.scenario, self.first_lane, self.count, graph, heuristics, self.timescale)
             while len(_groups) > KEPT_GROUPS:
                 _groups.popitem(last=False)
         group = _groups[key]
-        group.first_lane = self.first_lane
+        group.first_lane, group.timescale = self.first_lane, self.timescale
+        expert = None if self.expert is None else find(self.expert, self.scenario.family)
+        group.expert = expert if isinstance(expert, Heuristic) else None
         return group
 
 
@@ -97,19 +101,25 @@ class RemotePool(LanePool):
         graph: bool = False,
         judges: Sequence[Heuristic] = (),
         bounds: Sequence[int] | None = None,
+        timescales: Sequence[float] | None = None,
     ) -> None:
         """See `LanePool`."""
-        super().__init__(scenarios, lane_count, 1, graph, judges, bounds)
+        super().__init__(scenarios, lane_count, 1, graph, judges, bounds, timescales)
         self.executor = executor
         self._reads_graph, self._judges = graph, tuple(judge.name for judge in judges)
-        self._recipes = [
-            _GroupRecipe(one.scenario, digest(one.scenario), one.first_lane, one.count) for one in self.groups
-        ]
+        self._digests = [digest(group.scenario) for group in self.groups]
+
+    def _recipe(self, group: Group, known: str) -> _GroupRecipe:
+        expert = None if group.expert is None else group.expert.name
+        own = group.first_lane, group.count, group.timescale, expert
+        return _GroupRecipe(group.scenario, known, *own)
 
     def map(self, function: Callable[[Group], Any]) -> list[Any]:
         """Return the result of `function`, which is pickled, for every group."""
         work = _RemoteCall(function, self._reads_graph, self._judges)
-        items = [(recipe, _state(group)) for recipe, group in zip(self._recipes, self.groups, strict=True)]
+        items = [
+            (self._recipe(group, known), _state(group)) for group, known in zip(self.groups, self._digests, strict=True)
+        ]
         results = []
         for group, (result, state) in zip(self.groups, self.executor.map(work, items), strict=True):
             _restore(group, state)

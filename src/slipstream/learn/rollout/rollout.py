@@ -64,15 +64,24 @@ class Group:
     """Lanes of one scenario with their structs; one thread runs a group at a time."""
 
     def __init__(
-        self, scenario: Scenario, first_lane: int, count: int, graph: bool = False, judges: Sequence[Heuristic] = ()
+        self,
+        scenario: Scenario,
+        first_lane: int,
+        count: int,
+        graph: bool = False,
+        judges: Sequence[Heuristic] = (),
+        timescale: float = 1.0,
     ) -> None:
-        """Observe graphs with `graph`; with `judges`, add one lane for their simulations."""
+        """Observe graphs with `graph`; with `judges`, add one lane for their simulations.
+
+        `timescale` is the unit in which horizons of the group are given, in ns.
+        """
         family = family_of(scenario)
         shape = family.graph(scenario) if graph else None
         self.graph = NO_GRAPH
         if shape is not None:
             self.graph = GraphCapacity(len(shape.features.observed), shape.nodes, shape.edges)
-        self.scenario, self.first_lane, self.count = scenario, first_lane, count
+        self.scenario, self.first_lane, self.count, self.timescale = scenario, first_lane, count, timescale
         self.candidates = family.candidate_rows(scenario)
         self.arrays = family.state_arrays(scenario, count + bool(judges), 0)
         self.spec = family.make_spec(family.spec_arrays(scenario))
@@ -89,6 +98,8 @@ class Group:
         forms = np.array([judge.form for judge in judges], np.int64)
         addresses = np.array([judge.address for judge in judges], np.int64)
         self.judging = (lane_bytes(self.arrays), forms, addresses, self.expected) if judges else None
+        self.expert: Heuristic | None = None
+        """The expert of this group; None: the one that all groups share."""
         self._copies: Group | None = None
 
     def set_parameter(self, heuristic: Heuristic) -> None:
@@ -132,11 +143,12 @@ class RolloutPlan:
         self, group: Group, own: dict[str, np.ndarray], offsets: tuple[int, int, int]
     ) -> tuple[int, int, int]:
         """Collect a group's transitions into `own`, packed from `offsets` on; return the end of each range."""
-        form, address = (NO_EXPERT, 0) if self.expert is None else (self.expert.form, self.expert.address)
+        expert = None if self.expert is None else group.expert or self.expert
+        form, address = (NO_EXPERT, 0) if expert is None else (expert.form, expert.address)
         own["free"], own["graph_free"] = np.array(offsets[:1]), np.array(offsets[1:])
-        if self.expert is not None:
-            group.set_parameter(self.expert)
-            self.expert.prepare_for(group.scenario)
+        if expert is not None:
+            group.set_parameter(expert)
+            expert.prepare_for(group.scenario)
         network = make_network(self.layout, self.weights)
         structs = (group.spec, group.state, group.buffer, network, make_rollout(own), group.raw)
         draws = np.uint64(self.draws)
@@ -157,10 +169,12 @@ class LanePool:
         graph: bool = False,
         judges: Sequence[Heuristic] = (),
         bounds: Sequence[int] | None = None,
+        timescales: Sequence[float] | None = None,
     ) -> None:
         """Observe graphs with `graph`. With `judges`, the reward of a step is minus its estimated regret.
 
         `bounds` are the first lanes of the groups and the number of lanes; by default, groups are equally large.
+        `timescales` are the units in which the groups' horizons are given, in ns; by default 1.
 
         The regret is the highest expected return under one of the judges before the step, less the reward of the step
         and that expected return after it.
@@ -169,8 +183,10 @@ class LanePool:
             bounds = [lane_count * index // len(scenarios) for index in range(len(scenarios) + 1)]
         self.lane_count = lane_count
         self.groups = [
-            Group(scenario, first, end - first, graph, judges)
-            for scenario, first, end in zip(scenarios, bounds[:-1], bounds[1:], strict=True)
+            Group(scenario, first, end - first, graph, judges, timescale)
+            for scenario, first, end, timescale in zip(
+                scenarios, bounds[:-1], bounds[1:], timescales or [1.0] * len(scenarios), strict=True
+            )
         ]
         self.candidates = max(group.candidates for group in self.groups)
         capacities = [group.graph for group in self.groups]
@@ -179,6 +195,11 @@ class LanePool:
         )
         self._pool = ThreadPoolExecutor(threads)
         self._buffers: dict[int, dict[str, np.ndarray]] = {}
+
+    @property
+    def timescales(self) -> np.ndarray:
+        """Unit of every lane's horizons in ns, (lanes, 1)."""
+        return np.repeat([group.timescale for group in self.groups], [group.count for group in self.groups])[:, None]
 
     def start(self, seeds: np.ndarray, split: str = "train") -> None:
         """Start an episode in every lane."""

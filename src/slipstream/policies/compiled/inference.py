@@ -86,6 +86,19 @@ def scale(registers, weights, step, count):
 
 
 @algebra
+def signed_log(registers, weights, step, count):
+    """Write sign(source) log(1 + |source| * weight), column by column."""
+    width = step[o.N_IN]
+    factor = weights[step[o.WEIGHT] : step[o.WEIGHT] + width]
+    source = matrix(registers, step[o.SOURCE], count, width)
+    target = matrix(registers, step[o.TARGET], count, width)
+    for row in range(count):
+        for j in range(width):
+            size = np.log(ONE + abs(source[row, j]) * factor[j])
+            target[row, j] = size if source[row, j] > ZERO else -size
+
+
+@algebra
 def normalise(registers, weights, step, count):
     """Write the layer norm of every vector, and the inverse of its deviation for the backward pass."""
     width = step[o.N_IN]
@@ -202,6 +215,8 @@ def infer(network, choices):
             add(registers, step, starts, choices, count)
         elif step[o.OP] == o.SCALE:
             scale(registers, weights, step, count)
+        elif step[o.OP] == o.LOG:
+            signed_log(registers, weights, step, count)
         elif step[o.OP] == o.NORMALISE:
             normalise(registers, weights, step, count)
         elif step[o.OP] == o.ATTEND:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from slipstream.families.cluster.scenario import ClusterScenario
-from slipstream.families.shared.generator import Generator, options
+from slipstream.families.shared.generator import Generator, log_uniform, one_of, options
 from slipstream.families.shared.schema import StrictModel
 from slipstream.files.tables import table_bytes
 
@@ -89,4 +90,20 @@ def traced(scenario: ClusterScenario, seed: int, folder: str, kind: Any) -> tupl
     return moved, {path: table_bytes(columns, kind)}
 
 
-GENERATOR = Generator(Settings, generate, traced)
+def draw(draws: np.random.Generator) -> Settings:
+    """Return random settings: 8 to 256 GPUs, from moderately loaded to overloaded, all workloads and rules."""
+    backfill = one_of(draws, "easy", "easy", "easy", "strict", "greedy", "conservative")
+    placement = one_of(draws, "flat", "flat", "first-fit", "best-fit", "consolidate")
+    return Settings(
+        nodes=round(log_uniform(draws, 2, 32)),
+        gpus=one_of(draws, 4, 8),
+        workload=one_of(draws, "lublin", "diurnal", "heavy-tailed", "bursty"),
+        jobs=2000,
+        episode_jobs=round(log_uniform(draws, 64, 256)),
+        load=log_uniform(draws, 0.5, 1.3),
+        placement="flat" if backfill == "conservative" else placement,
+        backfill=backfill,
+    )
+
+
+GENERATOR = Generator(Settings, generate, traced, draw)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from slipstream.families.dag.scenario import DagScenario, MlWorkflow, Synthetic
 from slipstream.families.dag.workload.sources import synthetic, workflow
-from slipstream.families.shared.generator import Generator, options
+from slipstream.families.shared.generator import Generator, log_uniform, one_of, options
 from slipstream.families.shared.schema import StrictModel
 from slipstream.files.tables import table_bytes
 from slipstream.sim.eventlog import ARRIVAL
@@ -82,4 +82,18 @@ def traced(scenario: DagScenario, seed: int, folder: str, kind: Any) -> tuple[Da
     return moved, {path: table_bytes({"arrival_s": (arrivals["time"] / 1e9).tolist(), "job": names}, kind)}
 
 
-GENERATOR = Generator(Settings, generate, traced)
+def draw(draws: np.random.Generator) -> Settings:
+    """Return random settings: 4 to 60 executors, from half idle to overloaded, jobs of both sources."""
+    return Settings(
+        executors=round(log_uniform(draws, 4, 60)),
+        jobs=round(log_uniform(draws, 8, 60)),
+        arrivals=one_of(draws, "poisson", "poisson", "poisson", "batch"),
+        load=log_uniform(draws, 0.3, 1.5),
+        source=one_of(draws, "synthetic", "synthetic", "ml-workflow"),
+        templates=round(log_uniform(draws, 8, 150)),
+        moving_delay_s=one_of(draws, 2.0, draws.uniform(0.0, 5.0)),
+        warmup_delay_s=one_of(draws, 1.0, draws.uniform(0.0, 3.0)),
+    )
+
+
+GENERATOR = Generator(Settings, generate, traced, draw)

@@ -19,7 +19,7 @@ from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.arrivals import TraceKind
 from slipstream.families.edge.workload.profiles import PROFILES
 from slipstream.families.edge.workload.replay import recorded_releases, replay_from_files
-from slipstream.families.shared.generator import Generator, options
+from slipstream.families.shared.generator import Generator, log_uniform, one_of, options
 from slipstream.families.shared.schema import StrictModel
 
 MOST_TRIES = 100_000
@@ -269,4 +269,38 @@ def _device(settings: Settings) -> dict[str, Any]:
     }
 
 
-GENERATOR = Generator(Settings, generate, traced)
+def draw(draws: np.random.Generator) -> Settings:
+    """Return random settings: 2 to 24 tasks on 1 to 4 streams, from half idle to overloaded."""
+    tasks, streams = round(log_uniform(draws, 2, 24)), one_of(draws, 1, 2, 2, 3, 4)
+    bursty, poisson = draws.multinomial(tasks, [0.2, 0.4, 0.4])[:2].tolist()
+    throughput = draws.uniform(1.0, 1.0 + 0.5 * (streams - 1))
+    low, tightest, fastest = log_uniform(draws, 5.0, 100.0), draws.uniform(0.4, 1.0), draws.uniform(0.4, 0.7)
+    return Settings(
+        periodic_tasks=tasks - bursty - poisson,
+        poisson_tasks=poisson,
+        bursty_tasks=bursty,
+        utilisation=min(0.6 * tasks, throughput * log_uniform(draws, 0.1, 1.2)),
+        period_low_ms=low,
+        period_high_ms=low * log_uniform(draws, 1.5, 10.0),
+        phases=one_of(draws, "zero", "random"),
+        jitter=one_of(draws, 0.0, draws.uniform(0.0, 0.5)),
+        burst_ratio=log_uniform(draws, 2.0, 20.0),
+        burst_share=draws.uniform(0.05, 0.4),
+        burst_ms=log_uniform(draws, 200.0, 2000.0),
+        deadline_low=tightest,
+        deadline_high=tightest + draws.uniform(0.0, 1.0),
+        ladder=one_of(draws, "profiles", "profiles", "profiles", "geometric"),
+        variants=int(draws.integers(2, 9)),
+        slowdown=draws.uniform(2.0, 10.0),
+        accuracy_low=fastest,
+        accuracy_high=fastest + draws.uniform(0.05, 0.3),
+        horizon_ms=5000.0,
+        streams=streams,
+        interference=one_of(draws, "share", "share", "share", "none"),
+        total_throughput=throughput,
+        latency_cv=one_of(draws, 0.0, 0.05, 0.05, 0.2),
+        late=one_of(draws, "drop", "drop", "drop", "run"),
+    )
+
+
+GENERATOR = Generator(Settings, generate, traced, draw)

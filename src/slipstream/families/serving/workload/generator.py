@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from slipstream.families.serving.scenario import ServingScenario
-from slipstream.families.shared.generator import Generator, options
+from slipstream.families.shared.generator import Generator, log_uniform, one_of, options
 from slipstream.families.shared.schema import StrictModel
 from slipstream.sim.eventlog import ARRIVAL
 
@@ -165,4 +165,20 @@ def traced(scenario: ServingScenario, seed: int, folder: str, kind: Any) -> tupl
     return moved, files
 
 
-GENERATOR = Generator(Settings, generate, traced)
+def draw(draws: np.random.Generator) -> Settings:
+    """Return random settings: 4 to 24 accelerators of up to 4 kinds, 2 to 8 models, most arrival processes."""
+    kinds = int(draws.integers(1, 5))
+    return Settings(
+        models=int(draws.integers(2, 9)),
+        variants=int(draws.integers(2, 6)),
+        kinds=kinds,
+        accelerators=max(kinds, round(log_uniform(draws, 4, 24))),
+        load=log_uniform(draws, 0.3, 1.5),
+        split=one_of(draws, "zipf", "equal"),
+        arrivals=one_of(draws, "poisson", "gamma", "even", "diurnal", "bursty"),
+        duration_s=60.0,
+        load_s=log_uniform(draws, 0.2, 5.0),
+    )
+
+
+GENERATOR = Generator(Settings, generate, traced, draw)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.shared.generator import Generator, options
+from slipstream.families.shared.generator import Generator, log_uniform, one_of, options
 from slipstream.families.shared.schema import StrictModel
 from slipstream.families.taskgraph.scenario import LARGEST_TILE, MOST_JOBS, TaskgraphScenario
 from slipstream.sim.eventlog import ARRIVAL
@@ -128,4 +128,29 @@ def traced(
     return TaskgraphScenario.model_validate(data), {}
 
 
-GENERATOR = Generator(Settings, generate, traced)
+def draw(draws: np.random.Generator) -> Settings:
+    """Return random settings: up to 4 CPUs and 4 GPUs, with and without links, memory, noise and arrivals."""
+    gpus = int(draws.integers(0, 5))
+    cpus = int(draws.integers(0 if gpus else 1, 5))
+    kinds = sorted(draws.choice([*TILED, *RANDOM], int(draws.integers(1, 4)), replace=False).tolist())
+    sizes = sorted(draws.choice(np.arange(3, 10), int(draws.integers(1, 3)), replace=False).tolist())
+    bandwidth = one_of(draws, 0.0, log_uniform(draws, 500.0, 12_000.0))
+    tiles = one_of(draws, 0, round(log_uniform(draws, 8, 40))) if bandwidth and gpus else 0
+    return Settings(
+        graphs=",".join(kinds),
+        sizes=",".join(map(str, sizes)),
+        density=draws.uniform(0.15, 0.6),
+        gpus=gpus,
+        cpus=cpus,
+        bandwidth_mb_s=bandwidth,
+        memory_tiles=tiles,
+        noise_cv=one_of(draws, 0.0, draws.uniform(0.05, 0.4)),
+        visible=one_of(draws, 0, 0, round(log_uniform(draws, 10, 40))),
+        jobs=one_of(draws, 1, 1, int(draws.integers(2, 7))),
+        mean_gap_ms=log_uniform(draws, 50.0, 500.0),
+        pipeline=one_of(draws, 1, 1, 2),
+        mode=one_of(draws, "pull", "pull", "pull", "push"),
+    )
+
+
+GENERATOR = Generator(Settings, generate, traced, draw)
