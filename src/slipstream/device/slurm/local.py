@@ -126,7 +126,7 @@ class LocalCluster:
         path = program(words[0])
         if path is None:
             raise DeviceError(missing_programs())
-        with open(self.folder / f"{name}.out", "ab") as out:
+        with (self.folder / f"{name}.out").open("ab") as out:
             self._processes[name] = subprocess.Popen(
                 [path, *words[1:]],
                 stdin=subprocess.DEVNULL,

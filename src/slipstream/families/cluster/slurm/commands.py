@@ -37,7 +37,8 @@ class Slurm:
         Raises:
             DeviceError: One line: the program is missing, or the controller did not answer.
         """
-        assert words[0] in QUERIES and (words[0] != "scontrol" or "show" in words)
+        assert words[0] in QUERIES
+        assert words[0] != "scontrol" or "show" in words
         return self._run(list(words))
 
     def change(self, verb: str, *words: str) -> None:
