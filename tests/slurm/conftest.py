@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,3 +26,13 @@ def slurm() -> Iterator[LocalCluster]:
         with local_cluster(Path(folder), [VirtualNodes(NODES, GPUS)]) as cluster:
             yield cluster
         assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
+
+
+def wait_for(condition, seconds=30.0):  # type: ignore[no-untyped-def]
+    """Return the first true value of `condition`; fail if there is none in time."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it did not happen in time")

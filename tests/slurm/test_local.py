@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 
 import pytest
 
@@ -11,16 +10,7 @@ from slipstream.device.slurm import local
 from slipstream.device.slurm.local import LocalCluster
 from slipstream.errors import DeviceError
 from slipstream.families.cluster.slurm.commands import RateLimit, Slurm
-
-
-def wait_for(condition, seconds=30.0):  # type: ignore[no-untyped-def]
-    """Return the first true value of `condition`; fail if there is none in time."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if found := condition():
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it did not happen in time")
+from tests.slurm.conftest import wait_for
 
 
 def test_every_virtual_node_is_idle_and_has_its_gpus(slurm: LocalCluster) -> None:

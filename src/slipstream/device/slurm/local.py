@@ -90,11 +90,11 @@ class LocalCluster:
         """Wait until the controller answers and every node is idle."""
         limit = time.monotonic() + READY_S
         while time.monotonic() < limit:
+            self._check_alive()
             with suppress(DeviceError):
                 states = self.slurm.query("sinfo", "--noheader", "--Node", "--format=%T").split()
                 if len(states) >= len(self.names) and set(states) == {"idle"}:
                     return
-            self._check_alive()
             time.sleep(0.1)
         raise DeviceError(f"the local Slurm cluster was not ready within {READY_S:g} s: see the logs in {self.folder}")
 

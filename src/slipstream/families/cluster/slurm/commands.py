@@ -12,7 +12,7 @@ from pathlib import Path
 
 from slipstream.errors import DeviceError
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 20.0
 """Longest time for an answer of the controller."""
 QUERIES = ("sinfo", "squeue", "scontrol")
 CHANGES = ("update", "release", "hold", "requeue", "requeuehold")
@@ -28,6 +28,7 @@ class Slurm:
         """Of all commands; times are printed in the local time zone, as the controller has it."""
         if config is not None:
             self.environment["SLURM_CONF"] = str(config)
+        self._config = self.environment.get("SLURM_CONF", "")
         self.timeout_s = timeout_s
         self._rate = RateLimit(changes_per_s)
 
@@ -56,6 +57,8 @@ class Slurm:
         path = shutil.which(words[0])
         if path is None:
             raise DeviceError(f"no {words[0]} on this machine: expected the commands of Slurm in the search path")
+        if self._config and not Path(self._config).is_file():
+            raise DeviceError(f"{self._config}: no such file: expected the configuration of a Slurm cluster")
         given = subprocess.DEVNULL if script is None else subprocess.PIPE
         try:
             process = subprocess.Popen(
