@@ -54,7 +54,60 @@ PAIR = [{"name": "new", "count": 1, "gpus": 1, "speed": 2.0}, {"name": "old", "c
 GPU = {"name": "gpu", "count": 1, "gpus": 2, "idle_w": 50.0, "busy_w": 250.0}
 CAP = {"watts": 150.0, "time": 1.1, "power": 0.8}
 
+# At 100 s A has half of its 200 s behind it on the second node and B, which wants all eight GPUs, has waited for 90 s.
+MIDDLE: Json = {
+    "family": "cluster",
+    "placement": "best-fit",
+    "nodes": [{"name": "node", "count": 2, "gpus": 4}],
+    "begins_s": 100.0,
+    "jobs": {
+        "kind": "list",
+        "jobs": [
+            {
+                "submit_s": 0.0,
+                "gpus": 4,
+                "run_s": 200.0,
+                "started_s": 0.0,
+                "held": [{"kind": "node", "node": 1, "gpus": 4}],
+            },
+            {"submit_s": 10.0, "gpus": 8, "run_s": 20.0},
+            {"submit_s": 20.0, "gpus": 2, "run_s": 30.0},
+            {"submit_s": 120.0, "gpus": 2, "run_s": 90.0},
+        ],
+    },
+}
+FLAT_MIDDLE: Json = {
+    "family": "cluster",
+    "nodes": [{"name": "node", "count": 1, "gpus": 4, "speed": 0.5}],
+    "begins_s": 30.0,
+    "jobs": {
+        "kind": "list",
+        "jobs": [
+            {"submit_s": 0.0, "gpus": 4, "run_s": 20.0, "requested_s": 5.0, "started_s": 10.0},
+            {"submit_s": 20.0, "gpus": 1, "run_s": 10.0},
+        ],
+    },
+}
+
 CASES = [
+    Case(
+        "an episode that begins in the middle goes on from there",
+        MIDDLE,
+        # B is reserved for 100 s, when A ends; C may pass it, and D, which would end at 110 s, may not.
+        [(0, 0), (0, 2), (100, 1), (120, 3)],
+        stops=[(30, 2), (100, 0), (120, 1), (210, 3)],
+        placements=[(0, 1, 4), (2, 0, 2), (1, 0, 4), (1, 1, 4), (3, 0, 2)],
+        # Times since the submission over run times: A 200 / 200, B 210 / 20, C 110 / 30, D 190 / 90.
+        slowdown=1.0 + 210.0 / 20.0 + 110.0 / 30.0 + 190.0 / 90.0,
+    ),
+    Case(
+        "a job that runs at the beginning keeps its pace and its start",
+        # A takes 40 s at half speed, 20 of them left; it was expected to end at 20 s, before the beginning.
+        FLAT_MIDDLE,
+        [(0, 0), (20, 1)],
+        stops=[(20, 0), (40, 1)],
+        slowdown=50.0 / 20.0 + 50.0 / 10.0,
+    ),
     Case(
         "nobody passes a job that does not fit", scenario(FOUR, backfill="strict"), [(0, 0), (10, 1), (20, 2), (20, 3)]
     ),

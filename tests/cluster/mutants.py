@@ -121,6 +121,11 @@ MUTANTS = [
     Mutant("slowdowns have no bound", LIFECYCLE, "slowdown = max(1.0, ", "slowdown = max(0.0, "),
     Mutant("waits are forgotten", LIFECYCLE, "own.waited += header.now", "own.waited = header.now"),
     Mutant("the budget may be met with one too many", LIFECYCLE, ".power + more > spec", ".power > spec"),
+    # Jobs that run at the beginning
+    Mutant("the beginning is the first submission", KERNEL, "machine.beginning if machine.has_begun else ", ""),
+    Mutant("nobody runs at the beginning", LIFECYCLE, "spec.begun[header.first + job].runs:", "False:"),
+    Mutant("runs begin with the episode", LIFECYCLE, "begun.started - header.time_zero)", "header.now)", True),
+    Mutant("runs go on elsewhere", LIFECYCLE, "spec.held[begun.first + index].node", "spec.held[index].node"),
     # Backfilling
     Mutant(
         "jobs that end at the shadow time stay",

@@ -48,7 +48,29 @@ def _scenario(draw: Random) -> ClusterScenario:
         _add_rules(draw, scenario, unit)
     if draw.random() < 0.3:
         scenario["episode"] = {"jobs": draw.randint(1, 6), "held_out": draw.choice([0.0, 0.3, 0.5])}
+    elif not compat and slices == 1 and draw.random() < 0.5:
+        _begin_in_the_middle(draw, scenario, unit)
     return _with_a_job(scenario)
+
+
+def _begin_in_the_middle(draw: Random, scenario: Json, unit: float) -> None:
+    """Let the episode begin while jobs wait and, where their GPUs are free, run."""
+    begins = unit * draw.randint(1, 12)
+    scenario["begins_s"] = begins
+    free = {(kind["name"], node): kind["gpus"] for kind in scenario["nodes"] for node in range(kind["count"])}
+    for job in scenario["jobs"]["jobs"]:
+        if job["submit_s"] > begins or job["gpus"] > sum(free.values()) or draw.random() < 0.4:
+            continue
+        job["started_s"] = draw.choice([job["submit_s"], begins, (job["submit_s"] + begins) / 2])
+        held, wanted = [], job["gpus"]
+        for kind, node in draw.sample(sorted(free), len(free)):
+            gpus = min(wanted, free[kind, node])
+            if gpus:
+                held.append({"kind": kind, "node": node, "gpus": gpus})
+                free[kind, node] -= gpus
+                wanted -= gpus
+        if scenario["placement"] != "flat":
+            job["held"] = held
 
 
 def _with_a_job(scenario: Json) -> ClusterScenario:

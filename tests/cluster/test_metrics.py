@@ -16,6 +16,7 @@ from slipstream.render.terminal import frame
 from slipstream.scenario import changed, load
 from slipstream.sim.eventlog import FINISH, START, TAKE
 from slipstream.sim.simulator import Simulator
+from tests.cluster.cases import MIDDLE
 from tests.cluster.subject import EVERYTHING
 
 HOUR = 3_600 * 10**9
@@ -37,6 +38,37 @@ def test_the_reward_of_all_terms_is_that_of_the_steps(policy: str, sleep: str) -
         simulator.step(player.choose(*simulator.observe()))
         total += float(simulator.header["reward"])
     assert total == pytest.approx(metrics(scenario, simulator.log())["reward"])
+
+
+def test_time_before_the_beginning_counts_as_waiting_but_costs_no_reward() -> None:
+    weights = {"slowdown": 1.0, "waiting": 0.5, "energy": 0.25, "unfairness": 7.0, "utilisation": 3.0}
+    scenario = load({**MIDDLE, "reward": weights})
+    simulator, total = Simulator(scenario), 0.0
+    simulator.reset(0)
+    while simulator.asking:
+        simulator.step(int(simulator.observe()[2].argmax()))
+        total += float(simulator.header["reward"])
+    check(simulator.log(), scenario)
+    figures = metrics(scenario, simulator.log())
+    assert total == pytest.approx(figures["reward"])
+    assert figures["wait_mean_s"] == pytest.approx((0.0 + 190.0 + 80.0 + 100.0) / 4.0)
+    assert figures["jct_mean_s"] == pytest.approx((200.0 + 210.0 + 110.0 + 190.0) / 4.0)
+    picture = timeline(scenario, simulator.log())
+    assert picture.release.min() == 0
+    bounds = FAMILY.members.optimum_bounds(scenario, 0, "test", 1.0)
+    assert bounds.best_known <= bounds.bound
+
+
+def test_a_job_that_ran_at_the_beginning_is_never_moved_or_delayed_in_a_log() -> None:
+    scenario = load(MIDDLE)
+    events = Simulator(scenario).play(find("fifo", "cluster"), 0)
+    moved = events.copy()
+    moved["resource"][2] = 0
+    with pytest.raises(InvariantError, match="job 0 starts on"):
+        check(moved, scenario)
+    late = np.concatenate((events[:1], events[3:4], events[1:3], events[4:]))
+    with pytest.raises(InvariantError, match="job 0 ran at the beginning: expected its start"):
+        check(late, scenario)
 
 
 def test_figures_of_the_smallest_episode() -> None:

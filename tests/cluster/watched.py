@@ -25,6 +25,10 @@ class Watched(ReferenceCluster):
         self.seen["the gradient decides"] += self.scenario.placement == "fgd"
         super().start(job, level, place)
 
+    def run(self, job, level, place, since, setup):  # type: ignore[no-untyped-def]
+        self.seen["a job runs at the beginning"] += job.began is not None
+        super().run(job, level, place, since, setup)
+
     def is_safe(self, job, level, place):  # type: ignore[no-untyped-def]
         safe = super().is_safe(job, level, place)
         self.seen["safe" if safe else "not safe"] += 1
@@ -58,6 +62,7 @@ class Watched(ReferenceCluster):
 
 LEAST_SHARES = {
     "a job passes the reserved one": 0.05,
+    "a job runs at the beginning": 0.1,
     "a cap": 0.15,
     "several nodes": 0.1,
     "a job goes on": 0.04,

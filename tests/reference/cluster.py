@@ -43,6 +43,8 @@ class Job:
     factor: float = 1.0
     power: int = 0
     turn: int = 0
+    began: tuple[int, Place] | None = None
+    """When it started and where, if it runs at the beginning."""
     place: Place = field(default_factory=list)
 
     @property
@@ -144,12 +146,25 @@ class ReferenceMachine:
             count = episode.jobs
         self.users = found.users
         self.jobs = []
+        begins = self.scenario.begins_s
+        zero = int(found.submit[first]) if begins is None else round((begins - float(found.submitted_s[0])) * 1e9)
         for number in range(count):
             at = first + number
             run, requested = int(found.run[at]), int(found.requested[at])
-            submit, user = int(found.submit[at] - found.submit[first]), int(found.user[at])
+            submit, user = int(found.submit[at]) - zero, int(found.user[at])
             gpus, submitted = int(found.gpus[at]), float(found.submitted_s[at])
-            self.jobs.append(Job(number, at, submit, run, requested, gpus, user, submitted, run))
+            job = Job(number, at, submit, run, requested, gpus, user, submitted, run)
+            self.jobs.append(job)
+            if begins is not None:
+                listed = self.scenario.jobs.jobs[int(found.row[at])]
+                if listed.started_s is not None:
+                    since = round((listed.started_s - float(found.submitted_s[0])) * 1e9) - zero
+                    job.began = since, [(self.node_named(one.kind, one.node), one.gpus) for one in listed.held]
+
+    def node_named(self, kind: str, node: int) -> int:
+        """Return the number of a node of a kind."""
+        before = [one.name for one in self.nodes].index(kind)
+        return sum(one.count for one in self.nodes[:before]) + node
 
     # What is free
 
@@ -327,7 +342,10 @@ class ReferenceMachine:
         if comes == time and (self.compat or ends != time):
             job = self.coming.pop(0)
             self.write(ARRIVAL, job.index, job.number, -1, job.user)
-            self.wait(job)
+            if job.began is None:
+                self.wait(job)
+            else:
+                self.run(job, 0, job.began[1] or [(-1, job.gpus)], job.began[0], 0)
         elif ends == time:
             self.finish(min((job for job in self.running if job.end == time), key=lambda job: job.turn))
 
@@ -339,20 +357,24 @@ class ReferenceMachine:
         self.rate += 1.0 / job.bound
 
     def start(self, job: Job, level: int, place: Place) -> None:
-        job.status, job.level, job.start = "running", level, self.now
         job.waited += self.now - job.queued
+        setup = self.setup_for(job, place)
+        self.waiting.remove(job)
+        self.rate = self.rate - 1.0 / job.bound if self.waiting else 0.0
+        self.run(job, level, place, self.now, setup)
+
+    def run(self, job: Job, level: int, place: Place, since: int, setup: int) -> None:
+        job.status, job.level, job.start = "running", level, since
         job.factor, job.power = self.factor_at(place, level), self.power_at(place, level)
         job.place = [] if self.flat else place
-        job.setup = self.setup_for(job, place)
+        job.setup = setup
         for node, _ in job.place:
             self.idle_since[node] = None
-        job.end = self.now + job.setup + takes(job.left, job.factor)
-        job.expected_end = self.now + job.setup + takes(job.expected_left, job.factor)
+        job.end = since + job.setup + takes(job.left, job.factor)
+        job.expected_end = since + job.setup + takes(job.expected_left, job.factor)
         job.turn = self.starts if self.compat else job.number
         self.starts += 1
-        self.waiting.remove(job)
         self.running.append(job)
-        self.rate = self.rate - 1.0 / job.bound if self.waiting else 0.0
         self.write(START, job.gpus, job.number, level, self.node_of(job))
         for node, gpus in job.place:
             self.write(TAKE, gpus, job.number, level, node)

@@ -11,11 +11,13 @@ import typer
 from slipstream.cli.common import JsonOption, console, errors, print_json, print_json_text
 from slipstream.cli.help_text import OUTPUT, Group
 from slipstream.cli.outputs import ForceOption, writable
+from slipstream.cli.slurm import PartitionOption, SlurmConfigOption
 from slipstream.files.atomic import folder_of, write_files
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from slipstream.families.cluster.scenario import ClusterScenario
     from slipstream.families.contract import Scenario
     from slipstream.families.edge.scenario import EdgeScenario
 
@@ -53,7 +55,7 @@ def _about() -> None:
 
     - cluster: submit_s and run_s; gpus, requested_s and user where known
 
-    The edge family also takes `tasklist`, `profile` and `log`.
+    The edge family also takes `tasklist`, `profile` and `log`; cluster takes `slurm`.
 
     Scenarios name files of these formats directly, without an import:
 
@@ -255,6 +257,87 @@ def log(
             raise InputError(f"{run}: is a run of the family '{scenario.family}': expected one of 'edge'")
         releases = releases_of_log(run, scenario, events)
     _output(scenario, releases, out, trace, force, as_json)
+
+
+@app.command()
+def slurm(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Output of `sacct --parsable2`, or files of jobcomp/filetxt; default: the live queue."),
+    ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            "--scenario",
+            help="Scenario with the rules and, where files are read, the nodes; its jobs are replaced.",
+        ),
+    ] = None,
+    config: SlurmConfigOption = None,
+    partition: PartitionOption = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="Begin at this time, with the jobs of the files that ran or waited then.", metavar="TIME"),
+    ] = None,
+    held: Annotated[
+        bool, typer.Option("--held", help="Count held jobs of the live queue as waiting; default: leave them out.")
+    ] = False,
+    limits: Annotated[
+        Path | None,
+        typer.Option(help="Output of `sacctmgr --parsable2 show associations`: its GPU limits of users as quotas."),
+    ] = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Import a Slurm cluster: the state of this moment, or accounting. Nothing is sent to the controller.
+
+    From the live controller, the episode begins now: running jobs go on, each as long as its time limit allows.
+
+    Example: slipstream import slurm --partition gpu --out now.json
+    """
+    from slipstream.errors import InputError
+    from slipstream.families.cluster.slurm.accounting import read_accounting, read_associations, time_of
+    from slipstream.families.cluster.slurm.commands import Slurm
+    from slipstream.families.cluster.slurm.controller import read_snapshot
+    from slipstream.families.cluster.slurm.history import accounted_scenario, with_limits
+    from slipstream.families.cluster.slurm.scenario import live_scenario
+
+    base = None if scenario is None else _cluster(scenario)
+    if files:
+        if base is None:
+            raise InputError("--scenario: is missing: accounting does not say which nodes there are")
+        moment = None if at is None else time_of("--at", at)
+        jobs, left_out = [], {}
+        for path in files:
+            more, unclear = read_accounting(path)
+            jobs += more
+            left_out.update(unclear)
+        found, dropped = accounted_scenario(jobs, base, partition or [], moment)
+        left_out.update(dropped)
+    else:
+        if at is not None:
+            raise InputError("--at: is for files: the live controller tells its present state")
+        live = live_scenario(
+            read_snapshot(Slurm(config), partition or []), base, chosen=lambda job: held or not job.is_held
+        )
+        found, left_out = live.scenario, live.left_out
+    if limits is not None:
+        found = with_limits(found, read_associations(limits))
+    for reason, count in left_out.items():
+        errors.print(f"note: jobs left out {reason}: {count:,}", markup=False)
+    _output_scenario(found, out, force, as_json)
+
+
+def _cluster(source: str) -> ClusterScenario:
+    """Return a cluster scenario by name or path."""
+    from slipstream.errors import InputError
+    from slipstream.families.cluster.scenario import ClusterScenario
+    from slipstream.scenario import load
+
+    scenario = load(source)
+    if not isinstance(scenario, ClusterScenario):
+        raise InputError(f"{source}: is of the family '{scenario.family}': expected a cluster scenario")
+    return scenario
 
 
 def _edge(source: str) -> EdgeScenario:

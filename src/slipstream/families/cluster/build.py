@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstream.families.cluster.beginning import pieces_of_beginning
 from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.kernel import state as k
 from slipstream.families.cluster.scenario import ClusterScenario, NodeKind
 from slipstream.families.cluster.workload.arrivals import Workload, workload_of
-from slipstream.families.shared.schema import nanoseconds_of
+from slipstream.families.shared.schema import NANOSECONDS_PER_S, nanoseconds_of
 from slipstream.sim.compiled_scenario import cached_per_scenario
 from slipstream.sim.eventlog import EVENT
 from slipstream.sim.kernel.lanes import LOG_MARGIN
@@ -204,19 +205,41 @@ def _spec_arrays(scenario: ClusterScenario, workload: Workload, sizes: Sizes) ->
     users = np.zeros(len(workload.users), k.USER)
     users["quota"] = [scenario.limits.get(name, UNLIMITED) for name in workload.users]
     return {
-        "machine": _machine(scenario, sizes),
+        "machine": _machine(scenario, workload, sizes),
         "nodes": _nodes(scenario),
         "levels": _levels(scenario),
         "jobs": jobs,
         "splits": _splits(scenario, len(workload), sizes.jobs),
         "users": users,
         "wasted": _wasted(workload, max(kind.gpus for kind in scenario.kinds)),
+        **_beginning(scenario, workload),
     }
 
 
-def _machine(scenario: ClusterScenario, sizes: Sizes) -> np.ndarray:
+def beginning(scenario: ClusterScenario, workload: Workload) -> int:
+    """Return time 0 in ns since the first submission."""
+    if scenario.begins_s is None or not len(workload):
+        return 0
+    return round((scenario.begins_s - float(workload.submitted_s[0])) * NANOSECONDS_PER_S)
+
+
+def _beginning(scenario: ClusterScenario, workload: Workload) -> dict[str, np.ndarray]:
+    """Return which jobs of the workload run when the episode begins, and their allocations."""
+    if scenario.begins_s is None:
+        return {"begun": np.zeros(0, k.BEGUN), "held": np.zeros(0, k.PIECE)}
+    begun = np.zeros(len(workload), k.BEGUN)
+    begun["started"], begun["runs"] = workload.started, workload.started >= 0
+    held: list[tuple[int, int, int]] = []
+    for job, pieces in pieces_of_beginning(scenario, workload):
+        begun["first"][job], begun["pieces"][job] = len(held), max(1, len(pieces))
+        held += [(node, gpus, 0) for node, gpus in pieces]
+    return {"begun": begun, "held": np.array(held, k.PIECE)}
+
+
+def _machine(scenario: ClusterScenario, workload: Workload, sizes: Sizes) -> np.ndarray:
     record = np.zeros(1, k.MACHINE)
     row = record[0]
+    row["has_begun"], row["beginning"] = scenario.begins_s is not None, beginning(scenario, workload)
     row["gpus"], row["nodes"] = scenario.gpus, sum(kind.count for kind in scenario.kinds)
     row["levels"] = sizes.levels
     row["largest_node"] = max(kind.gpus for kind in scenario.kinds)

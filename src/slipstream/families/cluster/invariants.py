@@ -2,6 +2,7 @@
 
 Jobs arrive once, in order, then start, are interrupted and start again, and end once, on the GPUs that they want. At no
 time do running jobs hold more GPUs than the cluster, or a node, has; users keep their quotas, and the power its budget.
+Jobs that run when the episode begins start as they arrive, where they were; quotas and budget bind later starts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import Counter
 
 import numpy as np
 
+from slipstream.families.cluster.beginning import pieces_of_beginning
 from slipstream.families.cluster.build import compiled_scenario, idle_milliwatts, level_milliwatts
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.invariants import ReplayChecker
@@ -39,10 +41,18 @@ class _LogChecker(ReplayChecker):
         self.power = self.idle
         self.starting = -1
         """The job whose allocation is being logged."""
+        self.begun = dict(pieces_of_beginning(scenario, self.workload))
+        """By index in the workload, allocations of jobs that run at the beginning: (node, GPUs), none if flat."""
+        self.arrived_running = -1
+        """The job that has arrived and has to start next, since it ran at the beginning."""
 
     def apply(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
         if kind != TAKE:
             self._check_allocation()
+        if self.arrived_running >= 0:
+            at_once = kind == START and job == self.arrived_running
+            self.require(at_once, f"job {self.arrived_running} ran at the beginning: expected its start")
+            self.arrived_running = -1
         if kind == ARRIVAL:
             self.require(
                 job == len(self.workload_index), f"arrival of job {job}: expected job {len(self.workload_index)}"
@@ -50,6 +60,7 @@ class _LogChecker(ReplayChecker):
             self.require(0 <= task < len(self.workload), f"arrival of job {task} of the workload: there is none")
             self.workload_index.append(task)
             self.waiting.add(job)
+            self.arrived_running = job if task in self.begun else -1
         elif kind == START:
             self._start(job, task, variant)
         elif kind == TAKE:
@@ -77,6 +88,8 @@ class _LogChecker(ReplayChecker):
         self._change(job, node, gpus, level)
         most = self.scenario.gpus if self.flat else self.sizes[node]
         self.require(gpus > 0 and self.taken[node] <= most, f"{self.taken[node]} GPUs of {most} are taken")
+        if self.workload_index[job] in self.begun:
+            return
         name = self.workload.users[self.workload.user[self.workload_index[job]]]
         quota = self.scenario.limits.get(name, self.scenario.gpus)
         held = self.held[int(self.workload.user[self.workload_index[job]])]
@@ -97,6 +110,9 @@ class _LogChecker(ReplayChecker):
             found = sum(gpus for _, gpus, _ in self.running[self.starting])
             wanted = int(self.workload.gpus[self.workload_index[self.starting]])
             self.require(found == wanted, f"job {self.starting} has {found} GPUs: expected {wanted}")
+            held = self.begun.pop(self.workload_index[self.starting], None)
+            pieces = [] if self.flat else [(node, gpus) for node, gpus, _ in self.running[self.starting]]
+            self.require(held in (None, pieces), f"job {self.starting} starts on {pieces}: expected {held}")
             self.starting = -1
 
     def _stop(self, job: int, waits: bool) -> None:

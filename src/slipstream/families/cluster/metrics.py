@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.cluster.build import compiled_scenario, idle_milliwatts, level_milliwatts
+from slipstream.families.cluster.build import beginning, compiled_scenario, idle_milliwatts, level_milliwatts
 from slipstream.families.cluster.kernel.state import BOUND_S
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.schema import nanoseconds_of
@@ -33,6 +33,10 @@ class Jobs:
     served: np.ndarray
     """Time for which it ran."""
     interrupted: np.ndarray
+    waited_before: np.ndarray
+    """Time for which it waited before the episode began."""
+    served_before: np.ndarray
+    """Time for which it ran before the episode began."""
 
     @property
     def completion_s(self) -> np.ndarray:
@@ -85,7 +89,16 @@ def jobs_of(scenario: ClusterScenario, events: np.ndarray) -> Jobs:
     served = np.bincount(spans.job, weights=spans.end - spans.start, minlength=count)
     interrupted = np.bincount(events["job"][events["kind"] == PREEMPT], minlength=count)
     columns = (workload.gpus[index], workload.run[index], workload.user[index])
-    return Jobs(*columns, arrivals["time"].astype(np.int64), first, finish, served, interrupted)
+    submit = arrivals["time"].astype(np.int64)
+    waited_before, served_before = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    if scenario.begins_s is not None:
+        zero, started = beginning(scenario, workload), workload.started[index]
+        begun = started >= 0
+        first[begun] = started[begun] - zero
+        submit = np.minimum(submit, workload.submit[index] - zero)
+        served_before[begun] = zero - started[begun]
+        waited_before = np.maximum(0, -submit) - served_before
+    return Jobs(*columns, submit, first, finish, served + served_before, interrupted, waited_before, served_before)
 
 
 def step_function(times: np.ndarray, changes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -234,7 +247,7 @@ def terms_of(scenario: ClusterScenario, events: np.ndarray) -> dict[str, float]:
     jobs, spans, end = jobs_of(scenario, events), spans_of(events), end_of(events)
     return {
         "slowdown": float(jobs.slowdown.sum()),
-        "waiting": float((jobs.finish - jobs.submit - jobs.served).sum() / HOUR_NS),
+        "waiting": float((jobs.finish - jobs.submit - jobs.served - jobs.waited_before).sum() / HOUR_NS),
         "throughput": float(len(jobs.finish)),
         "utilisation": integral(*busy_gpus(spans), end) / scenario.gpus,
         "energy": integral(*power_w(scenario, events, spans), end) / 1e3,

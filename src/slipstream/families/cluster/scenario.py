@@ -69,6 +69,17 @@ class Openb(Cut):
     """The file, relative to the scenario's."""
 
 
+class HeldGpus(StrictModel):
+    """GPUs of one node that a job holds."""
+
+    kind: Name
+    """Kind of the node, by its name."""
+    node: int = Field(default=0, ge=0, le=MOST_NODES - 1)
+    """Number of the node among those of its kind, from 0."""
+    gpus: Gpus
+    """GPUs held there."""
+
+
 class ListedJob(StrictModel):
     """One job."""
 
@@ -82,6 +93,12 @@ class ListedJob(StrictModel):
     """Run time that its user requested; the run time if absent."""
     user: Name = "user"
     """User who submits it."""
+    started_s: Seconds | None = None
+    """When it started, if it runs at the beginning (`begins_s`), on the same clock as the submit time."""
+    held: Annotated[list[HeldGpus], Field(max_length=MOST_NODES)] = Field(default=[])
+    """The GPUs that it holds if it runs at the beginning; none if flat."""
+
+    newer_keys: ClassVar[tuple[str, ...]] = ("started_s", "held")
 
 
 class Listed(StrictModel):
@@ -311,12 +328,15 @@ class ClusterScenario(ScenarioModel):
     """Source of the jobs."""
     episode: Episode | None = None
     """Part of the workload that an episode plays; all of it if absent."""
+    begins_s: Seconds | None = None
+    """Time 0, on the clock of the submit times: jobs submitted before it wait then, or run if they have `started_s`;
+    the first submission if absent."""
     compat: Literal["rlscheduler"] | None = None
     """'rlscheduler' keeps the rules of that published simulator: one event at a time, and its own backfilling."""
     reward: ClusterReward = ClusterReward()
     window: ClusterWindow = ClusterWindow()
 
-    newer_keys: ClassVar[tuple[str, ...]] = ("sleep",)
+    newer_keys: ClassVar[tuple[str, ...]] = ("sleep", "begins_s")
 
     @property
     def slices(self) -> int:
@@ -381,6 +401,9 @@ class ClusterScenario(ScenarioModel):
             _refuse("power.budget_w with GPUs that draw less at work than idle: expected busy_w of at least idle_w")
         if self.compat is not None:
             self._check_compat()
+        from slipstream.families.cluster.beginning import check_beginning
+
+        check_beginning(self)
         return self
 
     def _check_compat(self) -> None:

@@ -20,7 +20,9 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
     count = len(jobs.submit)
     names, users = run_labels(scenario), compiled_scenario(scenario).workload.users
     span, gpu = gpus_of_spans(scenario, events)
-    wait_job, wait_start, wait_end = _waits(jobs.submit, spans.job, spans.start, spans.end, jobs.finish)
+    # Pictures begin with the episode.
+    submit = np.maximum(0, jobs.submit)
+    wait_job, wait_start, wait_end = _waits(submit, spans.job, spans.start, spans.end, jobs.finish)
     return Timeline(
         tasks=users,
         variants=names.variants[:1] * len(users),
@@ -28,7 +30,7 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
         end=end_of(events),
         task=jobs.user,
         number=np.arange(count),  # as in the log, and in the names of candidates
-        release=jobs.submit,
+        release=submit,
         deadline=np.full(count, NO_DEADLINE),
         finish=jobs.finish,
         fate=np.where(jobs.finish >= 0, ON_TIME, OPEN),

@@ -452,7 +452,7 @@ def begin(spec, state, lane, seed, split):
     header.first = starts.low + int(draw * (starts.high - starts.low + 1))
     header.origin = header.first
     header.jobs = machine.jobs
-    header.time_zero = spec.jobs[header.first].submit
+    header.time_zero = machine.beginning if machine.has_begun else spec.jobs[header.first].submit
     header.shift_s = 0.0
     header.asked = 0
     header.arrived = 0

@@ -134,7 +134,25 @@ def submit(spec, state, lane):
         header.active_users += 1
     state.users[lane, source.user].jobs += 1
     record(state, lane, ARRIVAL, header.first + job, job, -1, source.user)
-    make_waiting(spec, state, lane, job)
+    if spec.machine[0].has_begun and spec.begun[header.first + job].runs:
+        continue_run(spec, state, lane, job, spec.begun[header.first + job])
+    else:
+        make_waiting(spec, state, lane, job)
+
+
+@kernel
+def continue_run(spec, state, lane, job, begun):
+    """Resume the run of `job`, just submitted, as it was when the episode began: at level 0, on the GPUs it held."""
+    header = state.lanes[lane]
+    own = state.jobs[lane, job]
+    for index in range(begun.pieces):
+        if spec.machine[0].placement != FLAT:
+            state.plan[lane, NOW, index].node = spec.held[begun.first + index].node
+            state.plan[lane, NOW, index].gpus = spec.held[begun.first + index].gpus
+    own.factor = factor_of(spec, state, lane, begun.pieces, 0)
+    own.power = power_of(spec, state, lane, own.gpus, begun.pieces, 0)
+    own.setup = 0
+    run(spec, state, lane, job, begun.pieces, begun.started - header.time_zero)
 
 
 @kernel
@@ -168,26 +186,34 @@ def start(spec, state, lane, index, level, nodes):
     own.factor = factor_of(spec, state, lane, nodes, level)
     own.power = power_of(spec, state, lane, own.gpus, nodes, level)
     own.setup = setup_of(spec, state, lane, own, nodes)
-    if spec.machine[0].placement != FLAT:
-        allocate_gpus(state, lane, job, nodes)
     dequeue(state, lane, index)
-    own.status = RUNNING
     own.level = level
     own.waited += header.now - own.queued
-    own.start = header.now
-    own.tie_rank = header.started if spec.machine[0].compat else job
-    header.started += 1
-    own.end = header.now + own.setup + run_time(own.left, own.factor)
-    own.expected_end = header.now + own.setup + run_time(expected_left(own), own.factor)
     header.rate -= 1.0 / own.bound
     if header.waiting == 0:
         # Exact here, so that rounding errors of the sum do not accumulate.
         header.rate = 0.0
+    run(spec, state, lane, job, nodes, header.now)
+
+
+@kernel
+def run(spec, state, lane, job, nodes, since):
+    """Run `job` since the time `since` on the `nodes` nodes of the placement found last."""
+    header = state.lanes[lane]
+    own = state.jobs[lane, job]
+    if spec.machine[0].placement != FLAT:
+        allocate_gpus(state, lane, job, nodes)
+    own.status = RUNNING
+    own.start = since
+    own.tie_rank = header.started if spec.machine[0].compat else job
+    header.started += 1
+    own.end = since + own.setup + run_time(own.left, own.factor)
+    own.expected_end = since + own.setup + run_time(expected_left(own), own.factor)
     header.free -= own.gpus
     header.power += own.power
     change_held_gpus(state, lane, own.user, own.gpus)
     add_running(state, lane, job)
-    record(state, lane, START, own.gpus, job, level, own.node)
+    record(state, lane, START, own.gpus, job, own.level, own.node)
     if spec.machine[0].placement != FLAT:
         log_allocation(state, lane, job)
 

@@ -25,6 +25,8 @@ MACHINE = np.dtype(
         ("levels", "i8"),
         ("largest_node", "i8"),
         ("jobs", "i8"),  # jobs of an episode
+        ("has_begun", "i8"),  # 1 if jobs may run when the episode begins
+        ("beginning", "i8"),  # time 0 then, since the first submission of the workload
         ("placement", "i8"),
         ("backfill", "i8"),
         ("hold", "i8"),
@@ -71,6 +73,9 @@ JOB = np.dtype(
     ],
     align=True,
 )
+BEGUN = np.dtype([("started", "i8"), ("runs", "i4"), ("first", "i4"), ("pieces", "i4")], align=True)
+"""A job that may run when the episode begins: when it started, since the first submission, and its pieces in `held`;
+one piece if flat."""
 SPLIT = np.dtype([("low", "i8"), ("high", "i8")], align=True)
 """Range of the first jobs of a split's episodes."""
 USER = np.dtype([("quota", "i8")], align=True)
@@ -158,12 +163,12 @@ SMALL = np.dtype([("area", "f8"), ("job", "i8")], align=True)
 USER_STATE = np.dtype([("held", "i8"), ("jobs", "i8")], align=True)
 
 
-@struct("machine", "nodes", "levels", "jobs", "splits", "users", "wasted")
+@struct("machine", "nodes", "levels", "jobs", "splits", "users", "wasted", "begun", "held")
 class ClusterSpecType(types.StructRef):
     """Constants of an episode.
 
     machine (1), nodes (N), levels (K, C) by kind of node, jobs (T) of the workload, splits (2), users (U), wasted (G +
-    1) by the free GPUs of a node.
+    1) by the free GPUs of a node; begun (T) and held (pieces of their allocations), both empty unless `has_begun`.
     """
 
 

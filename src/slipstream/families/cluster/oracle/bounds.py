@@ -19,8 +19,10 @@ class BestCaseJobs:
     """The jobs of an episode with their shortest run times; times in ns."""
 
     submit: np.ndarray
+    """Or the beginning of the episode, if later."""
     run: np.ndarray
-    """On the fastest GPUs at the fastest level, together on one node."""
+    """On the fastest GPUs at the fastest level, together on one node; of jobs that run at the beginning what is left.
+    """
     gpus: np.ndarray
     bound_s: np.ndarray
     """max(run, 10 s) at speed 1."""
@@ -30,7 +32,8 @@ def best_case_of(scenario: ClusterScenario, jobs: Jobs) -> BestCaseJobs:
     """Return the jobs of an episode with their shortest run times."""
     factor = float(compiled_scenario(scenario).spec["levels"]["factor"].min())
     run = jobs.run if factor == 1.0 else np.maximum(1, np.ceil(jobs.run * factor)).astype(np.int64)
-    return BestCaseJobs(jobs.submit, run, jobs.gpus, np.maximum(jobs.run / 1e9, BOUND_S))
+    left = np.maximum(1, run - jobs.served_before)
+    return BestCaseJobs(np.maximum(0, jobs.submit), left, jobs.gpus, np.maximum(jobs.run / 1e9, BOUND_S))
 
 
 def weighted_completion(jobs: BestCaseJobs, total: int, weights: np.ndarray) -> float:
@@ -74,12 +77,12 @@ def best_terms(scenario: ClusterScenario, jobs: Jobs) -> dict[str, float]:
     least = best_case_of(scenario, jobs)
     count, total = len(jobs.submit), scenario.gpus
     by_bound = 1e-9 / least.bound_s
-    slowdown = weighted_completion(least, total, by_bound) - float((by_bound * least.submit).sum())
-    alone = float(np.maximum(1.0, least.run * by_bound).sum())
+    slowdown = weighted_completion(least, total, by_bound) - float((by_bound * jobs.submit).sum())
+    alone = float(np.maximum(1.0, (least.run + (least.submit - jobs.submit)) * by_bound).sum())
     waiting = 0.0
     if scenario.preemption is None:
         ends = weighted_completion(least, total, np.ones(count))
-        waiting = ends - float((least.submit + _longest(scenario, jobs)).sum())
+        waiting = ends - float((least.submit + _longest(scenario, jobs) - jobs.served_before).sum())
     return {
         "slowdown": max(alone, slowdown),
         "waiting": max(0.0, waiting / HOUR_NS),
@@ -104,5 +107,6 @@ def _least_energy(scenario: ClusterScenario, jobs: Jobs, least: BestCaseJobs) ->
     if (levels["power"] < 0).any():
         # Busy GPUs that draw less than idle ones have no lower bound.
         return 0.0
-    work = float((jobs.run * jobs.gpus).sum()) * float((levels["factor"] * levels["power"]).min())
+    fresh = jobs.served_before == 0
+    work = float((jobs.run * jobs.gpus)[fresh].sum()) * float((levels["factor"] * levels["power"]).min())
     return (idle_milliwatts(scenario) * least_makespan(least, scenario.gpus) + work) / 1e6 / HOUR_NS

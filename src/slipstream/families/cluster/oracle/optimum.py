@@ -55,7 +55,9 @@ def _can_be_solved(scenario: ClusterScenario, jobs: int) -> bool:
     only_slowdown = all(value == 0.0 for term, value in weights.items() if term not in ("slowdown", "throughput"))
     plain = scenario.placement == "flat" and scenario.preemption is None and scenario.power.budget_w is None
     alike = compiled_scenario(scenario).sizes.levels == 1 and not scenario.quotas and scenario.compat is None
-    return only_slowdown and plain and alike and scenario.backfill != "conservative" and jobs <= MOST_JOBS
+    if scenario.backfill == "conservative" or scenario.begins_s is not None:
+        return False
+    return only_slowdown and plain and alike and jobs <= MOST_JOBS
 
 
 def _replayed(simulator: Simulator[ClusterScenario], starts: list[int], seed: int, split: str) -> float:

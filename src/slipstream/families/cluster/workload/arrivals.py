@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.errors import ScenarioError
+from slipstream.families.cluster.beginning import pieces_of_beginning
 from slipstream.families.cluster.scenario import LONGEST_S, ClusterScenario, Cut, Helios, Openb, Philly, Swf
 from slipstream.families.shared.schema import NANOSECONDS_PER_S
 from slipstream.files.inputs import reading_key
@@ -31,6 +32,8 @@ class RawJobs:
     user: Sequence[str]
     dropped: dict[str, int] = field(default_factory=dict)
     """Number of jobs that the reader left out, by reason."""
+    started: np.ndarray | None = None
+    """When jobs that run at the beginning started, NaN for others; none run at the beginning if absent."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class Workload:
     """By name."""
     dropped: dict[str, int]
     """Jobs left out, by reason."""
+    started: np.ndarray
+    """ns since the first submission at which jobs that run at the beginning started, -1 for others."""
+    row: np.ndarray
+    """Position of each job in its source."""
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -90,12 +97,14 @@ def cleaned(raw: RawJobs, scenario: ClusterScenario) -> Workload:
         drop(raw.gpus != np.floor(raw.gpus), "that share a GPU with others")
     raw = replace(raw, gpus=_units(raw.gpus, scenario.slices))
     drop(raw.gpus > _largest(scenario), f"that want more than the {_largest(scenario)} GPUs they can get at once")
+    # What runs already does, whatever the rules for starts are.
+    waits = np.ones(len(raw.submit), bool) if raw.started is None else np.isnan(raw.started)
     if scenario.quotas:
         limits = np.array([scenario.limits.get(name, scenario.gpus) for name in raw.user])
-        drop(raw.gpus > limits, "that want more than their user's quota")
+        drop(waits & (raw.gpus > limits), "that want more than their user's quota")
     budget = scenario.power.budget_w
     if budget is not None:
-        drop(_least_watts(raw.gpus, scenario) > budget, "that need more than the power budget")
+        drop(waits & (_least_watts(raw.gpus, scenario) > budget), "that need more than the power budget")
     chosen = np.flatnonzero(keep)
     chosen = chosen[np.argsort(raw.submit[chosen], kind="stable")]
     if isinstance(scenario.jobs, Cut):
@@ -115,6 +124,8 @@ def _columns(raw: RawJobs, chosen: np.ndarray, dropped: dict[str, int]) -> Workl
     names = [raw.user[index] for index in chosen.tolist()]
     users = tuple(sorted(set(names)))
     numbers = {name: number for number, name in enumerate(users)}
+    started = np.full(len(chosen), np.nan) if raw.started is None else raw.started[chosen]
+    since_first = np.where(np.isnan(started), 0.0, started) - first
     return Workload(
         submit=np.rint((submitted - first) * NANOSECONDS_PER_S).astype(np.int64),
         run=run,
@@ -124,6 +135,8 @@ def _columns(raw: RawJobs, chosen: np.ndarray, dropped: dict[str, int]) -> Workl
         submitted_s=submitted,
         users=users,
         dropped=dropped,
+        started=np.where(np.isnan(started), -1, np.rint(since_first * NANOSECONDS_PER_S)).astype(np.int64),
+        row=chosen,
     )
 
 
@@ -171,4 +184,7 @@ def digest_of_jobs(scenario: ClusterScenario) -> dict[str, Any]:
     for column in (found.submit, found.run, found.requested, found.gpus, found.user):
         content.update(column.astype("<i8").tobytes())
     content.update(found.submitted_s.astype("<f8").tobytes())
+    if scenario.begins_s is not None:
+        content.update(found.started.astype("<i8").tobytes())
+        content.update(repr(list(pieces_of_beginning(scenario, found))).encode())
     return {"jobs": len(found), "sha256": content.hexdigest()}

@@ -37,4 +37,5 @@ def listed(source: Listed) -> RawJobs:
         requested=np.array([np.nan if job.requested_s is None else job.requested_s for job in source.jobs]),
         gpus=np.array([job.gpus for job in source.jobs], np.float64),
         user=[job.user for job in source.jobs],
+        started=np.array([np.nan if job.started_s is None else job.started_s for job in source.jobs]),
     )

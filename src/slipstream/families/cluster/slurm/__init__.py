@@ -1,0 +1,1 @@
+"""Slurm read as a cluster scenario: its commands, its state at a moment, and its accounting files."""

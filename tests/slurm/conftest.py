@@ -1,0 +1,38 @@
+"""A real Slurm cluster on this machine, in a temporary folder; tests that need it skip where Slurm is not installed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from slipstream.device.slurm.local import LocalCluster, VirtualNodes, local_cluster, missing_programs
+
+NODES, GPUS = 4, 4
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[LocalCluster]:
+    """Start a cluster of four nodes with four GPUs each; fail if a process of it is left at the end."""
+    if reason := missing_programs():
+        pytest.skip(reason)
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    # Not `tmp_path`: the path of a socket may have about a hundred characters.
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
+        with local_cluster(Path(folder), [VirtualNodes(NODES, GPUS)]) as cluster:
+            yield cluster
+        assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
+
+
+def wait_for(condition, seconds=30.0):  # type: ignore[no-untyped-def]
+    """Return the first true value of `condition`; fail if there is none in time."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it did not happen in time")
