@@ -39,6 +39,8 @@ FAMILY_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """What differs further in each family: what follows the imitation. Without a warm start there is no hindsight."""
 GENERAL_COMMON: Mapping[str, Any] = {
+    "network.logarithms": True,
+    "imitation.vf_coef": 0.0,
     "groups": 32,
     "redraw": 4,
     "evaluation_episodes": 64,

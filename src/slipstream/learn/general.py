@@ -128,11 +128,15 @@ def experts_of(found: Race, tell: Callable[[str], None] | None) -> str:
 def find_general_reference(
     generated: GeneratedScenarios, found: Race, episodes: int, clock: Seconds, notify: Callable[[str], None]
 ) -> Reference:
-    """Return the best single rule on the scenarios that select a network, with the scales of all scores."""
+    """Return the best single rule in the `episodes` that select a network, with the scales of all scores.
+
+    Of the outcome there are twice as many episodes, up to its usual number.
+    """
     count = -(-episodes // EPISODES_EACH)
+    last = min(OUTCOME_EPISODES, 2 * episodes) // EPISODES_EACH
     names = [*[racer.name for racer in found.ranking[:CONTENDERS] if racer.name != RANDOM], RANDOM]
     selection, racers = rank_rules(generated, "selection", 0, count, clock, notify, names)
-    outcome, others = rank_rules(generated, "outcome", 0, OUTCOME_EPISODES // EPISODES_EACH, clock, notify, names)
+    outcome, others = rank_rules(generated, "outcome", 0, last, clock, notify, names)
     best = racers[0]
     same = next(racer for racer in others if racer.name == best.name)
     race = {**found.to_dict(), "scales": {"selection": selection.scales, "outcome": outcome.scales}}
