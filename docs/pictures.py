@@ -171,8 +171,8 @@ def decision_loop() -> Drawing:
 
 
 def data_flow() -> Drawing:
-    """Draw the way of the data from the scenario file to the report."""
-    d = Drawing(250, "The way of the data: scenario, arrays, lane, policy, event log, metrics, report")
+    """Draw the path of the data from the scenario file to the report."""
+    d = Drawing(250, "The path of the data: scenario, arrays, lane, policy, event log, metrics, report")
     d.label(20, 30, 120, 52, "scenario.json", "work and machine")
     d.label(180, 30, 120, 52, "spec, arrivals", "arrays, seeded")
     d.box(340, 18, 190, 214)

@@ -129,6 +129,14 @@ def test_regret_of_a_run_is_printed_and_drawn(recorded, tmp_path):
     assert [mark["time"] for mark in marks][:1] == [dearest["time_ns"] / 1e6]
 
 
+def test_a_run_without_regret_is_told_without_a_table(tmp_path):
+    run = tmp_path / "best.parquet"
+    assert slipstream("run", "taskgraph/tiny", "--policy", "mct", "--log", str(run))[0] == 0
+    output = slipstream("oracle", "--regret", str(run), "--seconds", "1")[1]
+    assert re.search(r"None of \d decisions cost anything: .*\(proven\)", " ".join(output.split()))
+    assert "chosen" not in output
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

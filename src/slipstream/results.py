@@ -13,6 +13,7 @@ from slipstream.errors import InputError
 from slipstream.families.contract import FAMILIES
 from slipstream.families.shared.bounds import OptimumBounds, share_of_bound
 from slipstream.files.inputs import as_object, read_object, show
+from slipstream.files.wording import metric_title
 from slipstream.sim.kernel.rng import SEED_LIMIT
 
 RESAMPLES = 2000
@@ -71,7 +72,7 @@ class Evaluation:
 
     def plot(self, metric: str = "reward") -> Any:
         """Return a plotly figure of the metric's values in all episodes."""
-        return display.distribution_figure(self.policy, metric.replace("_", " "), self.of(metric))
+        return display.distribution_figure(self.policy, metric_title(metric), self.of(metric))
 
     def save(self, path: str | Path) -> Path:
         """Write the evaluation as JSON, without metrics that have no value in an episode; `load` reads it."""
@@ -157,7 +158,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         metrics = self.shown_metrics()
         rows = [[one.policy, *(one._cell(metric) for metric in metrics)] for one in self.ranked()]
-        columns = ["policy", *(metric.replace("_", " ") for metric in metrics)]
+        columns = ["policy", *(metric_title(metric) for metric in metrics)]
         if self.optimum_bounds:
             columns.append("of bound")
             rows = [[*row, f"{self.share_of_bound(row[0]):.1%}"] for row in rows]
@@ -197,7 +198,7 @@ class Comparison:
         if self.optimum_bounds and metric == "reward":
             limit = ("upper bound", float(np.mean([one.bound for one in self.optimum_bounds])))
         title = f"{self.title or self.scenario}: {_episodes(self.episodes)} from seed {self.seed}"
-        return display.interval_figure(title, metric.replace("_", " "), rows, limit)
+        return display.interval_figure(title, metric_title(metric), rows, limit)
 
     def save(self, path: str | Path) -> Path:
         """Write the comparison as `slipstream compare --json` prints it, without metrics that have no value.

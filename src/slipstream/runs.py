@@ -13,6 +13,7 @@ from slipstream import __version__, display
 from slipstream.errors import InputError
 from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.files.atomic import write_files
+from slipstream.files.wording import metric_title
 from slipstream.policies.base import Policy, find_for
 from slipstream.reports.figures.gantt import gantt_figure
 from slipstream.reports.html.comparison import comparison_sections, comparisons_page
@@ -71,7 +72,7 @@ class Run:
     def _repr_html_(self) -> str:
         family = family_of(self.scenario)
         names = [name for name in dict.fromkeys(("reward", *family.headline)) if name in self.metrics]
-        rows = [[name.replace("_", " "), display.number(self.metrics[name])] for name in names]
+        rows = [[metric_title(name), display.number(self.metrics[name])] for name in names]
         return display.html_table(self.title, ["metric", "value"], rows)
 
     def to_pandas(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.metadata import version
 
 import numpy as np
@@ -65,6 +66,11 @@ def test_execute_tells_what_happened(slipstream, small):
     code, output, _ = slipstream("execute", small, "--policy", "edf")
     assert code == 0
     assert "miss_rate" in output
+    assert "energy_j" not in output, "main metrics only, and none of what the scenario does not model"
+    assert re.search(r"\d+ more metrics: --all", output)
+    every = slipstream("execute", small, "--policy", "edf", "--all", "--force")[1]
+    assert "response_p50_ms" in every
+    assert "more metrics" not in every
     assert "Accuracies are those of the profile" in output
     assert "Report: report.html" in output
 

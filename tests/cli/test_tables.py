@@ -48,8 +48,8 @@ def rendered(table, width):
 
 def whole_words(text):
     """Return the words of a table without its lines and without the note on hidden columns."""
-    note = r"\d+ columns? hidden \([^)]*\): widen the terminal or use --\w+".replace(" ", r"\s+")
-    shown = re.sub(note, " ", text)
+    note = r"\d+ columns? hidden \(.*?\): widen the terminal or use --\w+".replace(" ", r"\s+")
+    shown = re.sub(note, " ", text, flags=re.DOTALL)
     return set(re.sub(r"[│┃━─┏┓┗┛┡┩┳╇┴]", " ", shown).split())
 
 

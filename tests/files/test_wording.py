@@ -1,10 +1,10 @@
-"""Plurals and articles."""
+"""Plurals, articles, and names of metrics."""
 
 from __future__ import annotations
 
 import pytest
 
-from slipstream.files.wording import counted, plural, with_article
+from slipstream.files.wording import counted, metric_title, metric_words, plural, with_article
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,24 @@ def test_a_consonant_before_y_changes_and_a_vowel_does_not():
 )
 def test_the_article_follows_the_sound(text):
     assert with_article(text.split(" ", 1)[1]) == text
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("makespan_ms", ("makespan", "ms")),
+        ("throughput_hz", ("throughput", "/s")),
+        ("moved_mb", ("moved", "MB")),
+        ("jain_users", ("jain users", "")),
+        ("miss_rate", ("miss rate", "")),
+        ("s", ("s", "")),
+        ("throughput_hz/find", ("throughput/find", "/s")),
+    ],
+)
+def test_a_metric_is_a_name_and_a_unit(metric, words):
+    assert metric_words(metric) == words
+
+
+def test_a_title_has_the_unit_in_brackets():
+    titles = [metric_title(name) for name in ("makespan_ms", "throughput_hz", "energy_kwh", "miss_rate")]
+    assert titles == ["makespan (ms)", "throughput (per s)", "energy (kWh)", "miss rate"]

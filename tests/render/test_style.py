@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from slipstream.render.style import PALETTE, text_on
+from slipstream.render.style import PALETTE, round_times, text_on
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 VISIONS = {
@@ -59,3 +59,15 @@ def test_the_page_has_the_same_colours_and_the_same_text_on_them():
     light = ", ".join(f'"{colour}"' for colour in PALETTE if text_on(colour) == "#ffffff")
     assert f"const PALETTE = [{listed}];" in script
     assert f"LIGHT_TEXT = new Set([{light}])" in script
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "step", "first"),
+    [(0, 831.1, 200.0, 0.0), (5530, 6771, 200.0, 5600.0), (0, 0.9, 0.2, 0.0), (37.39, 40.68, 0.5, 37.5)],
+)
+def test_marks_of_a_time_axis_are_round(begin, end, step, first):
+    found, times = round_times(begin * 1e9, end * 1e9, 1e9)
+    assert found == pytest.approx(step)
+    assert times[0] == pytest.approx(first * 1e9)
+    assert 4 <= len(times) <= 11
+    assert times[-1] <= end * 1e9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slipstream.evaluation import bootstrap_interval
-from slipstream.reports.html.verdict import metric_words, summary
+from slipstream.reports.html.verdict import summary
 from slipstream.reports.runs import labels_of, read_run
 from tests.reports.test_report import record
 
@@ -68,18 +68,3 @@ def test_a_policy_alone_has_its_figures_and_its_misses(run):
 def test_a_real_and_a_simulated_run_of_a_policy_have_names_of_their_own(run):
     real = replace(run, about={**run.about, "device": "cpu"})
     assert labels_of([run, real]) == ["edf, simulated", "edf, real run"]
-
-
-@pytest.mark.parametrize(
-    ("metric", "words"),
-    [
-        ("makespan_ms", ("makespan", "ms")),
-        ("throughput_hz", ("throughput", "/s")),
-        ("moved_mb", ("moved", "MB")),
-        ("jain_users", ("jain users", "")),
-        ("miss_rate", ("miss rate", "")),
-        ("s", ("s", "")),
-    ],
-)
-def test_a_metric_is_a_name_and_a_unit(metric, words):
-    assert metric_words(metric) == words

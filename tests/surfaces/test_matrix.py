@@ -200,8 +200,15 @@ def check_report_of_two(cell):
     text = without_description(cell.family, visible(page))
     check_family_words(cell.family, text)
     check_no_sentinel(text)
-    check_numbers(data_of(page))
+    data = data_of(page)
+    check_numbers(data)
     assert others[0] in text
+    for name, figure in data["figures"].items():
+        legend = [one["name"] for one in figure["data"] if one.get("showlegend", True)]
+        assert len(set(legend)) == len(legend), f"{name}: curves of two runs have the same name"
+    for whole in cell.about.counts:
+        shown = re.search(rf"\b{whole} (\S+)", text)
+        assert shown is None or "." not in shown[1], f"{whole} is a count: {shown[1]}"
 
 
 def check_report_of_a_real_run(cell):

@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from slipstream.cli.help_text import REQUESTS
+
 TokenOption = Annotated[
     str | None,
     typer.Option(
-        envvar="SLIPSTREAM_TOKEN", help="Token that clients must send; generated if one is needed and none is given."
+        envvar="SLIPSTREAM_TOKEN",
+        help="Token that clients must send; generated if one is needed and none is given.",
+        rich_help_panel=REQUESTS,
     ),
 ]
 

@@ -36,6 +36,9 @@ SeedOption = Annotated[
         "--seed", "-s", help="Seed of the first episode; episode k uses seed + k.", min=0, rich_help_panel=SIMULATION
     ),
 ]
+EpisodeSeedOption = Annotated[
+    int, typer.Option("--seed", "-s", help="Seed of the episode's arrivals.", min=0, rich_help_panel=SIMULATION)
+]
 RayOption = Annotated[
     str | None,
     typer.Option(

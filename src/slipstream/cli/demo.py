@@ -64,8 +64,8 @@ def demo(
 ) -> None:
     """Take the tour: measure this machine, compare every policy, train one, run it for real, open the report.
 
-    Every step says what it does, and which command did it. The tour takes a minute and a half, under two the first
-    time, which compiles, and writes one folder.
+    Each step names the command that it runs. The tour takes about a minute and a half (under two minutes the first
+    time, when the simulator is compiled) and writes everything to one folder.
 
     Example: slipstream demo
     """
@@ -79,7 +79,7 @@ def demo(
     console.print()
     console.print(
         f"Next: [bold]slipstream dashboard {escape(str(tour.folder))}[/bold] replays these runs decision by decision; "
-        f"copy {escape(str(tour.scenario))} to begin a scenario of your own.",
+        f"copy {escape(str(tour.scenario))} to start a scenario of your own.",
         soft_wrap=True,
         markup=True,
     )

@@ -12,9 +12,9 @@ import typer
 
 from slipstream.cli.addresses import TokenOption, listen, parse_address, token_for, url_of
 from slipstream.cli.common import (
+    EpisodeSeedOption,
     JsonOption,
     ScenarioArgument,
-    SeedOption,
     console,
     describe_run,
     errors,
@@ -37,9 +37,9 @@ from slipstream.cli.device import (
     labelled_figures,
     measured_metrics,
 )
-from slipstream.cli.help_text import DEVICE, OUTPUT
+from slipstream.cli.help_text import OUTPUT, REQUESTS
 from slipstream.cli.outputs import EVENT_LOG, LIVE_STATE, PAGE, ForceOption, check_outputs
-from slipstream.cli.run import LogOption, PolicyOption
+from slipstream.cli.run import AllOption, LogOption, PolicyOption, print_metrics
 
 if TYPE_CHECKING:
     from slipstream.device.backends.streams import Streams
@@ -71,7 +71,7 @@ ListenOption = Annotated[
         "--listen",
         help="Accept requests at HOST:PORT: for tasks of arrival 'external', or for all tasks if none has it.",
         metavar="ADDRESS",
-        rich_help_panel=DEVICE,
+        rich_help_panel=REQUESTS,
     ),
 ]
 SecondsOption = Annotated[
@@ -80,7 +80,7 @@ SecondsOption = Annotated[
         help="With --listen: stop after this many seconds; default: at Ctrl-C.",
         min=0.001,
         max=8.64e6,
-        rich_help_panel=DEVICE,
+        rich_help_panel=REQUESTS,
     ),
 ]
 
@@ -89,7 +89,7 @@ def execute(
     scenario: ScenarioArgument,
     policy: PolicyOption = None,
     device: DeviceOption = "cpu",
-    seed: SeedOption = 0,
+    seed: EpisodeSeedOption = 0,
     profile: ProfileOption = None,
     data: DataOption = None,
     allow_code: CodeOption = False,
@@ -100,6 +100,7 @@ def execute(
     listen_at: ListenOption = None,
     seconds: SecondsOption = None,
     token: TokenOption = None,
+    show_all: AllOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -156,7 +157,7 @@ def execute(
         about_run = {"hardware": about["hardware"], "digest": digest(execution.events)}
         print_json({**head, **about_run, **metrics, **device_summary(loaded, execution)})
     else:
-        _print_summary(scenario, loaded, player.name, seed, name, figures, execution)
+        _print_summary(scenario, loaded, player.name, seed, name, figures, execution, show_all)
     if failed:
         raise failed[0]
     if not as_json:
@@ -256,13 +257,15 @@ def _print_summary(
     name: str,
     figures: dict[str, float],
     execution: Execution,
+    show_all: bool,
 ) -> None:
     from slipstream.families.contract import family_of
-    from slipstream.reports.terminal.tables import metrics_table
 
-    counts = family_of(scenario).counts
-    labelled = labelled_figures(figures, measured_metrics(scenario, execution))
-    console.print(metrics_table(f"{source} under {policy}, seed {seed}, on {name}", labelled, counts))
+    measured = measured_metrics(scenario, execution)
+    title = f"{source} under {policy}, seed {seed}, on {name}"
+    print_metrics(
+        title, family_of(scenario), scenario, figures, show_all, lambda shown: labelled_figures(shown, measured)
+    )
     about = device_summary(scenario, execution)
     if execution.interrupted:
         console.print("Stopped early: running jobs were allowed to finish; the log shows the others as waiting.")

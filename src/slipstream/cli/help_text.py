@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
-SIMULATION, OUTPUT, TRAINING, DEVICE = "Simulation", "Output", "Training", "Device"
+SIMULATION, OUTPUT, TRAINING, DEVICE, REQUESTS = "Simulation", "Output", "Training", "Device", "Requests"
 """Panels of options."""
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}

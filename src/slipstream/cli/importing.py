@@ -73,7 +73,7 @@ def _about() -> None:
 
 @app.command()
 def tasklist(
-    file: Annotated[Path, typer.Argument(help="A JSON file with a task_list.")],
+    file: Annotated[Path, typer.Argument(help="A JSON file with a task_list.", metavar="FILE")],
     gaps: Annotated[
         Literal["exponential", "integer-poisson"],
         typer.Option(help="Random gaps: those of a Poisson process, or Poisson-distributed whole milliseconds."),
@@ -99,7 +99,9 @@ def tasklist(
 
 @app.command()
 def trace(
-    files: Annotated[list[Path], typer.Argument(help="CSV, Parquet or JSON files with an arrival in each row.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="CSV, Parquet or JSON files with an arrival in each row.", metavar="FILES")
+    ],
     scenario: Annotated[
         str | None,
         typer.Option("--scenario", help="Name of a built-in scenario, or a JSON file; --family's default if absent."),
@@ -185,7 +187,9 @@ def _base(scenario: str | None, family: str | None) -> str:
 
 @app.command()
 def profile(
-    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a measured variant in each row.")],
+    file: Annotated[
+        Path, typer.Argument(help="A CSV or Parquet file with a measured variant in each row.", metavar="FILE")
+    ],
     where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE: take only such rows; may be repeated.")] = None,
     device: Annotated[str | None, typer.Option(help="The same as --where device=VALUE.")] = None,
     name_column: Annotated[str, typer.Option(help="The column of the variants' names.")] = "model",
@@ -234,7 +238,7 @@ def profile(
 
 @app.command()
 def log(
-    run: Annotated[Path, typer.Argument(help="An event log written by `slipstream run --log`.")],
+    run: Annotated[Path, typer.Argument(help="An event log written by `slipstream run --log`.", metavar="RUN")],
     trace: TraceOption = None,
     out: OutOption = None,
     force: ForceOption = False,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slipstream.cli.common import (
+    EpisodeSeedOption,
     JsonOption,
-    SeedOption,
     console,
     errors,
     print_json,
@@ -64,7 +64,7 @@ OutOption = Annotated[
 
 def oracle(
     scenario: ScenarioArgument = None,
-    seed: SeedOption = 0,
+    seed: EpisodeSeedOption = 0,
     seconds: SecondsOption = 10.0,
     regret: RegretOption = None,
     policy: PolicyOption = None,

@@ -97,13 +97,14 @@ def profile_table(profile: MeasuredProfile) -> PlainTable:
 
     table = PlainTable("variant", title=profile.device, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     ranks = {"W": 1, "MB": 2, "cv": 3, "p50": 4}
-    for column in ("mean ms", "p50", "p99", "cv", "slowdown", "MB", "W"):
+    powered = any(found.power_w is not None for found in profile.variants)
+    for column in ("mean ms", "p50", "p99", "cv", "slowdown", "MB", *(["W"] if powered else [])):
         table.add_column(column, justify="right", rank=ranks.get(column, 0))
     for found, row in zip(profile.variants, profile.slowdowns, strict=True):
         times = (found.latency_ms, found.p50_ms, found.p99_ms)
         cells = [*(f"{time:.2f}" for time in times), f"{found.cv:.2f}", f"{min(row):.2f}-{max(row):.2f}"]
-        power = "?" if found.power_w is None else f"{found.power_w:.1f}"
-        table.add_row(f"{found.model} {found.variant}", *cells, f"{found.memory_mb:.1f}", power)
+        power = ["?" if found.power_w is None else f"{found.power_w:.1f}"] if powered else []
+        table.add_row(f"{found.model} {found.variant}", *cells, f"{found.memory_mb:.1f}", *power)
     return table
 
 
@@ -111,13 +112,15 @@ def print_noise(noise: Noise) -> None:
     """Print whether other load disturbed the measurement."""
     from slipstream.device.measurement.noise import MOST_OTHERS, MOST_SPREAD
 
-    figures = f"other processes took {noise.others:.1%} of it (at most {noise.others_worst:.1%}), latencies vary by "
-    figures += f"{noise.spread:.1%} of their median"
+    figures = (
+        f"other processes used {noise.others:.0%} of the processor (peak {noise.others_worst:.0%}), latencies vary "
+    )
+    figures += f"by {noise.spread:.0%} of their median"
     if noise.machine_spread is not None:
-        figures += f" (a fixed computation by {noise.machine_spread:.1%}: that is the machine itself)"
+        figures += f" (those of a fixed computation, which show the machine alone, by {noise.machine_spread:.0%})"
     if noise.quiet:
         console.print(f"The machine was quiet: {figures}.")
     else:
-        limits = f"quiet means at most {MOST_OTHERS:.0%} and {MOST_SPREAD:.0%}"
-        line = f"[bold]The machine was not quiet[/bold]: {figures}; {limits}. Measure again when it is."
+        limits = f"the limits are {MOST_OTHERS:.0%} and {MOST_SPREAD:.0%}"
+        line = f"[bold]The machine was not quiet[/bold]: {figures}; {limits}. Measure again when nothing else runs."
         console.print(line, markup=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slipstream.cli.common import JsonOption, ScenarioArgument, SeedOption, console, describe_run, print_json
+from slipstream.cli.common import EpisodeSeedOption, JsonOption, ScenarioArgument, console, describe_run, print_json
 from slipstream.cli.help_text import OUTPUT, SIMULATION
 from slipstream.cli.outputs import ANIMATION, EVENT_LOG, ForceOption, check_outputs, signed_gif
 
@@ -66,7 +67,7 @@ MOST_FIGURES = 8
 def run(
     scenario: ScenarioArgument,
     policy: PolicyOption = None,
-    seed: SeedOption = 0,
+    seed: EpisodeSeedOption = 0,
     log: LogOption = None,
     render: RenderOption = False,
     speed: SpeedOption = None,
@@ -130,15 +131,25 @@ def run(
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})", soft_wrap=True)
 
 
-def print_metrics(title: str, family: Family, scenario: Scenario, figures: dict[str, float], show_all: bool) -> None:
-    """Print the main metrics of an episode, or all; those of what the scenario does not model are left out."""
+def print_metrics(
+    title: str,
+    family: Family,
+    scenario: Scenario,
+    figures: dict[str, float],
+    show_all: bool,
+    label: Callable[[dict[str, float]], dict[str, float]] = dict,
+) -> None:
+    """Print the main metrics of an episode, or all; those of what the scenario does not model are left out.
+
+    `label` gives the metrics that are printed other names.
+    """
     from slipstream.reports.terminal.tables import metrics_table
 
     unmodelled = family.unmodelled_metrics(scenario)
     modelled = {name: value for name, value in figures.items() if name not in unmodelled}
     main = [name for name in family.summary or family.headline if name in modelled][:MOST_FIGURES]
     shown = modelled if show_all else {name: modelled[name] for name in main}
-    console.print(metrics_table(title, shown, family.counts))
+    console.print(metrics_table(title, label(shown), family.counts))
     if len(shown) < len(modelled):
         console.print(f"{len(modelled) - len(shown)} more metrics: --all")
 

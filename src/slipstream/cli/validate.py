@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slipstream.cli.common import (
+    EpisodeSeedOption,
     JsonOption,
     ScenarioArgument,
-    SeedOption,
     console,
     describe_run,
     errors,
@@ -61,7 +61,7 @@ def validate(
     scenario: ScenarioArgument,
     policy: PolicyOption = None,
     device: DeviceOption = "cpu",
-    seed: SeedOption = 0,
+    seed: EpisodeSeedOption = 0,
     profile: ProfileOption = None,
     runs: RunsOption = 1,
     data: DataOption = None,

@@ -1,7 +1,11 @@
-"""English wording: plurals and articles of nouns, durations."""
+"""English wording: plurals and articles of nouns, names and units of metrics."""
 
 from __future__ import annotations
 
+UNITS = ("ms", "s", "hz", "kwh", "mb", "kg", "w", "j")
+"""Last words of a metric's name that are its unit."""
+WRITTEN = {"hz": "/s", "kwh": "kWh", "mb": "MB", "w": "W", "j": "J"}
+"""Units that are written otherwise than in a name."""
 SILENT = ("hour", "honest")
 """Words that begin with a consonant that is not spoken."""
 SPOKEN_WITH_CONSONANT = ("uni", "use", "one", "eu")
@@ -27,3 +31,18 @@ def with_article(noun: str) -> str:
     word = noun.lower()
     vowel = word.startswith(("a", "e", "i", "o", "u")) and not word.startswith(SPOKEN_WITH_CONSONANT)
     return f"{'an' if vowel or word.startswith(SILENT) else 'a'} {noun}"
+
+
+def metric_words(metric: str) -> tuple[str, str]:
+    """Return the name of a metric in words and its unit, empty if it has none: "makespan" and "ms"."""
+    name, slash, part = metric.partition("/")
+    words, _, last = name.rpartition("_")
+    if words and last in UNITS:
+        return words.replace("_", " ") + slash + part, WRITTEN.get(last, last)
+    return name.replace("_", " ") + slash + part, ""
+
+
+def metric_title(metric: str) -> str:
+    """Return the title of a metric's column or axis, name and unit: "makespan (ms)", "throughput (per s)"."""
+    name, unit = metric_words(metric)
+    return f"{name} ({'per s' if unit == '/s' else unit})" if unit else name

@@ -15,7 +15,7 @@ from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.timeline import Timeline
 from slipstream.files.wording import plural
 from slipstream.render.picture import BACKGROUND, FOREGROUND, IDLE_LANE, LINE, MUTED, PAD, WIDTH
-from slipstream.render.style import MISSED, format_time, task_colour
+from slipstream.render.style import MISSED, format_time, round_times, task_colour
 
 LABEL, LABEL_HEIGHT = 96, 13
 TOP = 66
@@ -92,14 +92,15 @@ class _Painter:
         draw.text((PAD, 36), ", ".join(parts), FOREGROUND, self._normal)
 
     def _axis(self, draw: ImageDraw.ImageDraw, begin: int) -> None:
-        decimals = 0 if self._window / self._labels.nanoseconds_per_unit >= 40 else 2
-        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-            time = begin + share * self._window
+        step, times = round_times(begin, begin + self._window, self._labels.nanoseconds_per_unit)
+        decimals = max(0, -math.floor(math.log10(step)))
+        for time in times:
             x = self._column(begin, time)
             draw.line((x, TOP, x, self._bottom + STRIP_GAP + STRIP), LINE)
-            anchor = "la" if share == 0.0 else "ra" if share == 1.0 else "ma"
             text = f"{format_time(self._labels, time, decimals)} {self._labels.unit}"
-            draw.text((x, self._bottom + 4), text, MUTED, self._small, anchor=anchor)
+            half = draw.textlength(text, self._small) / 2
+            middle = min(max(x, PAD + LABEL + half), WIDTH - PAD - half)
+            draw.text((middle, self._bottom + 4), text, MUTED, self._small, anchor="ma")
 
     def _lanes(self, draw: ImageDraw.ImageDraw, begin: int, now: int) -> None:
         line = self._line

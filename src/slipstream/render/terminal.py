@@ -9,7 +9,7 @@ from rich.text import Text
 
 from slipstream.files.wording import counted, plural, with_article
 from slipstream.render.scene import GraphScene, Scene, Slice
-from slipstream.render.style import GOOD, MISSED, TIGHT, format_time, task_colour, text_on
+from slipstream.render.style import GOOD, MISSED, TIGHT, format_duration, format_time, task_colour, text_on, unit_of
 
 NARROWEST = 40
 """Least number of columns; a narrower terminal shows the left part."""
@@ -83,13 +83,12 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
         return line.append(f"transfer for {labels.tasks[job.task]}")
     if labels.graphs:
         line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
-        return line.append(
-            f"{labels.tasks[job.task]}, for {format_time(labels, scene.now - current.start)} {labels.unit}"
-        )
+        return line.append(f"{labels.tasks[job.task]}, for {format_duration(labels, scene.now - current.start)}")
     expected = labels.expected[job.task][current.variant]
     served = job.served + scene.now - current.start
-    name = f"{labels.tasks[job.task]}, {labels.variants[job.task][current.variant]}, job {job.number}"
-    work = f" {format_time(labels, served)} of {format_time(labels, expected)} {labels.unit}"
+    name = f"{labels.tasks[job.task]}, {labels.variants[job.task][current.variant]}, {labels.nouns.job} {job.number}"
+    unit, scale = unit_of(labels, expected)
+    work = f" {served / scale:,.1f} of {expected / scale:,.1f} {unit}"
     due, colour = _due(scene, current, expected - served)
     name_width = width - len(line.plain) - len(work) - len(due) - 5
     if name_width < len(name):  # a narrow terminal: the name matters more than the times
@@ -110,8 +109,8 @@ def _due(scene: Scene, current: Slice, left: int) -> tuple[str, str]:
         return "", GOOD
     slack = current.job.deadline - scene.now
     if slack < 0:
-        return f"late by {format_time(scene.labels, -slack)} {scene.labels.unit}", MISSED
-    return f"due in {format_time(scene.labels, slack)} {scene.labels.unit}", GOOD if slack >= left else TIGHT
+        return f"late by {format_duration(scene.labels, -slack)}", MISSED
+    return f"due in {format_duration(scene.labels, slack)}", GOOD if slack >= left else TIGHT
 
 
 def _recent(scene: Scene, resource: int, width: int) -> Text:

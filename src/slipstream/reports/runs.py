@@ -62,10 +62,7 @@ class Run:
         """What ran the jobs, in words: the simulator, or a device and the hardware that its log names."""
         if not self.real:
             return "Simulated"
-        device, hardware = self.about.get("device"), self.about.get("hardware")
-        return printable(
-            "Real run on " + (f"{device} ({hardware})" if device and hardware else str(device or hardware))
-        )
+        return printable(f"Real run on {self.about.get('hardware') or self.about.get('device')}")
 
     @property
     def episode(self) -> tuple[int, str]:

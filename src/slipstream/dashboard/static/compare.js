@@ -76,8 +76,9 @@ const comparePage = (() => {
 
   async function load(baseline) {
     found = await ask("/api/compare", { run: current.runs.map((run) => run.name), baseline });
-    const episodes = Math.max(...found.policies.map((row) => row.metrics[found.metrics[0].name].episodes));
-    byId("compare-lead").textContent = `${found.scenario}: ${counted(found.policies.length, "policy", "policies")}, ${found.policies.length > 1 ? "up to " : ""}${counted(episodes, "episode")}${found.policies.length > 1 ? " each" : ""}.`;
+    const played = found.policies.map((row) => row.metrics[found.metrics[0].name].episodes);
+    const episodes = Math.max(...played), fewest = Math.min(...played);
+    byId("compare-lead").textContent = `${found.scenario}: ${counted(found.policies.length, "policy", "policies")}, ${fewest < episodes ? "up to " : ""}${counted(episodes, "episode")}${found.policies.length > 1 ? " each" : ""}.`;
     options(byId("baseline"), found.policies.map((row) => row.policy), found.baseline, (policy) => policy);
     byId("baseline-controls").hidden = found.policies.length < 2;
     table();
@@ -111,8 +112,8 @@ const comparePage = (() => {
     if (!gap) return null;
     const digits = decimals(gap.mean), sure = gap.episodes > 1 && (gap.low > 0 || gap.high < 0);
     const good = gap.mean < 0 === lower(metric);
-    const text = `${gap.mean > 0 ? "+" : ""}${figure(gap.mean, digits)}${gap.episodes > 1 ? ` [${figure(gap.low, digits)}, ${figure(gap.high, digits)}]` : ""}`;
-    return make("span", { class: `difference ${sure ? (good ? "better" : "worse") : ""}`, title: sure ? (good ? "better" : "worse") : "not significant" }, text);
+    const interval = gap.episodes > 1 ? [" ", make("span", {}, `[${figure(gap.low, digits)}, ${figure(gap.high, digits)}]`)] : [];
+    return make("span", { class: `difference ${sure ? (good ? "better" : "worse") : ""}`, title: sure ? (good ? "better" : "worse") : "not significant" }, `${gap.mean > 0 ? "+" : ""}${figure(gap.mean, digits)}`, ...interval);
   }
 
   function intervals() {

@@ -46,7 +46,8 @@ const replayPage = (() => {
     page.runs = [{ ...page, ...overview }];
     gantt = charts.gantt(byId("replay-gantt"), page.runs[0], page);
     const queue = page.jobs > 1; // one job alone has no queue to show
-    byId("replay-waiting").hidden = !queue;
+    byId("replay-waiting").hidden = byId("replay-waiting-title").hidden = !queue;
+    byId("replay-waiting-title").textContent = `${page.nouns.job[0].toUpperCase()}${page.nouns.job.slice(1)}s waiting`;
     waiting = queue ? charts.waiting(byId("replay-waiting"), [overview.waiting], page, PALETTE) : null;
     const timed = [gantt, waiting].filter(Boolean);
     loaded = overview;

@@ -66,7 +66,7 @@ const tools = (() => {
   const short = (value) => Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 6 });
   const value = (number) => (number === null || number === undefined ? "–" : figure(number, Number.isInteger(number) ? 0 : undefined));
   const words = (metric) => metric.replaceAll("_", " ");
-  const UNITS = { ms: "ms", s: "s", us: "µs", hz: "Hz", mb: "MB", gb: "GB", kwh: "kWh", j: "J", w: "W", kg: "kg" };
+  const UNITS = { ms: "ms", s: "s", us: "µs", hz: "per s", mb: "MB", gb: "GB", kwh: "kWh", j: "J", w: "W", kg: "kg" };
 
   // "response_p99_ms" becomes "response p99 (ms)".
   function metricName(metric) {

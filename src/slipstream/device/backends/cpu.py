@@ -128,7 +128,7 @@ class CpuStreams(Streams):
     @property
     def device(self) -> str:
         """Return the processor, the number of streams and cores, and the engines."""
-        streams = f"{self.count} streams of {len(self._cores[0])} core(s)"
+        streams = f"{self.count} streams of {counted(len(self._cores[0]), 'core')}"
         return f"{processor_name()}, {streams}, {' and '.join(self._engines)}"
 
     @property

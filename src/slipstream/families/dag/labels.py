@@ -22,7 +22,7 @@ def run_labels(scenario: DagScenario) -> RunLabels:
     count = parts.sizes.jobs
     expected = max(1, round(float(parts.spec["templates"]["work"].mean()) / scenario.executors))
     return RunLabels(
-        nouns=Nouns(resource="executor", task="job", bar="run of one stage's tasks"),
+        nouns=Nouns(resource="executor", task="job", bar="run of one stage's tasks", part="stage"),
         resources=tuple(f"executor {number}" for number in range(scenario.executors)),
         tasks=tuple(f"job {number}" for number in range(count)),
         variants=(WAVES,) * count,

@@ -23,6 +23,8 @@ class Nouns:
     """What jobs are grouped by; the same as `job` where every job stands for itself."""
     bar: str = "job"
     """What a resource runs without a break: a bar of a Gantt chart."""
+    part: str = "part"
+    """What a job that is a graph consists of."""
 
 
 @dataclass(frozen=True, kw_only=True)

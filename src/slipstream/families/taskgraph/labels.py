@@ -44,7 +44,7 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
     links = link_names(scenario)
     return RunLabels(
-        nouns=Nouns(resource="processor", task="job", bar="task or transfer" if links else "task"),
+        nouns=Nouns(resource="processor", task="job", bar="task or transfer" if links else "task", part="task"),
         resources=(*processor_names(scenario), *links),
         links=len(links),
         tasks=tuple(f"job {number}" for number in range(parts.sizes.jobs)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from slipstream.families.shared.charts import Chart, Line, envelope
 from slipstream.files.markup import escape
+from slipstream.files.wording import metric_title
 from slipstream.reports.figures.page_figures import OVER_TIME, Figure, axis, categories, line_of
 from slipstream.reports.runs import Run
 from slipstream.reports.terminal.tables import lower_is_better
@@ -27,7 +28,9 @@ def figure_of(charts: Sequence[Chart], runs: Sequence[Run], labels: Sequence[str
     several = len(first.lines) > 1
     for number, (chart, run, label, factor) in enumerate(zip(charts, runs, labels, scale, strict=True)):
         for index, line in enumerate(chart.lines):
-            name = f"{label}: {line.name}" if several and len(runs) > 1 else line.name or label
+            name = line.name or label
+            if len(runs) > 1:
+                name = f"{label}: {line.name}" if several else label
             traces += _traces(chart, run, line, name, number + index * len(runs), factor)
     limits = dict.fromkeys(chart.limit for chart in charts if chart.limit is not None)
     ends = [trace["x"][end] for trace in traces for end in (0, -1) if trace["x"]]
@@ -115,19 +118,21 @@ def tradeoff(runs: Sequence[Run], metrics: tuple[str, str]) -> Figure:
     points = points_of(runs, metrics)
     values = list(points.values())
     front = sorted(front_of(values, metrics), key=lambda index: values[index])
+    # Digits that no axis can show would make the labels of its ticks as long as the chart is wide.
+    x, y = (_rounded(np.array(column)) for column in zip(*values, strict=True))
     traces: list[Any] = [
         line_of(
-            [values[index][0] for index in front],
-            [values[index][1] for index in front],
+            [x[index] for index in front],
+            [y[index] for index in front],
             "Pareto front",
             0,
             line={"shape": "linear", "dash": "dot", "width": 1},
         )
     ]
-    for number, (name, (x, y)) in enumerate(points.items()):
+    for number, name in enumerate(points):
         more = {"mode": "markers+text", "text": [escape(name)], "textposition": "top center", "marker": {"size": 10}}
-        traces.append(line_of([x], [y], name, number + 1, **more, showlegend=False))
-    words = [f"{one.replace('_', ' ')} ({'lower' if lower_is_better(one) else 'higher'} is better)" for one in metrics]
+        traces.append(line_of([x[number]], [y[number]], name, number + 1, **more, showlegend=False))
+    words = [f"{metric_title(one)}, {'lower' if lower_is_better(one) else 'higher'} is better" for one in metrics]
     layout = {"xaxis": axis(words[0]), "yaxis": axis(words[1]), "showlegend": True, "height": 380}
     return {"data": traces, "layout": layout}
 

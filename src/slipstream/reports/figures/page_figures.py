@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstream.families.shared.timeline import NO_DEADLINE, Timeline
 from slipstream.files.markup import escape
-from slipstream.files.wording import plural
+from slipstream.files.wording import metric_title, plural
 from slipstream.reports.runs import Run
 
 Figure = dict[str, Any]
@@ -206,7 +206,7 @@ def per_task(metric: str, runs: Sequence[Run], labels: Sequence[str], percent: b
                 "hovertemplate": "%{y}: %{x" + (":.1%" if percent else ":.3f") + "}",
             }
         )
-    across = axis(metric.replace("_", " "), rangemode="tozero", tickformat=".0%" if percent else "")
+    across = axis(metric_title(metric), rangemode="tozero", tickformat=".0%" if percent else "")
     layout = {"xaxis": across, "yaxis": categories(), "barmode": "group", "showlegend": len(runs) > 1}
     return {"data": traces, "layout": {**layout, "height": 110 + len(names) * (10 + 14 * len(runs))}}
 

@@ -9,6 +9,7 @@ import numpy as np
 from slipstream.display import html_table, number, with_interval
 from slipstream.errors import printable
 from slipstream.files.markup import escape
+from slipstream.files.wording import counted, metric_title
 from slipstream.reports.figures.page_figures import Figure, axis
 from slipstream.reports.html.page import document
 from slipstream.results import Comparison
@@ -60,12 +61,12 @@ def _section(comparison: Comparison, index: int, figure: str = "") -> str:
         texts = [with_interval(one.mean(metric), *one.interval(metric), comparison.episodes) for metric in metrics]
         bound = [f"{comparison.share_of_bound(one.policy):.1%}"] if comparison.optimum_bounds else []
         rows.append([one.policy, *texts, *bound])
-    columns = ["policy", *(metric.replace("_", " ") for metric in metrics)]
+    columns = ["policy", *(metric_title(metric) for metric in metrics)]
     columns += ["of bound"] if comparison.optimum_bounds else []
     interval = "Mean ± half the bootstrap 95% interval" if comparison.episodes > 1 else "One episode each"
     table = html_table(f"{interval}, highest reward first.", columns, rows)
     title = escape(comparison.title or comparison.scenario)
-    episodes = f"{comparison.episodes:,} simulated {'episode' if comparison.episodes == 1 else 'episodes'}"
+    episodes = counted(comparison.episodes, "simulated episode")
     plot = (
         f'<figure><div class="plot" id="{figure}" role="img" aria-label="mean rewards"></div></figure>'
         if figure

@@ -13,14 +13,15 @@ import numpy as np
 from slipstream.errors import InputError
 from slipstream.evaluation import Evaluation
 from slipstream.files.markup import escape
+from slipstream.files.wording import metric_title
 from slipstream.reports.figures import page_figures
 from slipstream.reports.html import sections
 from slipstream.reports.html.about import lead_of, provenance
 from slipstream.reports.html.elements import cells, table_of
 from slipstream.reports.html.schedule import schedule
-from slipstream.reports.html.verdict import column_of, summary
+from slipstream.reports.html.verdict import summary
 from slipstream.reports.runs import Run, labels_of
-from slipstream.reports.terminal.tables import decimals, figure, lower_is_better
+from slipstream.reports.terminal.tables import decimals, figure, lower_is_better, metric_figure
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """What a browser may load for the page: nothing from outside."""
@@ -137,15 +138,17 @@ def _best(metric: str, values: Sequence[float]) -> list[bool]:
 
 
 def _headline(runs: Sequence[Run], labels: Sequence[str]) -> str:
-    metrics = runs[0].family.headline
+    family = runs[0].family
+    metrics = family.headline
     columns = [[run.metrics[metric] for run in runs] for metric in metrics]
     marks = [_best(metric, values) for metric, values in zip(metrics, columns, strict=True)]
     rows = []
     for index, label in enumerate(labels):
-        texts = [figure(values[index]) for values in columns]
+        values = [column[index] for column in columns]
+        texts = [metric_figure(*pair, family.counts) for pair in zip(metrics, values, strict=True)]
         rows.append((label, cells(texts, [mark[index] for mark in marks])))
     caption = "One row per run; the best value of a column is bold."
-    table = table_of(caption, ["run", *map(column_of, metrics)], rows)
+    table = table_of(caption, ["run", *map(metric_title, metrics)], rows)
     return f'<section aria-labelledby="result"><h2 id="result">Metrics</h2>{table}</section>'
 
 
@@ -164,7 +167,7 @@ def _by_policy(runs: Sequence[Run]) -> str:
             rows.append((name, cells(texts, [False] * len(texts))))
     if not rows:
         return ""
-    columns = ["policy", *map(column_of, runs[0].family.headline)]
+    columns = ["policy", *map(metric_title, runs[0].family.headline)]
     table = table_of("Mean over the seeds, ± half the bootstrap 95% interval.", columns, rows)
     return f'<section aria-labelledby="policies"><h2 id="policies">Policies over several seeds</h2>{table}</section>'
 
@@ -178,7 +181,10 @@ def _all_metrics(runs: Sequence[Run], labels: Sequence[str]) -> str:
     metrics = dict.fromkeys(metric for run in runs for metric in run.metrics)
     rows = []
     for metric in metrics:
-        texts = [figure(run.metrics[metric]) if metric in run.metrics else "" for run in runs]
+        texts = [
+            metric_figure(metric, run.metrics[metric], run.family.counts) if metric in run.metrics else ""
+            for run in runs
+        ]
         rows.append((metric, cells(texts, [False] * len(texts))))
     table = table_of("A row per metric, a column per run.", ["metric", *labels], rows)
     return f"<details><summary>Every metric</summary>{table}</details>"

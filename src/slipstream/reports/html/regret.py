@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group
+from rich.text import Text
 
 from slipstream.errors import PolicyError, TraceError
 from slipstream.families.contract import Scenario, family_of
 from slipstream.families.shared.regret import Decision, Regret, choices_of, hindsight_of, regret_of
 from slipstream.files.markup import escape
+from slipstream.files.wording import counted
 from slipstream.policies.base import find
 from slipstream.reports.html.elements import cells, table_of
 from slipstream.reports.html.page import page
@@ -64,13 +66,17 @@ def regret_of_run(
 def regret_table(run: Run, found: Regret, count: int) -> Group:
     """Return the `top` decisions of largest regret as a table with a summary below."""
     unit = run.family.time_unit
-    table = PlainTable(title=f"{run.title} under {run.about['policy']}, seed {run.about['seed']}")
+    title = f"{run.title} under {run.about['policy']}, seed {run.about['seed']}"
+    worst = found.worst(count)
+    if not worst:
+        return Group(Text(title), verdict(found))
+    table = PlainTable(title=title)
     table.add_column("decision", justify="right")
     table.add_column(f"time ({unit})", justify="right")
     table.add_column("chosen")
     table.add_column("better")
     table.add_column("regret", justify="right")
-    for one in found.worst(count):
+    for one in worst:
         table.add_row(str(one.number), _time(run, one), one.what, one.better, _cost(one))
     return Group(table, verdict(found))
 
@@ -78,7 +84,10 @@ def regret_table(run: Run, found: Regret, count: int) -> Group:
 def verdict(found: Regret) -> str:
     """Return a summary of the total regret."""
     costly = len([one for one in found.decisions if one.regret > 0.0])
-    cost = f"{costly} of {len(found.decisions)} decisions cost something, {figure(found.total)} in all: "
+    made = counted(len(found.decisions), "decision")
+    cost = f"None of {made} cost anything: "
+    if costly:
+        cost = f"{costly:,} of {made} cost something, {figure(found.total)} in all: "
     if found.exact:
         return f"{cost}the run reached {figure(found.reached)}, the optimum is {figure(found.best_known)} (proven)."
     bound = "" if found.bound is None else f", no policy can exceed {figure(found.bound)}"

@@ -31,10 +31,11 @@ def schedule(runs: Sequence[Run], labels: Sequence[str]) -> str:
     charts = "\n".join(
         chart_of(f"gantt-{index}", "", label if len(runs) > 1 else title) for index, label in enumerate(labels)
     )
-    waiting = ""
+    waiting = mean = ""
     if any(len(run.timeline.task) > 1 for run in runs):
         caption = f"{jobs.capitalize()} that have arrived and wait to start, at the times shown above."
         waiting = chart_of("waiting", caption, f"{jobs.capitalize()} waiting")
+        mean = f" The line of waiting {jobs} is their mean, with the range behind it."
     return f"""<section aria-labelledby="gantt"><h2 id="gantt">Schedule</h2>
 <p>{_how_to_read(line)} Drag a chart or use the slider to move through the run, turn the mouse wheel to zoom, and point
 at a bar for its details. All charts over time move together.</p>
@@ -44,8 +45,7 @@ at a bar for its details. All charts over time move together.</p>
 {CONTROLS}
 {_search(runs)}
 <p class="note">Showing <output id="window" for="position"></output><span id="shares" hidden>. Too many bars to draw
-one by one: {_shares_text(line)} Zoom in to see single bars. The line of waiting {jobs} is their mean, with the range
-behind it.</span></p>
+one by one: {_shares_text(line)} Zoom in to see single bars.{mean}</span></p>
 {charts}
 {waiting}
 </section>"""
@@ -99,7 +99,10 @@ def _pauses(run: Run) -> bool:
 def _search(runs: Sequence[Run]) -> str:
     line = runs[0].timeline
     example = line.job_name(0) if len(line.task) else line.nouns.job
-    wanted = f"{line.nouns.job} or part" if line.parts and line.per_job else line.nouns.job
+    wanted = line.nouns.job
+    if line.parts and line.per_job:
+        wanted = f"{wanted} or {line.nouns.part}"
+        example = line.parts[0] if len(line.task) == 1 else example
     miss = '\n<button type="button" id="next-miss">Next miss</button>'
     return f"""<div class="controls"><label for="search">Find {escape(with_article(wanted))}</label>
 <input id="search" type="search" placeholder="{escape(example)}" autocomplete="off">

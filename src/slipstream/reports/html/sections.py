@@ -8,11 +8,10 @@ from typing import Any
 
 from slipstream.families.shared.charts import Chart, Picture
 from slipstream.files.markup import escape
-from slipstream.files.wording import plural, with_article
+from slipstream.files.wording import metric_words, plural, with_article
 from slipstream.reports.figures import charts, page_figures
 from slipstream.reports.figures.page_figures import Figure
 from slipstream.reports.html.elements import chart_of, section_of
-from slipstream.reports.html.verdict import metric_words
 from slipstream.reports.runs import Run
 
 FEWEST_RESPONSES = 2

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from slipstream.evaluation import bootstrap_interval
 from slipstream.files.markup import escape
-from slipstream.files.wording import counted
+from slipstream.files.wording import counted, metric_words, plural
 from slipstream.reports.runs import Run
-from slipstream.reports.terminal.tables import figure, lower_is_better
-
-UNITS = ("ms", "s", "hz", "kwh", "mb", "kg", "w")
-"""Last words of a metric's name that are its unit."""
-WRITTEN = {"hz": "/s", "kwh": "kWh", "mb": "MB", "w": "W"}
-"""Units that are written otherwise than in a name."""
+from slipstream.reports.terminal.tables import lower_is_better, metric_figure
 
 Episodes = Mapping[tuple[int, str], Run]
 """Runs of one policy by seed and split."""
@@ -36,23 +31,10 @@ def summary(runs: Sequence[Run]) -> str:
     return f'<section aria-labelledby="verdict"><h2 id="verdict">Result</h2>{"".join(parts)}</section>'
 
 
-def metric_words(metric: str) -> tuple[str, str]:
-    """Return the name of a metric in words and its unit, empty if it has none: "makespan" and "ms"."""
-    words, _, last = metric.rpartition("_")
-    if words and last in UNITS:
-        return words.replace("_", " "), WRITTEN.get(last, last)
-    return metric.replace("_", " "), ""
-
-
-def column_of(metric: str) -> str:
-    """Return the heading of a metric's column: name and unit."""
-    name, unit = metric_words(metric)
-    return f"{name} ({'per s' if unit == '/s' else unit})" if unit else name
-
-
-def _value(metric: str, value: float) -> str:
+def _value(metric: str, value: float, counts: Collection[str] = ()) -> str:
+    """Return a value with its unit; one of `counts` has no decimals."""
     unit = metric_words(metric)[1]
-    return figure(value) + (unit if unit == "/s" else f" {unit}" if unit else "")
+    return metric_figure(metric, value, counts) + (unit if unit == "/s" else f" {unit}" if unit else "")
 
 
 # One policy
@@ -69,20 +51,17 @@ def _alone(policy: str, episodes: Episodes) -> str:
         missed = sum(int(run.timeline.missed.sum()) for run in runs)
         text += f"{counted(jobs, line.nouns.job)} released, {_share(missed, jobs)} missed their deadline."
     elif finished == jobs:
-        text += f"all {counted(jobs, line.nouns.job)} finished." if jobs > 1 else f"its only {line.nouns.job} finished."
+        every = "both" if jobs == 2 else f"all {jobs:,}"
+        text += f"{every} {plural(line.nouns.job)} finished." if jobs > 1 else f"its only {line.nouns.job} finished."
     else:
         text += f"{finished:,} of {counted(jobs, line.nouns.job)} finished before the end."
     tiles = []
     for metric in first.family.headline:
         mean = float(np.mean([run.metrics[metric] for run in runs]))
-        tiles.append(f"<div><dt>{escape(metric_words(metric)[0])}</dt><dd>{_tile(metric, mean)}</dd></div>")
+        tiles.append(
+            f"<div><dt>{escape(metric_words(metric)[0])}</dt><dd>{_value(metric, mean, first.family.counts)}</dd></div>"
+        )
     return f'<p class="verdict">{text}</p><dl class="tiles">{"".join(tiles)}</dl>'
-
-
-def _tile(metric: str, value: float) -> str:
-    """Return a value with its unit; a count has no decimals."""
-    whole = value == round(value) and abs(value) >= 1 and not metric_words(metric)[1]
-    return f"{value:,.0f}" if whole else _value(metric, value)
 
 
 def _counts(run: Run) -> tuple[int, int]:

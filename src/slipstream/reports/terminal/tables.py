@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
 from slipstream.evaluation import Comparison, Evaluation
+from slipstream.files.wording import metric_title
 from slipstream.reports.terminal.plain_table import PlainTable, bold
 
 LOWER_IS_BETTER = (
@@ -74,6 +75,11 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
+def metric_figure(metric: str, value: float, counts: Collection[str]) -> str:
+    """Return the value of a metric: of `counts` without decimals, unless it is the mean of several."""
+    return count(value) if metric in counts and value == round(value) else figure(value)
+
+
 def figure_table(
     title: str | None, left: Sequence[str], right: Sequence[str], ranks: Mapping[str, int] | None = None
 ) -> PlainTable:
@@ -110,7 +116,7 @@ def comparison_table(
     ranked = sorted(comparison.evaluations, key=lambda evaluation: sign * evaluation.mean(metrics[0]))
     best = {}
     for rank, metric in enumerate(metrics):
-        table.add_column(metric.replace("_", " "), justify="right", rank=rank)
+        table.add_column(metric_title(metric), justify="right", rank=rank)
         means = [evaluation.mean(metric) for evaluation in ranked]
         best[metric] = min(means) if lower_is_better(metric) else max(means)
     if comparison.optimum_bounds:
