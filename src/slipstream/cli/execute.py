@@ -40,6 +40,19 @@ from slipstream.cli.device import (
 from slipstream.cli.help_text import OUTPUT, REQUESTS
 from slipstream.cli.outputs import EVENT_LOG, LIVE_STATE, PAGE, ForceOption, check_outputs
 from slipstream.cli.run import AllOption, LogOption, PolicyOption, print_metrics
+from slipstream.cli.slurm import (
+    DriveOptions,
+    DryRunOption,
+    EngineOption,
+    GraceOption,
+    IntervalOption,
+    PartitionOption,
+    SlurmConfigOption,
+    StateOption,
+    TakeOption,
+    drive_slurm,
+    refuse_options,
+)
 
 if TYPE_CHECKING:
     from slipstream.device.backends.streams import Streams
@@ -77,7 +90,7 @@ ListenOption = Annotated[
 SecondsOption = Annotated[
     float | None,
     typer.Option(
-        help="With --listen: stop after this many seconds; default: at Ctrl-C.",
+        help="With --listen or --engine slurm: stop after this many seconds; default: at Ctrl-C.",
         min=0.001,
         max=8.64e6,
         rich_help_panel=REQUESTS,
@@ -101,13 +114,22 @@ def execute(
     seconds: SecondsOption = None,
     token: TokenOption = None,
     show_all: AllOption = False,
+    engine: EngineOption = "device",
+    slurm_conf: SlurmConfigOption = None,
+    partition: PartitionOption = None,
+    dry_run: DryRunOption = False,
+    take: TakeOption = False,
+    interval_s: IntervalOption = 2.0,
+    grace_s: GraceOption = 60.0,
+    state: StateOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a scenario's models on this machine in real time, under a policy; print the metrics, write log and report.
 
     The first Ctrl-C starts no further jobs, waits for those running, and writes all outputs. With --listen, requests
-    arrive by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon.
+    arrive by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon. With --engine slurm, held jobs of a Slurm
+    cluster are released where and when the policy starts them.
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
@@ -116,6 +138,12 @@ def execute(
     from slipstream.policies.base import find_for
     from slipstream.sim.eventlog import digest
 
+    if engine == "slurm":
+        given = {"--profile": profile, "--data": data, "--watchdog-ms": watchdog_ms, "--listen": listen_at}
+        refuse_options({**given, "--live": live})
+        options = DriveOptions(slurm_conf, partition or [], dry_run, take, interval_s, grace_s, state, seconds)
+        drive_slurm(scenario, policy, seed, options, log, out, force, as_json)
+        return
     loaded = _for_listening(device_scenario(scenario, profile), listen_at, seconds)
     player = find_for(policy, loaded)
     workload = device_workload(loaded, data, allow_code)

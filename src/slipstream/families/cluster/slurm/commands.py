@@ -15,7 +15,7 @@ from slipstream.errors import DeviceError
 TIMEOUT_S = 20.0
 """Longest time for an answer of the controller."""
 QUERIES = ("sinfo", "squeue", "scontrol")
-CHANGES = ("update", "release", "hold", "requeue", "requeuehold")
+CHANGES = ("update", "release", "uhold", "requeue", "requeuehold")
 """What `change` may ask `scontrol` for; none of them cancels a job."""
 LONGEST_ERROR = 300
 

@@ -11,6 +11,8 @@ from typing import Any
 from slipstream.errors import DeviceError
 from slipstream.families.cluster.slurm.commands import Slurm
 from slipstream.families.cluster.slurm.snapshot import (
+    MARK,
+    RUNNING,
     SlurmJob,
     SlurmNode,
     Snapshot,
@@ -71,20 +73,27 @@ def _jobs(record: dict[str, Any]) -> Iterator[SlurmJob]:
     held = tuple(_held(record))
     gpus = sum(count for _, count in held) or _wanted(record)
     limit = _number(record.get("time_limit"))
+    state_word = str(state[0] if isinstance(state, list) else state).split(" ")[0]
+    ours = str(record.get("admin_comment") or "") == MARK
+    required = any(record.get(key) for key in ("features", "excluded_nodes"))
     for name in names:
         yield SlurmJob(
             id=name,
             user=str(record["user_name"]) or str(record["user_id"]),
             partition=str(record["partition"]),
-            state=str(state[0] if isinstance(state, list) else state).split(" ")[0],
+            state=state_word,
             reason=str(record.get("state_reason", "")),
             gpus=gpus,
             limit_s=math.inf if not limit else limit * 60.0,
             submit=_number(record["submit_time"]) or 0.0,
-            start=_number(record["start_time"]) or 0.0,
-            end=_number(record["end_time"]) or 0.0,
+            # Of jobs that have not started or ended, these are predictions.
+            start=0.0 if state_word == "PENDING" else _number(record["start_time"]) or 0.0,
+            end=0.0 if state_word in ("PENDING", *RUNNING) else _number(record["end_time"]) or 0.0,
             held=held,
             restarts=int(_number(record.get("restart_cnt")) or 0),
+            on_nodes=None if record.get("tres_per_job") else int(_number(record.get("node_count")) or 1),
+            constrained=required or (bool(record.get("required_nodes")) and not ours),
+            is_placed=ours,
         )
 
 

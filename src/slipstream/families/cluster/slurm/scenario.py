@@ -40,45 +40,48 @@ def live_scenario(
     base: ClusterScenario | None = None,
     runs: Callable[[SlurmJob], float] | None = None,
     chosen: Callable[[SlurmJob], bool] = lambda job: True,
+    requested: Callable[[SlurmJob], float] | None = None,
 ) -> LiveScenario:
     """Return the scenario that begins with the state of `snapshot`, with the rules and node properties of `base`.
 
-    Nodes on which nothing may start are left out, with what runs there. `runs` gives the run time in seconds of a job,
-    by default what its user requested; `chosen` tells which waiting jobs count.
+    Nodes on which nothing may start are left out, with what runs there. `requested` gives the requested time of a job
+    in seconds, by default its time limit, and `runs` its run time, by default the requested one; `chosen` tells which
+    waiting jobs count.
     """
+    requested = requested or requested_s
     available = tuple(node for node in snapshot.nodes if node.available)
     kinds = kinds_of(available)
     if not kinds:
         raise InputError("no node with GPUs is available: expected one at least")
     where = {node.name: (kind, number) for kind, nodes in kinds.items() for number, node in enumerate(nodes)}
+    flat = base is not None and base.placement == "flat"
     left_out: dict[str, int] = {}
     jobs: list[tuple[SlurmJob, Placed]] = []
     for job in snapshot.jobs:
         placed = tuple((*where[name], gpus) for name, gpus in job.held if name in where)
-        reason = _why_left_out(job, placed, chosen)
+        reason = _why_left_out(job, bool(placed) or (flat and not job.held), chosen)
         if reason:
             left_out[reason] = left_out.get(reason, 0) + 1
         elif job.runs or job.waits:
             jobs.append((job, placed))
     first = min((job.submit for job, _ in jobs), default=snapshot.now)
-    rows = [_row(job, placed, first, snapshot.now, runs or requested_s) for job, placed in jobs]
+    rows = [_row(job, placed, first, snapshot.now, requested, runs or requested) for job, placed in jobs]
     if not rows:
         raise InputError("no job with GPUs runs or waits: expected one at least")
-    flat = base is not None and base.placement == "flat"
     listed = [{key: value for key, value in row.items() if not (flat and key == "held")} for row in rows]
     scenario = _with(base, kinds_in_words(kinds, base), listed, max(0.0, snapshot.now - first))
     order = [node.name for kind in scenario.by_speed for node in kinds[kind.name]]
     return LiveScenario(scenario, tuple(job for job, _ in jobs), tuple(order), left_out)
 
 
-def _why_left_out(job: SlurmJob, placed: Placed, chosen: Callable[[SlurmJob], bool]) -> str:
+def _why_left_out(job: SlurmJob, is_here: bool, chosen: Callable[[SlurmJob], bool]) -> str:
     """Return why a job is no part of the scenario; empty if it is one, or has ended."""
     if not (job.runs or job.waits):
         return ""
     if not job.gpus:
         return "that want no GPU"
     if job.runs:
-        return "" if placed else "that run on nodes that are not available"
+        return "" if is_here else "that run on nodes that are not available"
     if not job.can_start:
         return "that wait for other jobs or for a time"
     return "" if chosen(job) else "that are not chosen"
@@ -111,7 +114,12 @@ def _with(
 
 
 def _row(
-    job: SlurmJob, placed: Placed, first: float, now: float, runs: Callable[[SlurmJob], float]
+    job: SlurmJob,
+    placed: Placed,
+    first: float,
+    now: float,
+    requested: Callable[[SlurmJob], float],
+    runs: Callable[[SlurmJob], float],
 ) -> dict[str, object]:
     """Return a job as a scenario lists it."""
     run = runs(job)
@@ -119,13 +127,13 @@ def _row(
         "submit_s": min(job.submit, now) - first,
         "gpus": job.gpus,
         "run_s": run,
-        "requested_s": requested_s(job),
+        "requested_s": requested(job),
         "user": job.user,
     }
     if job.runs:
         started = min(max(job.start, job.submit), now)
         row["started_s"] = started - first
-        row["gpus"] = sum(gpus for _, _, gpus in placed)
+        row["gpus"] = sum(gpus for _, _, gpus in placed) or job.gpus
         row["run_s"] = max(run, now - started + LEAST_LEFT_S)
         row["held"] = [{"kind": kind, "node": number, "gpus": gpus} for kind, number, gpus in placed]
     return row

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 
 LEFT_TO_SLURM = ("Dependency", "DependencyNeverSatisfied", "BeginTime")
 """Reasons for which a job waits that no scheduling decision changes."""
+RUNNING = ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT")
+"""States in which a job holds GPUs."""
 HELD = ("JobHeldUser", "JobHeldAdmin")
 MOST_ARRAY_TASKS = 100_000
+MARK = "slipstream"
+"""Administrator's comment of jobs whose list of required nodes is a driver's."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,17 @@ class SlurmJob:
     """The GPUs it holds: (node, GPUs)."""
     restarts: int = 0
     """Number of times it was requeued."""
+    on_nodes: int | None = None
+    """Number of nodes that its request is about, None if it asked for GPUs in all, on any number of nodes."""
+    constrained: bool = False
+    """Whether its user asked for certain nodes or features."""
+    is_placed: bool = False
+    """Whether its list of required nodes is one that a driver wrote."""
 
     @property
     def runs(self) -> bool:
         """Whether it holds GPUs."""
-        return self.state in ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT")
+        return self.state in RUNNING
 
     @property
     def waits(self) -> bool:

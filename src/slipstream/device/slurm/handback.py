@@ -1,0 +1,132 @@
+"""Dead-man switch: a process that gives all held jobs back to Slurm's own scheduler when the driver is gone.
+
+It waits for the end of its standard input, which the system closes however the driver ends. Then, after a time in which
+another driver may take over, it releases every held job of the driven partitions, and tries again until the controller
+has answered.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from slipstream.errors import DeviceError, InputError
+from slipstream.families.cluster.slurm.commands import Slurm
+from slipstream.families.cluster.slurm.controller import read_snapshot
+from slipstream.files.lock import FolderLock
+
+AT_ONCE = "now"
+"""What an orderly end of the driver writes: nobody is going to take over."""
+ACTIVITY = "driving this cluster"
+"""What the lock of a driver is for."""
+TAKE_OVER_TRIES = 10
+RETRY_S = 5.0
+PATIENCE_S = 7 * 86_400.0
+"""Longest time for which it tries to reach the controller."""
+
+
+class HandBack:
+    """The switch, seen from the driver: a context that hands all held jobs back at its end."""
+
+    def __init__(self, folder: Path, config: Path | None, partitions: Sequence[str], grace_s: float) -> None:
+        words = [sys.executable, "-m", __name__, str(folder), str(config or ""), f"{grace_s:g}", *partitions]
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            # Its own session: what ends the driver's process group leaves it alone.
+            start_new_session=True,
+            text=True,
+        )
+        self.released = 0
+        """Number of jobs that it released at the end."""
+
+    def __enter__(self) -> HandBack:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(AT_ONCE)
+            self._process.stdin.close()
+        if isinstance(error, DeviceError):
+            # The controller is lost: the switch goes on trying, after this process has ended.
+            self._process.stdout.close()
+            return
+        self.released = int(self._process.stdout.readline() or 0)
+        self._process.stdout.close()
+        self._process.wait()
+
+
+def driver_lock(folder: Path) -> FolderLock:
+    """Return the lock of the only driver; the switch of one before, which looks at it now and then, is waited for.
+
+    Raises:
+        InputError: One line: another driver, or its switch, is at work.
+    """
+    for _ in range(TAKE_OVER_TRIES):
+        with suppress(InputError):
+            return FolderLock(folder, ACTIVITY)
+        time.sleep(0.1)
+    return FolderLock(folder, ACTIVITY)
+
+
+def hand_back(slurm: Slurm, partitions: Sequence[str]) -> int:
+    """Release all held jobs of `partitions`, without the nodes that a driver chose; return their number."""
+    count = 0
+    for job in read_snapshot(slurm, partitions).jobs:
+        if not job.waits or not (job.is_held or job.is_placed):
+            continue
+        with suppress(DeviceError):  # a job may vanish meanwhile
+            if job.is_placed:
+                clear_placement(slurm, job.id, job.on_nodes)
+            if job.is_held:
+                slurm.change("release", job.id)
+                count += 1
+            if job.restarts:
+                slurm.change("update", f"JobId={job.id}", "StartTime=now")
+    return count
+
+
+def clear_placement(slurm: Slurm, job: str, on_nodes: int | None) -> None:
+    """Take the list of nodes and the mark off a job; where it asked for GPUs on any number of nodes, that too."""
+    number = ["NumNodes=1"] if on_nodes is None else []
+    slurm.change("update", f"JobId={job}", "ReqNodeList=", *number, "AdminComment=")
+
+
+def main(words: Sequence[str]) -> None:
+    """Wait for the end of the driver, then hand back."""
+    folder, config, grace_s, *partitions = words
+    lock = None
+    if sys.stdin.read() != AT_ONCE:
+        until = time.monotonic() + float(grace_s)
+        try:
+            while (lock := FolderLock(Path(folder), ACTIVITY)) and time.monotonic() < until:
+                lock.release()
+                time.sleep(1.0)
+        except InputError:
+            return  # another driver has taken over
+    slurm = Slurm(Path(config) if config else None)
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        with suppress(DeviceError):
+            count = hand_back(slurm, partitions)
+            with suppress(BrokenPipeError):
+                print(count, flush=True)
+            break
+        time.sleep(RETRY_S)
+    if lock is not None:
+        lock.release()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,229 @@
+"""A real Slurm under a policy: where and when jobs start, and what may happen in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from slipstream.device.slurm.decisions import InterruptionOf, StartOf, decide
+from slipstream.device.slurm.driver import Driver, DriverSettings, commands_of
+from slipstream.device.slurm.handback import HandBack
+from slipstream.errors import InputError
+from slipstream.families.cluster.invariants import check
+from slipstream.families.cluster.metrics import metrics
+from slipstream.families.cluster.slurm.controller import read_snapshot
+from slipstream.families.cluster.slurm.scenario import live_scenario
+from slipstream.families.cluster.slurm.snapshot import SlurmJob, SlurmNode, Snapshot
+from slipstream.policies.base import find
+from slipstream.scenario import load
+from tests.slurm.conftest import wait_for
+
+RULES = {
+    "family": "cluster",
+    "placement": "best-fit",
+    "nodes": [{"name": "a100", "count": 4, "gpus": 4}],
+    "jobs": {"kind": "list", "jobs": [{"submit_s": 0.0, "run_s": 1.0}]},
+}
+SETTINGS = DriverSettings(interval_s=0.3)
+
+
+def submit(slurm, seconds, gpus, *words):
+    quiet = ("--output=/dev/null", "--chdir=/", "--time=5")
+    return str(slurm.slurm.submit(f"#!/bin/sh\nsleep {seconds}\n", "--hold", f"--gpus={gpus}", *quiet, *words))
+
+
+def all_ended(jobs):
+    """Return whether the given jobs have ended, as a condition of a driver."""
+    return lambda snapshot: not any(job.id in jobs and (job.waits or job.runs) for job in snapshot.jobs)
+
+
+def ended_within(seconds, jobs):
+    limit, ended = time.monotonic() + seconds, all_ended(jobs)
+
+    def until(snapshot):
+        assert time.monotonic() < limit, snapshot.of(lambda job: job.id in jobs)
+        return ended(snapshot)
+
+    return until
+
+
+@contextmanager
+def driven(slurm, policy="fifo", settings=SETTINGS, **rules):
+    """Drive the cluster in a thread."""
+    driver = Driver(slurm.slurm, load({**RULES, **rules}), find(policy, "cluster"), settings)
+    thread = threading.Thread(target=driver.run, kwargs={"tell": lambda _: None})
+    thread.start()
+    try:
+        yield driver
+    finally:
+        driver.stop()
+        thread.join()
+
+
+# Decisions, without a cluster
+
+
+def job_of(number, state="PENDING", **more):
+    base = {"user": "ann", "partition": "main", "reason": "JobHeldUser", "gpus": 2, "limit_s": 60.0}
+    return SlurmJob(id=number, state=state, **{**base, "submit": 900.0, "start": 0.0, "end": 0.0, **more})
+
+
+def moment(*jobs, nodes=2):
+    return Snapshot(1000.0, tuple(SlurmNode(f"n{number}", "a100", 4, True) for number in range(1, nodes + 1)), jobs)
+
+
+def test_a_policy_starts_what_fits_beside_what_runs():
+    running = job_of("1", "RUNNING", start=950.0, gpus=3, held=(("n1", 3),))
+    live = live_scenario(moment(running, job_of("2", gpus=8), job_of("3", gpus=4), job_of("4", gpus=1)))
+    decisions = decide(live, find("sjf", "cluster"))
+    # Job 2 comes first and is reserved for the end of job 1; the others would end at the same time, so they may pass.
+    assert [(one.job.id, one.held) for one in decisions] == []
+    soon = {**dict.fromkeys(("3", "4"), 5.0)}
+    live = live_scenario(
+        moment(running, job_of("2", gpus=8), job_of("3", gpus=4), job_of("4", gpus=1)),
+        requested=lambda job: soon.get(job.id, 60.0),
+    )
+    decisions = decide(live, find("fifo", "cluster"))
+    assert [(one.job.id, one.held) for one in decisions] == [("3", (("n2", 4),)), ("4", (("n1", 1),))]
+
+
+def test_a_policy_may_interrupt_what_runs():
+    rules = load({**RULES, "preemption": {"cost_s": 0.0}, "nodes": [{"name": "a100", "count": 1, "gpus": 4}]})
+    long = job_of("1", "RUNNING", start=950.0, gpus=4, held=(("n1", 4),), limit_s=5000.0)
+    live = live_scenario(moment(long, job_of("2", gpus=4, limit_s=10.0), nodes=1), rules)
+    decisions = decide(live, find("srsf", "cluster"))
+    assert [type(one) for one in decisions] == [InterruptionOf, StartOf]
+    assert [one.job.id for one in decisions] == ["1", "2"]
+
+
+def test_commands_name_nodes_unless_the_job_asks_for_some():
+    held = (("n1", 4), ("n2", 2))
+    plain = commands_of(StartOf(job_of("7", gpus=6), held))
+    assert plain == [
+        ["update", "JobId=7", "ReqNodeList=n1,n2", "NumNodes=2-2", "AdminComment=slipstream"],
+        ["release", "7"],
+    ]
+    assert commands_of(StartOf(job_of("7", constrained=True), held)) == [["release", "7"]]
+    assert commands_of(StartOf(job_of("7", on_nodes=1), held)) == [["release", "7"]]
+    assert commands_of(StartOf(job_of("7_3", restarts=1), ()))[0] == ["update", "JobId=7_3", "StartTime=now"]
+
+
+def test_rules_that_a_real_cluster_cannot_follow_are_refused():
+    sliced = {**RULES, "nodes": [{"name": "a100", "count": 1, "gpus": 4, "slices": 2}]}
+    with pytest.raises(InputError, match="nodes with slices"):
+        Driver(None, load(sliced), find("fifo", "cluster"), SETTINGS)
+
+
+# A real cluster
+
+
+@pytest.mark.thorough
+def test_jobs_start_in_the_order_of_the_policy_and_the_log_is_that_of_an_episode(slurm):
+    lengths = [(6, 16), (4, 16), (3, 16), (3, 8), (3, 8)]
+    jobs = [submit(slurm, seconds, gpus) for seconds, gpus in lengths]
+    requested = {job: float(seconds) for job, (seconds, _) in zip(jobs, lengths, strict=True)}
+    rules = load(RULES)
+    settings = DriverSettings(interval_s=0.3, requested=requested)
+    driver = Driver(slurm.slurm, rules, find("sjf", "cluster"), settings)
+    told = []
+    driver.run(ended_within(90.0, jobs), told.append)
+    scenario, events = driver.recorder.result(rules, requested)
+    check(events, scenario)
+    figures = metrics(scenario, events)
+    assert figures["jobs"] == 5.0
+    starts = [int(line.split()[2]) for line in told]
+    # Of the three of 3 s the first in the queue is the large one; then the two small ones run together.
+    assert [jobs.index(str(job)) for job in starts] == [2, 3, 4, 1, 0]
+    pieces = {piece for seen in driver.recorder.jobs.values() for piece in seen.runs[0].held}
+    assert pieces <= {(f"n{number}", 4) for number in range(1, 5)}
+
+
+@pytest.mark.thorough
+def test_jobs_cancelled_requeued_and_held_by_hand_and_a_drained_node_lose_no_job(slurm):
+    hand = slurm.slurm.environment
+
+    def by_hand(*words):
+        subprocess.run(words, env=hand, check=True, capture_output=True)
+
+    jobs = [submit(slurm, 5, 4) for _ in range(7)]
+    with driven(slurm):
+        wait_for(lambda: sum(job.runs for job in read_snapshot(slurm.slurm).jobs if job.id in jobs) == 4)
+        running = [job.id for job in read_snapshot(slurm.slurm).jobs if job.id in jobs and job.runs]
+        waiting = [job for job in jobs if job not in running]
+        by_hand("scontrol", "requeue", running[0])
+        by_hand("scancel", waiting[0])
+        by_hand("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=test")
+        by_hand("scontrol", "update", f"JobId={waiting[1]}", "TimeLimit=3")
+        late = submit(slurm, 3, 16)
+        time.sleep(3.0)
+        by_hand("scontrol", "update", "NodeName=n4", "State=RESUME")
+        left = [*(job for job in jobs if job != waiting[0]), late]
+        wait_for(lambda: all_ended(left)(read_snapshot(slurm.slurm)), 90.0)
+    states = {job.id: job.state for job in read_snapshot(slurm.slurm).jobs}
+    assert {states[job] for job in left} == {"COMPLETED"}
+    assert states[waiting[0]] == "CANCELLED"
+
+
+@pytest.mark.thorough
+def test_a_controller_that_restarts_is_waited_for(slurm):
+    jobs = [submit(slurm, 4, 8) for _ in range(4)]
+    with driven(slurm) as driver:
+        wait_for(lambda: driver.counts["started"] >= 2)
+        slurm.stop_controller()
+        time.sleep(2.0)
+        slurm.start_controller(fresh=False)
+        wait_for(lambda: all_ended(jobs)(read_snapshot(slurm.slurm)), 90.0)
+    states = {job.id: job.state for job in read_snapshot(slurm.slurm).jobs}
+    assert {states[job] for job in jobs} == {"COMPLETED"}
+
+
+@pytest.mark.thorough
+def test_a_killed_driver_leaves_no_job_held_and_another_goes_on_where_it_was(slurm, tmp_path):
+    (tmp_path / "rules.json").write_text(json.dumps(RULES))
+    words = [sys.executable, "-m", "slipstream", "execute", "rules.json", "--engine", "slurm", "--policy", "fifo"]
+    words += ["--slurm-conf", str(slurm.folder / "slurm.conf"), "--interval-s", "0.3", "--state", "state", "--force"]
+    jobs = [submit(slurm, 2, 8) for _ in range(9)]
+    rng = np.random.Generator(np.random.Philox(5))
+    for kill in range(4):
+        # The switches of the first wait for another driver to take over; that of the last releases what still waits.
+        grace = "0" if kill == 3 else "600"
+        with subprocess.Popen([*words, "--grace-s", grace], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline().startswith("Driving.")
+            time.sleep(2.0 * rng.random())
+            os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: all_ended(jobs)(read_snapshot(slurm.slurm)), 90.0)
+    found = [job for job in read_snapshot(slurm.slurm).jobs if job.id in jobs]
+    assert [job.state for job in found] == ["COMPLETED"] * 9
+    assert [job.restarts for job in found] == [0] * 9
+
+
+def test_the_end_of_a_driver_hands_held_jobs_back(slurm, tmp_path):
+    job = submit(slurm, 1, 1)
+    with HandBack(tmp_path, slurm.folder / "slurm.conf", [], 60.0) as switch:
+        pass
+    assert switch.released == 1
+    wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
+
+
+def test_a_dry_run_prints_what_it_would_do_and_sends_nothing(slurm, tmp_path):
+    (tmp_path / "rules.json").write_text(json.dumps(RULES))
+    job = submit(slurm, 1, 3, "--job-name=a\nb'\"\x1b[31m;touch x")
+    words = [sys.executable, "-m", "slipstream", "execute", "rules.json", "--engine", "slurm", "--policy", "sjf"]
+    words += ["--slurm-conf", str(slurm.folder / "slurm.conf"), "--dry-run"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"scontrol update JobId={job} ReqNodeList=n1 NumNodes=1-1 AdminComment=slipstream" in done.stdout
+    assert f"scontrol release {job}" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["rules.json"]
+    assert next(one for one in read_snapshot(slurm.slurm).jobs if one.id == job).is_held
+    slurm.slurm.change("release", job)
+    wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
