@@ -1,9 +1,11 @@
 """How fast PPO trains here, next to sb3-contrib's MaskablePPO with a network of the same size on the same scenario.
 
-Keys: ours_steps_per_s, sb3_steps_per_s and ratio: complete training, collection and updates, 4 epochs each, networks
-of two hidden layers of the same width. SB3 drives the native vector environment through `slipstream.interop.sb3`, with
-each number of environments and size of minibatch given, and its fastest counts; ratio_at_sb3_default_minibatch is
-against its fastest with the minibatch of 64 that is its default.
+Keys: ours_steps_per_s, ours_autograd_steps_per_s, ours_torch_steps_per_s, sb3_steps_per_s and ratio: complete training,
+collection and updates, 4 epochs each, networks of two hidden layers of the same width. ours_autograd_steps_per_s is
+with gradients by autograd, ours_torch_steps_per_s with a network of a user's own that torch plays, too. SB3 drives the
+native vector environment through `slipstream.interop.sb3`, with each number of environments and size of minibatch
+given, and its fastest counts; ratio_at_sb3_default_minibatch is against its fastest with the minibatch of 64 that is
+its default.
 
 seconds_to_edf_fit (of ours and of SB3) and time_ratio: wall time of training from random weights until the greedy
 policy reaches the mean reward of `edf-fit` on held-out seeds; the median over several seeds of the network, each side
@@ -25,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from options import print_figures
+from torch import nn
 
 import slipstream
 from slipstream.envs.env import SchedulingEnv
@@ -33,6 +36,8 @@ from slipstream.interop.flat import FlatObservation
 from slipstream.interop.sb3 import SlipstreamVecEnv
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer
+from slipstream.networks import Columns, spread
+from slipstream.networks.import_path import path_of
 
 SCENARIO, WIDTH, EPOCHS, EPISODES = "edge/heavy", 32, 4, 4
 ENVIRONMENTS = (64, 256)
@@ -51,9 +56,24 @@ def our_settings() -> TrainSettings:
     return TrainSettings().with_changes({"network.width": WIDTH, "ppo.n_epochs": EPOCHS, "ppo.target_kl": 0.0})
 
 
-def our_speed(seconds: float) -> float:
+class TorchNetwork(nn.Module):
+    """Two hidden layers with an activation that compiled code does not have."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__()
+        self.row, self.globals = nn.Linear(len(columns.rows), WIDTH), nn.Linear(len(columns.globals), WIDTH)
+        self.second, self.logit, self.value = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 1), nn.Linear(WIDTH, 1)
+
+    def forward(self, rows: torch.Tensor, offsets: torch.Tensor, global_rows: torch.Tensor) -> Any:
+        context = self.globals(global_rows)
+        hidden = nn.functional.silu(self.row(rows) + spread(context, offsets))
+        logits = self.logit(nn.functional.silu(self.second(hidden)))
+        return logits.squeeze(1), self.value(nn.functional.silu(context)).squeeze(1)
+
+
+def our_speed(seconds: float, **changes: Any) -> float:
     """Return our choices per second of complete training, at the best of several stretches."""
-    trainer = Trainer(slipstream.load(SCENARIO), our_settings())
+    trainer = Trainer(slipstream.load(SCENARIO), our_settings().with_changes(changes))
     trainer.update()
     best, ends = 0.0, perf_counter() + seconds
     while perf_counter() < ends:
@@ -166,6 +186,8 @@ def measure(seconds: float) -> dict[str, Any]:
     goal = evaluate(SCENARIO, "edf-fit", EPISODES, split="eval").mean("reward")
     torch.set_num_threads(1)
     ours = our_speed(seconds)
+    autograd = our_speed(seconds, backend="torch")
+    in_torch = our_speed(seconds, **{"network.module": path_of(TorchNetwork)})
     torch.set_num_threads(2)
     speeds = {(n, size): sb3_speed(n, size, 3) for n in ENVIRONMENTS for size in MINIBATCHES}
     fastest = max(speeds, key=lambda key: speeds[key])
@@ -174,6 +196,8 @@ def measure(seconds: float) -> dict[str, Any]:
     best = {side: min(found.values()) for side, found in times.items()}
     return {
         "ours_steps_per_s": ours,
+        "ours_autograd_steps_per_s": autograd,
+        "ours_torch_steps_per_s": in_torch,
         "sb3_steps_per_s": speeds[fastest],
         "ratio": ours / speeds[fastest],
         "sb3_default_minibatch_steps_per_s": default_speed,

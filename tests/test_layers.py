@@ -22,7 +22,7 @@ LAYERS = [
     ("families.shared", "sim.eventlog", "sim.compiled_scenario"),
     ("sim.kernel",),
     ("families.contract", "families.installed"),
-    ("policies", "sim.simulator", "families.shared.search", "families.shared.regret"),
+    ("networks", "policies", "sim.simulator", "families.shared.search", "families.shared.regret"),
     tuple(f"families.{name}" for name in FAMILIES),
     ("scenario",),
     ("render",),

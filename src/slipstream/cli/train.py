@@ -56,6 +56,15 @@ SeedOption = Annotated[
     int,
     typer.Option("--seed", "-s", help="Seed of initial weights, arrivals and sampling.", min=0, rich_help_panel=METHOD),
 ]
+NetworkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="FILE.py:CLASS",
+        help="Network of your own, a torch.nn.Module; its code is run. With --resume, that of the training.",
+        rich_help_panel=METHOD,
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -97,6 +106,7 @@ def train(
     warm_start: WarmStartOption = "auto",
     seed: SeedOption = 0,
     settings: SetOption = None,
+    network: NetworkOption = None,
     resume: ResumeOption = False,
     general: GeneralOption = False,
     ray: RayOption = None,
@@ -140,6 +150,7 @@ def train(
             start,
             print_note,
             general,
+            network,
         )
     if as_json:
         print_json(result.to_dict())
@@ -147,7 +158,7 @@ def train(
     console.print(f"{result.steps:,} steps in {result.seconds:,.0f} s.", soft_wrap=True)
     for sentence in result.outcome.sentences():
         console.print(sentence, soft_wrap=True)
-    best = folder / "best"
+    best = f"{folder / 'best'}{result.code}"
     console.print(f"Policy: {best} (slipstream compare {scenario} --policies all,{best})", soft_wrap=True)
 
 

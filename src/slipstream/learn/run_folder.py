@@ -20,8 +20,9 @@ from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import as_object, read_object, show
 from slipstream.files.lock import LOCK, FolderLock
 from slipstream.learn.files import EXPECTED, HISTORY, RUN, read_about, read_history
+from slipstream.learn.networks.own import OwnNetwork
 from slipstream.learn.trainer import Trainer
-from slipstream.policies.learned import load_tensors, save_policy, save_tensors, write_card
+from slipstream.policies.learned import load_tensors, save_module_policy, save_policy, save_tensors, write_card
 
 STATE = "state.json"
 NOTES: dict[str, tuple[type, ...]] = {
@@ -102,8 +103,12 @@ class RunFolder:
     def save_policy(self, which: str, trainer: Trainer, about: dict[str, Any]) -> None:
         """Write the current network as policy `which`: `best` or `last`."""
         network = {"network": trainer.network.settings.to_card()}
-        operations, tensors = trainer.network.operations(), trainer.network.arrays()
-        save_policy(self.folder / which, trainer.family.name, operations, tensors, {**about, **network})
+        folder, family, tensors = self.folder / which, trainer.family.name, trainer.network.arrays()
+        own = trainer.network
+        if isinstance(own, OwnNetwork) and own.not_compilable:
+            save_module_policy(folder, family, own.path, own.reads_graph, tensors, {**about, **network})
+        else:
+            save_policy(folder, family, own.operations(), tensors, {**about, **network})
 
     def save_state(self, trainer: Trainer, notes: dict[str, Any]) -> None:
         """Write the state that `--resume` starts from."""

@@ -50,6 +50,9 @@ class TrainSettings:
     scenario of its own."""
     threads: int = 2
     """Threads of rollouts and gradients."""
+    backend: Literal["compiled", "torch"] = "compiled"
+    """What computes gradients: `compiled` code, or autograd (`torch`), as always for networks that cannot be
+    compiled."""
     warm_start: str | None = None
     """Heuristic to imitate first, by name, `auto` for the winner of a race on training episodes, or `oracle` where it
     solves the episodes; none: from random weights. On generated scenarios several, with commas between them: the best
@@ -100,6 +103,8 @@ class TrainSettings:
                 raise InputError(f"training: {name} is {getattr(self, name)}: expected at most {most:,}")
         if self.algo not in ("ppo", "reinforce"):
             raise InputError(f"training: algo is '{self.algo}': expected 'ppo' or 'reinforce'")
+        if self.backend not in ("compiled", "torch"):
+            raise InputError(f"training: backend is '{self.backend}': expected 'compiled' or 'torch'")
         if self.algo == "reinforce" and self.n_envs < 2:
             raise InputError(
                 "training: n_envs is 1 with reinforce, which compares lanes with the same arrivals: expected at least 2"

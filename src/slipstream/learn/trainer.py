@@ -6,6 +6,7 @@ does exactly what it would have done without the interruption.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,14 +25,19 @@ from slipstream.learn.algorithms.reinforce import Reinforce
 from slipstream.learn.algorithms.states import Branching, StateEvaluator, States
 from slipstream.learn.generated import GeneratedScenarios
 from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings, Scorer
+from slipstream.learn.networks.own import OwnNetwork, is_compilable
 from slipstream.learn.networks.scales import MEASURED_CHOICES, scale_inputs
-from slipstream.learn.rollout.learner import Learner
+from slipstream.learn.own_network import check_playable
 from slipstream.learn.rollout.remote_rollouts import RemotePool
 from slipstream.learn.rollout.rollout import LanePool, Rollout
+from slipstream.learn.rollout.torch_learner import make_learner
+from slipstream.learn.rollout.torch_rollouts import TorchPool
 from slipstream.learn.settings import ORACLE, TrainSettings
+from slipstream.networks.inputs import Columns
 from slipstream.policies.base import Heuristic, find, names
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import LearnedPolicy, load_policy
+from slipstream.policies.torch_policy import TorchPolicy
 from slipstream.scale.executor import Executor, InProcess
 from slipstream.sim.simulator import Simulator
 
@@ -65,6 +71,10 @@ class Trainer:
         self.judges = [self._find_judge(name) for name in settings.judges.split(",") if name]
         torch.manual_seed(settings.seed)
         self.network = build_network(self.family, settings.network)
+        if isinstance(self.network, OwnNetwork):
+            check_playable(self.network, settings, self.executor)
+            if generated is not None and not is_compilable(self.network):
+                raise InputError("training: network.module cannot be compiled: expected one that can, with --general")
         if settings.start_from is not None:
             load_weights(self.network, load_policy(settings.start_from, settings.start_from), "start_from")
         self.update_number = 0
@@ -72,7 +82,9 @@ class Trainer:
         self.drawn_at = (0, 0)
         """Update and steps at which the current scenarios were drawn."""
         self.pool = self._draw_pool()
-        self.learner = Learner(self.network, self.pool.candidates, settings.threads, self.pool.graph)
+        self.learner = make_learner(
+            self.network, self.pool.candidates, settings.threads, self.pool.graph, settings.backend
+        )
         horizon = self.horizon
         self.imitation = Imitation(self.learner, settings.imitation, horizon)
         self.hindsight = Hindsight(self.learner, settings.hindsight)
@@ -155,7 +167,9 @@ class Trainer:
             ]
         reads, judges = self.network.reads_graph, self.judges
         pool: LanePool
-        if isinstance(self.executor, InProcess):
+        if not is_compilable(self.network):
+            pool = TorchPool(self.network, scenarios, settings.n_envs, judges, bounds, timescales)
+        elif isinstance(self.executor, InProcess):
             pool = LanePool(scenarios, settings.n_envs, settings.threads, reads, judges, bounds, timescales)
         else:
             pool = RemotePool(self.executor, scenarios, settings.n_envs, reads, judges, bounds, timescales)
@@ -276,8 +290,11 @@ class Trainer:
                     network.get_parameter(f"{layer}.weight")[:, ~known] = 0.0
         network.value_scale[:], network.value_shift[:] = before["value_scale"], before["value_shift"]
 
-    def policy(self, name: str = "learned") -> CompiledPolicy:
+    def policy(self, name: str = "learned") -> CompiledPolicy | TorchPolicy:
         """Return the current network as a policy."""
+        network = self.network
+        if isinstance(network, OwnNetwork) and network.not_compilable:
+            return TorchPolicy(name, self.family.name, copy.deepcopy(network.module), network.scales(copied=True))
         return CompiledPolicy(name, self.family.name, self.network.operations(), self.network.arrays())
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -377,6 +394,8 @@ def _check_fits(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, tor
 
 def build_network(family: Family, settings: NetworkSettings) -> Scorer:
     """Return an untrained network for the observations of a family."""
+    if settings.module is not None:
+        return OwnNetwork(Columns.of(family), settings)
     columns, global_columns = len(family.candidate_features.observed), len(family.global_features.observed)
     if settings.kind == "rows":
         return CandidateScorer(columns, global_columns, settings)

@@ -29,13 +29,16 @@ from slipstream.learn.files import RUN
 from slipstream.learn.general import experts_of, find_general_reference, race_rules
 from slipstream.learn.generated import GeneratedScenarios
 from slipstream.learn.outcome import OUTCOME_EPISODES, Outcome
+from slipstream.learn.own_network import consented, fit_settings
 from slipstream.learn.race import Race, race, warm_start_of
 from slipstream.learn.reference import Reference, find_reference
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer, find_experts
 from slipstream.learn.training_run import OUTCOME_SECONDS, Report, TrainingRun
+from slipstream.networks.import_path import path_of
 from slipstream.policies.compiled.network_policy import CompiledPolicy
+from slipstream.policies.torch_policy import TorchPolicy
 from slipstream.scale.executor import Executor
 from slipstream.scenario import digest, dump, load
 
@@ -49,7 +52,7 @@ NEW_NOTES: Mapping[str, Any] = {"best": None, "seconds": 0.0, "episodes": None}
 class Training:
     """Result of a training."""
 
-    policy: CompiledPolicy
+    policy: CompiledPolicy | TorchPolicy
     """Network with the best evaluation."""
     reward: float
     """Its mean reward on the held-out seeds that selected it."""
@@ -72,11 +75,16 @@ class Training:
         where = "in memory; pass `out` to keep it" if self.folder is None else self.folder / "best"
         return f"Training({self.scenario}: {self.outcome.short}; {self.steps:,} steps; policy: {where})"
 
+    @property
+    def code(self) -> str:
+        """What follows the folder of the policy where commands play it: the network's class if torch plays it."""
+        return f"@{self.settings.network.module}" if isinstance(self.policy, TorchPolicy) else ""
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON-ready data, without the weights."""
         return {
             "out": None if self.folder is None else str(self.folder),
-            "policy": None if self.folder is None else str(self.folder / "best"),
+            "policy": None if self.folder is None else f"{self.folder / 'best'}{self.code}",
             "steps": self.steps,
             "seconds": self.seconds,
             "warm_start": self.settings.warm_start,
@@ -102,6 +110,7 @@ def train(
     warm_start: str | None = None,
     tell: Callable[[str], None] | None = None,
     general: bool = False,
+    network: str | type[torch.nn.Module] | None = None,
 ) -> Training:
     """Train a policy: race the heuristics, imitate the best one, improve on it, and judge the result.
 
@@ -120,22 +129,27 @@ def train(
         tell_limits: Called before the first update with the limits of the training, in words.
         warm_start: Heuristic to imitate first; "auto" for the best one of a race on training episodes, "oracle", or
             "none" for random weights. Default: that of the settings, "auto" where these are defaults.
-        tell: Called with what the user should know about the choice of the warm start, in one sentence.
+        tell: Called with what the user should know about the warm start and the network, in one sentence each.
         general: Train on generated scenarios of a family, hundreds of them, and judge on others; rewards are then
             scores, 0 for `random` and 100 for the best rule of each scenario.
+        network: Network of your own (`slipstream.networks`), a class or its path, "FILE.py:CLASS" or
+            "package.module:CLASS"; its code is run. A training with one is resumed with the same.
     """
     torch.set_num_threads(1)  # Threads share the work above torch.
     callbacks = _Callbacks(report, tell_limits)
+    module = None if network is None else path_of(network)
     if resume:
         if out is None:
             raise InputError("resume without a folder: expected the one of the training to go on with")
         if not isinstance(settings, TrainSettings):
             settings = TrainSettings().with_changes({"warm_start": AUTO, **(settings or {})})
-        return _resume(Path(out), settings.steps, minutes, executor, callbacks)
+        return _resume(Path(out), settings.steps, minutes, executor, callbacks, module)
     generated = GeneratedScenarios.of(str(scenario)) if general else None
     loaded = load(scenario) if generated is None else generated.scenario("selection", 0)
     exact = isinstance(settings, TrainSettings)
     changes: dict[str, Any] = {} if warm_start is None else {"warm_start": parse_warm_start(warm_start)}
+    if module is not None:
+        changes["network.module"] = module
     if isinstance(settings, TrainSettings):
         given: Mapping[str, Any] = changes
         chosen = settings.with_changes(changes)
@@ -146,6 +160,7 @@ def train(
             minutes = DEFAULT_MINUTES
     if chosen.warm_start != AUTO:
         find_experts(chosen, loaded.family)  # a name that means nothing is refused before the race
+    chosen = fit_settings(loaded, chosen, given, tell)
     source = str(scenario) if isinstance(scenario, str | Path) else f"{loaded.family}/{loaded.name}"
     folder = RunFolder(Path(out)) if out is not None else None
     with ExitStack() as stack:
@@ -200,7 +215,12 @@ class _Callbacks:
 
 
 def _resume(
-    path: Path, steps: int | None, minutes: float | None, executor: Executor | None, callbacks: _Callbacks
+    path: Path,
+    steps: int | None,
+    minutes: float | None,
+    executor: Executor | None,
+    callbacks: _Callbacks,
+    module: str | None,
 ) -> Training:
     """Continue the training in the folder `path`, with new limits if there are any."""
     folder = RunFolder(path)
@@ -212,6 +232,7 @@ def _resume(
             about["limits"] = {"steps": limits["steps"] if steps is None else steps, "minutes": minutes}
             about["settings"] |= {"steps": about["limits"]["steps"]}
         settings = TrainSettings.from_dict(about["settings"], f"{path / RUN}: settings")
+        settings = consented(settings, module, str(path))
         scenario = load(about["scenario_file"])
         generated = GeneratedScenarios.of(scenario.family) if about.get("general") else None
         trainer = Trainer(scenario, settings, executor, generated)

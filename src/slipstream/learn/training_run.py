@@ -13,6 +13,7 @@ from slipstream.families.contract import Scenario
 from slipstream.learn.clock import TrainingClock
 from slipstream.learn.defaults import TimeShares
 from slipstream.learn.general import general_scores
+from slipstream.learn.networks.own import OwnNetwork
 from slipstream.learn.outcome import OUTCOME_SEED, Outcome, judge_outcome, suggest
 from slipstream.learn.race import rewards_within
 from slipstream.learn.reference import HELD_OUT_SEED, Reference
@@ -20,6 +21,7 @@ from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import load_policy, shipped
+from slipstream.policies.torch_policy import TorchPolicy, load_torch_policy
 from slipstream.scale.executor import Executor
 
 OUTCOME_SECONDS = 60.0
@@ -79,7 +81,7 @@ class TrainingRun:
         self.report = report
         self.limit = None if minutes is None else 60.0 * minutes
         self.history = folder.history() if folder is not None else []
-        self.best_policy: CompiledPolicy | None = None
+        self.best_policy: CompiledPolicy | TorchPolicy | None = None
         self.last_reward: float | None = None
         self._evaluated_at = (-1, clock.seconds, 0.0)
         """Update of the last evaluation, when it ended, and how long it took."""
@@ -87,7 +89,7 @@ class TrainingRun:
         self._hindsight_from: tuple[float, int] | None = None
         self._speed_from: tuple[float, int] | None = None
 
-    def go(self) -> tuple[CompiledPolicy, Outcome]:
+    def go(self) -> tuple[CompiledPolicy | TorchPolicy, Outcome]:
         """Train to the end; return the best network and the outcome."""
         trainer = self.trainer
         writer = _scalars(self.folder.folder / "tensorboard") if self.folder is not None else None
@@ -239,7 +241,7 @@ class TrainingRun:
                     writer.add_scalar(name, value, trainer.steps)
             writer.flush()
 
-    def _rewards(self, policy: CompiledPolicy, seeds: range, end: float) -> np.ndarray:
+    def _rewards(self, policy: CompiledPolicy | TorchPolicy, seeds: range, end: float) -> np.ndarray:
         """Return the rewards of `policy` in the held-out episodes over at `end`, as scores if scenarios vary."""
         generated = self.trainer.generated
         if generated is not None:
@@ -261,13 +263,16 @@ class TrainingRun:
         # Written last, so that a saved state never refers to a policy that is missing.
         folder.save_state(trainer, self.notes)
 
-    def _best(self) -> CompiledPolicy:
+    def _best(self) -> CompiledPolicy | TorchPolicy:
         if self.best_policy is None:
             assert self.folder is not None  # without one, this run made all evaluations
-            return load_policy(self.folder.folder / "best")
+            best, network = self.folder.folder / "best", self.trainer.network
+            if isinstance(network, OwnNetwork) and network.not_compilable:
+                return load_torch_policy(best, network.path)
+            return load_policy(best)
         return self.best_policy
 
-    def _judge(self, policy: CompiledPolicy) -> Outcome:
+    def _judge(self, policy: CompiledPolicy | TorchPolicy) -> Outcome:
         """Play the outcome's episodes by the best network, and write how it compares with the heuristic."""
         now, seeds = self.clock.seconds, range(OUTCOME_SEED, OUTCOME_SEED + len(self.reference.outcome))
         end = now + OUTCOME_SECONDS

@@ -329,8 +329,10 @@ def find(policy: str | Policy, family: str) -> Policy:
             from slipstream.policies.auto import Auto
 
             return Auto(family)
-        from slipstream.policies.learned import is_policy_folder, load_policy, shipped
+        from slipstream.policies.learned import folder_and_code, is_policy_folder, load_policy, shipped
 
+        if (with_code := folder_and_code(policy)) is not None:
+            return find(_module_policy(*with_code, policy), family)
         learned = shipped(family)
         if policy in learned or is_policy_folder(policy):
             return find(load_policy(learned.get(policy, policy), policy), family)
@@ -342,3 +344,12 @@ def find(policy: str | Policy, family: str) -> Policy:
         hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(known)}"
         raise PolicyError(f"unknown policy '{policy}' of family '{family}': {hint}")
     return _REGISTRY[family][policy]
+
+
+def _module_policy(folder: str, code: str, name: str) -> Policy:
+    """Return the trained policy of `folder` whose network is the class at the import path `code`."""
+    try:
+        from slipstream.policies.torch_policy import load_torch_policy
+    except ImportError as error:
+        raise PolicyError(f"policy '{name}' needs {error.name}: run `pip install 'slipstream[learn]'`") from None
+    return load_torch_policy(folder, code, name)

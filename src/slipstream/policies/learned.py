@@ -1,7 +1,8 @@
 """Trained policies as folders: `policy.json` describes the policy and names the safetensors file with its weights.
 
-Loading one never executes code. Writing one is atomic: the weights get a name made from their content and are written
-before `policy.json`, which is replaced in one step, names them.
+Loading one never executes code: a policy whose network is a class of a user's own is played only where the class is
+named too, as FOLDER@FILE.py:CLASS (`policies.torch_policy`). Writing one is atomic: the weights get a name made from
+their content and are written before `policy.json`, which is replaced in one step, names them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, np.ndarray]) -> 
     """Write `tensors` to a file named by `stem` and the hash of their content; return its name and SHA-256."""
     from safetensors.numpy import save
 
-    content = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
+    content = save({name: np.asarray(array, order="C") for name, array in tensors.items()})
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"{stem}-{sha256[:12]}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,12 +96,31 @@ def save_policy(
     about: dict[str, Any],
 ) -> None:
     """Write the folder of a policy; `about` is its provenance."""
+    network = {"operations": [operation.to_dict() for operation in operations]}
+    _save(folder, family, reads_graph(operations), network, tensors, about)
+
+
+def save_module_policy(
+    folder: Path, family: str, module: str, graph: bool, tensors: Mapping[str, np.ndarray], about: dict[str, Any]
+) -> None:
+    """Write the folder of a policy whose network is the class at the import path `module`, which may read graphs."""
+    _save(folder, family, graph, {"module": module, "reads_graph": graph}, tensors, about)
+
+
+def _save(
+    folder: Path,
+    family: str,
+    graph: bool,
+    network: dict[str, Any],
+    tensors: Mapping[str, np.ndarray],
+    about: dict[str, Any],
+) -> None:
     card = {
         "format": FORMAT,
         "family": family,
         **about,
-        "features": feature_names(FAMILIES[family], reads_graph(operations)),
-        "operations": [operation.to_dict() for operation in operations],
+        "features": feature_names(FAMILIES[family], graph),
+        **network,
         "weights": save_tensors(folder, "weights", tensors),
     }
     write_card(folder, CARD, "weights", card, "weights")
@@ -131,9 +151,14 @@ def is_policy_folder(text: str) -> bool:
         return False
 
 
-def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
-    """Return the trained policy of `folder`, called `name`, or like the folder without one."""
-    folder = Path(folder)
+def folder_and_code(text: str) -> tuple[str, str] | None:
+    """Return folder and import path of a policy FOLDER@FILE.py:CLASS; None for another text."""
+    folder, found, code = text.rpartition("@")
+    return (folder, code) if found and is_policy_folder(folder) else None
+
+
+def read_policy_card(folder: Path) -> dict[str, Any]:
+    """Return the card of a policy after checking format, family, texts and columns."""
     path = folder / CARD
     card = read_card(path)
     if card.get("format") != FORMAT:
@@ -141,10 +166,21 @@ def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
     family = card.get("family")
     if not isinstance(family, str) or family not in FAMILIES:
         raise PolicyError(f"{path}: family is {show(family)}: expected one of {', '.join(FAMILIES)}")
-    for key in ("scenario", "algorithm", "command"):
+    for key in ("scenario", "algorithm", "command", "module"):
         if not isinstance(card.get(key, ""), str):
             raise PolicyError(f"{path}: {key}: expected a text, got {show(card[key])}")
     _check_features(path, card)
+    return card
+
+
+def load_policy(folder: str | Path, name: str | None = None) -> LearnedPolicy:
+    """Return the trained policy of `folder`, called `name`, or like the folder without one."""
+    folder = Path(folder)
+    path, card = folder / CARD, read_policy_card(folder)
+    if "module" in card:
+        raise PolicyError(
+            f"{path}: its network is code, {show(card['module'])}: expected {folder}@FILE.py:CLASS, the code to run"
+        )
     tensors = load_tensors(folder, card.get("weights"), f"{path}: weights")
     _check_numbers(path, tensors)
     try:
@@ -171,7 +207,7 @@ def _check_features(path: Path, card: dict[str, Any]) -> None:
     operations = card.get("operations")
     listed = operations if isinstance(operations, list) else []
     graph = any(isinstance(one, dict) and one.get("source") == NODES for one in listed)
-    known = feature_names(FAMILIES[card["family"]], graph)
+    known = feature_names(FAMILIES[card["family"]], graph or card.get("reads_graph") is True)
     if not isinstance(found, dict) or set(found) != set(known):
         raise PolicyError(f"{path}: features: expected an object with {' and '.join(known)}")
     for kind, names in known.items():

@@ -170,12 +170,11 @@ def reset_until_decision(spec, state, lane):
 def choose_candidate(
     spec, state, lane, buffer, network, choice, rollout, step, raw, form, address, expert_probability, draws
 ):
-    """Sample a candidate of a choice, and store observation, action and value.
+    """Sample a candidate of a choice, and store action and value.
 
     With an expert (`form` is not NO_EXPERT), store its choice as the label, and take it with `expert_probability`.
     """
     taken, log_prob = sample(network, choice, uniform(draws, 2 * step))
-    store_observation(network, choice, rollout, lane, step)
     label = -1
     if form != NO_EXPERT:
         expert = choose(spec, state, lane, raw, form, address)
@@ -221,9 +220,12 @@ def regret_reward(spec, state, lane, raw, judging):
     return change
 
 
-@algebra
-def take_candidate(spec, state, lane, buffer, choice, network, rollout, step, raw, judging):
-    """Advance a lane by the candidate taken; store reward, elapsed time and how the episode ended."""
+@kernel
+def take_candidate(spec, state, lane, buffer, choice, rollout, step, raw, judging):
+    """Advance a lane by the candidate taken; store reward, elapsed time and how the episode ended.
+
+    Return whether the value of its next observation is needed: where the episode was truncated or the rollout ends.
+    """
     header = state.lanes[lane]
     if judging is not None:
         initialise_baseline(spec, state, lane, raw, judging)
@@ -237,12 +239,17 @@ def take_candidate(spec, state, lane, buffer, choice, network, rollout, step, ra
     if header.status != ASKING:
         rollout.ended[lane, step] = ENDED if header.status == TERMINATED else CUT_OFF
     rollout.length[lane] = step + 1
-    if header.status != TERMINATED and (header.status != ASKING or step + 1 == rollout.begin.shape[1]):
-        # A truncated episode may list no candidates; the value before the step then stands for the next one.
-        rollout.next_value[lane, step] = rollout.value[lane, step]
-        if load_choice(spec, state, lane, buffer, buffer.legal.shape[0] - 1, network, 0) > 0:
-            infer(network, 1)
-            rollout.next_value[lane, step] = network.registers[network.ports[3]]
+    return header.status != TERMINATED and (header.status != ASKING or step + 1 == rollout.begin.shape[1])
+
+
+@algebra
+def bootstrap(spec, state, lane, buffer, network, rollout, step):
+    """Store the value of a lane's observation after a step."""
+    # A truncated episode may list no candidates; the value before the step then stands for the next one.
+    rollout.next_value[lane, step] = rollout.value[lane, step]
+    if load_choice(spec, state, lane, buffer, buffer.legal.shape[0] - 1, network, 0) > 0:
+        infer(network, 1)
+        rollout.next_value[lane, step] = network.registers[network.ports[3]]
 
 
 @entry
@@ -277,6 +284,7 @@ def collect(
             for choice in range(loaded):
                 batch_lane = batch[choice]
                 draws = stream_key(key, first_lane + batch_lane)
+                store_observation(network, choice, rollout, batch_lane, step)
                 choose_candidate(
                     spec,
                     state,
@@ -293,7 +301,8 @@ def collect(
                     draws,
                 )
             for choice in range(loaded):
-                take_candidate(spec, state, batch[choice], buffer, choice, network, rollout, step, raw, judging)
+                if take_candidate(spec, state, batch[choice], buffer, choice, rollout, step, raw, judging):
+                    bootstrap(spec, state, batch[choice], buffer, network, rollout, step)
 
 
 @entry

@@ -6,29 +6,16 @@ of nodes. These are the definitions; compiled code (`policies.compiled.graphs`) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch_geometric.utils import scatter
 
 from slipstream.learn.rollout.batch import Choices
+from slipstream.networks.inputs import GraphInputs
 
 
-@dataclass(frozen=True)
-class PackedGraphs:
-    """Concatenated graphs of several choices; indices of nodes and jobs count through all graphs."""
-
-    nodes: Tensor
-    """(N, columns)."""
-    edges: Tensor
-    """(2, E), from a parent to a child."""
-    job_of: Tensor
-    """(N,): the job of every node."""
-    choice_of: Tensor
-    """(jobs,): the choice of every job."""
-    node_of: Tensor
-    """(candidates,): the node of every candidate, -1 if it has none."""
+class PackedGraphs(GraphInputs):
+    """Concatenated graphs of several choices."""
 
     @classmethod
     def of(cls, choices: Choices) -> PackedGraphs:

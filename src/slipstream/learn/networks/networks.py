@@ -41,6 +41,8 @@ class NetworkSettings:
     """Inputs of the network: `rows`, the candidates alone, or `decima`, also the graph of the work, where it is one."""
     node_width: int = 16
     """Width of the vectors of nodes, jobs and the whole graph (`decima`)."""
+    module: str | None = None
+    """Network of your own, as `FILE.py:CLASS` or `package.module:CLASS`, in place of these; its code is run."""
 
     def __post_init__(self) -> None:
         for name in ("width", "heads", "node_width"):
@@ -52,6 +54,8 @@ class NetworkSettings:
             raise InputError("training: network.logarithms is true: expected network.kind=rows")
         if self.kind not in ("rows", "decima"):
             raise InputError(f"training: network.kind is '{self.kind}': expected 'rows' or 'decima'")
+        if self.module is not None and self.kind != "rows":
+            raise InputError(f"training: network.kind is '{self.kind}' beside network.module: expected one of them")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> NetworkSettings:
@@ -71,7 +75,8 @@ class NetworkSettings:
 
     def to_card(self) -> dict[str, Any]:
         """Return the settings for the card of a policy."""
-        return {"type": "candidate-scorer" if self.kind == "rows" else self.kind, **self.to_dict()}
+        name = "candidate-scorer" if self.kind == "rows" else self.kind
+        return {"type": name if self.module is None else "module", **self.to_dict()}
 
 
 class Scorer(nn.Module, ABC):

@@ -38,9 +38,10 @@ def scale_inputs(
     graphs = seen.graphs
     scale, shift = network.get_buffer("node_scale"), network.get_buffer("node_shift")
     _set_scale(scale, shift, graphs.nodes, family.node_features.observed.names, hidden)
-    jobs = int(graphs.spans["jobs"].sum())
-    network.get_buffer("job_scale")[:] = jobs / len(graphs.nodes)
-    network.get_buffer("total_scale")[:] = len(graphs.spans) / jobs
+    jobs, buffers = int(graphs.spans["jobs"].sum()), dict(network.named_buffers())
+    for name, share in (("job_scale", jobs / len(graphs.nodes)), ("total_scale", len(graphs.spans) / jobs)):
+        if name in buffers:
+            buffers[name][:] = share
 
 
 def _set_resolution(resolution: torch.Tensor, values: np.ndarray) -> np.ndarray:

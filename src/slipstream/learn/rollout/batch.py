@@ -78,10 +78,14 @@ class Choices:
     def __len__(self) -> int:
         return len(self.begin)
 
+    def rows_of(self, choices: np.ndarray) -> np.ndarray:
+        """Return the indices of the packed rows of some choices."""
+        return _range_indices(self.begin[choices], self.count[choices])
+
     def picked(self, choices: np.ndarray) -> Choices:
         """Return some of the choices, packed anew."""
         count = self.count[choices]
-        rows = _range_indices(self.begin[choices], count)
+        rows = self.rows_of(choices)
         begin = (np.cumsum(count) - count).astype(np.int64)
         return Choices(self.rows[rows], self.global_rows[choices], begin, count, self.graphs.picked(rows, choices))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +79,22 @@ def decide(network, rows, legal, count, global_row):
     return legal[best_candidate(network, 0)]
 
 
+@cache
+def _images(family: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return scale, low and high of the observed columns of rows and globals."""
+    return FAMILIES[family].candidate_features.observed.image(), FAMILIES[family].global_features.observed.image()
+
+
+def observed_image(
+    family: str, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return raw rows and globals scaled and clipped as networks see them, and the indices of the legal rows."""
+    (scale, low, high), (global_scale, global_low, global_high) = _images(family)
+    shown = np.clip(rows[:, : len(scale)] * scale, low, high).astype(np.float32)
+    summary = np.clip(global_row[: len(global_scale)] * global_scale, global_low, global_high).astype(np.float32)
+    return shown, summary, np.flatnonzero(mask).astype(np.int32)
+
+
 class CompiledPolicy:
     """Policy that picks the legal candidate with the highest logit of a network."""
 
@@ -138,15 +154,7 @@ class CompiledPolicy:
         self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return rows and globals scaled and clipped as the network sees them, and the indices of the legal rows."""
-        (scale, low, high), (global_scale, global_low, global_high) = self._images
-        shown = np.clip(rows[:, : len(scale)] * scale, low, high).astype(np.float32)
-        summary = np.clip(global_row[: len(global_scale)] * global_scale, global_low, global_high).astype(np.float32)
-        return shown, summary, np.flatnonzero(mask).astype(np.int32)
-
-    @cached_property
-    def _images(self) -> tuple[np.ndarray, np.ndarray]:
-        family = FAMILIES[self.family]
-        return family.candidate_features.observed.image(), family.global_features.observed.image()
+        return observed_image(self.family, global_row, rows, mask)
 
     @property
     def _widths(self) -> tuple[int, int]:
