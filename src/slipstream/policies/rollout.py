@@ -38,6 +38,8 @@ class Estimate:
     """Rows that were tried; the first is what the base policy would choose."""
     totals: np.ndarray
     """Reward of each action (columns) in each future (rows); no rows if there was but one action."""
+    simulated: int = 0
+    """Decisions made in all futures of all actions, if each future is as long as the last one."""
 
     @property
     def means(self) -> np.ndarray:
@@ -128,7 +130,8 @@ class Rollout:
             found = [scratch.play(base, actions, futures) for base in range(len(self.bases))]
         # Each candidate is judged by the base that plays on best after it.
         best = np.array([totals.sum(axis=0) for totals in found]).argmax(axis=0)
-        return Estimate(actions, np.stack([found[base][:, number] for number, base in enumerate(best)], axis=1))
+        totals = np.stack([found[base][:, number] for number, base in enumerate(best)], axis=1)
+        return Estimate(actions, totals, len(self.bases) * totals.size * scratch.played)
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
@@ -136,21 +139,14 @@ class Rollout:
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play at most `choices` decisions in the simulator's lane; return its status."""
-        from slipstream.sim.kernel import lanes
-
-        if simulator.header["status"] == lanes.LOG_FULL:
-            lanes.resume_lane(simulator.spec, simulator.state, 0)
-        while choices > 0 and simulator.asking:
-            lanes.step_lane(simulator.spec, simulator.state, 0, self.decide(simulator))
-            choices -= 1
-        return int(simulator.header["status"])
+        return play_decisions(simulator, self.decide, choices)
 
 
 class _Scratch:
     """Lanes, buffers and compiled arguments for the futures of one simulator."""
 
     def __init__(self, policy: Rollout, simulator: Simulator) -> None:
-        from slipstream.sim.kernel.rollout import SCRATCH_LANES
+        from slipstream.sim.kernel.rollout import PLAYED, SCRATCH_LANES
         from slipstream.sim.kernel.snapshot import lane_bytes
 
         self.policy, self.scenario = policy, simulator.scenario
@@ -159,7 +155,7 @@ class _Scratch:
         self.header, self.raw = simulator.header, simulator.raw
         family = simulator.family
         arrays = family.state_arrays(self.scenario, SCRATCH_LANES, 0)
-        self.lanes = family.make_state(arrays)
+        self.lanes, self._played = family.make_state(arrays), arrays["lanes"][PLAYED]
         self.known = family.known_spec(self.scenario)
         self.decided, self.rows = lane_bytes(simulator.arrays), lane_bytes(arrays)
         self.span = NO_LIMIT
@@ -176,6 +172,11 @@ class _Scratch:
             self.rules += [rule for rule in known if isinstance(rule, Heuristic) and rule not in self.rules]
         for rule in self.rules:
             rule.prepare_for(self.scenario)
+
+    @property
+    def played(self) -> int:
+        """Number of decisions of the last future that was played."""
+        return max(0, int(self._played["choices"]) - int(self.header["choices"]) + 1)
 
     @contextmanager
     def lane_unchanged(self) -> Iterator[None]:
@@ -237,17 +238,33 @@ class _Scratch:
         return totals
 
 
+def play_decisions(simulator: Simulator, decide: Callable[[Simulator], int], choices: int) -> int:
+    """Play at most `choices` decisions of `decide` in the simulator's lane; return its status."""
+    from slipstream.sim.kernel import lanes
+
+    if simulator.header["status"] == lanes.LOG_FULL:
+        lanes.resume_lane(simulator.spec, simulator.state, 0)
+    while choices > 0 and simulator.asking:
+        lanes.step_lane(simulator.spec, simulator.state, 0, decide(simulator))
+        choices -= 1
+    return int(simulator.header["status"])
+
+
 def is_rollout(name: str) -> bool:
     """Return whether `name` is that of a policy that simulates ahead."""
     return PATTERN.fullmatch(name) is not None
 
 
 def make_rollout(name: str, family: str) -> Rollout:
-    """Return the policy `rollout(base, ...)`; without bases, that of the family's default policy."""
+    """Return the policy `rollout(base, ...)`."""
+    return Rollout(family, [find(base, family) for base in base_names(name, family)])
+
+
+def base_names(name: str, family: str) -> list[str]:
+    """Return the bases in `name`, that of a policy that simulates ahead; by default the family's default policy."""
     found = PATTERN.fullmatch(name)
     assert found is not None
-    bases = _split(found[1]) if found[1] else [FAMILIES[family].default_policy]
-    return Rollout(family, [find(base, family) for base in bases])
+    return _split(found[1]) if found[1] else [FAMILIES[family].default_policy]
 
 
 def _split(text: str) -> list[str]:
