@@ -24,7 +24,7 @@ def test_a_run_without_a_policy_says_what_auto_plays_and_why(slipstream):
     code, output, _ = slipstream("run", "edge/tiny", "--log", "run.parquet")
     assert code == 0
     chosen = auto.choose_policy(load("edge/tiny"), effort=auto.QUICK)
-    assert f"auto plays '{chosen.policy}': {chosen.reason}." in output
+    assert f"auto plays '{chosen.policy}': {chosen.reason}." in " ".join(output.split())
     data = json.loads(slipstream("run", "edge/tiny", "--json")[1])
     assert data["policy"] == "auto"
     assert data["choice"] == {"policy": chosen.policy, "reason": chosen.reason}
@@ -45,7 +45,7 @@ def test_auto_is_the_first_line_of_a_comparison_of_all(slipstream, monkeypatch):
     names = [line.split()[0] for line in output.splitlines() if line.split()[1:2] in (["heuristic"], ["model-based"])]
     assert names[0] == "auto"
     assert sorted(names[1:]) == sorted(applicable(load("edge/tiny")))
-    assert "auto plays '" in output.splitlines()[-1]
+    assert "auto plays '" in output
     data = json.loads(slipstream("compare", "edge/tiny", "-n", "2", "-p", "all,learned-heavy", "--json")[1])
     kinds = {one["policy"]: one["kind"] for one in data["policies"]}
     assert (kinds["auto"], kinds["edf"], kinds["learned-heavy"]) == ("model-based", "heuristic", "trained")

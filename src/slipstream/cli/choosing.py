@@ -1,4 +1,4 @@
-"""What `auto` plays in a scenario, found before a command plays it, and told in one line."""
+"""What `auto` plays in a scenario, found before a command plays it and why, in one line."""
 
 from __future__ import annotations
 

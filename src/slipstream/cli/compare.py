@@ -90,7 +90,7 @@ def compare(
         return
     console.print(comparison_table(comparison, columns, family.counts))
     for choice in choices:
-        console.print(choice_line(choice), markup=False, soft_wrap=True)
+        console.print(choice_line(choice), markup=False)
     if comparison.optimum_bounds:
         found = comparison.to_dict()["oracle"]
         console.print(

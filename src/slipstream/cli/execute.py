@@ -165,7 +165,7 @@ def execute(
     else:
         _print_summary(scenario, loaded, player.name, seed, name, figures, execution)
         if choice is not None:
-            console.print(choice_line(choice), markup=False, soft_wrap=True)
+            console.print(choice_line(choice), markup=False)
     if failed:
         raise failed[0]
     if not as_json:

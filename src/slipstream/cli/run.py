@@ -128,7 +128,7 @@ def run(
         return
     print_metrics(f"{scenario} under {player.name}, seed {seed}, simulated", family, loaded, figures, show_all)
     if choice is not None:
-        console.print(choice_line(choice), markup=False, soft_wrap=True)
+        console.print(choice_line(choice), markup=False)
     if log is not None:
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})", soft_wrap=True)
 

@@ -113,7 +113,7 @@ def validate(
         return
     console.print(validation_table(result))
     if choice is not None:
-        console.print(choice_line(choice), markup=False, soft_wrap=True)
+        console.print(choice_line(choice), markup=False)
     for line in cause_lines(result):
         console.print(f"- {line}", markup=False, soft_wrap=True)
     print_noise(known.noise)
