@@ -1,10 +1,14 @@
 """Draw the concept pictures of the documentation as SVG files: `python docs/pictures.py` writes `docs/images/*.svg`.
 
+The decision of `auto-decision.svg` is a real one, kept in `auto-decision.json`; `--decide` takes it anew.
+
 Every picture carries its own background and both colour schemes, so it is legible on light and dark pages.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -393,9 +397,81 @@ def family_cluster() -> Drawing:
     return d
 
 
+DECISION = IMAGES / "auto-decision.json"
+DECIDED = {"scenario": "dag/small", "base": "fair", "seed": 3, "split": "eval", "least": 3}
+"""Where the decision of the picture is found: the greatest lead over the base among at least `least` candidates."""
+
+
+def decide() -> None:
+    """Write the leads of all candidates of a decision of `rollout` over the base's choice, in all of its futures."""
+    from slipstream.policies.base import find
+    from slipstream.policies.rollout import Rollout
+    from slipstream.scenario import load
+    from slipstream.sim.simulator import Simulator
+
+    simulator = Simulator(load(str(DECIDED["scenario"])), log_rows=0)
+    policy = Rollout("dag", [find(str(DECIDED["base"]), "dag")])
+    simulator.reset(int(DECIDED["seed"]), str(DECIDED["split"]))
+    greatest = 0.0
+    while simulator.asking:
+        found = policy.estimate(simulator)
+        leads = found.totals - found.totals[:, :1]
+        taken = found.actions.tolist().index(found.action)
+        if len(found.actions) >= int(DECIDED["least"]) and leads[:, taken].mean() > greatest:
+            greatest = float(leads[:, taken].mean())
+            simulator.observe()
+            rows = [simulator.family.row_name(simulator, row) or "wait" for row in found.actions.tolist()]
+            data = {"number": int(simulator.header["choices"]) - 1, "rows": rows, "taken": taken}
+            data |= {"leads": leads.T.round(3).tolist(), "errors": found.errors.round(3).tolist()}
+        simulator.step(found.action)
+    DECISION.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def auto_decision() -> Drawing:
+    """Draw the candidates of a decision, each with its lead over the base's choice in every future."""
+    data = json.loads(DECISION.read_text(encoding="utf-8"))
+    rows, leads, errors = data["rows"], data["leads"], data["errors"]
+    futures, left, right, step = len(leads[0]), 250.0, 630.0, 44
+    picture = Drawing(
+        118 + step * len(rows), f"A decision of rollout: {len(rows)} candidates, each played on in {futures} futures"
+    )
+    picture.text(
+        20, 30, f"Decision {data['number']} of {DECIDED['scenario']}, under rollout({DECIDED['base']})", "bold"
+    )
+    picture.text(
+        20, 50, f"Every candidate is played on by {DECIDED['base']} in the same {futures} futures.", "small muted"
+    )
+    picture.text(20, 80, "candidate", "small bold")
+    picture.text(left, 80, "lead in each future, and their mean", "small bold")
+    picture.text(740, 80, "lead ± error", "small bold", "end")
+    low, high = min(map(min, leads)), max(map(max, leads))
+
+    def x(value: float) -> float:
+        return left + (right - left) * (value - low) / (high - low or 1.0)
+
+    picture.line(x(0.0), 88, x(0.0), 106 + step * len(rows) - 30, "blue")
+    for index, (row, own) in enumerate(zip(rows, leads, strict=True)):
+        mean = sum(own) / futures
+        y, taken = 106 + step * index, index == data["taken"]
+        colour = "green" if taken else "blue" if index == 0 else "grey"
+        if taken:
+            picture.box(10, y - 20, WIDTH - 20, step - 6, "box", "green")
+        note = "taken" if taken else f"what {DECIDED['base']} would choose" if index == 0 else ""
+        picture.text(20, y, row, "bold" if taken else "")
+        picture.text(20, y + 15, note, "small muted")
+        picture.line(left, y, right, y)
+        for value in own:
+            picture.dot(x(value), y, 3.5, colour)
+        picture.line(x(mean), y - 11, x(mean), y + 11, "red", 3)
+        lead = "0" if index == 0 else f"{mean:+.1f} ± {errors[index]:.1f}"
+        picture.text(740, y + 4, lead, "small", "end")
+    return picture
+
+
 PICTURES: dict[str, Callable[[], Drawing]] = {
     "decision-loop": decision_loop,
     "data-flow": data_flow,
+    "auto-decision": auto_decision,
     "family-edge": family_edge,
     "family-dag": family_dag,
     "family-taskgraph": family_taskgraph,
@@ -406,6 +482,10 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
 
 def main() -> None:
     """Write all pictures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--decide", action="store_true", help="take the decision of auto-decision.svg anew")
+    if parser.parse_args().decide:
+        decide()
     for name, draw in PICTURES.items():
         (IMAGES / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import slipstream
 from slipstream.errors import PolicyError
 from slipstream.evaluation import compare
-from slipstream.policies import auto
+from slipstream.policies import auto, base
 from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.sim.simulator import Simulator
@@ -47,7 +48,9 @@ def test_it_plays_the_winner_of_the_race_and_keeps_it(own_store: Path) -> None:
     stored[0].write_text(json.dumps({"policy": "fifo", "reason": "stored"}))
     assert auto.choice_for(scenario).policy == "fifo"
     assert find("auto", "dag").policy_for(scenario).name == "fifo"  # type: ignore[attr-defined]
-    assert pickle.loads(pickle.dumps(policy)).policy_for(scenario).name == "fifo"
+    # A copy plays what the policy has chosen, in another process too.
+    assert pickle.loads(pickle.dumps(policy)).policy_for(load(small())).name == choice.policy
+    assert pickle.loads(pickle.dumps(find("auto", "dag"))).policy_for(scenario).name == "fifo"
     # Damage means a new race.
     stored[0].write_text("{")
     assert auto.choice_for(scenario) == choice
@@ -74,9 +77,66 @@ def test_a_more_complicated_policy_must_be_surely_ahead() -> None:
     assert not race.is_ahead("plain", "plain")
 
 
+def test_a_race_is_bounded_by_work_that_no_clock_measures() -> None:
+    scenario = load(small())
+    race = auto.Race(scenario)
+    fair = find("fair", "dag")
+    rollout = find("rollout(fair)", "dag")
+    work = race.work(rollout, fair)  # type: ignore[arg-type]
+    assert work == auto.Race(scenario).work(rollout, fair) > 0  # type: ignore[arg-type]
+    assert race.is_longer_than(fair, 5)
+    assert not race.is_longer_than(fair, auto.NO_LIMIT)
+    long = auto.choose_policy(scenario, effort=auto.Effort(decisions=5, work=0))
+    assert (long.policy, long.rewards) == ("fair", {})
+    short = auto.choose_policy(scenario, effort=auto.Effort(decisions=auto.NO_LIMIT, work=1))
+    assert "simulates too much: rollout(" in short.reason
+    assert not any(name.startswith("rollout(") for name in short.rewards)
+
+
+def test_a_planner_takes_more_of_the_work_than_a_rule() -> None:
+    scenario = load("serving/tiny")
+    race, planner = auto.Race(scenario), find("infaas", "serving")
+    assert race.is_longer_than(planner, auto.PLANNER_WORK)
+    assert not race.is_longer_than(planner, 1000 * auto.PLANNER_WORK)
+
+
+def test_where_decisions_cannot_wait_nothing_is_simulated_ahead() -> None:
+    moves: list[tuple[int, int]] = []
+    choice = auto.choose_policy(load(small()), lambda *at: moves.append(at), auto.ON_DEVICE)
+    assert not any(name.startswith("rollout(") for name in choice.rewards)
+    assert "simulate" not in choice.reason
+    assert moves[-1] == (len(choice.rewards), len(choice.rewards))
+
+
+def test_policies_of_other_packages_race_but_their_choice_is_not_stored(own_store: Path) -> None:
+    @slipstream.chooser("dag")
+    def last_of_all(global_row, rows, mask):  # type: ignore[no-untyped-def]
+        """Take the last legal row but waiting."""
+        last = len(mask) - 1
+        for index in range(len(mask) - 1):
+            if mask[index]:
+                last = index
+        return last
+
+    try:
+        assert "last-of-all" in find("auto", "dag").choice(load(small())).rewards  # type: ignore[attr-defined]
+        assert not own_store.exists()
+    finally:
+        del base._REGISTRY["dag"]["last-of-all"]
+
+
+@pytest.mark.usefixtures("own_store")
+def test_it_is_the_policy_of_a_run_that_names_none() -> None:
+    found = slipstream.run(small())
+    assert (found.policy, found.about["policy"]) == ("auto", "auto")
+    named = slipstream.run(small(), found.about["plays"])
+    assert named.digest == found.digest
+    assert found.about["command"] == named.about["command"]
+
+
 @pytest.mark.usefixtures("own_store")
 def test_it_is_compared_like_any_other_policy() -> None:
     found = compare(load(small()), ["fifo", "auto"], episodes=2)
-    assert [one.policy for one in found.evaluations] == ["fifo", "auto"]
+    assert [(one.policy, one.kind) for one in found.evaluations] == [("fifo", "heuristic"), ("auto", "model-based")]
     with pytest.raises(PolicyError, match="expected a simulator"):
         find("auto", "dag").choose(np.zeros(1), np.zeros((1, 1)), np.ones(1, bool))

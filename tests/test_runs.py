@@ -10,6 +10,7 @@ import pytest
 
 import slipstream
 from slipstream.errors import InputError, TraceError
+from slipstream.families.contract import FAMILIES
 from slipstream.policies import find
 from slipstream.reports.html.comparison import verdict
 from slipstream.results import Comparison, Evaluation
@@ -34,11 +35,11 @@ def test_a_run_is_the_one_the_simulator_plays(run):
     assert run.digest == digest(events)
     assert (run.policy, run.seed, run.split) == ("edf-fit", 3, "test")
     assert run.metrics["reward"] == slipstream.evaluate("edge/tiny", "edf-fit", 1, 3).mean("reward")
-    assert slipstream.run("edge/heavy", split="train").digest != slipstream.run("edge/heavy").digest
+    assert slipstream.run("edge/heavy", "edf", split="train").digest != slipstream.run("edge/heavy", "edf").digest
 
 
-def test_without_a_policy_the_usual_one_of_the_family_plays():
-    assert slipstream.run("edge/tiny").policy == "edf"
+def test_without_a_policy_auto_plays():
+    assert slipstream.run("edge/tiny").policy == "auto"
 
 
 def test_bad_input_is_told_in_one_line():
@@ -90,7 +91,7 @@ def test_the_event_log_becomes_a_data_frame(run):
 
 @pytest.mark.parametrize("scenario", ["edge/heavy", "dag/tiny", "taskgraph/tiny", "serving/tiny", "cluster/tiny"])
 def test_the_figure_has_a_bar_for_every_piece_of_work(scenario):
-    run = slipstream.run(scenario)
+    run = slipstream.run(scenario, FAMILIES[scenario.partition("/")[0]].default_policy)
     line, family = run._recorded.timeline, run._recorded.family
     end = line.end / family.nanoseconds_per_unit
     figure = run.plot()
@@ -170,7 +171,7 @@ def test_what_cannot_be_reported_is_told_and_nothing_is_written(run, tmp_path):
     for results, kind, message in (
         ([], InputError, "nothing to report: expected at least one run or comparison"),
         ([3], InputError, "got an object of type int"),
-        ([run, slipstream.run("dag/tiny")], InputError, "the runs are of different families"),
+        ([run, slipstream.run("dag/tiny", "fair")], InputError, "the runs are of different families"),
         ([tmp_path / "mine.json"], InputError, "mine.json: scenario: expected a text, as in a saved comparison"),
         ([tmp_path / "mine.parquet"], TraceError, "mine.parquet"),
         ([tmp_path / "nowhere.parquet"], TraceError, "nowhere.parquet: no such file"),

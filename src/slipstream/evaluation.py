@@ -12,7 +12,9 @@ import numpy as np
 from slipstream.errors import InputError, PolicyError
 from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.families.shared.bounds import OptimumBounds
+from slipstream.policies.auto import Auto
 from slipstream.policies.base import Policy, applicable, find, find_for, names
+from slipstream.policies.kinds import kind_of
 from slipstream.policies.learned import shipped
 from slipstream.results import RESAMPLES, Comparison, Evaluation, bootstrap_interval
 from slipstream.scale.executor import Executor, InProcess, chunk_ranges
@@ -90,6 +92,9 @@ def _play(
         raise InputError(f"episodes {len(seeds)}: expected at least 1")
     check_seed(seeds[-1])
     chunks = [seeds[part.start : part.stop] for part in chunk_ranges(len(seeds), executor)]
+    for policy in policies:
+        if isinstance(policy, Auto):
+            policy.choice(scenario)  # once, not in every process
     here = isinstance(executor, InProcess)
     players = [policy if here else _transferable(policy, scenario.family) for policy in policies]
     items = [(player, chunk) for player in players for chunk in chunks]
@@ -99,7 +104,7 @@ def _play(
         if progress is not None:
             progress(len(rows), len(seeds) * len(policies))
     return [
-        Evaluation(policy.name, {metric: np.array([row[metric] for row in own]) for metric in own[0]})
+        Evaluation(policy.name, {metric: np.array([row[metric] for row in own]) for metric in own[0]}, kind_of(policy))
         for policy, own in (
             (policy, rows[index * len(seeds) : (index + 1) * len(seeds)]) for index, policy in enumerate(policies)
         )
@@ -121,7 +126,8 @@ def evaluate(
     return _play(loaded, [player], range(seed, seed + episodes), split, executor or InProcess(), progress)[0]
 
 
-def _chosen(policies: str | Sequence[str | Policy], scenario: Scenario) -> list[Policy]:
+def chosen_policies(policies: str | Sequence[str | Policy], scenario: Scenario) -> list[Policy]:
+    """Return the policies that a comma-separated string or a list names, each once, with groups written out."""
     family = scenario.family
     listed = policies.split(",") if isinstance(policies, str) else policies
     chosen: dict[str, Policy] = {}
@@ -154,7 +160,7 @@ def compare(
     about that time limit for each. Episodes run in this process, or on `executor`, with the same result.
     """
     loaded = load(scenario)
-    chosen = _chosen(policies, loaded)
+    chosen = chosen_policies(policies, loaded)
     executor = executor or InProcess()
     seeds, total = range(seed, seed + episodes), episodes * len(chosen)
     evaluations = _play(loaded, chosen, seeds, split, executor, progress)
@@ -195,7 +201,7 @@ def what_if(
 
         parts.append(compare(other, policies, episodes, seed, split, tick, executor=executor))
     named = [
-        Evaluation(f"{one.policy} @ {change}" if change else one.policy, one.values)
+        Evaluation(f"{one.policy} @ {change}" if change else one.policy, one.values, one.kind)
         for part, change in zip(parts, ["", *changes], strict=True)
         for one in part.evaluations
     ]

@@ -31,6 +31,8 @@ class Evaluation:
 
     policy: str
     values: dict[str, np.ndarray]
+    kind: str = ""
+    """What the policy may know: heuristic, trained, model-based or code; empty if that was not recorded."""
 
     def mean(self, metric: str) -> float:
         """Return the metric's mean over the episodes."""
@@ -52,7 +54,7 @@ class Evaluation:
         for metric, values in self.values.items():
             low, high = self.interval(metric)
             figures[metric] = {"mean": self.mean(metric), "low": low, "high": high, "values": values.tolist()}
-        return {"policy": self.policy, "metrics": figures}
+        return {"policy": self.policy, "kind": self.kind, "metrics": figures}
 
     def __repr__(self) -> str:
         count = len(next(iter(self.values.values()), ()))
@@ -157,8 +159,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         metrics = self.shown_metrics()
-        rows = [[one.policy, *(one._cell(metric) for metric in metrics)] for one in self.ranked()]
-        columns = ["policy", *(metric_title(metric) for metric in metrics)]
+        rows = [[one.policy, one.kind, *(one._cell(metric) for metric in metrics)] for one in self.ranked()]
+        columns = ["policy", "kind", *(metric_title(metric) for metric in metrics)]
         if self.optimum_bounds:
             columns.append("of bound")
             rows = [[*row, f"{self.share_of_bound(row[0]):.1%}"] for row in rows]
@@ -245,7 +247,7 @@ def _episodes(count: int) -> str:
 def _with_values(evaluation: Evaluation) -> Evaluation:
     """Return `evaluation` without the metrics that are not a number in some episode: JSON has no such value."""
     kept = {metric: values for metric, values in evaluation.values.items() if np.isfinite(values).all()}
-    return Evaluation(evaluation.policy, kept)
+    return Evaluation(evaluation.policy, kept, evaluation.kind)
 
 
 def _evaluation_of(data: Any, label: str) -> Evaluation:
@@ -253,13 +255,15 @@ def _evaluation_of(data: Any, label: str) -> Evaluation:
     found = as_object(data, label)
     if not isinstance(found.get("policy"), str):
         raise InputError(f"{label}.policy: expected a text, got {show(found.get('policy'))}")
+    if not isinstance(found.get("kind", ""), str):
+        raise InputError(f"{label}.kind: expected a text, got {show(found['kind'])}")
     values = {
         metric: _numbers(as_object(figures, f"{label}.metrics.{metric}").get("values"), f"{label}.metrics.{metric}")
         for metric, figures in as_object(found.get("metrics"), f"{label}.metrics").items()
     }
     if len({len(own) for own in values.values()}) != 1:
         raise InputError(f"{label}.metrics: expected at least one metric, and as many episodes in each")
-    return Evaluation(found["policy"], values)
+    return Evaluation(found["policy"], values, found.get("kind", ""))
 
 
 def _numbers(values: Any, label: str) -> np.ndarray:

@@ -14,6 +14,7 @@ from slipstream.errors import InputError
 from slipstream.families.contract import Scenario, ScenarioLike, family_of
 from slipstream.files.atomic import write_files
 from slipstream.files.wording import metric_title
+from slipstream.policies.auto import Auto
 from slipstream.policies.base import Policy, find_for
 from slipstream.reports.figures.gantt import gantt_figure
 from slipstream.reports.html.comparison import comparison_sections, comparisons_page
@@ -128,7 +129,7 @@ def run(scenario: ScenarioLike, policy: str | Policy | None = None, seed: int = 
 
     Args:
         scenario: The name of a built-in scenario, a path, a dictionary or a scenario object.
-        policy: A policy or its name; by default the usual one of the family.
+        policy: A policy or its name; by default `auto`, which races for seconds on first use of a scenario.
         seed: Seed of everything that is random in the episode.
         split: Split of the seed: train, eval or test, whose episodes are disjoint.
     """
@@ -136,11 +137,14 @@ def run(scenario: ScenarioLike, policy: str | Policy | None = None, seed: int = 
     player = find_for(policy, loaded)
     events = Simulator(loaded).play(player, check_seed(seed), split)
     source = str(scenario) if isinstance(scenario, str | Path) else f"{loaded.family}/{loaded.name}"
-    arguments = [repr(source), repr(player.name), f"seed={seed}", *([f"split={split!r}"] if split != "test" else [])]
+    plays = {"plays": player.policy_for(loaded).name} if isinstance(player, Auto) else {}
+    name = plays.get("plays", player.name)
+    arguments = [repr(source), repr(name), f"seed={seed}", *([f"split={split!r}"] if split != "test" else [])]
     about = {
         "version": __version__,
         "command": f"slipstream.run({', '.join(arguments)})",
         "policy": player.name,
+        **plays,
         "seed": seed,
         "split": split,
         "scenario": dump(loaded),

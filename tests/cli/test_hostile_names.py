@@ -152,7 +152,7 @@ def test_names_of_files_are_printed_as_escapes(command, tmp_path, evil):
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return  # no file can have such a name
-    command("run", "edge/tiny", "--log", f"a{name}.parquet")
+    command("run", "edge/tiny", "--policy", "edf", "--log", f"a{name}.parquet")
     command("report", f"a{name}.parquet", "--out", f"a{name}.html")
     command("generate", "edge", "--force", "--out", f"a{name}.json")
     command("run", f"a{name}.json")

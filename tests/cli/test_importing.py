@@ -82,7 +82,7 @@ def test_a_ladder_is_a_list_for_variants_or_goes_into_a_scenario(slipstream, tmp
 
 @pytest.mark.parametrize("words", [(), ("--trace", "csv"), ("--trace", "parquet")])
 def test_a_recorded_run_is_replayed_under_another_policy(words, slipstream, tmp_path):
-    slipstream("run", "edge/heavy", "--seed", "3", "--log", "run.parquet", "--json")
+    slipstream("run", "edge/heavy", "--policy", "edf", "--seed", "3", "--log", "run.parquet", "--json")
     assert slipstream("import", "log", "run.parquet", *words, "--out", "s.json")[0] == 0
     slipstream("run", "s.json", "--seed", "3", "--policy", "edf-fit", "--log", "other.parquet", "--json")
     logs = [read(tmp_path / name)[0] for name in ("run.parquet", "other.parquet")]

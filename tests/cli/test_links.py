@@ -72,7 +72,7 @@ def test_a_training_goes_on_inside_its_folder_only(slipstream, trained, tmp_path
 
 
 def test_the_curve_of_a_training_lies_in_its_folder(slipstream, trained, tmp_path):
-    assert slipstream("run", "edge/tiny", "--log", "run.parquet")[0] == 0
+    assert slipstream("run", "edge/tiny", "--policy", "edf", "--log", "run.parquet")[0] == 0
     moved_out(trained / "history.jsonl", tmp_path / "outside")
     result = slipstream("report", "run.parquet", "--training", "trained", "--out", "page.html")
     refused(result, "history.jsonl", "leads out of the folder")

@@ -150,7 +150,7 @@ def test_a_signal_that_a_library_turns_into_another_error_is_still_told_as_one(s
             raise ImportError("initialisation failed") from None
 
     monkeypatch.setattr(Simulator, "play", converted)
-    code, _, told = slipstream("run", "edge/tiny")
+    code, _, told = slipstream("run", "edge/tiny", "--policy", "edf")
     assert (code, told) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n")
 
 
@@ -169,7 +169,7 @@ def test_a_signal_that_strikes_while_a_module_is_imported_waits_for_it(slipstrea
         time.sleep(60)
 
     monkeypatch.setattr("slipstream.sim.simulator.Simulator.play", importing)
-    code, _, told = slipstream("run", "edge/tiny")
+    code, _, told = slipstream("run", "edge/tiny", "--policy", "edf")
     assert (code, told, seen) == (128 + kind, "interrupted\n" if kind == signal.SIGINT else "terminated\n", [True])
     del sys.modules["slow_module"]
 
@@ -184,7 +184,7 @@ def test_what_follows_from_a_signal_is_not_told_as_an_error(slipstream, monkeypa
             raise error from None
 
     monkeypatch.setattr("slipstream.sim.simulator.Simulator.play", converted)
-    assert slipstream("run", "edge/tiny")[::2] == (143, "terminated\n")
+    assert slipstream("run", "edge/tiny", "--policy", "edf")[::2] == (143, "terminated\n")
 
 
 def test_the_tour_ends_where_it_is_interrupted(slipstream, monkeypatch, tmp_path):

@@ -199,7 +199,7 @@ def test_one_episode_has_no_interval_and_whole_counts(slipstream):
     assert code == 0
     assert "±" not in output
     assert "1 episode, seed 0" in output
-    assert re.fullmatch(r"mct +[\d.,]+ +[\d,]+", output.splitlines()[-1].strip())
+    assert re.fullmatch(r"mct +heuristic +[\d.,]+ +[\d,]+", output.splitlines()[-1].strip())
     assert "mean ± 95% interval" in slipstream(*words, "--episodes", "2")[1]
 
 

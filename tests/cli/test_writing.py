@@ -126,7 +126,7 @@ def test_standard_output_that_takes_nothing_more_is_told(tmp_path):
 
 
 REFUSED_EARLY = {
-    "animation": ("run", "edge/tiny", "--gif", "OUT.gif"),
+    "animation": ("run", "edge/tiny", "--policy", "edf", "--gif", "OUT.gif"),
     "live": ("execute", "small.json", "--json", "--live", "OUT.live.jsonl"),
     "validate": ("validate", "small.json", "--out", "OUT.html"),
     "validate with a fit": ("validate", "small.json", "--out", "first.html", "--fit", "OUT.json"),
@@ -271,7 +271,7 @@ def test_pictures_and_pages_of_others_are_not_taken_for_ours(tmp_path):
 @pytest.mark.thorough
 def test_an_animation_says_who_made_it(slipstream, tmp_path):
     for _ in range(2):
-        assert slipstream("run", "dag/tiny", "--gif", "run.gif")[0] == 0
+        assert slipstream("run", "dag/tiny", "--policy", "fair", "--gif", "run.gif")[0] == 0
     assert ANIMATION.matches(tmp_path / "run.gif")
     with Image.open(tmp_path / "run.gif") as image:
         assert image.n_frames > 1

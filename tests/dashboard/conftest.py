@@ -75,6 +75,16 @@ def family_runs(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def simulated_runs(tmp_path_factory):
+    """A short run of every family with futures, under a policy that simulates ahead."""
+    folder = tmp_path_factory.mktemp("simulated")
+    for name, family in FAMILIES.items():
+        if family.members.kernel.resample is not None:
+            record(folder / f"{name}.parquet", f"{name}/tiny", "rollout", seed=1, family=name)
+    return folder
+
+
 class Client:
     """Asks a server, without tidying up the questions as a browser would."""
 

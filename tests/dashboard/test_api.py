@@ -436,6 +436,56 @@ def test_runs_of_every_family_can_be_replayed(name, family_runs):
         assert judged or "picks a row directly" in told["judgement"]
 
 
+def test_a_policy_that_simulates_ahead_shows_means_and_errors_of_what_it_tried(simulated_runs):
+    files = sorted(simulated_runs.glob("*.parquet"))
+    assert len(files) >= 4
+    with serving(create_app(simulated_runs)) as client:
+        for file in files:
+            recording = Recording(file)
+            policy = find(str(recording.about["policy"]), recording.family.name)
+            simulator = Simulator(recording.scenario)
+            simulator.reset(1)
+            while len(policy.estimate(simulator).actions) < 2:
+                simulator.step(policy.decide(simulator))
+            estimate, number = policy.estimate(simulator), int(simulator.header["choices"]) - 1
+            told = client.get("/api/decision", run=file.name, number=number)
+            assert (told["number"], told["note"]) == (number, "")
+            assert f"{policy.futures} resampled futures" in told["judgement"]
+            tried = {one["row"]: one for one in told["candidates"] if one["mean"] is not None}
+            assert [tried[row]["mean"] for row in estimate.actions.tolist()] == estimate.means.tolist()
+            assert [tried[row]["error"] for row in estimate.actions.tolist()] == estimate.errors.tolist()
+            assert tried[int(estimate.actions[0])]["lead"] == 0.0
+            assert [one["row"] for one in told["candidates"] if one["chosen"]] == [estimate.action]
+            means = [one["mean"] for one in told["candidates"] if one["mean"] is not None]
+            assert means == sorted(means, reverse=True)
+
+
+def test_where_nothing_was_simulated_the_inspector_says_so(simulated_runs):
+    with serving(create_app(simulated_runs)) as client:
+        for number in range(9):
+            told = client.get("/api/decision", run="dag.parquet", number=number)
+            if all(one["mean"] is None for one in told["candidates"]):
+                assert "nothing was simulated" in told["judgement"]
+                return
+    pytest.fail("every decision was simulated")
+
+
+@pytest.mark.parametrize("policy", ["rollout(/nowhere/policy)", "rollout(fair,../outside)"])
+def test_the_bases_of_a_recorded_policy_lie_among_the_runs(simulated_runs, tmp_path, policy):
+    relabel(simulated_runs / "dag.parquet", tmp_path / "a.parquet", policy="auto", plays=policy)
+    with serving(create_app(tmp_path)) as client:
+        status, _, found = client.ask("/api/decision", run="a.parquet", at=0)
+    assert status == 400
+    assert "is not among the runs" in found["error"]
+
+
+def test_a_run_of_auto_is_inspected_as_what_it_played(simulated_runs, tmp_path):
+    relabel(simulated_runs / "dag.parquet", tmp_path / "a.parquet", policy="auto", plays="rollout(fair)")
+    with serving(create_app(tmp_path)) as client:
+        told = client.get("/api/decision", run="a.parquet", number=2)
+    assert (told["policy"], told["note"]) == ("rollout(fair)", "")
+
+
 def test_a_trained_policy_shows_its_scores(tmp_path):
     record(tmp_path / "a.parquet", "edge/tiny", "learned-heavy", seed=1)
     with serving(create_app(tmp_path)) as client:

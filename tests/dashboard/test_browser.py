@@ -240,6 +240,21 @@ def test_a_run_is_replayed_choice_by_choice(browser, client, runs):
         page.get_by_text(re.compile(r"^Decision [\d,]{3,} at (4,99|5,000)")).wait_for()
 
 
+def test_a_policy_that_simulates_ahead_shows_what_each_candidate_would_earn(browser, simulated_runs):
+    with serving(create_app(simulated_runs)) as client, visiting(browser, client) as page:
+        visit(page, client, "#replay?run=edge.parquet")
+        page.locator("#candidates tr.chosen").wait_for()
+        while "mean reward" not in page.locator("#candidates thead th").all_inner_texts():
+            number = int(page.inner_text("#decision-lead").split()[1])
+            page.get_by_role("button", name="Next decision").click()
+            page.get_by_text(re.compile(rf"^Decision {number + 1} at")).wait_for()
+        assert page.locator("#candidates thead th").all_inner_texts()[1:3] == ["mean reward", "lead over the base"]
+        assert "resampled futures" in page.inner_text("#decision-rule")
+        leads = page.locator("#candidates tbody tr td:nth-of-type(2)").all_inner_texts()
+        assert "0" in leads
+        assert any(re.fullmatch(r"[+-]?[\d.]+ ± [\d.]+", lead) for lead in leads)
+
+
 def test_a_chooser_says_that_it_picks_directly_and_in_which_order(browser, client):
     with visiting(browser, client) as page:
         visit(page, client, "#replay?run=fit.parquet")

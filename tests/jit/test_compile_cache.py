@@ -308,7 +308,7 @@ def test_a_place_that_is_no_folder_is_said_in_one_line(place, cache):
 
 def slipstream_run(cache, **options):
     return subprocess.run(
-        [Path(sys.executable).with_name("slipstream"), "run", "edge/tiny", "--json"],
+        [Path(sys.executable).with_name("slipstream"), "run", "edge/tiny", "--policy", "edf", "--json"],
         env={**os.environ, "SLIPSTREAM_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,

@@ -55,7 +55,11 @@ class Cell:
     def record(self, policy=None):
         """Return the path of a recorded run."""
         path = self.folder / f"{policy or 'usual'}.parquet"
-        return path if path.exists() else package.run(self.scenario, policy, seed=1).save(path)
+        return (
+            path
+            if path.exists()
+            else package.run(self.scenario, policy or self.about.default_policy, seed=1).save(path)
+        )
 
 
 def check_run(cell):

@@ -87,15 +87,16 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield move
 
 
-def describe_run(source: str, scenario: Scenario, policy: str, seed: int) -> dict[str, Any]:
-    """Return the metadata of an event log; `source` is the scenario as the user named it."""
+def describe_run(source: str, scenario: Scenario, policy: str, seed: int, plays: str | None = None) -> dict[str, Any]:
+    """Return the metadata of an event log; `source` is the scenario as the user named it, `plays` what `auto` plays."""
     from slipstream import __version__
     from slipstream.scenario import digest, dump
 
     return {
         "version": __version__,
-        "command": shlex.join(["slipstream", "run", source, "--policy", policy, "--seed", str(seed)]),
+        "command": shlex.join(["slipstream", "run", source, "--policy", plays or policy, "--seed", str(seed)]),
         "policy": policy,
+        **({} if plays is None else {"plays": plays}),
         "seed": seed,
         "split": "test",
         "scenario": dump(scenario),

@@ -11,6 +11,7 @@ from slipstream.cli.help_text import OUTPUT, SIMULATION
 
 if TYPE_CHECKING:
     from slipstream.families.contract import Family
+    from slipstream.policies.base import Policy
 
 
 PoliciesOption = Annotated[
@@ -18,7 +19,7 @@ PoliciesOption = Annotated[
     typer.Option(
         "--policies",
         "-p",
-        help="Policies separated by commas: names, folders of trained policies, or 'all'.",
+        help="Policies separated by commas: names, folders of trained policies, or 'all': every heuristic, and `auto`.",
         rich_help_panel=SIMULATION,
     ),
 ]
@@ -63,26 +64,33 @@ def compare(
 
     Example: slipstream compare edge/heavy --policies edf,edf-fit --episodes 100 --seed 10000
     """
+    from slipstream.cli.choosing import choice_json, choice_line, choice_of
     from slipstream.errors import InputError
+    from slipstream.evaluation import chosen_policies
     from slipstream.evaluation import compare as play
     from slipstream.evaluation import what_if as play_changes
     from slipstream.reports.terminal.tables import comparison_table
     from slipstream.scale.executor import executor_at
+    from slipstream.scenario import load
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
     family, columns = _columns(scenario, metrics, seed, bool(what_if))
+    loaded, listed = load(scenario), _with_auto(policies, family.name)
+    choices = [found for one in chosen_policies(listed, loaded) if (found := choice_of(one, loaded)) is not None]
     with progress_bar("simulating episodes") as progress, executor_at(ray) as executor:
         if what_if:
-            comparison = play_changes(scenario, what_if, policies, episodes, seed, progress=progress, executor=executor)
+            comparison = play_changes(scenario, what_if, listed, episodes, seed, progress=progress, executor=executor)
         else:
             comparison = play(
-                scenario, policies, episodes, seed, progress=progress, oracle_seconds=oracle, executor=executor
+                scenario, listed, episodes, seed, progress=progress, oracle_seconds=oracle, executor=executor
             )
     if as_json:
-        print_json(comparison.to_dict())
+        print_json({**comparison.to_dict(), **choice_json(choices[0] if choices else None)})
         return
     console.print(comparison_table(comparison, columns, family.counts))
+    for choice in choices:
+        console.print(choice_line(choice), markup=False)
     if comparison.optimum_bounds:
         found = comparison.to_dict()["oracle"]
         console.print(
@@ -90,6 +98,14 @@ def compare(
             f"{found['bound']['mean']:,.1f} (bound); exact in {found['exact']} of {episodes} episodes, "
             f"solved in {found['seconds']:.1f} s."
         )
+
+
+def _with_auto(policies: str, family: str) -> list[str | Policy]:
+    """Return the names that commas separate; `auto` comes first where all policies are meant."""
+    from slipstream.policies.auto import QUICK, Auto
+
+    names: list[str | Policy] = [*policies.split(",")]
+    return [Auto(family, QUICK), *names] if "all" in (name.strip() for name in policies.split(",")) else names
 
 
 def _columns(scenario: str, metrics: str | None, seed: int, changed: bool) -> tuple[Family, tuple[str, ...]]:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from slipstream.device.runtime import Execution, Runtime, Watcher
     from slipstream.device.workload import Workload
     from slipstream.families.edge.scenario import EdgeScenario
+    from slipstream.policies.base import Policy
 
 
 OutOption = Annotated[
@@ -133,7 +134,10 @@ def execute(
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
+    from slipstream.cli.choosing import choice_json, choice_line, choice_of, played_by
     from slipstream.cli.recording import RunFiles
+    from slipstream.device.runtime import on_device
+    from slipstream.errors import InputError
     from slipstream.families.contract import family_of
     from slipstream.policies.base import find_for
     from slipstream.sim.eventlog import digest
@@ -145,10 +149,13 @@ def execute(
         drive_slurm(scenario, policy, seed, options, log, out, force, as_json)
         return
     loaded = _for_listening(device_scenario(scenario, profile), listen_at, seconds)
-    player = find_for(policy, loaded)
+    player = on_device(_listener(loaded) if listen_at is not None and policy is None else find_for(policy, loaded))
     workload = device_workload(loaded, data, allow_code)
     target = Path("report.html") if out is None and not as_json else out
     check_outputs((log, EVENT_LOG), (target, PAGE), (live, LIVE_STATE), force=force)
+    if listen_at is not None and player.name == "auto":
+        raise InputError("--policy auto with --listen: requests cannot be raced on: expected another policy")
+    choice = choice_of(player, loaded)
     watchers: list[Watcher] = [] if as_json else [LiveTable(loaded)]
     file = None if live is None else LiveFile(loaded, live)
     if file is not None:
@@ -165,7 +172,7 @@ def execute(
     )
     with opened as (runtime, streams):
         name = streams.device
-        about = _about(scenario, loaded, player.name, seed, device, profile, streams)
+        about = _about(scenario, loaded, player.name, played_by(choice), seed, device, profile, streams)
         files = RunFiles(loaded, about, log, target)
         try:
             execution = runtime.play(player, seed)
@@ -180,12 +187,14 @@ def execute(
         errors.print(f"{live}: incomplete: writing failed ({file.problem})", soft_wrap=True, markup=False)
     figures = family_of(loaded).metrics(loaded, execution.events)
     if as_json:
-        head = {"scenario": scenario, "policy": player.name, "seed": seed, "device": name}
+        head = {"scenario": scenario, "policy": player.name, **choice_json(choice), "seed": seed, "device": name}
         metrics = {"metrics": figures, "measured_metrics": measured_metrics(loaded, execution)}
         about_run = {"hardware": about["hardware"], "digest": digest(execution.events)}
         print_json({**head, **about_run, **metrics, **device_summary(loaded, execution)})
     else:
         _print_summary(scenario, loaded, player.name, seed, name, figures, execution, show_all)
+        if choice is not None:
+            console.print(choice_line(choice), markup=False)
     if failed:
         raise failed[0]
     if not as_json:
@@ -268,12 +277,26 @@ def _listening(
             requests.close_sockets()
 
 
+def _listener(scenario: EdgeScenario) -> Policy:
+    """Return the policy of a run that takes requests, which nothing is known of: the default heuristic."""
+    from slipstream.policies.base import default_for, find
+
+    return find(default_for(scenario), scenario.family)
+
+
 def _about(
-    source: str, scenario: EdgeScenario, policy: str, seed: int, device: str, profile: Path | None, streams: Streams
+    source: str,
+    scenario: EdgeScenario,
+    policy: str,
+    plays: str | None,
+    seed: int,
+    device: str,
+    profile: Path | None,
+    streams: Streams,
 ) -> dict[str, Any]:
     """Return the metadata of the run's event log."""
-    words = device_command("execute", source, policy, device, seed, profile)
-    run = describe_run(source, scenario, policy, seed)
+    words = device_command("execute", source, plays or policy, device, seed, profile)
+    run = describe_run(source, scenario, policy, seed, plays)
     return {**run, "command": shlex.join(words), "device": streams.device, "hardware": streams.hardware}
 
 

@@ -26,8 +26,8 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         "-p",
-        help="Name of a policy (see `slipstream policies`), or the folder of a trained one; default: the family's "
-        "default heuristic.",
+        help="Name of a policy (see `slipstream policies`), or the folder of a trained one; default: `auto`, after a "
+        "short race.",
         rich_help_panel=SIMULATION,
     ),
 ]
@@ -82,6 +82,7 @@ def run(
     """
     import numpy as np
 
+    from slipstream.cli.choosing import choice_json, choice_line, choice_of, played_by
     from slipstream.errors import InputError
     from slipstream.families.contract import family_of
     from slipstream.policies.base import find_for
@@ -97,7 +98,8 @@ def run(
     family = family_of(loaded)
     player = find_for(policy, loaded)
     check_outputs((log, EVENT_LOG), (gif, ANIMATION), force=force)
-    about = describe_run(scenario, loaded, player.name, seed)
+    choice = choice_of(player, loaded)
+    about = describe_run(scenario, loaded, player.name, seed, played_by(choice))
     writer = LogWriter(log, about) if log is not None else None
     pieces: list[np.ndarray] = []
 
@@ -122,11 +124,12 @@ def run(
     if gif is not None:
         _write_animation(gif, family.run_labels(loaded), family.timeline(loaded, events))
     if as_json:
-        print_json(
-            {"scenario": scenario, "policy": player.name, "seed": seed, "digest": digest(events), "metrics": figures}
-        )
+        head = {"scenario": scenario, "policy": player.name, **choice_json(choice), "seed": seed}
+        print_json({**head, "digest": digest(events), "metrics": figures})
         return
     print_metrics(f"{scenario} under {player.name}, seed {seed}, simulated", family, loaded, figures, show_all)
+    if choice is not None:
+        console.print(choice_line(choice), markup=False)
     if log is not None:
         console.print(f"Event log: {log} ({len(events):,} rows, digest {digest(events)[:12]})", soft_wrap=True)
 

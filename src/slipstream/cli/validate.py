@@ -76,15 +76,17 @@ def validate(
 
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
+    from slipstream.cli.choosing import choice_json, choice_line, choice_of
     from slipstream.device.measurement.fitting import fit as corrected
     from slipstream.device.measurement.profiler import Profiler
     from slipstream.device.measurement.trial import run_trial
+    from slipstream.device.runtime import on_device
     from slipstream.families.edge.workload.measured import read_profile, variant_indices
     from slipstream.policies.base import find_for
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
 
     loaded = device_scenario(scenario, None)
-    player = find_for(policy, loaded)
+    player = on_device(find_for(policy, loaded))
     workload = device_workload(loaded, data, allow_code)
     known = None if profile is None else read_profile(profile)
     if known is not None:
@@ -99,7 +101,8 @@ def validate(
         hardware = streams.hardware
     words = device_command("validate", scenario, player.name, device, seed, profile)
     command = shlex.join([*words, "--out", str(out)])
-    result = {"scenario": scenario, **trial.result}
+    choice = choice_of(player, trial.scenario)
+    result = {"scenario": scenario, **trial.result, **choice_json(choice)}
     sides = _sides(scenario, trial, player.name, seed, command, hardware)
     write_text(out, validation_page(sides, result, command))
     if fit is not None:
@@ -109,6 +112,8 @@ def validate(
         print_json({**result, "written": [str(path) for path in (out, fit) if path is not None]})
         return
     console.print(validation_table(result))
+    if choice is not None:
+        console.print(choice_line(choice), markup=False)
     for line in cause_lines(result):
         console.print(f"- {line}", markup=False, soft_wrap=True)
     print_noise(known.noise)

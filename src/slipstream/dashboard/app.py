@@ -32,6 +32,8 @@ from slipstream.families.contract import FAMILIES
 from slipstream.files.inputs import read_bytes
 from slipstream.learn.files import HISTORY
 from slipstream.policies.base import applicable
+from slipstream.policies.rollout import base_names, is_rollout
+from slipstream.reports.runs import played_policy
 from slipstream.reports.terminal.tables import lower_is_better
 from slipstream.scenario import builtin_names, dump, load, schema
 
@@ -149,18 +151,19 @@ class Board:
 
     def _check_policy(self, recording: Recording) -> None:
         """Refuse a policy whose folder is not among the runs: a log may name any folder of this machine."""
-        name = str(recording.about["policy"])
-        if name.partition("(")[0] in known_policies(recording.family.name):
-            return
-        try:
-            inside = Path(name).resolve().is_relative_to(self.folder.root)
-        except (OSError, ValueError, RuntimeError):
-            inside = False
-        if not inside:
-            raise InputError(
-                f"policy '{name[:200]}' is not among the runs: its choices cannot be made again: expected a built-in "
-                "policy, or a folder among the runs"
-            )
+        played, family = played_policy(recording.about), recording.family.name
+        for name in base_names(played, family) if is_rollout(played) else [played]:
+            if name.partition("(")[0] in known_policies(family):
+                continue
+            try:
+                inside = Path(name).resolve().is_relative_to(self.folder.root)
+            except (OSError, ValueError, RuntimeError):
+                inside = False
+            if not inside:
+                raise InputError(
+                    f"policy '{name[:200]}' is not among the runs: its choices cannot be made again: expected a "
+                    "built-in policy, or a folder among the runs"
+                )
 
 
 async def _input_error(_: Request, error: Exception) -> Response:

@@ -18,13 +18,18 @@ import numpy as np
 from slipstream.dashboard.replay import Recording
 from slipstream.errors import InputError
 from slipstream.families.shared.features import Feature
+from slipstream.policies.auto import Auto
 from slipstream.policies.base import Heuristic, WholeEpisodes, find
 from slipstream.policies.compiled.network_policy import CompiledPolicy
+from slipstream.policies.rollout import Estimate, Rollout
+from slipstream.reports.runs import played_policy
 from slipstream.sim.eventlog import DROP, KINDS, MOVE, PREEMPT, START, TAKE
 from slipstream.sim.simulator import Simulator, check_action
 
 STRIDE = 2048
 """Choices between two snapshots of the state."""
+SIMULATED_STRIDE = 32
+"""The same where each choice is simulated ahead, which takes milliseconds."""
 MOST_COPIES = 256
 MOST_CANDIDATES = 64
 """Maximum number of candidates shown of one choice."""
@@ -36,8 +41,13 @@ RANKED = (
     "were the rows before not allowed."
 )
 DIRECT = "This policy picks a row directly and gives no scores."
+ONLY = "The base and all rules would choose this row, so nothing was simulated ahead."
 EFFECTS = (START, DROP, PREEMPT, TAKE, MOVE)
 """Kinds of events that a choice causes at once."""
+
+
+UNTRIED: dict[str, float | None] = {"mean": None, "lead": None, "error": None}
+"""What is known of the rewards of a candidate that was not simulated."""
 
 
 @runtime_checkable
@@ -59,7 +69,10 @@ class Decisions:
                 "This run was executed on real hardware: its decisions cannot be reconstructed in the simulator."
             )
         self._recording = recording
-        self._policy: Any = find(str(about["policy"]), recording.family.name)
+        self._policy: Any = find(played_policy(about), recording.family.name)
+        if isinstance(self._policy, Auto):
+            self._policy = self._policy.policy_for(recording.scenario)
+        self._stride = SIMULATED_STRIDE if isinstance(self._policy, Rollout) else STRIDE
         self._simulator = Simulator(recording.scenario, log_rows=0)
         margin = recording.family.log_margin(recording.scenario)
         self._trial = Simulator(recording.scenario, log_rows=4 * margin + 64)
@@ -83,7 +96,7 @@ class Decisions:
         """Return the last choice at or before `time`, in the family's unit; the first if there is none."""
         wanted = self._recording.nanoseconds(time)
         self._go_to(self._numbers[max(bisect_right(self._times, wanted) - 1, 0)])
-        stride = STRIDE
+        stride = self._stride
         while stride and self._simulator.asking:
             before = self._copy()
             self._play(stride)
@@ -107,7 +120,7 @@ class Decisions:
             _put(self._copies[nearest], self._simulator)
         while self._made < number:
             before = self._copy()
-            self._play(min(STRIDE, number - self._made))
+            self._play(min(self._stride, number - self._made))
             if self._simulator.asking:
                 self._keep()
             else:
@@ -126,7 +139,7 @@ class Decisions:
         return {name: array.copy() for name, array in self._simulator.arrays.items() if name != "log"}
 
     def _keep(self) -> None:
-        if self._made >= self._numbers[-1] + STRIDE and len(self._numbers) < MOST_COPIES:
+        if self._made >= self._numbers[-1] + self._stride and len(self._numbers) < MOST_COPIES:
             self._numbers.append(self._made)
             self._times.append(self._now)
             self._copies.append(self._copy())
@@ -139,7 +152,9 @@ class Decisions:
             return {"number": 0, "time": 0.0, "candidates": [], "note": "No choice was made in this run."}
         global_row, rows, mask = (array.copy() for array in simulator.observe())
         legal = np.flatnonzero(mask)
-        scores, chosen = self._scores(global_row, rows, mask)
+        estimate = self._policy.estimate(simulator) if isinstance(self._policy, Rollout) else None
+        scores, chosen = self._scores(global_row, rows, mask) if estimate is None else ({}, estimate.action)
+        means = {} if estimate is None else _means(estimate)
         ranks = {} if self._gives_scores else self._ranks(global_row, rows, mask, chosen)
         wait = len(mask) - 1
         shown = (
@@ -158,7 +173,7 @@ class Decisions:
             name = row_name or ("wait" if row == wait else self._name(effects) or f"candidate {row}")
             values = [_readable(family.candidate_features.features[n], rows[row, n])[0] for n in columns]
             judged = {"score": scores.get(row), "rank": ranks.get(row), "chosen": row == chosen}
-            candidates.append({"row": row, "name": name, **judged, "values": values})
+            candidates.append({"row": row, "name": name, **judged, **means.get(row, UNTRIED), "values": values})
         candidates.sort(key=_order)
         return {
             "number": self._made,
@@ -166,7 +181,7 @@ class Decisions:
             "asked": self._resource(int(simulator.header["asked"])),
             "policy": self._policy.name,
             "rule": getattr(self._policy, "description", "a trained network gives every candidate a score"),
-            "judgement": SCORED if self._gives_scores else RANKED if ranks else DIRECT,
+            "judgement": self._judgement(ranks) if estimate is None else _simulated(estimate, self._policy),
             "rows": len(mask),
             "legal": len(legal),
             "columns": [_explained(family.candidate_features.features[n]) for n in columns],
@@ -174,6 +189,9 @@ class Decisions:
             "situation": self._situation(global_row),
             "note": "" if agrees else "The log does not hold this choice: it was made by another version.",
         }
+
+    def _judgement(self, ranks: dict[int, int]) -> str:
+        return SCORED if self._gives_scores else RANKED if ranks else DIRECT
 
     @property
     def _gives_scores(self) -> bool:
@@ -264,9 +282,31 @@ class Decisions:
 
 
 def _order(candidate: dict[str, Any]) -> tuple[bool, float, float, bool]:
-    """Return the sort key of a candidate: highest score first, then lowest rank, then the chosen one."""
-    score, rank = candidate["score"], candidate["rank"]
+    """Return the sort key of a candidate: highest score or mean first, then lowest rank, then the chosen one."""
+    score, rank = candidate["score"] if candidate["mean"] is None else candidate["mean"], candidate["rank"]
     return score is None, -(score or 0.0), np.inf if rank is None else rank, not candidate["chosen"]
+
+
+def _means(estimate: Estimate) -> dict[int, dict[str, float]]:
+    """Return for each row that was simulated its mean reward and its lead over the base's choice, with its error."""
+    if not len(estimate.totals):
+        return {}
+    means, errors = estimate.means, estimate.errors
+    return {
+        row: {"mean": float(means[index]), "lead": float(means[index] - means[0]), "error": float(errors[index])}
+        for index, row in enumerate(estimate.actions.tolist())
+    }
+
+
+def _simulated(estimate: Estimate, policy: Rollout) -> str:
+    """Return how a policy that simulates ahead came to its choice."""
+    if not len(estimate.totals):
+        return ONLY
+    bases = " or ".join(base.name for base in policy.bases)
+    return (
+        f"Each candidate with a mean was played on by {bases} in the same {len(estimate.totals)} resampled futures. "
+        f"The best one is taken if it leads what {policy.bases[0].name} would choose by more than a standard error."
+    )
 
 
 def _put(arrays: dict[str, np.ndarray], simulator: Simulator) -> None:

@@ -22,6 +22,7 @@ from slipstream.device.workload import Workload, check_device
 from slipstream.errors import DeviceError
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.schema import nanoseconds
+from slipstream.policies.auto import ON_DEVICE, Auto
 from slipstream.policies.base import Policy
 
 LEAST_WATCHDOG_MS = 1000.0
@@ -88,6 +89,7 @@ class Runtime:
         check_device(scenario)
         if streams.count != scenario.device.streams:
             raise DeviceError(f"the device has {streams.count} streams: expected {scenario.device.streams} of them")
+        self._raced = scenario
         self._scenario = without_decision_time(scenario)
         self._workload = workload
         self._streams = streams
@@ -112,7 +114,10 @@ class Runtime:
         self._stopping = True
 
     def play(self, policy: Policy, seed: int, split: str = "test") -> Execution:
-        """Play one episode in real time."""
+        """Play one episode in real time; `auto` plays a rule or network, whose decisions take microseconds."""
+        policy = on_device(policy)
+        if isinstance(policy, Auto):
+            policy = policy.policy_for(self._raced)
         self._lane = None
         with interruptible(self.stop):
             execution = self._play(policy, seed, split)
@@ -249,6 +254,11 @@ class Runtime:
         while self._jobs:
             for completion in self._wait_until(now() + LONGEST_SLEEP_NS):
                 del self._jobs[completion.stream]
+
+
+def on_device(policy: Policy) -> Policy:
+    """Return `policy`; for `auto`, one that races rules and networks only: simulating ahead takes milliseconds."""
+    return Auto(policy.family, ON_DEVICE) if isinstance(policy, Auto) and policy.effort != ON_DEVICE else policy
 
 
 def without_decision_time(scenario: EdgeScenario) -> EdgeScenario:

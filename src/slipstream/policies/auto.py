@@ -12,8 +12,9 @@ import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +22,18 @@ from slipstream.errors import PolicyError
 from slipstream.families.contract import Scenario
 from slipstream.families.shared.digest import digest
 from slipstream.files.atomic import replace_file
-from slipstream.policies.base import Heuristic, ModelBased, Policy, WholeEpisodes, applicable, find
+from slipstream.policies.base import (
+    Heuristic,
+    ModelBased,
+    Policy,
+    WholeEpisodes,
+    applicable,
+    default_for,
+    find,
+)
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import CARD, shipped
-from slipstream.policies.rollout import Rollout
+from slipstream.policies.rollout import Rollout, play_decisions
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -38,6 +47,35 @@ BEHIND = 3.0
 """Standard errors by which a policy is behind the leader of the heat if it does not play on."""
 SURE = 2.0
 """Standard errors by which a more complicated policy must be ahead."""
+PROBES = 8
+"""Decisions of a training episode at which the work of simulating ahead is measured."""
+NETWORK_WORK = 4
+"""Work of a simulated decision of a network; that of a rule is 1."""
+PLANNER_WORK = 100
+"""Work of a decision of a policy that is not compiled, such as a planner."""
+NO_LIMIT = 2**61
+"""Number of decisions that no episode reaches."""
+
+Progress = Callable[[int, int], None]
+"""Called with (policies that have raced, policies in all)."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a race may take, in numbers that do not depend on the machine."""
+
+    decisions: int
+    """Work of deciding, per training episode, beyond which nothing races: the family's default heuristic is played."""
+    work: int
+    """Work of simulating ahead, per training episode, beyond which a policy does not race; 0: none simulates."""
+
+
+FULL = Effort(decisions=NO_LIMIT, work=6_000_000)
+"""Effort of `auto` where it is named, and in the suite: up to about a minute per episode that is simulated ahead."""
+QUICK = Effort(decisions=6_000, work=100_000)
+"""Effort where no policy is named: seconds, in which the user waits."""
+ON_DEVICE = Effort(decisions=6_000, work=0)
+"""Effort for a real device, whose decisions cannot wait for simulations."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +113,12 @@ def signed_rank(one: list[float], other: list[float]) -> float:
 class Race:
     """Plays policies on training episodes of a scenario."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, progress: Progress | None = None) -> None:
         from slipstream.sim.simulator import Simulator
 
-        self.scenario = scenario
+        self.scenario, self.progress = scenario, progress
+        self.entrants = 0
+        """Number of policies that race, as far as it is known."""
         self.simulator = Simulator(scenario)
         self.family = self.simulator.family
         self.rewards: dict[str, list[float]] = {}
@@ -91,6 +131,8 @@ class Race:
         while len(own) < episodes:
             events = self.simulator.play(policy, FIRST_SEED + len(own), "train")
             own.append(float(self.family.metrics(self.scenario, events)["reward"]))
+        if self.progress is not None:
+            self.progress(len(self.rewards), max(self.entrants, len(self.rewards)))
 
     def best(self, policies: Iterable[Policy]) -> str | None:
         """Return the name of the best policy: all play a heat, and those not clearly behind its leader play on."""
@@ -135,28 +177,73 @@ class Race:
                 break
         return False
 
+    def is_longer_than(self, policy: Policy, decisions: int) -> bool:
+        """Return whether the decisions of `policy` in the first training episode are more work than `decisions`."""
+        simulator = self._first_episode()
+        if decisions < NO_LIMIT and isinstance(policy, WholeEpisodes):
+            policy.run(simulator, decisions)
+            return simulator.asking
+        while simulator.asking and PLANNER_WORK * int(simulator.header["choices"]) <= decisions < NO_LIMIT:
+            simulator.step(policy.choose(*simulator.observe()))
+        return simulator.asking and decisions < NO_LIMIT
 
-def choose_policy(scenario: Scenario) -> Choice:
+    def work(self, rollout: Rollout, base: Heuristic | CompiledPolicy) -> int:
+        """Return the work of simulating ahead in the first training episode, which `base` plays.
+
+        It counts simulated decisions, so it is the same on every machine.
+        """
+        simulator = self._first_episode()
+        base.run(simulator, NO_LIMIT)
+        decisions = int(simulator.header["choices"])
+        simulator = self._first_episode()
+        base.run(simulator, decisions // (2 * PROBES))
+        found: list[int] = []
+        while simulator.asking and len(found) < PROBES:
+            found.append(rollout.estimate(simulator).simulated)
+            base.run(simulator, max(1, decisions // PROBES))
+        weight = NETWORK_WORK if isinstance(base, CompiledPolicy) else 1
+        return round(weight * decisions * float(np.mean(found))) if found else 0
+
+    def _first_episode(self) -> Simulator:
+        from slipstream.sim.simulator import Simulator
+
+        simulator = Simulator(self.scenario, log_rows=0)
+        simulator.reset(FIRST_SEED, "train")
+        return simulator
+
+
+def choose_policy(scenario: Scenario, progress: Progress | None = None, effort: Effort = FULL) -> Choice:
     """Return the policy to play on `scenario`, found by a race on its training episodes."""
-    race = Race(scenario)
+    race = Race(scenario, progress)
     family = race.family.name
-    chosen = race.best(find(name, family) for name in applicable(scenario) if name != "random")
-    if chosen is None:
+    rules = [name for name in applicable(scenario) if name != "random"]
+    if not rules:
         raise PolicyError(f"policy '{NAME}': family '{family}' has no rules to choose from")
+    usual = default_for(scenario)
+    if race.is_longer_than(find(usual, family), effort.decisions):
+        return Choice(usual, "it is the default heuristic, and a race on episodes this long takes '--policy auto'")
+    simulates = effort.work > 0 and race.family.members.kernel.resample is not None
+    race.entrants = len(rules) + len(shipped(family)) + (min(len(shipped(family)), 1) + 1 if simulates else 0)
+    chosen = race.best(find(name, family) for name in rules)
+    assert chosen is not None
     reason = f"'{chosen}' has the highest mean reward of {len(race.rewards)} rules on {FINAL} training episodes"
     network = race.best(find(name, family) for name in shipped(family))
     bases = [chosen] if network is None else [chosen, network]
     if network is not None and race.is_ahead(network, chosen):
         reason = _reason(race, network, chosen)
         chosen = network
-    if race.family.members.kernel.resample is not None:
-        for base in bases:
-            player = race.policies[base]
-            if isinstance(player, Heuristic | CompiledPolicy):
-                rollout = Rollout(family, [player])
-                if race.beats(rollout, chosen):
-                    reason = _reason(race, rollout.name, chosen)
-                    chosen = rollout.name
+    left_out = []
+    for base in bases if simulates else ():
+        player = race.policies[base]
+        if isinstance(player, Heuristic | CompiledPolicy):
+            rollout = Rollout(family, [player])
+            if race.work(rollout, player) > effort.work:
+                left_out.append(rollout.name)
+            elif race.beats(rollout, chosen):
+                reason = _reason(race, rollout.name, chosen)
+                chosen = rollout.name
+    if left_out:
+        reason += f"; not raced, since it simulates too much: {', '.join(left_out)}"
     return Choice(chosen, reason, race.rewards)
 
 
@@ -176,19 +263,24 @@ def _folder() -> Path:
     return cache_folder().parents[1] / NAME
 
 
-def _stored_in(scenario: Scenario) -> Path:
-    """Return the file of the choice for a scenario: named by the digests of scenario, code and shipped networks."""
+def _stored_in(scenario: Scenario, effort: Effort = FULL) -> Path:
+    """Return the file of the choice for a scenario: named by the effort and digests of scenario, code and networks."""
     from slipstream.jit.cache_folder import code_digest
 
-    content = hashlib.sha256(f"{digest(scenario)} {code_digest()}".encode())
+    content = hashlib.sha256(f"{digest(scenario)} {code_digest()} {effort}".encode())
     for name, folder in shipped(scenario.family).items():
         content.update(name.encode() + (folder / CARD).read_bytes())
     return _folder() / f"{content.hexdigest()[:24]}.json"
 
 
-def choice_for(scenario: Scenario, race: Callable[[Scenario], Choice] = choose_policy) -> Choice:
-    """Return the choice for `scenario`: the stored one, or that of a race, which is stored."""
-    path = _stored_in(scenario)
+def choice_for(scenario: Scenario, race: Callable[[Scenario], Choice] = choose_policy, effort: Effort = FULL) -> Choice:
+    """Return the choice for `scenario`: the stored one, or that of a race, which is stored.
+
+    Where policies from outside of the package race, nothing is stored: the names do not say what they do.
+    """
+    if not all(_is_packaged(find(name, scenario.family)) for name in applicable(scenario)):
+        return race(scenario)
+    path = _stored_in(scenario, effort)
     with suppress(OSError, ValueError, TypeError):
         return Choice(**json.loads(path.read_bytes()))
     choice = race(scenario)
@@ -198,33 +290,50 @@ def choice_for(scenario: Scenario, race: Callable[[Scenario], Choice] = choose_p
     return choice
 
 
+def _is_packaged(policy: Policy) -> bool:
+    return str(getattr(policy, "function", type(policy)).__module__).startswith("slipstream.")
+
+
 class Auto:
     """Policy that plays whatever is best on training episodes of the scenario."""
 
     name = NAME
     description = "The rule, network or rollout that is best on training episodes of the scenario."
 
-    def __init__(self, family: str) -> None:
+    def __init__(self, family: str, effort: Effort = FULL) -> None:
         self.family = family
-        self._chosen: tuple[Scenario, Policy] | None = None
+        self.effort = effort
+        self._chosen: tuple[Scenario, Choice, Policy] | None = None
 
-    def __getstate__(self) -> dict[str, str]:
-        return {"family": self.family}
+    def __getstate__(self) -> dict[str, Any]:
+        return {"family": self.family, "effort": self.effort, "chosen": self._chosen and self._chosen[:2]}
 
-    def __setstate__(self, state: dict[str, str]) -> None:
-        self.family, self._chosen = state["family"], None
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.family, self.effort, self._chosen = state["family"], state["effort"], None
+        if state["chosen"] is not None:
+            self._chosen = (*state["chosen"], find(state["chosen"][1].policy, self.family))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Auto) and other.family == self.family
+        return isinstance(other, Auto) and (other.family, other.effort) == (self.family, self.effort)
 
     def __hash__(self) -> int:
-        return hash((NAME, self.family))
+        return hash((NAME, self.family, self.effort))
+
+    def choice(self, scenario: Scenario, progress: Progress | None = None) -> Choice:
+        """Return what it plays on `scenario` and why; it races, unless it has before or the choice is stored."""
+        if self._chosen is not None and self._chosen[0] is not scenario and self._chosen[0] == scenario:
+            self._chosen = (scenario, *self._chosen[1:])
+        if self._chosen is None or self._chosen[0] is not scenario:
+            race = partial(choose_policy, progress=progress, effort=self.effort)
+            choice = choice_for(scenario, race, self.effort)
+            self._chosen = (scenario, choice, find(choice.policy, self.family))
+        return self._chosen[1]
 
     def policy_for(self, scenario: Scenario) -> Policy:
         """Return the policy that it plays on `scenario`."""
-        if self._chosen is None or self._chosen[0] is not scenario:
-            self._chosen = (scenario, find(choice_for(scenario).policy, self.family))
-        return self._chosen[1]
+        self.choice(scenario)
+        assert self._chosen is not None
+        return self._chosen[2]
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Refuse: rows do not name the scenario."""
@@ -242,11 +351,11 @@ class Auto:
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
         policy = self.policy_for(simulator.scenario)
-        assert isinstance(policy, WholeEpisodes)
-        return policy.player(simulator)
+        return policy.player(simulator) if isinstance(policy, WholeEpisodes) else partial(self.run, simulator)
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play at most `choices` decisions in the simulator's lane; return its status."""
         policy = self.policy_for(simulator.scenario)
-        assert isinstance(policy, WholeEpisodes)
-        return policy.run(simulator, choices)
+        if isinstance(policy, WholeEpisodes):
+            return policy.run(simulator, choices)
+        return play_decisions(simulator, self.decide, choices)

@@ -276,19 +276,23 @@ def applicable(scenario: Scenario) -> list[str]:
 
 
 def default_for(scenario: Scenario) -> str:
-    """Return the policy that commands play unless another is named: the family's default, or the first that applies."""
+    """Return the family's default heuristic, or the first that applies to `scenario`."""
     family = FAMILIES[scenario.family]
     known = applicable(scenario)
     return family.default_policy if family.default_policy in known else known[0]
 
 
 def find_for(policy: str | Policy | None, scenario: Scenario) -> Policy:
-    """Return the policy of that name for `scenario`, its default policy for None, or the object itself.
+    """Return the policy of that name for `scenario`, `auto` with little effort for None, or the object itself.
 
     Raises:
         PolicyError: One line: the name is unknown, or the policy does not apply to the scenario.
     """
-    found = find(default_for(scenario) if policy is None else policy, scenario.family)
+    if policy is None:
+        from slipstream.policies.auto import QUICK, Auto
+
+        return Auto(scenario.family, QUICK)
+    found = find(policy, scenario.family)
     # A trained policy may have any name; an object is played as it is.
     if isinstance(policy, str) and policy.partition("(")[0] in names(scenario.family):
         refusal = FAMILIES[scenario.family].policy_refusal(scenario, policy)

@@ -29,7 +29,6 @@ NO_LIMIT = 2**61
 PATTERN = re.compile(r"rollout(?:\((.+)\))?")
 """Name of a policy that simulates ahead, with the names of its bases."""
 
-
 FIRST_FUTURES = 2
 """Futures in which all candidates are tried; the number doubles until candidates or futures are used up."""
 LEAST_FUTURES = 4
@@ -49,6 +48,8 @@ class Estimate:
 
     NaN where an action had been given up.
     """
+    simulated: int = 0
+    """Decisions made in all futures of all actions, if each future is as long as the last one."""
 
     @property
     def means(self) -> np.ndarray:
@@ -166,14 +167,15 @@ class Rollout:
         with scratch.lane_unchanged():
             actions = scratch.candidates()
             every = np.full((len(self.bases), self.futures, len(actions)), np.nan)
-            played, found = 0, Estimate(actions, every[0, :0])
+            played, simulated, found = 0, 0, Estimate(actions, every[0, :0])
             left = np.arange(len(actions))
             while len(left) > 1 and played < self.futures:
                 more = min(max(FIRST_FUTURES, played), self.futures - played)
                 for base, totals in enumerate(every):
                     totals[played : played + more, left] = scratch.play(base, actions[left], played, more)
                 played += more
-                found = Estimate(actions, _best_base(every[:, :played]))
+                simulated += len(self.bases) * more * len(left) * scratch.played
+                found = Estimate(actions, _best_base(every[:, :played]), simulated)
                 left = found.candidates_left()
         return found
 
@@ -183,21 +185,14 @@ class Rollout:
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play at most `choices` decisions in the simulator's lane; return its status."""
-        from slipstream.sim.kernel import lanes
-
-        if simulator.header["status"] == lanes.LOG_FULL:
-            lanes.resume_lane(simulator.spec, simulator.state, 0)
-        while choices > 0 and simulator.asking:
-            lanes.step_lane(simulator.spec, simulator.state, 0, self.decide(simulator))
-            choices -= 1
-        return int(simulator.header["status"])
+        return play_decisions(simulator, self.decide, choices)
 
 
 class _Scratch:
     """Lanes, buffers and compiled arguments for the futures of one simulator."""
 
     def __init__(self, policy: Rollout, simulator: Simulator) -> None:
-        from slipstream.sim.kernel.rollout import SCRATCH_LANES
+        from slipstream.sim.kernel.rollout import PLAYED, SCRATCH_LANES
         from slipstream.sim.kernel.snapshot import lane_bytes
 
         self.policy, self.scenario = policy, simulator.scenario
@@ -206,7 +201,7 @@ class _Scratch:
         self.header, self.raw = simulator.header, simulator.raw
         family = simulator.family
         arrays = family.state_arrays(self.scenario, SCRATCH_LANES, 0)
-        self.lanes = family.make_state(arrays)
+        self.lanes, self._played = family.make_state(arrays), arrays["lanes"][PLAYED]
         self.known = family.known_spec(self.scenario)
         self.decided, self.rows = lane_bytes(simulator.arrays), lane_bytes(arrays)
         self.span = NO_LIMIT
@@ -223,6 +218,11 @@ class _Scratch:
             self.rules += [rule for rule in known if isinstance(rule, Heuristic) and rule not in self.rules]
         for rule in self.rules:
             rule.prepare_for(self.scenario)
+
+    @property
+    def played(self) -> int:
+        """Number of decisions of the last future that was played."""
+        return max(0, int(self._played["choices"]) - int(self.header["choices"]) + 1)
 
     @contextmanager
     def lane_unchanged(self) -> Iterator[None]:
@@ -284,17 +284,33 @@ class _Scratch:
         return totals
 
 
+def play_decisions(simulator: Simulator, decide: Callable[[Simulator], int], choices: int) -> int:
+    """Play at most `choices` decisions of `decide` in the simulator's lane; return its status."""
+    from slipstream.sim.kernel import lanes
+
+    if simulator.header["status"] == lanes.LOG_FULL:
+        lanes.resume_lane(simulator.spec, simulator.state, 0)
+    while choices > 0 and simulator.asking:
+        lanes.step_lane(simulator.spec, simulator.state, 0, decide(simulator))
+        choices -= 1
+    return int(simulator.header["status"])
+
+
 def is_rollout(name: str) -> bool:
     """Return whether `name` is that of a policy that simulates ahead."""
     return PATTERN.fullmatch(name) is not None
 
 
 def make_rollout(name: str, family: str) -> Rollout:
-    """Return the policy `rollout(base, ...)`; without bases, that of the family's default policy."""
+    """Return the policy `rollout(base, ...)`."""
+    return Rollout(family, [find(base, family) for base in base_names(name, family)])
+
+
+def base_names(name: str, family: str) -> list[str]:
+    """Return the bases in `name`, that of a policy that simulates ahead; by default the family's default policy."""
     found = PATTERN.fullmatch(name)
     assert found is not None
-    bases = _split(found[1]) if found[1] else [FAMILIES[family].default_policy]
-    return Rollout(family, [find(base, family) for base in bases])
+    return _split(found[1]) if found[1] else [FAMILIES[family].default_policy]
 
 
 def _split(text: str) -> list[str]:

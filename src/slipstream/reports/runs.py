@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def scenario_of(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     """
     if not {"scenario", "policy", "seed"} <= about.keys():
         raise TraceError(f"{path}: does not say what was run: {EXPECTED}")
-    for key in ("scenario", "policy", "split", "command", "device", "hardware", "version", "scenario_digest"):
+    for key in ("scenario", "policy", "split", "command", "device", "hardware", "version", "scenario_digest", "plays"):
         if not isinstance(about.get(key, ""), str):
             raise TraceError(f"{path}: {key}: expected a text, got {show(about[key])}: {EXPECTED}")
     if type(about["seed"]) is not int or not 0 <= about["seed"] < SEED_LIMIT:
@@ -153,6 +153,11 @@ def read_run(path: Path) -> Run:
     if len(run.timeline.task) > MOST_JOBS:
         raise TraceError(f"{path}: has {len(run.timeline.task):,} jobs: expected at most {MOST_JOBS:,} in a picture")
     return run
+
+
+def played_policy(about: Mapping[str, Any]) -> str:
+    """Return the name of the policy that decided in a run: for `auto`, the one that it played."""
+    return str(about.get("plays", about["policy"]))
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:

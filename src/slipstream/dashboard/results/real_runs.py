@@ -15,7 +15,7 @@ from slipstream.dashboard.results.metrics import finite
 from slipstream.errors import InputError, SlipstreamError
 from slipstream.families.shared.timeline import Timeline
 from slipstream.policies.base import find
-from slipstream.reports.runs import episode_of
+from slipstream.reports.runs import episode_of, played_policy
 from slipstream.reports.terminal.tables import lower_is_better
 from slipstream.sim.eventlog import ARRIVAL
 from slipstream.sim.simulator import Simulator
@@ -98,7 +98,7 @@ def _simulated(recording: Recording) -> tuple[np.ndarray | None, list[str]]:
         pieces.append(events.copy())
 
     try:
-        policy = find(str(recording.about["policy"]), recording.family.name)
+        policy = find(played_policy(recording.about), recording.family.name)
         Simulator(recording.scenario).play(policy, *episode_of(recording.about), sink=keep)
     except SlipstreamError as error:
         return None, [f"Not simulated: {error}."]

@@ -174,11 +174,13 @@ const replayPage = (() => {
     byId("decision-lead").textContent = `Decision ${choice.number.toLocaleString("en")} at ${short(choice.time)} ${page.unit}${choice.asked ? `, for ${choice.asked}` : ""}: ${choice.policy} chose “${taken.name}” out of ${counted(choice.legal, "allowed candidate")}. ${choice.note}`;
     byId("decision-rule").textContent = `${choice.policy}: ${sentence(choice.rule)} ${choice.judgement}`;
     const differing = choice.columns.map((_, n) => n).filter((n) => new Set(choice.candidates.map((one) => one.values[n])).size > 1);
-    const scores = choice.candidates.some((one) => judged(one) !== "");
+    const scores = choice.candidates.some((one) => judged(one) !== ""), simulated = choice.candidates.some((one) => one.mean !== null);
+    const led = (one) => (one.mean === null ? "" : one.error === 0 && one.lead === 0 ? "0" : `${one.lead > 0 ? "+" : ""}${short(one.lead)} ± ${short(one.error)}`);
     fill(table.tHead, make("tr", {}, make("th", { scope: "col" }, "candidate"), scores ? make("th", { scope: "col" }, ranked ? "rank" : "score") : null,
+      ...(simulated ? [make("th", { scope: "col", title: "Mean reward over the simulated futures" }, "mean reward"), make("th", { scope: "col", title: "Lead over what the base would choose, with its standard error, paired over the futures" }, "lead over the base")] : []),
       ...differing.map((n) => make("th", { scope: "col", title: choice.columns[n].meaning }, [...UNITLESS, "share"].includes(choice.columns[n].unit) ? choice.columns[n].name : `${choice.columns[n].name} (${choice.columns[n].unit})`))));
     fill(table.tBodies[0], ...choice.candidates.map((one) => make("tr", { class: one.chosen ? "chosen" : null }, make("th", { scope: "row" }, one.chosen ? `${one.name} (chosen)` : one.name),
-      scores ? make("td", {}, judged(one)) : null, ...differing.map((n) => make("td", {}, short(one.values[n]))))));
+      scores ? make("td", {}, judged(one)) : null, ...(simulated ? [make("td", {}, one.mean === null ? "" : short(one.mean)), make("td", {}, led(one))] : []), ...differing.map((n) => make("td", {}, short(one.values[n]))))));
   }
 
   // A share as a percentage, a count with its noun in the right number, an index or flag without a unit.

@@ -10,7 +10,7 @@ import numpy as np
 from slipstream.device.backends.streams import Streams
 from slipstream.device.measurement.noise import others_share
 from slipstream.device.measurement.validation import causes, compared
-from slipstream.device.runtime import Execution, Runtime
+from slipstream.device.runtime import Execution, Runtime, on_device
 from slipstream.device.workload import Workload
 from slipstream.families.contract import family_of
 from slipstream.families.edge.scenario import EdgeScenario
@@ -43,7 +43,7 @@ def run_trial(
     watchdog: float | None = None,
 ) -> Trial:
     """Execute a profiled scenario `runs` times, simulate it, and compare the metrics."""
-    profiled = with_profile(scenario, profile)
+    profiled, policy = with_profile(scenario, profile), on_device(policy)
     others = [others_share()]
     executions = []
     for _ in range(runs):

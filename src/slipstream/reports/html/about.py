@@ -34,12 +34,13 @@ def provenance(runs: Sequence[Run], labels: Sequence[str], command: str) -> str:
 def _card(run: Run, label: str) -> str:
     about, line = run.about, run.timeline
     nouns = line.nouns
+    played = f", which played {about['plays']}" if "plays" in about else ""
     time = f"{figure(line.end / run.family.nanoseconds_per_unit)} {run.family.time_unit}"
     tasks = "" if line.per_job else f" of {counted(len(line.tasks), nouns.task)}"
     rows = {
         "command": f"<code>{escape(str(about.get('command', 'not recorded')))}</code>",
         "run": escape(run.source),
-        "policy": escape(str(about["policy"])),
+        "policy": escape(f"{about['policy']}{played}"),
         "seed": escape(f"{about['seed']} ({about.get('split', 'unknown')} arrivals)"),
         "work": escape(f"{counted(len(line.task), nouns.job)}{tasks} in {time}"),
         "scenario digest": f"<code>{escape(str(about.get('scenario_digest', 'not recorded')))}</code>",

@@ -60,8 +60,8 @@ def _section(comparison: Comparison, index: int, figure: str = "") -> str:
     for one in comparison.ranked():
         texts = [with_interval(one.mean(metric), *one.interval(metric), comparison.episodes) for metric in metrics]
         bound = [f"{comparison.share_of_bound(one.policy):.1%}"] if comparison.optimum_bounds else []
-        rows.append([one.policy, *texts, *bound])
-    columns = ["policy", *(metric_title(metric) for metric in metrics)]
+        rows.append([one.policy, one.kind, *texts, *bound])
+    columns = ["policy", "kind", *(metric_title(metric) for metric in metrics)]
     columns += ["of bound"] if comparison.optimum_bounds else []
     interval = "Mean ± half the bootstrap 95% interval" if comparison.episodes > 1 else "One episode each"
     table = html_table(f"{interval}, highest reward first.", columns, rows)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from slipstream.evaluation import Comparison, Evaluation
 from slipstream.files.wording import metric_title
+from slipstream.policies.auto import NAME as AUTO
 from slipstream.reports.terminal.plain_table import PlainTable, bold
 
 LOWER_IS_BETTER = (
@@ -98,9 +99,10 @@ def figure_table(
 def comparison_table(
     comparison: Comparison, metrics: Sequence[str], counts: Collection[str] = (), hint: str = "use --metrics"
 ) -> PlainTable:
-    """Return a row per policy, best first: mean and half width of the 95% interval; the best mean is bold.
+    """Return a row per policy: its kind, means and half widths of their 95% intervals; the best mean is bold.
 
-    One episode has no interval, and its `counts` are whole numbers.
+    The best come first, but `auto`, which has chosen among the others, before all. One episode has no interval, and its
+    `counts` are whole numbers.
     """
     one = comparison.episodes == 1
     what = (
@@ -112,8 +114,9 @@ def comparison_table(
         title=f"{comparison.scenario}: {what}", hint=hint, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0
     )
     table.add_column("policy")
+    table.add_column("kind", rank=len(metrics))
     sign = 1 if lower_is_better(metrics[0]) else -1
-    ranked = sorted(comparison.evaluations, key=lambda evaluation: sign * evaluation.mean(metrics[0]))
+    ranked = sorted(comparison.evaluations, key=lambda one: (one.policy != AUTO, sign * one.mean(metrics[0])))
     best = {}
     for rank, metric in enumerate(metrics):
         table.add_column(metric_title(metric), justify="right", rank=rank)
@@ -125,7 +128,7 @@ def comparison_table(
         cells = [_cell(evaluation, metric, best[metric], one, metric in counts) for metric in metrics]
         if comparison.optimum_bounds:
             cells.append(Text(f"{comparison.share_of_bound(evaluation.policy):.1%}"))
-        table.add_row(evaluation.policy, *cells)
+        table.add_row(evaluation.policy, evaluation.kind, *cells)
     return table
 
 
