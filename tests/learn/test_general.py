@@ -12,10 +12,10 @@ import slipstream
 from slipstream.errors import InputError
 from slipstream.families.contract import FAMILIES, family_of
 from slipstream.learn.algorithms.states import States
-from slipstream.learn.general import EPISODES_EACH, FIRST_RACED, ScoredScenarios, rank_rules
+from slipstream.learn.general import EPISODES_EACH, FIRST_RACED, LEAST_SCORE, ScoredScenarios, rank_rules
 from slipstream.learn.generated import SEEDS_PER_SPLIT, SPLITS, GeneratedScenarios
 from slipstream.learn.rollout.batch import Choices
-from slipstream.learn.trainer import Trainer
+from slipstream.learn.trainer import EXPERT_EPISODES, Trainer
 from slipstream.learn.training import train
 from slipstream.policies.learned import load_policy
 from slipstream.policies.operations import NO_GRAPH
@@ -127,7 +127,32 @@ def test_random_scores_0_and_the_best_rule_of_each_scenario_100(few):
 
 def test_a_score_is_limited_where_every_rule_does_as_well_as_chance():
     scored = ScoredScenarios("selection", 0, [(99.0, 100.0), (0.0, 0.0)])
-    np.testing.assert_allclose(scored.scores(np.array([100.0, 99.0, 0.0, 0.0])), [50.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(scored.scores(np.array([100.0, 99.0, 0.0, 0.0])), [10.0, 0.0, 0.0, 0.0])
+
+
+def test_one_disaster_does_not_outweigh_all_other_scenarios():
+    scored = ScoredScenarios("selection", 0, [(-100.0, -50.0)])
+    np.testing.assert_allclose(scored.scores(np.array([-50.0, -1e9])), [100.0, LEAST_SCORE])
+
+
+def test_each_scenario_is_imitated_from_the_rule_that_is_best_there():
+    generated = GeneratedScenarios.of("edge")
+    settings = GENERAL.with_changes({"warm_start": "random,edf,lookahead"})
+    trainer = Trainer(generated.scenario("selection", 0), settings, generated=generated)
+    for group in trainer.pool.groups:
+        means = {
+            name: slipstream.evaluate(group.scenario, name, EXPERT_EPISODES, split="train").mean("reward")
+            for name in ("random", "edf", "lookahead")
+        }
+        assert group.expert is not None
+        assert means[group.expert.name] == max(means.values())
+    labelled = trainer.collect()
+    assert (labelled.label[labelled.made] >= 0).all()
+
+
+def test_several_experts_are_refused_for_a_single_scenario():
+    with pytest.raises(InputError, match="warm start 'edf,lookahead': expected one heuristic for one scenario"):
+        Trainer(slipstream.load("edge/tiny"), GENERAL.with_changes({"warm_start": "edf,lookahead"}))
 
 
 def test_relative_advantages_have_a_mean_size_of_1():

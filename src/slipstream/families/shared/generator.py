@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.families.shared.schema import StrictModel
+from slipstream.families.shared.schema import ScenarioModel, StrictModel
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class Generator:
     draw: Callable[[np.random.Generator], Any]
     """Returns random settings: sizes, loads, arrival processes and hardware over the ranges that users have."""
 
-    def random_scenario(self, seed: int) -> Any:
+    def random_scenario(self, seed: int) -> ScenarioModel:
         """Return the scenario of `seed` with random settings, drawn by the same seed."""
-        return self.generate(self.draw(np.random.default_rng([seed, SETTINGS])), seed)
+        scenario: ScenarioModel = self.generate(self.draw(np.random.default_rng([seed, SETTINGS])), seed)
+        return scenario
 
 
 SETTINGS = 1

@@ -77,7 +77,7 @@ class Learner:
         self._pool = ThreadPoolExecutor(threads)
 
     def _layout(self, candidate_capacity: int, graph_capacity: GraphCapacity) -> Layout:
-        """Return the layout for choices of these capacities, and for at least so many that products stay serial."""
+        """Return the layout for choices of these capacities, or of the greatest whose products stay serial."""
         network = self.network
         shapes = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
         widths = (len(network.row_scale), len(network.global_scale))
@@ -96,7 +96,7 @@ class Learner:
         ]
 
     def enlarge(self, candidate_capacity: int, graph_capacity: GraphCapacity) -> None:
-        """Make room for choices of these capacities; weights stay, and capacities never shrink."""
+        """Raise the capacities to at least these; weights stay."""
         candidates, _, nodes = self.layout.capacities
         edges = int(self.layout.ports[MOST_EDGES])
         if candidate_capacity > candidates or graph_capacity.nodes > nodes or graph_capacity.edges > edges:
