@@ -12,6 +12,7 @@ import slipstream
 from slipstream.errors import InputError, TraceError
 from slipstream.families.contract import FAMILIES
 from slipstream.policies import find
+from slipstream.render.style import task_colour
 from slipstream.reports.html.comparison import verdict
 from slipstream.results import Comparison, Evaluation
 from slipstream.runs import Run
@@ -104,6 +105,8 @@ def test_the_figure_has_a_bar_for_every_piece_of_work(scenario):
         for resource, start in list(zip(line.slice_resource, starts, strict=True))[:2000]
     )
     assert bars == expected
+    colours = {trace.name: trace.marker.color for trace in figure.data}
+    assert colours == {name: task_colour(line.groups.index(name)) for name in colours}, "as in reports"
     assert family.time_unit in figure.layout.xaxis.title.text
     assert "simulated" in figure.layout.title.text
     assert 0 < figure.layout.xaxis.range[1] <= end

@@ -176,7 +176,7 @@ def test_labelled_inputs_put_the_measured_accuracy_beside_that_of_the_profile(sl
     assert read(tmp_path / "run.parquet")[1]["hardware"] == told["hardware"]
     assert f"torch {version('torch')}" in told["hardware"]
     assert "2 streams of " in told["hardware"]
-    code, output, _ = slipstream("execute", "one.json", "--data", "task=data")
+    code, output, _ = slipstream("execute", "one.json", "--data", "task=data", "--all")
     assert code == 0
     assert "executed_accuracy (profile)" in output
     assert "executed_accuracy (measured)" in output

@@ -269,3 +269,13 @@ def test_what_a_scenario_does_not_model_is_in_the_json_only(slipstream, scenario
     for metric in UNMODELLED[scenario]:
         assert f"│ {metric} " not in text
         assert f'"{metric}":' in data
+
+
+def test_a_profile_has_a_column_of_powers_only_where_one_was_measured():
+    measured = profile()
+    unmeasured = measured.variants[0].model_copy(update={"power_w": None})
+    headings = [
+        rendered(profile_table(one), WIDE).splitlines()[2].split()
+        for one in (measured, measured.model_copy(update={"variants": [unmeasured]}))
+    ]
+    assert headings[0] == [*headings[1], "W"]

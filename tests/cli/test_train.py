@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 from slipstream.learn.trainer import Trainer
 
@@ -151,3 +152,18 @@ def test_a_sweep_keeps_to_its_steps_and_says_so(slipstream):
     assert "training ends after 300 steps (512 in whole rollouts of 512)" in told
     scores = [json.loads(path.read_text()) for path in Path("sweep").rglob("score.json")]
     assert [score["steps"] for score in scores] == [512, 512]
+
+
+def test_a_line_that_is_repeated_says_for_how_long(monkeypatch, capsys):
+    from slipstream.cli import training_progress
+    from slipstream.learn.training_run import Report
+
+    clock = iter((0.0, 1.0, 2.0, 32.0))
+    monkeypatch.setattr(training_progress, "perf_counter", lambda: next(clock))
+    progress = training_progress.TrainingProgress(Progress(disable=True))
+    # One reading when it is made, one per line, one that asks whether the last line is old.
+    progress.show(Report(0, 0, 0.0, "reference", {}, None, None, "edf", 0.0))
+    progress.print_if_old()
+    progress.print_line()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"playing heuristics on held-out episodes: edf{tail}" for tail in ("", " (31 s)")]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slipstream.evaluation import bootstrap_interval
+from slipstream.reports.figures.charts import tradeoff
 from slipstream.reports.html.verdict import summary
 from slipstream.reports.runs import labels_of, read_run
 from tests.reports.test_report import record
@@ -68,3 +69,11 @@ def test_a_policy_alone_has_its_figures_and_its_misses(run):
 def test_a_real_and_a_simulated_run_of_a_policy_have_names_of_their_own(run):
     real = replace(run, about={**run.about, "device": "cpu"})
     assert labels_of([run, real]) == ["edf, simulated", "edf, real run"]
+
+
+def test_points_of_a_tradeoff_have_no_more_digits_than_an_axis_shows(run):
+    """Plotly writes every digit of a range that spans less than the sixth, and cuts off the points at its edge."""
+    first, second = runs_with(run, {"a": [718.0517548249030142], "b": [718.0517548249030999]})
+    second.metrics["miss_rate"] = 0.5
+    points = [one for one in tradeoff([first, second], ("miss_rate", "reward"))["data"] if one["mode"] != "lines"]
+    assert [one["y"] for one in points] == [[718.052], [718.052]]

@@ -208,7 +208,7 @@ def check_report_of_two(cell):
     check_numbers(data)
     assert others[0] in text
     for name, figure in data["figures"].items():
-        legend = [one["name"] for one in figure["data"] if one.get("showlegend", True)]
+        legend = [one["name"] for one in figure["data"] if "name" in one and one.get("showlegend", True)]
         assert len(set(legend)) == len(legend), f"{name}: curves of two runs have the same name"
     for whole in cell.about.counts:
         shown = re.search(rf"\b{whole} (\S+)", text)

@@ -53,7 +53,8 @@ class TrainingProgress:
         self._task = bar.add_task("starting", total=None)
         self._line = "starting"
         self._phase = ""
-        self._printed = perf_counter()
+        self._last = ""
+        self._printed = self._since = perf_counter()
 
     def show(self, report: Report) -> None:
         """Show `report`: in the bar, or as a line if its phase is new or the last line is old."""
@@ -73,9 +74,14 @@ class TrainingProgress:
             self.print_line()
 
     def print_line(self) -> None:
-        """Print the present line on standard error."""
+        """Print the present line on standard error; a line that is printed again says how long it has been true."""
         self._printed = perf_counter()
-        errors.print(self._line, soft_wrap=True, markup=False, highlight=False)
+        text = self._line
+        if text == self._last:
+            text = f"{text} ({self._printed - self._since:.0f} s)"
+        else:
+            self._last, self._since = text, self._printed
+        errors.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager

@@ -37,8 +37,8 @@ MOST_RANKS, MOST_RANKING_S = 16, 0.5
 """Rows that a chooser is asked to rank, and the seconds that this may take."""
 SCORED = "The candidate with the highest score is taken."
 RANKED = (
-    "This policy picks a row directly and gives no scores. The rank is the order in which it would pick, "
-    "were the rows before not allowed."
+    "This policy picks a row directly and gives no scores. The rank is the order in which it would pick the rows "
+    "if those ranked above were not allowed."
 )
 DIRECT = "This policy picks a row directly and gives no scores."
 ONLY = "The base and all rules would choose this row, so nothing was simulated ahead."

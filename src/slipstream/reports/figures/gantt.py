@@ -9,6 +9,7 @@ import numpy as np
 from slipstream.display import FRAME_HEIGHT, MARGIN, ROW_HEIGHT
 from slipstream.families.shared.timeline import Timeline
 from slipstream.files.markup import escape
+from slipstream.render.style import task_colour
 from slipstream.reports.runs import Run
 
 MOST_BARS = 2000
@@ -45,6 +46,8 @@ def gantt_figure(run: Run, title: str, begin: float = 0.0, end: float | None = N
             y=[escape(line.resources[resource]) for resource in line.slice_resource[own]],
             text=[escape(_words(line, piece)) for piece in own.tolist()],
             textposition="none",
+            # Outlines would cover bars of less than two pixels.
+            marker={"color": task_colour(index), "line": {"width": 0}},
             customdata=stop,
             hovertemplate="%{text}: %{base:.6g} to %{customdata:.6g} " + run.family.time_unit,
         )
