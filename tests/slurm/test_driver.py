@@ -195,7 +195,7 @@ def test_a_killed_driver_leaves_no_job_held_and_another_goes_on_where_it_was(slu
     rng = np.random.Generator(np.random.Philox(5))
     for kill in range(4):
         # The switches of the first wait for another driver to take over; that of the last releases what still waits.
-        grace = "0" if kill == 3 else "600"
+        grace = "0" if kill == 3 else "60"
         with subprocess.Popen([*words, "--grace-s", grace], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout.readline().startswith("Driving.")
             time.sleep(2.0 * rng.random())

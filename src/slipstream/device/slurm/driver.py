@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from slipstream.device.slurm.decisions import Decision, StartOf, decide
+from slipstream.device.slurm.decisions import Decision, StartOf, decide, warm_up
 from slipstream.device.slurm.handback import clear_placement
 from slipstream.device.slurm.recording import Recorder
 from slipstream.errors import DeviceError, InputError
@@ -51,9 +51,9 @@ class Driver:
 
     def __init__(self, slurm: Slurm, base: ClusterScenario, policy: Policy, settings: DriverSettings) -> None:
         self.recorder = Recorder()
-        """What happened so far."""
+        """What was observed."""
         self.counts = {"started": 0, "requeued": 0, "refused": 0, "held again": 0, "cycles": 0}
-        """What was done so far."""
+        """Number of actions by kind."""
         self._slurm = slurm
         self._base = checked_rules(base)
         self._policy = policy
@@ -74,6 +74,7 @@ class Driver:
         Raises:
             DeviceError: The controller has not answered for too long.
         """
+        warm_up(self._base, self._policy)
         answered = time.monotonic()
         while not self._stopping:
             began = time.monotonic()
@@ -117,7 +118,7 @@ class Driver:
             if job.id in self._released:
                 since, start = self._released[job.id]
                 if not job.waits or job.is_held:
-                    del self._released[job.id]  # it runs, or somebody held it meanwhile
+                    del self._released[job.id]  # it runs, or was held by hand meanwhile
                 elif time.monotonic() > since + START_LIMIT_S:
                     del self._released[job.id]
                     self._hold_again(job)
