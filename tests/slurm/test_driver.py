@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from slipstream.device.slurm.decisions import InterruptionOf, StartOf, decide
-from slipstream.device.slurm.driver import Driver, DriverSettings, commands_of
+from slipstream.device.slurm.driver import Driver, DriverSettings, chosen_policy, commands_of
 from slipstream.device.slurm.handback import HandBack
 from slipstream.errors import InputError
 from slipstream.families.cluster.invariants import check
@@ -121,6 +121,14 @@ def test_rules_that_a_real_cluster_cannot_follow_are_refused():
     sliced = {**RULES, "nodes": [{"name": "a100", "count": 1, "gpus": 4, "slices": 2}]}
     with pytest.raises(InputError, match="nodes with slices"):
         Driver(None, load(sliced), find("fifo", "cluster"), SETTINGS)
+
+
+@pytest.mark.thorough
+def test_auto_chooses_one_policy_by_the_jobs_of_the_scenario_before_it_drives():
+    scenario = load("cluster/tiny")
+    chosen = chosen_policy(find("auto", "cluster"), scenario)
+    assert chosen.name != "auto"
+    assert chosen_policy(chosen, scenario) is chosen
 
 
 # A real cluster

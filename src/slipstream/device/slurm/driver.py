@@ -21,6 +21,7 @@ from slipstream.families.cluster.slurm.commands import Slurm
 from slipstream.families.cluster.slurm.controller import read_snapshot
 from slipstream.families.cluster.slurm.scenario import LiveScenario, live_scenario, requested_s
 from slipstream.families.cluster.slurm.snapshot import MARK, SlurmJob, Snapshot
+from slipstream.policies.auto import Auto
 from slipstream.policies.base import Policy
 
 START_LIMIT_S = 30.0
@@ -56,7 +57,7 @@ class Driver:
         """Number of actions by kind."""
         self._slurm = slurm
         self._base = checked_rules(base)
-        self._policy = policy
+        self._policy = chosen_policy(policy, base)
         self._settings = settings
         self._released: dict[str, tuple[float, StartOf]] = {}
         """Jobs released a moment ago that do not run yet, with the time of their release."""
@@ -199,6 +200,11 @@ def commands_of(start: StartOf) -> list[list[str]]:
         changes.append("StartTime=now")  # a requeued job would wait for two minutes more
     update = [["update", f"JobId={job.id}", *changes]] if changes else []
     return [*update, ["release", job.id]]
+
+
+def chosen_policy(policy: Policy, base: ClusterScenario) -> Policy:
+    """Return the policy that decides: `auto` chooses one by the jobs of `base`, once, not anew in every cycle."""
+    return policy.policy_for(base) if isinstance(policy, Auto) else policy
 
 
 def checked_rules(base: ClusterScenario) -> ClusterScenario:

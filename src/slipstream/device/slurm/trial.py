@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.device.slurm.decisions import warm_up
-from slipstream.device.slurm.driver import Driver, DriverSettings, checked_rules
+from slipstream.device.slurm.driver import Driver, DriverSettings, checked_rules, chosen_policy
 from slipstream.device.slurm.local import LocalCluster, VirtualNodes, local_cluster, missing_programs
 from slipstream.device.slurm.recording import Recorder
 from slipstream.errors import DeviceError, InputError
@@ -68,6 +68,7 @@ def run_trial(
     """
     if reason := missing_programs():
         raise DeviceError(reason)
+    policy = chosen_policy(policy, scenario)
     rules = checked_rules(scenario)
     jobs = timed_jobs(rules, settings)
     kinds = [VirtualNodes(kind.count, kind.gpus, _word(kind.name)) for kind in rules.nodes]
