@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from slipstream.device.slurm.decisions import InterruptionOf, StartOf, decide
-from slipstream.device.slurm.driver import Driver, DriverSettings, commands_of
+from slipstream.device.slurm.driver import Driver, DriverSettings, chosen_policy, commands_of
 from slipstream.device.slurm.handback import HandBack
 from slipstream.errors import InputError
 from slipstream.families.cluster.invariants import check
@@ -123,6 +123,14 @@ def test_rules_that_a_real_cluster_cannot_follow_are_refused():
         Driver(None, load(sliced), find("fifo", "cluster"), SETTINGS)
 
 
+@pytest.mark.thorough
+def test_auto_chooses_one_policy_by_the_jobs_of_the_scenario_before_it_drives():
+    scenario = load("cluster/tiny")
+    chosen = chosen_policy(find("auto", "cluster"), scenario)
+    assert chosen.name != "auto"
+    assert chosen_policy(chosen, scenario) is chosen
+
+
 # A real cluster
 
 
@@ -195,7 +203,7 @@ def test_a_killed_driver_leaves_no_job_held_and_another_goes_on_where_it_was(slu
     rng = np.random.Generator(np.random.Philox(5))
     for kill in range(4):
         # The switches of the first wait for another driver to take over; that of the last releases what still waits.
-        grace = "0" if kill == 3 else "600"
+        grace = "0" if kill == 3 else "60"
         with subprocess.Popen([*words, "--grace-s", grace], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout.readline().startswith("Driving.")
             time.sleep(2.0 * rng.random())

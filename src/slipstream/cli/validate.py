@@ -34,6 +34,8 @@ from slipstream.cli.help_text import DEVICE, OUTPUT
 from slipstream.cli.outputs import PAGE, PROFILE, ForceOption, check_outputs
 from slipstream.cli.profile import print_noise
 from slipstream.cli.run import PolicyOption
+from slipstream.cli.slurm import EngineOption, refuse_options
+from slipstream.cli.slurm_trial import TimeScaleOption, TrialJobsOption, validate_slurm
 
 if TYPE_CHECKING:
     from slipstream.device.measurement.trial import Trial
@@ -69,10 +71,16 @@ def validate(
     watchdog_ms: WatchdogOption = None,
     out: OutOption = Path("validation.html"),
     fit: FitOption = None,
+    engine: EngineOption = "device",
+    jobs: TrialJobsOption = 30,
+    time_scale: TimeScaleOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a scenario on the device and in the simulator with the same arrivals; report how they differ, and why.
+
+    With --engine slurm, the jobs of a cluster scenario run as sleeps on a Slurm cluster started on this machine,
+    released by the policy and then by Slurm's own backfill, each beside its simulation.
 
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
@@ -85,6 +93,10 @@ def validate(
     from slipstream.policies.base import find_for
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
 
+    if engine == "slurm":
+        refuse_options({"--profile": profile, "--data": data, "--watchdog-ms": watchdog_ms, "--fit": fit})
+        validate_slurm(scenario, policy, seed, runs, jobs, time_scale, as_json)
+        return
     loaded = device_scenario(scenario, None)
     player = on_device(find_for(policy, loaded))
     workload = device_workload(loaded, data, allow_code)

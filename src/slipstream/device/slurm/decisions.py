@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.families.cluster.slurm.scenario import LiveScenario
-from slipstream.families.cluster.slurm.snapshot import SlurmJob
+from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.cluster.slurm.scenario import LiveScenario, live_scenario
+from slipstream.families.cluster.slurm.snapshot import HELD, SlurmJob, SlurmNode, Snapshot
 from slipstream.policies.base import Policy, WholeEpisodes
 from slipstream.sim.eventlog import PREEMPT, START, TAKE
 from slipstream.sim.simulator import LOG_ROWS, Simulator, check_action
@@ -41,6 +42,20 @@ class InterruptionOf:
 
 
 Decision = StartOf | InterruptionOf
+
+
+def warm_up(base: ClusterScenario, policy: Policy) -> None:
+    """Make `policy` decide once about a cluster with the rules of `base`, so that compilation is done."""
+    nodes = tuple(
+        SlurmNode(f"{kind.name}-{number}", kind.name, kind.gpus, True)
+        for kind in base.nodes
+        for number in range(min(2, kind.count))
+    )
+    jobs = tuple(
+        SlurmJob(str(number), "user", "", "PENDING", HELD[0], 1, 60.0, submit=0.0, start=0.0, end=0.0)
+        for number in range(3)
+    )
+    decide(live_scenario(Snapshot(1.0, nodes, jobs), base), policy)
 
 
 def decide(live: LiveScenario, policy: Policy, seed: int = 0) -> list[Decision]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from slipstream.device.slurm.decisions import Decision, StartOf, decide
+from slipstream.device.slurm.decisions import Decision, StartOf, decide, warm_up
 from slipstream.device.slurm.handback import clear_placement
 from slipstream.device.slurm.recording import Recorder
 from slipstream.errors import DeviceError, InputError
@@ -21,6 +21,7 @@ from slipstream.families.cluster.slurm.commands import Slurm
 from slipstream.families.cluster.slurm.controller import read_snapshot
 from slipstream.families.cluster.slurm.scenario import LiveScenario, live_scenario, requested_s
 from slipstream.families.cluster.slurm.snapshot import MARK, SlurmJob, Snapshot
+from slipstream.policies.auto import Auto
 from slipstream.policies.base import Policy
 
 START_LIMIT_S = 30.0
@@ -51,12 +52,12 @@ class Driver:
 
     def __init__(self, slurm: Slurm, base: ClusterScenario, policy: Policy, settings: DriverSettings) -> None:
         self.recorder = Recorder()
-        """What happened so far."""
+        """What was observed."""
         self.counts = {"started": 0, "requeued": 0, "refused": 0, "held again": 0, "cycles": 0}
-        """What was done so far."""
+        """Number of actions by kind."""
         self._slurm = slurm
         self._base = checked_rules(base)
-        self._policy = policy
+        self._policy = chosen_policy(policy, base)
         self._settings = settings
         self._released: dict[str, tuple[float, StartOf]] = {}
         """Jobs released a moment ago that do not run yet, with the time of their release."""
@@ -74,6 +75,7 @@ class Driver:
         Raises:
             DeviceError: The controller has not answered for too long.
         """
+        warm_up(self._base, self._policy)
         answered = time.monotonic()
         while not self._stopping:
             began = time.monotonic()
@@ -117,7 +119,7 @@ class Driver:
             if job.id in self._released:
                 since, start = self._released[job.id]
                 if not job.waits or job.is_held:
-                    del self._released[job.id]  # it runs, or somebody held it meanwhile
+                    del self._released[job.id]  # it runs, or was held by hand meanwhile
                 elif time.monotonic() > since + START_LIMIT_S:
                     del self._released[job.id]
                     self._hold_again(job)
@@ -198,6 +200,11 @@ def commands_of(start: StartOf) -> list[list[str]]:
         changes.append("StartTime=now")  # a requeued job would wait for two minutes more
     update = [["update", f"JobId={job.id}", *changes]] if changes else []
     return [*update, ["release", job.id]]
+
+
+def chosen_policy(policy: Policy, base: ClusterScenario) -> Policy:
+    """Return the policy that decides: `auto` chooses one by the jobs of `base`, once, not anew in every cycle."""
+    return policy.policy_for(base) if isinstance(policy, Auto) else policy
 
 
 def checked_rules(base: ClusterScenario) -> ClusterScenario:

@@ -21,7 +21,7 @@ from slipstream.families.cluster.slurm.controller import read_snapshot
 from slipstream.files.lock import FolderLock
 
 AT_ONCE = "now"
-"""What an orderly end of the driver writes: nobody is going to take over."""
+"""What an orderly end of the driver writes: no other is going to take over."""
 ACTIVITY = "driving this cluster"
 """What the lock of a driver is for."""
 TAKE_OVER_TRIES = 10

@@ -6,11 +6,14 @@ every process is ended by its id.
 
 from __future__ import annotations
 
+import ctypes
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +25,7 @@ from slipstream.families.cluster.slurm.commands import Slurm
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "sbatch")
 PACKAGES = "slurm-wlm munge"
+PR_SET_PDEATHSIG = 1
 READY_S = 30.0
 """Longest time until all nodes are idle."""
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -135,6 +139,7 @@ class LocalCluster:
                 cwd=self.folder,
                 env=self.slurm.environment,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
 
     def _start_munged(self) -> None:
@@ -198,7 +203,8 @@ class LocalCluster:
             "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_Core",
             "SchedulerType=sched/backfill",
-            "SchedulerParameters=sched_interval=1,sched_min_interval=1000,batch_sched_delay=0,bf_interval=1",
+            "SchedulerParameters=sched_interval=1,sched_min_interval=1000,batch_sched_delay=0,"
+            "bf_interval=1,bf_resolution=1",
             "PriorityType=priority/basic",
             "GresTypes=gpu",
             "JobCompType=jobcomp/filetxt",
@@ -217,6 +223,12 @@ class LocalCluster:
                     f"RealMemory=1000 Gres=gpu:{kind.kind}:{kind.gpus} State=UNKNOWN"
                 )
         yield f"PartitionName=main Nodes={_range(1, len(self.names))} Default=YES MaxTime=INFINITE State=UP"
+
+
+def _end_with_parent() -> None:
+    """Ask the system to end this process when the one that started it ends, however that happens."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _range(first: int, count: int) -> str:

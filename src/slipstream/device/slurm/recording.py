@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.cluster.slurm.scenario import RULES, kinds_in_words, requested_s
-from slipstream.families.cluster.slurm.snapshot import SlurmJob, SlurmNode, Snapshot, kinds_of
+from slipstream.families.cluster.slurm.snapshot import SlurmJob, SlurmNode, Snapshot, kinds_of, natural
 from slipstream.files.validation import validated
 from slipstream.sim.eventlog import ARRIVAL, END, EVENT, FINISH, PREEMPT, START, TAKE
 
@@ -106,7 +106,7 @@ class Recorder:
         """
         done = sorted(
             (seen for seen in self.jobs.values() if _counts(seen, self.begins)),
-            key=lambda seen: (seen.submit, seen.first.id),
+            key=lambda seen: (seen.submit, natural(seen.first.id)),
         )
         kinds = kinds_of(tuple(self.nodes.values()))
         flat = base is not None and base.placement == "flat"

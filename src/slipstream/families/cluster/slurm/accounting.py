@@ -1,7 +1,7 @@
 """Jobs from Slurm's accounting: the output of `sacct --parsable2`, and the file that `jobcomp/filetxt` writes.
 
 A job's name is chosen by its user and may hold anything, also the separators of both formats. Names are skipped, not
-used, and a record in which a name cannot be told from the fields after it is left out.
+used, and a record whose name repeats the fields after it is left out.
 """
 
 from __future__ import annotations

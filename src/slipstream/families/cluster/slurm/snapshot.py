@@ -72,7 +72,7 @@ class SlurmJob:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits until somebody releases it."""
+        """Whether it waits until it is released."""
         return self.waits and self.reason in HELD
 
     @property

@@ -1,0 +1,228 @@
+"""Trial on a real Slurm: the jobs of a scenario as sleeps on a local cluster, beside their simulation.
+
+The same jobs run twice: released by a policy, and by Slurm's own backfill. Both are simulated before.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.device.slurm.decisions import warm_up
+from slipstream.device.slurm.driver import Driver, DriverSettings, checked_rules, chosen_policy
+from slipstream.device.slurm.local import LocalCluster, VirtualNodes, local_cluster, missing_programs
+from slipstream.device.slurm.recording import Recorder
+from slipstream.errors import DeviceError, InputError
+from slipstream.families.cluster.build import compiled_scenario
+from slipstream.families.cluster.invariants import check
+from slipstream.families.cluster.metrics import jobs_of, metrics
+from slipstream.families.cluster.scenario import ClusterScenario, ListedJob
+from slipstream.families.cluster.slurm.controller import read_snapshot
+from slipstream.families.cluster.slurm.snapshot import Snapshot
+from slipstream.files.validation import validated
+from slipstream.policies.base import Policy, find
+from slipstream.sim.simulator import Simulator
+
+LEAST_RUN_S = 3.0
+"""Least time that a job sleeps: Slurm starts jobs once a second."""
+MEAN_RUN_S = 8.0
+"""Mean time that jobs sleep by default."""
+MOST_NODES = 64
+INTERVAL_S = 0.3
+COMPARED = ("jct_mean_s", "wait_mean_s", "slowdown_mean", "makespan_s")
+CLOSE_S = 1.0
+"""Starts that lie closer together may come in either order."""
+LONGEST_S = 3600.0
+"""Longest time that a trial may take before it is given up."""
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """How a trial is played."""
+
+    jobs: int = 30
+    """Most jobs, the first of the episode."""
+    time_scale: float | None = None
+    """Seconds of a trial per second of the scenario; so that the mean job takes 8 s if absent."""
+    overhead_s: float = 1.0
+    """Time that the simulation adds to every run: from a decision to the start, and from an end to its notice."""
+    seed: int = 0
+
+
+def run_trial(
+    scenario: ClusterScenario, policy: Policy, settings: TrialSettings, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the metrics of a policy and of Slurm's own backfill, simulated and real, as JSON data.
+
+    Raises:
+        DeviceError: One line: Slurm is not installed, or its daemons do not start.
+    """
+    if reason := missing_programs():
+        raise DeviceError(reason)
+    policy = chosen_policy(policy, scenario)
+    rules = checked_rules(scenario)
+    jobs = timed_jobs(rules, settings)
+    kinds = [VirtualNodes(kind.count, kind.gpus, _word(kind.name)) for kind in rules.nodes]
+    if sum(kind.count for kind in kinds) > MOST_NODES:
+        raise InputError(f"{sum(kind.count for kind in kinds)} nodes: expected at most {MOST_NODES} on this machine")
+    renamed = [kind.model_copy(update={"name": _word(kind.name)}) for kind in rules.nodes]
+    rules = rules.model_copy(update={"nodes": renamed})
+    result: dict[str, Any] = {"policy": policy.name, "seed": settings.seed, "jobs": len(jobs), "sides": {}}
+    sides = {policy.name: policy, "slurm": None}
+    for name, player in sides.items():
+        tell(f"{name}: simulating")
+        simulated = _simulated(rules, jobs, player, settings)
+        tell(f"{name}: running {len(jobs)} jobs on a local Slurm cluster")
+        real = _real(rules, jobs, player, kinds)
+        result["sides"][name] = _compared(simulated, real)
+    ours, theirs = (result["sides"][name] for name in sides)
+    result["difference"] = {
+        metric: {side: ours[side][metric] - theirs[side][metric] for side in ("simulated", "real")}
+        for metric in COMPARED
+    }
+    return result
+
+
+def timed_jobs(scenario: ClusterScenario, settings: TrialSettings) -> list[ListedJob]:
+    """Return the first jobs of an episode in the time of a trial."""
+    simulator = Simulator(scenario)
+    simulator.reset(settings.seed)
+    first, count = int(simulator.header["first"]), int(simulator.header["jobs"])
+    found = compiled_scenario(scenario).workload
+    chosen = slice(first, first + min(count, settings.jobs))
+    run, requested, submit = (getattr(found, name)[chosen] / 1e9 for name in ("run", "requested", "submit"))
+    scale = settings.time_scale or MEAN_RUN_S / float(run.mean())
+    return [
+        ListedJob(
+            submit_s=float((submit[job] - submit[0]) * scale),
+            gpus=int(found.gpus[chosen][job]),
+            run_s=max(LEAST_RUN_S, float(run[job]) * scale),
+            requested_s=max(LEAST_RUN_S, float(requested[job]) * scale),
+            user=found.users[int(found.user[chosen][job])],
+        )
+        for job in range(len(run))
+    ]
+
+
+def _word(name: str) -> str:
+    """Return a name of a kind of node as Slurm takes it."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()) or "gpu"
+
+
+def _minutes(job: ListedJob) -> int:
+    """Return the time limit of a job: Slurm counts in minutes."""
+    return max(1, math.ceil((job.requested_s or job.run_s) / 60.0))
+
+
+Played = tuple[ClusterScenario, np.ndarray]
+
+
+def _simulated(rules: ClusterScenario, jobs: list[ListedJob], policy: Policy | None, settings: TrialSettings) -> Played:
+    """Return a scenario of the timed jobs and the log of its simulation; without a policy, like Slurm's backfill.
+
+    Slurm serves jobs in order of submission, lets those pass that end in time, and knows time limits in minutes.
+    """
+    rows = []
+    for job in jobs:
+        requested = 60.0 * _minutes(job) if policy is None else job.requested_s
+        update = {"run_s": job.run_s + settings.overhead_s, "requested_s": (requested or 0.0) + settings.overhead_s}
+        rows.append(job.model_copy(update=update).model_dump(mode="json", exclude_unset=True))
+    data = rules.model_dump(mode="json", exclude_unset=True)
+    data["jobs"] = {"kind": "list", "jobs": rows}
+    data.pop("episode", None)
+    if policy is None:
+        data.update(backfill="easy", preemption=None)
+    timed = validated(data, ClusterScenario, "the trial")
+    return timed, Simulator(timed).play(policy or find("fifo", "cluster"), settings.seed)
+
+
+def _real(rules: ClusterScenario, jobs: list[ListedJob], policy: Policy | None, kinds: list[VirtualNodes]) -> Played:
+    """Return a scenario of the jobs as they ran on a real cluster, and the log; without a policy, by Slurm alone."""
+    requested: dict[str, float] = {}
+    done = threading.Event()
+    if policy is not None:
+        warm_up(rules, policy)
+    # Not elsewhere: the path of a socket may have about a hundred characters.
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder, local_cluster(Path(folder), kinds) as cluster:
+        submitter = threading.Thread(target=_submit, args=(cluster, jobs, policy is not None, requested, done))
+        limit = time.monotonic() + LONGEST_S
+
+        def ended(snapshot: Snapshot) -> bool:
+            if time.monotonic() > limit:
+                raise InputError(f"the trial took longer than {LONGEST_S:g} s: expected fewer or shorter jobs")
+            return done.is_set() and not any(job.runs or job.waits for job in snapshot.jobs)
+
+        submitter.start()
+        try:
+            if policy is None:
+                recorder = Recorder()
+                while True:
+                    snapshot = read_snapshot(cluster.slurm)
+                    recorder.observe(snapshot)
+                    if ended(snapshot):
+                        break
+                    time.sleep(INTERVAL_S)
+            else:
+                driver = Driver(
+                    cluster.slurm, rules, policy, DriverSettings(interval_s=INTERVAL_S, requested=requested)
+                )
+                driver.run(ended, tell=lambda _: None)
+                recorder = driver.recorder
+        finally:
+            done.set()
+            submitter.join()
+    if recorder.ended < len(jobs):
+        raise DeviceError(
+            f"{len(jobs) - recorder.ended} of {len(jobs)} jobs were not seen to run: expected all of them"
+        )
+    scenario, events = recorder.result(rules, requested)
+    check(events, scenario)
+    return scenario, events
+
+
+def _submit(
+    cluster: LocalCluster, jobs: list[ListedJob], holds: bool, requested: dict[str, float], done: threading.Event
+) -> None:
+    """Submit the jobs as sleeps, each at its time; set `done` at the end."""
+    began = time.monotonic()
+    for job in jobs:
+        while time.monotonic() < began + job.submit_s and not done.is_set():
+            time.sleep(max(0.0, min(0.1, began + job.submit_s - time.monotonic())))
+        if done.is_set():
+            return
+        words = [f"--gpus={job.gpus}", f"--time={_minutes(job)}", "--output=/dev/null", "--chdir=/", "--requeue"]
+        held = ["--hold"] if holds else []
+        number = cluster.slurm.submit(f"#!/bin/sh\nexec sleep {job.run_s:.3f}\n", *words, *held)
+        requested[str(number)] = job.requested_s or job.run_s
+    done.set()
+
+
+def _compared(simulated: Played, real: Played) -> dict[str, Any]:
+    """Return the metrics of both sides, and the share of pairs of starts that came in the same order."""
+    figures = {name: metrics(*played) for name, played in (("simulated", simulated), ("real", real))}
+    starts = [jobs_of(*played).first_start / 1e9 for played in (simulated, real)]
+    return {
+        **{name: {metric: found[metric] for metric in COMPARED} for name, found in figures.items()},
+        "relative_difference": {
+            metric: figures["real"][metric] / figures["simulated"][metric] - 1.0
+            for metric in COMPARED
+            if figures["simulated"][metric]
+        },
+        "starts_out_of_order": out_of_order(*starts),
+    }
+
+
+def out_of_order(first: np.ndarray, second: np.ndarray) -> int:
+    """Return the number of pairs of starts that came in opposite orders, unless they lie within a second on a side."""
+    one, other = first[:, None] - first[None, :], second[:, None] - second[None, :]
+    apart = (np.abs(one) > CLOSE_S) & (np.abs(other) > CLOSE_S)
+    return int((apart & (np.sign(one) != np.sign(other))).sum()) // 2

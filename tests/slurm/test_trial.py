@@ -1,0 +1,64 @@
+"""A trial plays the same jobs in simulation and on a real Slurm, under a policy and under Slurm's own backfill."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from slipstream.cli.main import main
+from slipstream.device.slurm.local import missing_programs
+from slipstream.device.slurm.trial import TrialSettings, out_of_order, timed_jobs
+from slipstream.scenario import load
+
+JOBS = [{"submit_s": 0.0, "gpus": 4, "run_s": 400.0}, {"submit_s": 50.0, "gpus": 8, "run_s": 200.0}]
+JOBS += [{"submit_s": 60.0, "gpus": 2, "run_s": 150.0}, {"submit_s": 70.0, "gpus": 2, "run_s": 10.0}]
+RULES = {
+    "family": "cluster",
+    "placement": "best-fit",
+    "nodes": [{"name": "A 100", "count": 2, "gpus": 4}],
+    "jobs": {"kind": "list", "jobs": JOBS},
+}
+
+
+def test_jobs_are_scaled_and_none_is_shorter_than_three_seconds():
+    jobs = timed_jobs(load(RULES), TrialSettings(jobs=3, time_scale=0.01))
+    assert [(job.submit_s, job.gpus, job.run_s) for job in jobs] == [(0.0, 4, 4.0), (0.5, 8, 3.0), (0.6, 2, 3.0)]
+    mean = np.mean([job["run_s"] for job in JOBS])
+    assert timed_jobs(load(RULES), TrialSettings())[0].run_s == pytest.approx(400.0 * 8.0 / mean)
+
+
+def test_starts_are_out_of_order_only_if_they_lie_more_than_a_second_apart():
+    first = np.array([0.0, 5.0, 10.0])
+    assert out_of_order(first, np.array([0.0, 6.0, 5.5])) == 0
+    assert out_of_order(first, np.array([0.0, 8.0, 5.5])) == 1
+    assert out_of_order(first, np.array([12.0, 8.0, 5.5])) == 3
+
+
+@pytest.mark.thorough
+def test_validate_runs_all_jobs_on_both_sides(monkeypatch, capsys, tmp_path):
+    if reason := missing_programs():
+        pytest.skip(reason)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.json").write_text(json.dumps(RULES))
+    words = ["validate", "rules.json", "--engine", "slurm", "--policy", "sjf", "--time-scale", "0.01", "--json"]
+    monkeypatch.setattr("sys.argv", ["slipstream", *words])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert not ending.value.code
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["jobs"] == 4
+    assert set(run["sides"]) == {"sjf", "slurm"}
+    for side in run["sides"].values():
+        assert side["real"]["jct_mean_s"] >= 3.0
+        assert side["starts_out_of_order"] <= 6
+
+
+def test_a_scenario_of_another_family_is_refused(monkeypatch, capsys):
+    for command in ("validate", "execute"):
+        monkeypatch.setattr("sys.argv", ["slipstream", command, "edge/tiny", "--engine", "slurm"])
+        with pytest.raises(SystemExit) as ending:
+            main()
+        assert ending.value.code == 2
+        assert "edge/tiny: is of the family 'edge': expected a cluster scenario" in capsys.readouterr().err
