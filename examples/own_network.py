@@ -35,7 +35,7 @@ class RowTransformer(nn.Module):
 
 def main() -> None:
     torch.set_num_threads(1)
-    settings = {"steps": 12_000, "n_envs": 32, "n_steps": 32, "evaluation_episodes": 4}
+    settings = {"steps": 12_000, "n_envs": 32, "n_steps": 32, "imitation.rollouts": 4, "evaluation_episodes": 4}
     training = slipstream.train("edge/tiny", settings, network=RowTransformer, warm_start="edf")
     print(f"{sum(p.numel() for p in training.policy.module.parameters()):,} parameters, played by torch")
     for policy in (training.policy, "edf", "random"):

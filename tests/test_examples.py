@@ -31,8 +31,8 @@ PROMISES = {
     "train_torchrl.py": ["PPO: reward -", " after 0 updates", " after 12 updates"],
     "vector_env.py": ["random legal rows", "edf-degrade", "reward per choice +"],
 }
-ELSEWHERE = ["train_rllib.py"]
-"""Run by tests/interop/test_rllib.py, in an environment of its own."""
+ELSEWHERE = ["log_to_mlflow.py", "log_to_wandb.py", "train_rllib.py"]
+"""Run by tests/interop/test_tracking.py and test_rllib.py, which are skipped without the packages they need."""
 LONGEST = 40
 LONGEST_NETWORK = 60
 LONGEST_TRAINING = 30

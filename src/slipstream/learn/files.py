@@ -8,7 +8,7 @@ from typing import Any
 from slipstream.errors import InputError
 from slipstream.files.inputs import read_lines, read_object, show
 
-RUN, HISTORY = "run.json", "history.jsonl"
+RUN, HISTORY, HISTORY_CSV = "run.json", "history.jsonl", "history.csv"
 EXPECTED = "a file written by `slipstream train`"
 EVALUATION = ("update", "steps", "reward", "heuristic_reward")
 """Numbers that every evaluation has."""

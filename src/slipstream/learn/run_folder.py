@@ -2,6 +2,7 @@
 
 run.json            settings, scenario, version, command
 history.jsonl       one line per evaluation
+history.csv         the same as a table
 best/, last/        policies (`policies.learned`)
 state/              what `--resume` starts from
 tensorboard/        scalars
@@ -10,6 +11,8 @@ tensorboard/        scalars
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from slipstream.files.atomic import cannot_write, open_growing, remove_unfinishe
 from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import as_object, read_object, show
 from slipstream.files.lock import LOCK, FolderLock
-from slipstream.learn.files import EXPECTED, HISTORY, RUN, read_about, read_history
+from slipstream.learn.files import EXPECTED, HISTORY, HISTORY_CSV, RUN, read_about, read_history
 from slipstream.learn.networks.own import OwnNetwork
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.learned import load_tensors, save_module_policy, save_policy, save_tensors, write_card
@@ -33,7 +36,7 @@ NOTES: dict[str, tuple[type, ...]] = {
     "episodes": (int, type(None)),
 }
 """Types of the notes saved with a state."""
-ENTRIES = (RUN, HISTORY, "best", "last", "state", "tensorboard")
+ENTRIES = (RUN, HISTORY, HISTORY_CSV, "best", "last", "state", "tensorboard")
 
 
 class RunFolder:
@@ -141,6 +144,7 @@ class RunFolder:
         """Append an evaluation to the history."""
         with open_growing(self.folder / HISTORY, append=True) as file:
             file.write((json.dumps(line) + "\n").encode())
+        self._write_csv()
 
     def history(self) -> list[dict[str, Any]]:
         """Return all evaluations; an incomplete last line is ignored."""
@@ -150,6 +154,15 @@ class RunFolder:
         """Remove evaluations after update `update`, the last one of the saved state."""
         lines = [json.dumps(line) + "\n" for line in self.history() if line["update"] <= update]
         replace_file(self.folder / HISTORY, "".join(lines).encode(), inside=self.folder)
+        self._write_csv()
+
+    def _write_csv(self) -> None:
+        """Write the history as a table; a cell is empty where a phase has no such figure."""
+        lines, text = self.history(), io.StringIO()
+        table = csv.DictWriter(text, list(dict.fromkeys(key for line in lines for key in line)), lineterminator="\n")
+        table.writeheader()
+        table.writerows(lines)
+        replace_file(self.folder / HISTORY_CSV, text.getvalue().encode(), inside=self.folder)
 
 
 def _checked_notes(notes: Any, label: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ does exactly what it would have done without the interruption.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,6 +79,8 @@ class Trainer:
             load_weights(self.network, load_policy(settings.start_from, settings.start_from), "start_from")
         self.update_number = 0
         self.steps = 0
+        self.on_rollout: Callable[[int, dict[str, float]], None] | None = None
+        """Called after every rollout with its choices and figures, before the network learns from it."""
         self.drawn_at = (0, 0)
         """Update and steps at which the current scenarios were drawn."""
         self.pool = self._draw_pool()
@@ -226,6 +228,9 @@ class Trainer:
         elif self.update_number == 0 and settings.open_columns:
             self._open_columns()
         rollout = self.collect()
+        made, collected = int(rollout.length.sum()), self._figures_of(rollout)
+        if self.on_rollout is not None:
+            self.on_rollout(made, collected)
         rng = np.random.default_rng([settings.seed, 2, self.update_number])
         done = self.update_number - settings.imitation_rollouts
         if self.phase == "imitation":
@@ -238,13 +243,15 @@ class Trainer:
                 figures = self.hindsight.update(states, done / settings.hindsight_rounds, rng)
         else:
             figures = self.algorithm.update(rollout, self.progress, rng)
-        made = int(rollout.length.sum())
         self.steps += made
         self.update_number += 1
+        return {**figures, **collected}
+
+    def _figures_of(self, rollout: Rollout) -> dict[str, float]:
+        """Return the reward per unit of simulated time in a rollout, and the mean number of candidates."""
         spent = float(rollout.elapsed[rollout.made].sum()) / self.family.nanoseconds_per_unit
         reward = float(rollout.reward[rollout.made].sum())
         return {
-            **figures,
             "reward_rate": reward / spent if spent > 0 else 0.0,
             "candidates": float(rollout.count[rollout.made].mean()),
         }

@@ -14,6 +14,7 @@ import torch
 
 from slipstream.errors import InputError
 from slipstream.families.contract import Scenario, ScenarioLike
+from slipstream.learn.callbacks import Callback, TrainingCallbacks
 from slipstream.learn.clock import TrainingClock
 from slipstream.learn.defaults import (
     AUTO,
@@ -111,6 +112,9 @@ def train(
     tell: Callable[[str], None] | None = None,
     general: bool = False,
     network: str | type[torch.nn.Module] | None = None,
+    on_rollout: Callback | None = None,
+    on_update: Callback | None = None,
+    on_evaluation: Callback | None = None,
 ) -> Training:
     """Train a policy: race the heuristics, imitate the best one, improve on it, and judge the result.
 
@@ -134,9 +138,12 @@ def train(
             scores, 0 for `random` and 100 for the best rule of each scenario.
         network: Network of your own (`slipstream.networks`), a class or its path, "FILE.py:CLASS" or
             "package.module:CLASS"; its code is run. A training with one is resumed with the same.
+        on_rollout: Called after every rollout, before the network learns from it.
+        on_update: Called after every update, with its losses.
+        on_evaluation: Called after every evaluation, with the rewards on held-out episodes.
     """
     torch.set_num_threads(1)  # Threads share the work above torch.
-    callbacks = _Callbacks(report, tell_limits)
+    callbacks = _Callbacks(report, tell_limits, TrainingCallbacks(on_rollout, on_update, on_evaluation))
     module = None if network is None else path_of(network)
     if resume:
         if out is None:
@@ -197,7 +204,9 @@ def train(
         }
         if tell_limits is not None:
             tell_limits(chosen.limits(minutes))
-        run = TrainingRun(loaded, trainer, reference, about, notes, folder, minutes, clock, executor, report)
+        run = TrainingRun(
+            loaded, trainer, reference, about, notes, folder, minutes, clock, executor, report, callbacks.of_user
+        )
         return _finish(run)
 
 
@@ -207,6 +216,7 @@ class _Callbacks:
 
     report: Callable[[Report], None] | None
     tell_limits: Callable[[str], None] | None
+    of_user: TrainingCallbacks
 
     def show(self, phase: str, heuristic: str, clock: TrainingClock) -> None:
         """Report that `heuristic` plays, before the first update."""
@@ -254,9 +264,8 @@ def _resume(
             about["reference"] = reference.to_dict()
         if callbacks.tell_limits is not None:
             callbacks.tell_limits(settings.limits(minutes))
-        run = TrainingRun(
-            scenario, trainer, reference, about, notes, folder, minutes, clock, executor, callbacks.report
-        )
+        shown = (callbacks.report, callbacks.of_user)
+        run = TrainingRun(scenario, trainer, reference, about, notes, folder, minutes, clock, executor, *shown)
         return _finish(run)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.families.contract import Scenario
+from slipstream.learn.callbacks import TrainingCallbacks, TrainingEvent, call
 from slipstream.learn.clock import TrainingClock
 from slipstream.learn.defaults import TimeShares
 from slipstream.learn.general import general_scores
@@ -74,11 +75,13 @@ class TrainingRun:
         clock: TrainingClock,
         executor: Executor | None,
         report: Callable[[Report], None] | None,
+        callbacks: TrainingCallbacks,
     ) -> None:
         """`about` is the description of the training in its folder, `notes` what its saved state holds of it."""
         self.scenario, self.trainer, self.reference, self.folder = scenario, trainer, reference, folder
         self.about, self.notes, self.clock, self.executor = about, notes, clock, executor
-        self.report = report
+        self.report, self.callbacks = report, callbacks
+        trainer.on_rollout = self._after_rollout
         self.limit = None if minutes is None else 60.0 * minutes
         self.history = folder.history() if folder is not None else []
         self.best_policy: CompiledPolicy | TorchPolicy | None = None
@@ -99,6 +102,7 @@ class TrainingRun:
             phase, began = trainer.phase, self.clock.seconds
             figures = trainer.update()
             self._update_seconds = self.clock.seconds - began
+            call(self.callbacks.on_update, self._event(phase, figures))
             self._plan(phase)
             if self._evaluation_is_due(phase):
                 self._evaluate(figures, phase, writer)
@@ -110,6 +114,14 @@ class TrainingRun:
         self._report("outcome", {})
         policy = self._best()
         return policy, self._judge(policy)
+
+    def _after_rollout(self, made: int, figures: dict[str, float]) -> None:
+        event = self._event(self.trainer.phase, figures)
+        call(self.callbacks.on_rollout, replace(event, update=event.update + 1, steps=event.steps + made))
+
+    def _event(self, phase: str, figures: dict[str, float]) -> TrainingEvent:
+        """Return an event at the present number of updates and steps."""
+        return TrainingEvent(self.trainer.update_number, self.trainer.steps, self.clock.seconds, phase, dict(figures))
 
     # Time
 
@@ -240,6 +252,9 @@ class TrainingRun:
                 if isinstance(value, float):
                     writer.add_scalar(name, value, trainer.steps)
             writer.flush()
+        judged = {"reward": reward, "best_reward": self.notes["best"], "heuristic_reward": self.reference.reward}
+        best = None if self.folder is None else self.folder.folder / "best"
+        call(self.callbacks.on_evaluation, replace(self._event(phase, {**judged, **figures}), policy=best))
 
     def _rewards(self, policy: CompiledPolicy | TorchPolicy, seeds: range, end: float) -> np.ndarray:
         """Return the rewards of `policy` in the held-out episodes over at `end`, as scores if scenarios vary."""
