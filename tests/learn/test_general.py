@@ -12,8 +12,8 @@ import slipstream
 from slipstream.errors import InputError
 from slipstream.families.contract import FAMILIES, family_of
 from slipstream.learn.algorithms.states import States
-from slipstream.learn.general import EPISODES_EACH, FIRST_RACED, LEAST_SCORE, ScoredScenarios, rank_rules
-from slipstream.learn.generated import SEEDS_PER_SPLIT, SPLITS, GeneratedScenarios
+from slipstream.learn.generated.scenarios import SEEDS_PER_SPLIT, SPLITS, GeneratedScenarios
+from slipstream.learn.generated.scores import EPISODES_EACH, FIRST_RACED, LEAST_SCORE, ScoredScenarios, rank_rules
 from slipstream.learn.rollout.batch import Choices
 from slipstream.learn.trainer import EXPERT_EPISODES, Trainer
 from slipstream.learn.training import train
@@ -34,8 +34,8 @@ KINDS = {
 @pytest.fixture
 def few(monkeypatch):
     """Compare rules and networks on few scenarios."""
-    monkeypatch.setattr("slipstream.learn.general.RACE_SCENARIOS", 1)
-    monkeypatch.setattr("slipstream.learn.general.OUTCOME_EPISODES", 2)
+    monkeypatch.setattr("slipstream.learn.generated.scores.RACE_SCENARIOS", 1)
+    monkeypatch.setattr("slipstream.learn.generated.scores.OUTCOME_EPISODES", 2)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -23,7 +23,7 @@ from slipstream.learn.algorithms.oracle_imitation import Oracle
 from slipstream.learn.algorithms.ppo import PPO
 from slipstream.learn.algorithms.reinforce import Reinforce
 from slipstream.learn.algorithms.states import Branching, StateEvaluator, States
-from slipstream.learn.generated import GeneratedScenarios
+from slipstream.learn.generated.scenarios import GeneratedScenarios
 from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings, Scorer
 from slipstream.learn.networks.own import OwnNetwork, is_compilable
 from slipstream.learn.networks.scales import MEASURED_CHOICES, scale_inputs

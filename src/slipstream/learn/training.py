@@ -27,8 +27,8 @@ from slipstream.learn.defaults import (
     sized_to,
 )
 from slipstream.learn.files import RUN
-from slipstream.learn.general import experts_of, find_general_reference, race_rules
-from slipstream.learn.generated import GeneratedScenarios
+from slipstream.learn.generated.scenarios import GeneratedScenarios
+from slipstream.learn.generated.scores import experts_of, find_general_reference, race_rules
 from slipstream.learn.outcome import OUTCOME_EPISODES, Outcome
 from slipstream.learn.own_network import consented, fit_settings
 from slipstream.learn.race import Race, race, warm_start_of

@@ -13,7 +13,7 @@ from slipstream.families.contract import Scenario
 from slipstream.learn.callbacks import TrainingCallbacks, TrainingEvent, call
 from slipstream.learn.clock import TrainingClock
 from slipstream.learn.defaults import TimeShares
-from slipstream.learn.general import general_scores
+from slipstream.learn.generated.scores import general_scores
 from slipstream.learn.networks.own import OwnNetwork
 from slipstream.learn.outcome import OUTCOME_SEED, Outcome, judge_outcome, suggest
 from slipstream.learn.race import rewards_within

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slipstream.errors import InputError
-from slipstream.learn.generated import GeneratedScenarios
+from slipstream.learn.generated.scenarios import GeneratedScenarios
 from slipstream.learn.outcome import OUTCOME_EPISODES, OUTCOME_SEED
 from slipstream.learn.race import RANDOM, Race, Racer, Seconds, play_within
 from slipstream.learn.reference import HELD_OUT_SEED, Reference

@@ -1,0 +1,1 @@
+"""Trainings on generated scenarios of a family."""
