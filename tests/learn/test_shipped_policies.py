@@ -110,6 +110,10 @@ FROZEN: dict[str, tuple[str, list[float]]] = {
         "c4e9237fb3268ffd656cdea0272c76b96e806fcb269e6494601d076513f23e14",
         [4326.64, 4369.74],
     ),
+    "cluster/learned-general": (
+        "bffde4384ec8d811e8c9224be85087bae0c3aaf9e7add9102d223596b73b6a82",
+        [-447.1560900578354, -291.7114542675106],
+    ),
     "cluster/learned-mix-all": (
         "0ef52731a748a02bd3b1ede5832e280fada697dde0d71953fd3ce79eed8abe14",
         [-451.9027110962263, -291.7114542675106],
