@@ -58,6 +58,10 @@ FROZEN: dict[str, tuple[str, list[float]]] = {
         "37257157d442ade2ad0432e32f5eca8e6ce7f19d6b26078e69ea91cc1225b148",
         [-2086.325223121, -8141.717373747],
     ),
+    "dag/learned-general": (
+        "9257123f2f856233b40b55462a81b948883163ad6e3412aadfaa2deb9c72065b",
+        [-2052.739223121, -6866.586373747],
+    ),
     "dag/learned-ml-workflow": (
         "e88e0028a2622716efc172e38160b8265daf34d37031af0187e695192395ab8b",
         [-3752.233027807, -16958.669373747],
@@ -76,6 +80,10 @@ FROZEN: dict[str, tuple[str, list[float]]] = {
     ),
     "taskgraph/learned-exact": (
         "716d18d0b9be482e8080f957b5ba355175f1352d880d447715d41034593ae0f0",
+        [-74.0, -74.0],
+    ),
+    "taskgraph/learned-general": (
+        "5f2a5844a5d01e7ff85978aff028581a94602ab95d53cb0d1e6b40a44d88f0bf",
         [-74.0, -74.0],
     ),
     "taskgraph/learned-memory": (
@@ -101,6 +109,10 @@ FROZEN: dict[str, tuple[str, list[float]]] = {
     "serving/learned-bursty": (
         "c4e9237fb3268ffd656cdea0272c76b96e806fcb269e6494601d076513f23e14",
         [4326.64, 4369.74],
+    ),
+    "cluster/learned-general": (
+        "bffde4384ec8d811e8c9224be85087bae0c3aaf9e7add9102d223596b73b6a82",
+        [-447.1560900578354, -291.7114542675106],
     ),
     "cluster/learned-mix-all": (
         "0ef52731a748a02bd3b1ede5832e280fada697dde0d71953fd3ce79eed8abe14",
