@@ -398,8 +398,8 @@ def family_cluster() -> Drawing:
 
 
 DECISION = IMAGES / "auto-decision.json"
-DECIDED = {"scenario": "dag/small", "base": "fair", "seed": 3, "split": "eval", "least": 3}
-"""Where the decision of the picture is found: the greatest lead over the base among at least `least` candidates."""
+SCENARIO, BASE, SEED, LEAST = "dag/small", "fair", 3, 3
+"""Where the decision of the picture is found: the greatest lead over the base among at least `LEAST` candidates."""
 
 
 def decide() -> None:
@@ -409,15 +409,15 @@ def decide() -> None:
     from slipstream.scenario import load
     from slipstream.sim.simulator import Simulator
 
-    simulator = Simulator(load(str(DECIDED["scenario"])), log_rows=0)
-    policy = Rollout("dag", [find(str(DECIDED["base"]), "dag")])
-    simulator.reset(int(DECIDED["seed"]), str(DECIDED["split"]))
+    simulator = Simulator(load(SCENARIO), log_rows=0)
+    policy = Rollout("dag", [find(BASE, "dag")])
+    simulator.reset(SEED, "eval")
     greatest = 0.0
     while simulator.asking:
         found = policy.estimate(simulator)
         leads = found.totals - found.totals[:, :1]
         taken = found.actions.tolist().index(found.action)
-        if len(found.actions) >= int(DECIDED["least"]) and leads[:, taken].mean() > greatest:
+        if len(found.actions) >= LEAST and leads[:, taken].mean() > greatest:
             greatest = float(leads[:, taken].mean())
             simulator.observe()
             rows = [simulator.family.row_name(simulator, row) or "wait" for row in found.actions.tolist()]
@@ -433,21 +433,17 @@ def auto_decision() -> Drawing:
     rows, leads, errors = data["rows"], data["leads"], data["errors"]
     futures, left, right, step = len(leads[0]), 250.0, 630.0, 44
     picture = Drawing(
-        118 + step * len(rows), f"A decision of rollout: {len(rows)} candidates, each played on in {futures} futures"
+        96 + step * len(rows), f"A decision of rollout: {len(rows)} candidates, each played on in {futures} futures"
     )
-    picture.text(
-        20, 30, f"Decision {data['number']} of {DECIDED['scenario']}, under rollout({DECIDED['base']})", "bold"
-    )
-    picture.text(
-        20, 50, f"Every candidate is played on by {DECIDED['base']} in the same {futures} futures.", "small muted"
-    )
+    picture.text(20, 30, f"Decision {data['number']} of {SCENARIO}, under rollout({BASE})", "bold")
+    picture.text(20, 50, f"Every candidate is played on by {BASE} in the same {futures} futures.", "small muted")
     picture.text(20, 80, "candidate", "small bold")
     picture.text(left, 80, "lead in each future, and their mean", "small bold")
     picture.text(740, 80, "lead ± error", "small bold", "end")
     low, high = min(map(min, leads)), max(map(max, leads))
 
     def x(value: float) -> float:
-        return left + (right - left) * (value - low) / (high - low or 1.0)
+        return float(left + (right - left) * (value - low) / (high - low or 1.0))
 
     picture.line(x(0.0), 88, x(0.0), 106 + step * len(rows) - 30, "blue")
     for index, (row, own) in enumerate(zip(rows, leads, strict=True)):
@@ -456,7 +452,7 @@ def auto_decision() -> Drawing:
         colour = "green" if taken else "blue" if index == 0 else "grey"
         if taken:
             picture.box(10, y - 20, WIDTH - 20, step - 6, "box", "green")
-        note = "taken" if taken else f"what {DECIDED['base']} would choose" if index == 0 else ""
+        note = "taken" if taken else f"what {BASE} would choose" if index == 0 else ""
         picture.text(20, y, row, "bold" if taken else "")
         picture.text(20, y + 15, note, "small muted")
         picture.line(left, y, right, y)

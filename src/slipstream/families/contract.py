@@ -214,7 +214,7 @@ class Family(ABC):
     reward_terms: ClassVar[tuple[str, ...]]
     """Names of the terms of which the reward is the weighted sum."""
     default_policy: ClassVar[str]
-    """The heuristic that commands play unless another is named."""
+    """The heuristic that `rollout` simulates, and that `auto` plays where episodes are too long to race."""
     headline: ClassVar[tuple[str, ...]]
     """The metrics that a short table shows, most important first."""
     summary: ClassVar[tuple[str, ...]] = ()
