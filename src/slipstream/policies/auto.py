@@ -21,10 +21,10 @@ from slipstream.errors import PolicyError
 from slipstream.families.contract import Scenario
 from slipstream.families.shared.digest import digest
 from slipstream.files.atomic import replace_file
-from slipstream.policies.base import Heuristic, ModelBased, Policy, WholeEpisodes, applicable, find
+from slipstream.policies.base import Heuristic, ModelBased, PlanMaker, Policy, WholeEpisodes, applicable, find
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import CARD, shipped
-from slipstream.policies.rollout import Rollout
+from slipstream.policies.rollout import rollout_over
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -106,6 +106,10 @@ class Race:
             self.play(self.policies[name], FINAL)
         return self._leader(final, FINAL)
 
+    def heat_mean(self, name: str) -> float:
+        """Return the mean reward of a policy in the heat."""
+        return float(np.mean(self.rewards[name][:HEAT]))
+
     def _leader(self, entered: list[str], episodes: int) -> str:
         return max(entered, key=lambda name: float(np.mean(self.rewards[name][:episodes])))
 
@@ -144,16 +148,20 @@ def choose_policy(scenario: Scenario) -> Choice:
     if chosen is None:
         raise PolicyError(f"policy '{NAME}': family '{family}' has no rules to choose from")
     reason = f"'{chosen}' has the highest mean reward of {len(race.rewards)} rules on {FINAL} training episodes"
+    least = min(race.heat_mean(name) for name in race.rewards)
     network = race.best(find(name, family) for name in shipped(family))
-    bases = [chosen] if network is None else [chosen, network]
+    bases = [chosen]
+    if network is not None and race.heat_mean(network) >= least:
+        # One that is worse than every rule was trained for decisions of another kind.
+        bases.append(network)
     if network is not None and race.is_ahead(network, chosen):
         reason = _reason(race, network, chosen)
         chosen = network
     if race.family.members.kernel.resample is not None:
         for base in bases:
             player = race.policies[base]
-            if isinstance(player, Heuristic | CompiledPolicy):
-                rollout = Rollout(family, [player])
+            if isinstance(player, Heuristic | CompiledPolicy | PlanMaker):
+                rollout = rollout_over(family, [player])
                 if race.beats(rollout, chosen):
                     reason = _reason(race, rollout.name, chosen)
                     chosen = rollout.name
