@@ -25,6 +25,7 @@ from slipstream.files.atomic import replace_file
 from slipstream.policies.base import (
     Heuristic,
     ModelBased,
+    PlanMaker,
     Policy,
     WholeEpisodes,
     applicable,
@@ -33,7 +34,7 @@ from slipstream.policies.base import (
 )
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.learned import CARD, shipped
-from slipstream.policies.rollout import Rollout, play_decisions
+from slipstream.policies.rollout import Rollout, play_decisions, rollout_over
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -148,6 +149,10 @@ class Race:
             self.play(self.policies[name], FINAL)
         return self._leader(final, FINAL)
 
+    def heat_mean(self, name: str) -> float:
+        """Return the mean reward of a policy in the heat."""
+        return float(np.mean(self.rewards[name][:HEAT]))
+
     def _leader(self, entered: list[str], episodes: int) -> str:
         return max(entered, key=lambda name: float(np.mean(self.rewards[name][:episodes])))
 
@@ -187,12 +192,15 @@ class Race:
             simulator.step(policy.choose(*simulator.observe()))
         return simulator.asking and decisions < NO_LIMIT
 
-    def work(self, rollout: Rollout, base: Heuristic | CompiledPolicy) -> int:
+    def work(self, rollout: Rollout, base: Heuristic | CompiledPolicy | PlanMaker) -> int:
         """Return the work of simulating ahead in the first training episode, which `base` plays.
 
-        It counts simulated decisions, so it is the same on every machine.
+        It counts simulated decisions, or of plans those of all planners, so it is the same on every machine.
         """
         simulator = self._first_episode()
+        if isinstance(base, PlanMaker):
+            simulator.play(base, FIRST_SEED, "train")
+            return PLANNER_WORK * rollout.candidates * int(simulator.header["choices"])
         base.run(simulator, NO_LIMIT)
         decisions = int(simulator.header["choices"])
         simulator = self._first_episode()
@@ -227,16 +235,20 @@ def choose_policy(scenario: Scenario, progress: Progress | None = None, effort: 
     chosen = race.best(find(name, family) for name in rules)
     assert chosen is not None
     reason = f"'{chosen}' has the highest mean reward of {len(race.rewards)} rules on {FINAL} training episodes"
+    least = min(race.heat_mean(name) for name in race.rewards)
     network = race.best(find(name, family) for name in shipped(family))
-    bases = [chosen] if network is None else [chosen, network]
+    bases = [chosen]
+    if network is not None and race.heat_mean(network) >= least:
+        # One that is worse than every rule was trained for decisions of another kind.
+        bases.append(network)
     if network is not None and race.is_ahead(network, chosen):
         reason = _reason(race, network, chosen)
         chosen = network
     left_out = []
     for base in bases if simulates else ():
         player = race.policies[base]
-        if isinstance(player, Heuristic | CompiledPolicy):
-            rollout = Rollout(family, [player])
+        if isinstance(player, Heuristic | CompiledPolicy | PlanMaker):
+            rollout = rollout_over(family, [player])
             if race.work(rollout, player) > effort.work:
                 left_out.append(rollout.name)
             elif race.beats(rollout, chosen):

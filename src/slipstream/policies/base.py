@@ -61,6 +61,21 @@ class ModelBased(WholeEpisodes, Protocol):
         """Return the row to take at the decision that is due in the simulator's lane, which is left unchanged."""
 
 
+@runtime_checkable
+class PlanMaker(Policy, Protocol):
+    """Policy whose decisions at one instant are the moves of a plan, which it makes at the first of them."""
+
+    @property
+    def heeds_demand(self) -> bool:
+        """Whether plans for another demand are worth trying."""
+
+    def demand_before(self, simulator: Simulator) -> np.ndarray:
+        """Return the demand between the last plan and the decision that is due in the simulator's lane."""
+
+    def with_demand(self, demand: np.ndarray) -> PlanMaker:
+        """Return a copy that plans for `demand` instead of what it forecasts from the rows."""
+
+
 @dataclass(frozen=True)
 class Heuristic:
     """Policy made from one plain function."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from slipstream.errors import PolicyError
 from slipstream.families.contract import FAMILIES, RolloutDefaults
-from slipstream.policies.base import Heuristic, Policy, find, names
+from slipstream.policies.base import Heuristic, PlanMaker, Policy, find, names
 from slipstream.policies.compiled.network_policy import CompiledPolicy, network_action
 
 if TYPE_CHECKING:
@@ -67,18 +67,23 @@ class Estimate:
         return np.flatnonzero(~np.isnan(self.totals[-1]))
 
     @property
-    def action(self) -> int:
-        """The best action, but the first unless that one leads it by more than a standard error."""
+    def best(self) -> int:
+        """Position of the best action, but of the first unless that one leads it by more than a standard error."""
         if not len(self.totals):
-            return int(self.actions[0])
+            return 0
         best = int(self.last[self.means[self.last].argmax()])
-        sure = self.last[0] != 0 or self.means[best] - self.means[0] > self.errors[best]
-        return int(self.actions[best if sure else 0])
+        return best if self.means[best] - self.means[0] > self.errors[best] else 0
+
+    @property
+    def action(self) -> int:
+        """The action to take."""
+        return int(self.actions[self.best])
 
     def candidates_left(self) -> np.ndarray:
-        """Return the positions of the actions worth more futures: those that are not surely behind the leader."""
-        if len(self.totals) == FIRST_FUTURES and np.array_equal(*self.totals):
-            return np.zeros(1, np.int64)  # nothing is uncertain
+        """Return the positions of the actions worth more futures: those that are not surely behind the leader.
+
+        The first is one of them: a lead over it must stand in all futures.
+        """
         if len(self.totals) < LEAST_FUTURES:
             return self.last
         last = self.last
@@ -86,7 +91,7 @@ class Estimate:
         leader = int(totals.mean(axis=0).argmax())
         behind = totals[:, leader : leader + 1] - totals
         left = behind.mean(axis=0) < GIVEN_UP * _errors(behind)
-        left[leader] = True
+        left[[0, leader]] = True
         return np.asarray(last[left])
 
 
@@ -123,16 +128,19 @@ class Rollout:
         self.peeks = peeks
         """Whether it plays the true future: no policy may, but a test and a table show what that would gain."""
         self._check()
-        self._scratch: WeakKeyDictionary[Simulator, _Scratch] = WeakKeyDictionary()
+        self._scratch: WeakKeyDictionary[Simulator, Scratch] = WeakKeyDictionary()
 
     def _check(self) -> None:
         if FAMILIES[self.family].members.kernel.resample is None:
             raise PolicyError(f"policy '{self.name}': futures of family '{self.family}' cannot be redrawn")
+        self._check_bases()
+        if self.futures < 2 or self.candidates < 2:
+            raise PolicyError(f"policy '{self.name}': expected at least 2 futures and 2 candidates")
+
+    def _check_bases(self) -> None:
         for base in self.bases:
             if not isinstance(base, Heuristic | CompiledPolicy):
                 raise PolicyError(f"policy '{self.name}': '{base.name}' cannot play on: expected a rule or a network")
-        if self.futures < 2 or self.candidates < 2:
-            raise PolicyError(f"policy '{self.name}': expected at least 2 futures and 2 candidates")
 
     @property
     def name(self) -> str:
@@ -161,23 +169,34 @@ class Rollout:
 
     def estimate(self, simulator: Simulator) -> Estimate:
         """Return the rewards of the candidates of the decision that is due, over all futures."""
-        scratch = self._scratch.get(simulator)
-        if scratch is None:
-            scratch = self._scratch[simulator] = _Scratch(self, simulator)
+        scratch = self._scratch_of(simulator)
         with scratch.lane_unchanged():
             actions = scratch.candidates()
-            every = np.full((len(self.bases), self.futures, len(actions)), np.nan)
-            played, simulated, found = 0, 0, Estimate(actions, every[0, :0])
-            left = np.arange(len(actions))
-            while len(left) > 1 and played < self.futures:
-                more = min(max(FIRST_FUTURES, played), self.futures - played)
-                for base, totals in enumerate(every):
-                    totals[played : played + more, left] = scratch.play(base, actions[left], played, more)
-                played += more
-                simulated += len(self.bases) * more * len(left) * scratch.played
-                found = Estimate(actions, _best_base(every[:, :played]), simulated)
-                left = found.candidates_left()
-        return found
+            return Estimate(actions, *self._totals(scratch, actions))
+
+    def _scratch_of(self, simulator: Simulator) -> Scratch:
+        scratch = self._scratch.get(simulator)
+        if scratch is None:
+            scratch = self._scratch[simulator] = self._new_scratch(simulator)
+        return scratch
+
+    def _new_scratch(self, simulator: Simulator) -> Scratch:
+        return Scratch(self, simulator)
+
+    def _totals(self, scratch: Scratch, candidates: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return the reward of each candidate in each future, NaN where it had been given up, and all decisions."""
+        every = np.full((scratch.players, self.futures, len(candidates)), np.nan)
+        played, simulated, found = 0, 0, every[0, :0]
+        left = np.arange(len(candidates))
+        while len(left) > 1 and played < self.futures:
+            more = min(max(FIRST_FUTURES, played), self.futures - played)
+            for base, totals in enumerate(every):
+                totals[played : played + more, left] = scratch.play(base, candidates[left], played, more)
+            played += more
+            simulated += scratch.players * more * len(left) * scratch.played
+            found = _best_base(every[:, :played])
+            left = Estimate(candidates, found).candidates_left()
+        return found, simulated
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
@@ -188,7 +207,7 @@ class Rollout:
         return play_decisions(simulator, self.decide, choices)
 
 
-class _Scratch:
+class Scratch:
     """Lanes, buffers and compiled arguments for the futures of one simulator."""
 
     def __init__(self, policy: Rollout, simulator: Simulator) -> None:
@@ -196,6 +215,12 @@ class _Scratch:
         from slipstream.sim.kernel.snapshot import lane_bytes
 
         self.policy, self.scenario = policy, simulator.scenario
+        self.players = len(policy.bases)
+        """Number of ways in which candidates are played on."""
+        for base in policy.bases:
+            refusal = FAMILIES[policy.family].policy_refusal(self.scenario, base.name)
+            if refusal:
+                raise PolicyError(f"policy '{policy.name}': '{base.name}' does not apply: {refusal}")
         # The arrays, not the simulator: a reference to it would keep it, and its entry in the policy, for ever.
         self.spec, self.state, self.buffer = simulator.spec, simulator.state, simulator.buffer
         self.header, self.raw = simulator.header, simulator.raw
@@ -303,7 +328,7 @@ def is_rollout(name: str) -> bool:
 
 def make_rollout(name: str, family: str) -> Rollout:
     """Return the policy `rollout(base, ...)`."""
-    return Rollout(family, [find(base, family) for base in base_names(name, family)])
+    return rollout_over(family, [find(base, family) for base in base_names(name, family)])
 
 
 def base_names(name: str, family: str) -> list[str]:
@@ -311,6 +336,15 @@ def base_names(name: str, family: str) -> list[str]:
     found = PATTERN.fullmatch(name)
     assert found is not None
     return _split(found[1]) if found[1] else [FAMILIES[family].default_policy]
+
+
+def rollout_over(family: str, bases: Sequence[Policy]) -> Rollout:
+    """Return the policy that simulates ahead with these bases: plans, if the first of them is a planner."""
+    if isinstance(bases[0], PlanMaker):
+        from slipstream.policies.plan_rollout import PlanRollout
+
+        return PlanRollout(family, bases)
+    return Rollout(family, bases)
 
 
 def _split(text: str) -> list[str]:

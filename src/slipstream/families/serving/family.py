@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family, Members
+from slipstream.families.contract import Family, Members, RolloutDefaults
 
 if TYPE_CHECKING:
     from slipstream.families.serving.scenario import ServingScenario
@@ -17,6 +17,7 @@ class ServingFamily(Family):
     default_scenario = "serving/small"
     reward_terms = ("accuracy", "violations", "switches")
     default_policy = "milp-thorough"
+    rollout = RolloutDefaults(candidates=32, all_rows=True, arrivals=None, spans=4.0)
     headline = ("on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms")
     summary = (
         *("reward", "on_time_accuracy", "violation_ratio", "effective_accuracy", "throughput_hz", "p99_ms"),

@@ -15,7 +15,7 @@ from itertools import permutations
 
 import numpy as np
 
-from slipstream.families.serving.kernel.lookahead import DemandModel, DemandScenarios
+from slipstream.families.serving.kernel.lookahead import DemandModel, DemandScenarios, certain
 from slipstream.families.serving.kernel.plan_simulation import simulate_plan
 from slipstream.families.serving.plans import NANOSECONDS, PLAN_HORIZON, PlanFunction, Planner, PlanningState
 from slipstream.families.serving.solver import undominated
@@ -245,7 +245,7 @@ class LocalSearchPlanner(Planner):
         self._gaps = stratified_gaps()
 
     def _plan(self, state: PlanningState) -> np.ndarray:
-        demand = self._demand_model.predict(state)
+        demand = self._demand_model.predict(state) if self._known_demand is None else certain(state.demand)
         evaluator = PlanEvaluator(state, demand, self._gaps, self._settings)
         # The program is undefined without any demand.
         expected = np.maximum(demand.expected, 1e-3)

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstream.families.serving import features as f
 from slipstream.families.serving.kernel.state import ROWS_PER_COLUMN
+
+if TYPE_CHECKING:
+    from slipstream.sim.simulator import Simulator
 
 NANOSECONDS = 1e9
 
@@ -130,8 +135,10 @@ PlanFunction = Callable[[PlanningState], np.ndarray]
 class Planner:
     """A policy that computes a target deployment at the first decision of a plan, and then makes the moves."""
 
-    def __init__(self, name: str, description: str, target: PlanFunction) -> None:
+    def __init__(self, name: str, description: str, target: PlanFunction, heeds_demand: bool = True) -> None:
         self.name = name
+        self.heeds_demand = heeds_demand
+        """Whether plans for another demand are worth trying."""
         self.family = "serving"
         self.description = description
         self._plan_function = target
@@ -140,6 +147,18 @@ class Planner:
         """Time and moves left at the next decision of the present plan."""
         self._planned = 0.0
         self._recent_peak = np.zeros(0)
+        self._known_demand: np.ndarray | None = None
+
+    def demand_before(self, simulator: Simulator) -> np.ndarray:
+        """Return the requests per second of each model since the last plan."""
+        interval = float(simulator.family.spec_arrays(simulator.scenario)["machine"]["interval"][0])
+        return np.asarray(simulator.arrays["models"][0]["offered"] * NANOSECONDS / interval)
+
+    def with_demand(self, demand: np.ndarray) -> Planner:
+        """Return a copy that plans for these rates of each model instead of the forecasts in the rows."""
+        planner = deepcopy(self)
+        planner._known_demand = demand
+        return planner
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the next move of the plan; where decisions route requests, the accelerator that finishes first."""
@@ -148,9 +167,13 @@ class Planner:
             return int(legal[np.argmin(rows[legal, f.FINISH])])
         time, moves = float(global_row[f.TIME]), float(global_row[f.MOVES])
         if (time, moves) != self._next_decision:
-            self._target = self._plan_function(
-                self._with_recent_peak(planning_state(global_row, rows), time - self._planned)
-            )
+            state = planning_state(global_row, rows)
+            if self._known_demand is None:
+                state = self._with_recent_peak(state, time - self._planned)
+            else:
+                known = self._known_demand[: state.models]
+                state = replace(state, demand=known, observed=known, recent_peak=known)
+            self._target = self._plan_function(state)
             self._planned = time
         move = next_move(self._target, rows, mask)
         self._next_decision = (time, moves - 1.0) if move < len(mask) - 1 else (-1.0, -1.0)

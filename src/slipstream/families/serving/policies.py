@@ -33,10 +33,14 @@ INFAAS_DOWNSCALE = 2.0
 """Capacity per request at which INFaaS frees an accelerator."""
 
 
+HEEDLESS = {"static", "random", "lfu", "clipper-ha", "clipper-ht", "sommelier", "milp-throughput"}
+"""Planners whose plans for another demand are not worth trying: they plan once, or take a solver long."""
+
+
 def planner(function: PlanFunction) -> PlanFunction:
     """Register a planner under the function's name."""
     name = function.__name__.strip("_").replace("_", "-")
-    register_policy(Planner(name, (function.__doc__ or "").split("\n")[0], function))
+    register_policy(Planner(name, (function.__doc__ or "").split("\n")[0], function, name not in HEEDLESS))
     return function
 
 

@@ -41,6 +41,31 @@ def begin_future(spec, decided, state, rows, key, future, arrivals, peeks):
 
 
 @entry
+def roll_out_plans(spec, decided, state, rows, plans, key, first, arrivals, span, peeks, totals):
+    """Write the reward of every plan into `totals`, a row for each future from number `first` on.
+
+    plans (P, M): rows taken one after another; the last one, which waits, is taken at all later decisions too, until
+    the episode ends or `span` ns have passed.
+    """
+    header = state.lanes[PLAYED]
+    last = plans.shape[1] - 1
+    for future in range(totals.shape[0]):
+        begin_future(spec, decided, state, rows, key, first + future, arrivals, peeks)
+        until = state.lanes[FUTURE].now + span
+        for candidate in range(plans.shape[0]):
+            copy_lane(rows, FUTURE, PLAYED)
+            taken, total = 0, 0.0
+            while True:
+                act(spec, state, PLAYED, plans[candidate, min(taken, last)])
+                resume(spec, state, PLAYED)
+                total += header.reward
+                taken += 1
+                if header.status != ASKING or header.now >= until:
+                    break
+            totals[future, candidate] = total
+
+
+@entry
 def roll_out(spec, decided, state, rows, buffer, form, address, actions, key, first, arrivals, span, peeks, totals):
     """Write the reward of every candidate of `actions` into `totals`, a row for each future from number `first` on.
 

@@ -45,6 +45,11 @@ class DemandScenarios:
         return np.asarray(self.rates[0])
 
 
+def certain(rates: np.ndarray) -> DemandScenarios:
+    """Return the demand of which these rates are known."""
+    return DemandScenarios(rates[np.newaxis], rates[np.newaxis])
+
+
 class DemandModel:
     """Probabilities of demand scenarios, learned from the rates of an episode."""
 
