@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from slipstream.device.slurm.decisions import InterruptionOf, StartOf, decide
+from slipstream.device.slurm.decisions import InterruptionOf, StartOf, decide, warm_up
 from slipstream.device.slurm.driver import Driver, DriverSettings, chosen_policy, commands_of
 from slipstream.device.slurm.handback import HandBack
 from slipstream.errors import InputError
@@ -50,7 +50,7 @@ def ended_within(seconds, jobs):
     limit, ended = time.monotonic() + seconds, all_ended(jobs)
 
     def until(snapshot):
-        assert time.monotonic() < limit, snapshot.of(lambda job: job.id in jobs)
+        assert time.monotonic() < limit, [job for job in snapshot.jobs if job.id in jobs]
         return ended(snapshot)
 
     return until
@@ -59,7 +59,9 @@ def ended_within(seconds, jobs):
 @contextmanager
 def driven(slurm, policy="fifo", settings=SETTINGS, **rules):
     """Drive the cluster in a thread."""
-    driver = Driver(slurm.slurm, load({**RULES, **rules}), find(policy, "cluster"), settings)
+    scenario = load({**RULES, **rules})
+    warm_up(scenario, find(policy, "cluster"))
+    driver = Driver(slurm.slurm, scenario, find(policy, "cluster"), settings)
     thread = threading.Thread(target=driver.run, kwargs={"tell": lambda _: None})
     thread.start()
     try:
@@ -219,6 +221,29 @@ def test_the_end_of_a_driver_hands_held_jobs_back(slurm, tmp_path):
     with HandBack(tmp_path, slurm.folder / "slurm.conf", [], 60.0) as switch:
         pass
     assert switch.released == 1
+    wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
+
+
+@pytest.mark.thorough
+def test_a_controller_that_is_away_at_the_end_gets_its_jobs_back_later(slurm, tmp_path):
+    job = submit(slurm, 1, 1)
+    with HandBack(tmp_path, slurm.folder / "slurm.conf", [], 60.0) as switch:
+        slurm.stop_controller()
+    assert switch.released == 0
+    slurm.start_controller(fresh=False)
+    wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)), 60.0)
+
+
+def test_a_moment_without_nodes_is_reported_and_decides_nothing(slurm):
+    job = submit(slurm, 1, 1)
+    subprocess.run(
+        ["scontrol", "update", "NodeName=n[1-4]", "State=DRAIN", "Reason=test"], env=slurm.slurm.environment, check=True
+    )
+    driver = Driver(slurm.slurm, load(RULES), find("fifo", "cluster"), SETTINGS)
+    assert driver.plan() == (None, [])
+    assert driver.problem == "no node with GPUs is available: expected one at least"
+    subprocess.run(["scontrol", "update", "NodeName=n[1-4]", "State=RESUME"], env=slurm.slurm.environment, check=True)
+    slurm.slurm.change("release", job)
     wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
 
 

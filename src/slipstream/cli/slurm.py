@@ -160,6 +160,8 @@ def _print_plan(driver: Driver, as_json: bool) -> None:
         print_json({"waiting": waiting, "decisions": plans})
         return
     console.print(f"Held jobs that wait for a decision: {waiting}. What would be done now: {len(plans)} decisions.")
+    if driver.problem:
+        console.print(f"The policy was not asked: {driver.problem}", markup=False, soft_wrap=True)
     for plan in plans:
         console.print(str(plan["decision"]), markup=False, soft_wrap=True)
         for command in plan["commands"]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from slipstream.device.slurm.decisions import Decision, StartOf, decide, warm_up
 from slipstream.device.slurm.handback import clear_placement
 from slipstream.device.slurm.recording import Recorder
-from slipstream.errors import DeviceError, InputError
+from slipstream.errors import DeviceError, InputError, ScenarioError
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.cluster.slurm.commands import Slurm
 from slipstream.families.cluster.slurm.controller import read_snapshot
@@ -64,6 +64,8 @@ class Driver:
         self._left_alone: dict[str, float] = {}
         """Jobs of which Slurm refused a change, and until when they are left alone."""
         self._stopping = False
+        self.problem = ""
+        """Why the policy could not be asked in the last cycle; empty if it was."""
 
     def stop(self) -> None:
         """End after the present cycle."""
@@ -103,11 +105,14 @@ class Driver:
         snapshot = self._follow_releases(snapshot)
         for job in snapshot.jobs:
             self._take_in(job)
+        problem = self.problem
         _, decisions = self._decide(snapshot)
+        if self.problem and self.problem != problem:
+            tell(f"no decision: {self.problem}")
         for decision in decisions:
             if self._stopping:
                 return
-            self._carry_out(decision, snapshot.now, tell)
+            self._carry_out(decision, tell)
 
     def _follow_releases(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with jobs that were just released as if they ran; hold those again that do not start."""
@@ -145,6 +150,7 @@ class Driver:
         now = time.monotonic()
         self._left_alone = {job: until for job, until in self._left_alone.items() if until > now}
         known = self._settings.requested
+        self.problem = ""
         try:
             live = live_scenario(
                 snapshot,
@@ -155,12 +161,12 @@ class Driver:
             if not any(job.waits for job in live.jobs):
                 return live, []
             return live, decide(live, self._policy)
-        except InputError as error:
-            if isinstance(error, DeviceError):
-                raise
-            return None, []  # no node is available, or no job wants a GPU that can be had
+        except ScenarioError as error:
+            # No node is available, no job wants GPUs that there are, or others have taken what was planned.
+            self.problem = str(error)
+            return None, []
 
-    def _carry_out(self, decision: Decision, now: float, tell: Callable[[str], None]) -> None:
+    def _carry_out(self, decision: Decision, tell: Callable[[str], None]) -> None:
         """Send the commands of a decision."""
         job = decision.job
         tell(decision.words)

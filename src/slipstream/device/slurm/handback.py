@@ -26,8 +26,16 @@ ACTIVITY = "driving this cluster"
 """What the lock of a driver is for."""
 TAKE_OVER_TRIES = 10
 RETRY_S = 5.0
+END_S = 2.0
+"""Time that a switch has to end after its report."""
+MOST_REFUSALS = 10
+"""Attempts after which jobs of which Slurm refuses a change are given up."""
 PATIENCE_S = 7 * 86_400.0
 """Longest time for which it tries to reach the controller."""
+
+
+_WORKING_ON: list[subprocess.Popen[str]] = []
+"""Switches that work on after the end of their driver."""
 
 
 class HandBack:
@@ -58,13 +66,13 @@ class HandBack:
         with suppress(BrokenPipeError):
             self._process.stdin.write(AT_ONCE)
             self._process.stdin.close()
-        if isinstance(error, DeviceError):
-            # The controller is lost: the switch goes on trying, after this process has ended.
-            self._process.stdout.close()
-            return
-        self.released = int(self._process.stdout.readline() or 0)
+        if not isinstance(error, DeviceError):
+            self.released = int(self._process.stdout.readline() or 0)
         self._process.stdout.close()
-        self._process.wait()
+        try:
+            self._process.wait(0.0 if isinstance(error, DeviceError) else END_S)
+        except subprocess.TimeoutExpired:
+            _WORKING_ON.append(self._process)  # the controller is lost: it goes on trying when this process has ended
 
 
 def driver_lock(folder: Path) -> FolderLock:
@@ -80,21 +88,26 @@ def driver_lock(folder: Path) -> FolderLock:
     return FolderLock(folder, ACTIVITY)
 
 
-def hand_back(slurm: Slurm, partitions: Sequence[str]) -> int:
-    """Release all held jobs of `partitions`, without the nodes that a driver chose; return their number."""
-    count = 0
+def hand_back(slurm: Slurm, partitions: Sequence[str]) -> tuple[int, int]:
+    """Release all held jobs of `partitions`, without the nodes that a driver chose.
+
+    Returns the number of jobs released, and of those of which Slurm refused a change: some have vanished meanwhile.
+    """
+    released = refused = 0
     for job in read_snapshot(slurm, partitions).jobs:
         if not job.waits or not (job.is_held or job.is_placed):
             continue
-        with suppress(DeviceError):  # a job may vanish meanwhile
+        try:
             if job.is_placed:
                 clear_placement(slurm, job.id, job.on_nodes)
             if job.is_held:
                 slurm.change("release", job.id)
-                count += 1
+                released += 1
             if job.restarts:
                 slurm.change("update", f"JobId={job.id}", "StartTime=now")
-    return count
+        except DeviceError:
+            refused += 1
+    return released, refused
 
 
 def clear_placement(slurm: Slurm, job: str, on_nodes: int | None) -> None:
@@ -115,17 +128,36 @@ def main(words: Sequence[str]) -> None:
                 time.sleep(1.0)
         except InputError:
             return  # another driver has taken over
-    slurm = Slurm(Path(config) if config else None)
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
+    _hand_back_all(Slurm(Path(config) if config else None), partitions, Path(folder), lock)
+
+
+def _hand_back_all(slurm: Slurm, partitions: Sequence[str], folder: Path, lock: FolderLock | None) -> None:
+    """Hand back until nothing is refused, or another driver is at work; print the number of released jobs."""
+    total = 0
+    for attempt in range(round(PATIENCE_S / RETRY_S)):
+        if attempt:
+            time.sleep(RETRY_S)
+            try:
+                lock = lock or FolderLock(folder, ACTIVITY)
+            except InputError:
+                return
         with suppress(DeviceError):
-            count = hand_back(slurm, partitions)
-            with suppress(BrokenPipeError):
-                print(count, flush=True)
-            break
-        time.sleep(RETRY_S)
+            released, refused = hand_back(slurm, partitions)
+            total += released
+            if not refused or attempt >= MOST_REFUSALS:
+                break
+        _report(total)  # the driver need not wait for more
+    _report(total)
     if lock is not None:
         lock.release()
+
+
+def _report(released: int) -> None:
+    """Print a number for the driver, once."""
+    if not sys.stdout.closed:
+        with suppress(BrokenPipeError):
+            print(released, flush=True)
+            sys.stdout.close()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from slipstream.errors import InputError
+from slipstream.errors import ScenarioError
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.cluster.slurm.snapshot import SlurmJob, SlurmNode, Snapshot, kinds_of
 from slipstream.files.validation import validated
@@ -52,7 +52,7 @@ def live_scenario(
     available = tuple(node for node in snapshot.nodes if node.available)
     kinds = kinds_of(available)
     if not kinds:
-        raise InputError("no node with GPUs is available: expected one at least")
+        raise ScenarioError("no node with GPUs is available: expected one at least")
     where = {node.name: (kind, number) for kind, nodes in kinds.items() for number, node in enumerate(nodes)}
     flat = base is not None and base.placement == "flat"
     left_out: dict[str, int] = {}
@@ -67,7 +67,7 @@ def live_scenario(
     first = min((job.submit for job, _ in jobs), default=snapshot.now)
     rows = [_row(job, placed, first, snapshot.now, requested, runs or requested) for job, placed in jobs]
     if not rows:
-        raise InputError("no job with GPUs runs or waits: expected one at least")
+        raise ScenarioError("no job with GPUs runs or waits: expected one at least")
     listed = [{key: value for key, value in row.items() if not (flat and key == "held")} for row in rows]
     scenario = _with(base, kinds_in_words(kinds, base), listed, max(0.0, snapshot.now - first))
     order = [node.name for kind in scenario.by_speed for node in kinds[kind.name]]

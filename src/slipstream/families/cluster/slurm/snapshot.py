@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 LEFT_TO_SLURM = ("Dependency", "DependencyNeverSatisfied", "BeginTime")
@@ -88,10 +88,6 @@ class Snapshot:
     now: float
     nodes: tuple[SlurmNode, ...]
     jobs: tuple[SlurmJob, ...]
-
-    def of(self, chosen: Callable[[SlurmJob], bool]) -> tuple[SlurmJob, ...]:
-        """Return the jobs for which `chosen` is true."""
-        return tuple(job for job in self.jobs if chosen(job))
 
 
 # Notations of Slurm
