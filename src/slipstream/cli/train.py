@@ -159,7 +159,10 @@ def train(
     for sentence in result.outcome.sentences():
         console.print(sentence, soft_wrap=True)
     best = f"{folder / 'best'}{result.code}"
-    console.print(f"Policy: {best} (slipstream compare {scenario} --policies all,{best})", soft_wrap=True)
+    use = f"slipstream compare {scenario} --policies all,{best}"
+    if general:
+        use = f"slipstream bench suite --policy {best} --practice"
+    console.print(f"Policy: {best} ({use})", soft_wrap=True)
 
 
 def default_folder(scenario: str) -> Path:

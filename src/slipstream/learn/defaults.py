@@ -38,7 +38,7 @@ FAMILY_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "cluster": {**POLICY_GRADIENT, "reinforce.discount_horizon": 100.0, "reinforce.learning_rate": 3e-4},
 }
 """What differs further in each family: what follows the imitation. Without a warm start there is no hindsight."""
-GENERAL_COMMON: Mapping[str, Any] = {
+GENERAL_DEFAULTS: Mapping[str, Any] = {
     "network.logarithms": True,
     "imitation.vf_coef": 0.0,
     "groups": 32,
@@ -48,8 +48,6 @@ GENERAL_COMMON: Mapping[str, Any] = {
     "hindsight.relative": True,
 }
 """What differs in a training on generated scenarios: many at a time, new ones often, each counting alike."""
-GENERAL_DEFAULTS: Mapping[str, Mapping[str, Any]] = {}
-"""What differs further in each family."""
 ROLLOUTS = 100
 """Rollouts that a training with a time limit should have at least."""
 LEAST_LANES, LEAST_STEPS, MOST_STEPS = 16, 8, 1024
@@ -110,7 +108,7 @@ def default_settings(scenario: Scenario, changes: Mapping[str, Any]) -> TrainSet
 
 def general_settings(family: str, changes: Mapping[str, Any]) -> TrainSettings:
     """Return the default settings of a training on generated scenarios of `family`, with `changes`."""
-    own = {**COMMON_DEFAULTS, **FAMILY_DEFAULTS.get(family, {}), **GENERAL_COMMON, **GENERAL_DEFAULTS.get(family, {})}
+    own = {**COMMON_DEFAULTS, **FAMILY_DEFAULTS.get(family, {}), **GENERAL_DEFAULTS}
     start = changes.get("warm_start", AUTO)
     if start == AUTO and changes.get("start_from") is not None:
         start = None

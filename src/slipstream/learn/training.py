@@ -189,7 +189,7 @@ def train(
             "command": command,
             "settings": chosen.to_dict(),
             "limits": {"steps": chosen.steps, "minutes": minutes},
-            "source": source,
+            "source": source if generated is None else f"{loaded.family} --general",
             "reference": reference.to_dict(),
             "scenario_file": json.loads(dump(loaded)),
             "general": general,

@@ -298,7 +298,7 @@ class TrainingRun:
         warm_start = self.trainer.settings.warm_start
         minutes = None if self.limit is None else self.limit / 60.0
         source = str(self.about["source"] if "source" in self.about else self.about["scenario"])
-        known = bool(shipped(self.scenario.family))
+        known = self.trainer.generated is None and bool(shipped(self.scenario.family))
         tries = suggest(source, out, self.reference.heuristic, warm_start, minutes, known)
         outcome = judge_outcome(self.reference.heuristic, rewards, self.reference.outcome, tries)
         self.about["outcome"] = outcome.to_dict()

@@ -28,7 +28,7 @@ CONTENDERS = 5
 EXPERTS = 4
 """Best rules of the race, the best of which is imitated on each scenario."""
 FIRST_RACED = 2**31
-"""Number of the first of them: lanes learn from scenarios with lower numbers."""
+"""Number of the first scenario of the race: lanes learn from scenarios with lower numbers."""
 LEAST_SPREAD = 0.1
 """Least distance of `random` from the best rule, as a share of that rule's reward; less would only enlarge noise."""
 LEAST_SCORE = -200.0
