@@ -26,8 +26,8 @@ from slipstream.learn.defaults import (
     sized_to,
 )
 from slipstream.learn.files import RUN
+from slipstream.learn.networks.own_settings import consented, fit_settings
 from slipstream.learn.outcome import OUTCOME_EPISODES, Outcome
-from slipstream.learn.own_network import consented, fit_settings
 from slipstream.learn.race import Race, race, warm_start_of
 from slipstream.learn.reference import Reference, find_reference
 from slipstream.learn.run_folder import RunFolder
