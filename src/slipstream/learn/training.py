@@ -14,7 +14,6 @@ import torch
 
 from slipstream.errors import InputError
 from slipstream.families.contract import Scenario, ScenarioLike
-from slipstream.learn.callbacks import Callback, TrainingCallbacks
 from slipstream.learn.clock import TrainingClock
 from slipstream.learn.defaults import (
     AUTO,
@@ -33,7 +32,7 @@ from slipstream.learn.reference import Reference, find_reference
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer, find_expert
-from slipstream.learn.training_run import OUTCOME_SECONDS, Report, TrainingRun
+from slipstream.learn.training_run import OUTCOME_SECONDS, Callback, Report, TrainingCallbacks, TrainingRun
 from slipstream.networks.import_path import path_of
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.torch_policy import TorchPolicy
