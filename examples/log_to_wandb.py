@@ -8,7 +8,7 @@ from __future__ import annotations
 import wandb
 
 import slipstream
-from slipstream.learn.callbacks import TrainingEvent
+from slipstream.learn.training_run import TrainingEvent
 
 SETTINGS = {"steps": 8_000, "n_envs": 32, "n_steps": 32, "evaluation_episodes": 4, "imitation.rollouts": 3}
 

@@ -26,8 +26,8 @@ from slipstream.learn.algorithms.states import Branching, StateEvaluator, States
 from slipstream.learn.generated.scenarios import GeneratedScenarios
 from slipstream.learn.networks.networks import CandidateScorer, NetworkSettings, Scorer
 from slipstream.learn.networks.own import OwnNetwork, is_compilable
+from slipstream.learn.networks.own_settings import check_playable
 from slipstream.learn.networks.scales import MEASURED_CHOICES, scale_inputs
-from slipstream.learn.own_network import check_playable
 from slipstream.learn.rollout.remote_rollouts import RemotePool
 from slipstream.learn.rollout.rollout import LanePool, Rollout
 from slipstream.learn.rollout.torch_learner import make_learner

@@ -14,7 +14,6 @@ import torch
 
 from slipstream.errors import InputError
 from slipstream.families.contract import Scenario, ScenarioLike
-from slipstream.learn.callbacks import Callback, TrainingCallbacks
 from slipstream.learn.clock import TrainingClock
 from slipstream.learn.defaults import (
     AUTO,
@@ -29,14 +28,14 @@ from slipstream.learn.defaults import (
 from slipstream.learn.files import RUN
 from slipstream.learn.generated.scenarios import GeneratedScenarios
 from slipstream.learn.generated.scores import experts_of, find_general_reference, race_rules
+from slipstream.learn.networks.own_settings import consented, fit_settings
 from slipstream.learn.outcome import OUTCOME_EPISODES, Outcome
-from slipstream.learn.own_network import consented, fit_settings
 from slipstream.learn.race import Race, race, warm_start_of
 from slipstream.learn.reference import Reference, find_reference
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.settings import TrainSettings
 from slipstream.learn.trainer import Trainer, find_experts
-from slipstream.learn.training_run import OUTCOME_SECONDS, Report, TrainingRun
+from slipstream.learn.training_run import OUTCOME_SECONDS, Callback, Report, TrainingCallbacks, TrainingRun
 from slipstream.networks.import_path import path_of
 from slipstream.policies.compiled.network_policy import CompiledPolicy
 from slipstream.policies.torch_policy import TorchPolicy
