@@ -9,7 +9,7 @@ from numba.core.event import trigger_event
 import slipstream
 from slipstream.errors import InputError
 from slipstream.learn import clock, defaults
-from slipstream.learn.outcome import judge_outcome
+from slipstream.learn.outcome import judge_outcome, suggest
 from slipstream.learn.race import ROUNDS, play_within, race
 from slipstream.learn.reference import Reference
 from slipstream.policies.base import applicable, find
@@ -45,6 +45,26 @@ def test_the_verdict_follows_the_interval_of_the_paired_difference(gap, verdict,
     assert outcome.sentences()[1:] == ([] if verdict == "ahead" else ["Try: more time."])
 
 
+@pytest.mark.parametrize(
+    ("warm_start", "imitable", "advice"),
+    [
+        (None, True, "a warm start (--warm-start auto, or the name of a heuristic)"),
+        (None, False, None),  # auto found nothing to imitate, or would find nothing
+        ("edf", True, "another warm start than edf (--warm-start NAME)"),
+    ],
+)
+def test_advice_names_no_warm_start_that_was_tried_or_does_not_exist(warm_start, imitable, advice):
+    tries = suggest("edge/tiny", None, "edf", warm_start, 1.0, shipped=False, imitable=imitable)
+    assert [one for one in tries if "warm" in one] == ([] if advice is None else [advice])
+
+
+@pytest.mark.thorough
+def test_a_training_where_nothing_can_be_imitated_does_not_advise_to_imitate():
+    result = slipstream.train("serving/tiny", {"steps": 64, "evaluation_episodes": 2}, warm_start="auto")
+    assert result.outcome.verdict != "ahead"
+    assert not any("--warm-start" in one for one in result.outcome.suggestions)
+
+
 def test_an_episode_within_a_time_has_the_reward_that_evaluation_finds():
     scenario = slipstream.load("edge/heavy")
     for name in ("edf", "lookahead"):
@@ -63,7 +83,7 @@ def test_a_race_ranks_by_training_episodes_and_is_the_same_every_time():
     assert best["episodes"] == ROUNDS[-1]
     expected = slipstream.evaluate(scenario, best["policy"], ROUNDS[-1], 0, "train").mean("reward")
     assert best["reward"] == pytest.approx(expected)
-    assert first.warm_start == best["policy"]
+    assert first.warm_start == first.to_dict()["warm_start"] == best["policy"]
     assert sorted(row["policy"] for row in ranking) == sorted(applicable(scenario))
 
 

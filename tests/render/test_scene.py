@@ -161,7 +161,10 @@ def test_the_window_is_a_round_number_of_some_jobs():
     [
         ("edge/tiny", ("jobs waiting", "missed", "A letter begins a job of that task. Red")),
         ("dag/small", ("jobs in the system, with the executors of each",)),
-        ("taskgraph/tight-memory", ("1 job in the system, with the processors of each", "transfer for job 0")),
+        (
+            "taskgraph/tight-memory",
+            ("kernels, with the processors or links of each", "B TRSM, for", "transfer for job 0"),
+        ),
         (
             "serving/tiny",
             ("requests waiting", "A letter begins a batch of that model. Red", ", request ", " ms  due in "),

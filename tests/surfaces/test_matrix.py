@@ -104,6 +104,18 @@ def check_render_of_links(cell):
         assert not all("idle" in line for line in lines), f"{link} is drawn as idle all the time"
 
 
+def check_render_of_kernels(cell):
+    """Letters stand for kernels where a run is one graph, with the colours of the report's bars."""
+    scenario = "taskgraph/tight-memory"
+    groups = package.run(scenario, seed=0)._recorded.timeline.groups
+    frames = cell.output("run", scenario, "--render")
+    for letter, group in zip("ABCDEFGH", groups, strict=False):
+        assert re.search(rf"^{letter} {group} +\d", frames, re.MULTILINE), f"{group} is in no list of kernels"
+        if group != "transfer":
+            assert re.search(rf"  {letter} {group}, for ", frames), f"no processor runs {group}"
+    assert "A job 0" not in frames
+
+
 def table_rows(output, policies):
     """Return the cells of each policy's row: numbers as (value, decimals), intervals left out."""
     rows = {}
@@ -327,9 +339,10 @@ CELLS = [
     for surface, check in checks.items()
 ]
 CELLS.append(pytest.param("edge", check_report_of_a_real_run, id="edge-report-of-a-real-run"))
-CELLS.append(
-    pytest.param("taskgraph", check_render_of_links, id="taskgraph-render-of-links", marks=pytest.mark.thorough)
-)
+CELLS += [
+    pytest.param("taskgraph", check_render_of_links, id="taskgraph-render-of-links", marks=pytest.mark.thorough),
+    pytest.param("taskgraph", check_render_of_kernels, id="taskgraph-render-of-kernels", marks=pytest.mark.thorough),
+]
 
 
 @pytest.fixture(scope="module")

@@ -95,18 +95,28 @@ def judge_outcome(heuristic: str, trained: np.ndarray, reference: np.ndarray, su
 
 
 def suggest(
-    source: str, out: str | None, heuristic: str, warm_start: str | None, minutes: float | None, shipped: bool
+    source: str,
+    out: str | None,
+    heuristic: str,
+    warm_start: str | None,
+    minutes: float | None,
+    *,
+    shipped: bool,
+    imitable: bool,
 ) -> list[str]:
-    """Return what to try after a training of the scenario `source` that is not ahead of `heuristic`."""
+    """Return what to try after a training of the scenario `source` that is not ahead of `heuristic`.
+
+    A warm start is suggested only where the race found a heuristic that is `imitable`: elsewhere `auto` finds none.
+    """
     tries = []
     if minutes is not None:
         longer = f"--minutes {MINUTES_FACTOR * minutes:g}"
         tries.append(f"more time (slipstream train {source} {longer}{f' --resume --out {out}' if out else ''})")
     else:
         tries.append("more steps")
-    if warm_start is None:
+    if warm_start is None and imitable:
         tries.append("a warm start (--warm-start auto, or the name of a heuristic)")
-    else:
+    elif warm_start is not None:
         tries.append(f"another warm start than {warm_start} (--warm-start NAME)")
     if shipped:
         tries.append(f"the policies that come with the package (slipstream compare {source} --policies all,learned)")

@@ -96,7 +96,7 @@ class Race:
             {"policy": racer.name, "reward": float(np.mean(racer.rewards)), "episodes": len(racer.rewards)}
             for racer in self.ranking
         ]
-        return {"split": "train", "ranking": ranking, "dropped": list(self.dropped)}
+        return {"split": "train", "ranking": ranking, "dropped": list(self.dropped), "warm_start": self.warm_start}
 
 
 def play_within(

@@ -336,9 +336,17 @@ class TrainingRun:
         warm_start = self.trainer.settings.warm_start
         minutes = None if self.limit is None else self.limit / 60.0
         source = str(self.about["source"] if "source" in self.about else self.about["scenario"])
-        known = self.trainer.generated is None and bool(shipped(self.scenario.family))
-        tries = suggest(source, out, self.reference.heuristic, warm_start, minutes, known)
-        outcome = judge_outcome(self.reference.heuristic, rewards, self.reference.outcome, tries)
+        reference = self.reference
+        tries = suggest(
+            source,
+            out,
+            reference.heuristic,
+            warm_start,
+            minutes,
+            shipped=self.trainer.generated is None and bool(shipped(self.scenario.family)),
+            imitable=reference.race.get("warm_start") is not None,
+        )
+        outcome = judge_outcome(reference.heuristic, rewards, reference.outcome, tries)
         self.about["outcome"] = outcome.to_dict()
         if self.folder is not None:
             self.folder.rewrite(self.about)

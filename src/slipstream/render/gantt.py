@@ -1,4 +1,4 @@
-"""Gantt chart of resources, coloured by job, with completions; below it, the number of jobs in the system over time.
+"""Gantt chart of resources, coloured by job or kernel, with completions; below it, the number of jobs over time.
 
 One image of a graph scene for `render_mode="rgb_array"`.
 """
@@ -6,7 +6,7 @@ One image of a graph scene for `render_mode="rgb_array"`.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -24,7 +24,7 @@ CHART = 420
 STRIP_GAP, STRIP = 44, 70
 """Gap between the chart and the strip of jobs in the system, and the height of the strip."""
 MOVING = "#d7dbe3"
-KEY_JOBS = 12
+KEY_ENTRIES = 12
 
 
 class GanttPainter:
@@ -100,7 +100,7 @@ class GanttPainter:
             begin = max(self._column(scene, piece.start), left)
             end = self._column(scene, scene.now if piece.end is None else piece.end)
             if end >= begin:
-                draw.rectangle((begin, top, end, bottom), task_colour(piece.job.task))
+                draw.rectangle((begin, top, end, bottom), task_colour(piece.colour))
         if scene.moving[resource] is not None:
             draw.rectangle((max(left, now - 3), top, now, bottom), MOVING)
 
@@ -119,11 +119,13 @@ class GanttPainter:
         x = float(PAD)
         draw.line((x + 3, y - 6, x + 3, y + 6), MISSED)
         x = self._explain(draw, x + 10, y, f"{with_article(self.labels.nouns.job)} is done")
-        for job in scene.active[:KEY_JOBS]:
+        kernels = self.labels.kernels
+        shown = enumerate(kernels) if kernels else ((job, self.labels.tasks[job]) for job in scene.active)
+        for colour, name in islice(shown, KEY_ENTRIES):
             if x > WIDTH - PAD - 60:
                 break
-            draw.rectangle((x, y - 5, x + 10, y + 5), task_colour(job))
-            x = self._explain(draw, x + 14, y, self.labels.tasks[job])
+            draw.rectangle((x, y - 5, x + 10, y + 5), task_colour(colour))
+            x = self._explain(draw, x + 14, y, name)
 
     def _explain(self, draw: ImageDraw.ImageDraw, x: float, y: float, text: str) -> float:
         draw.text((x, y), text, MUTED, self._small, "lm")

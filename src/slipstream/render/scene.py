@@ -64,6 +64,13 @@ class Slice:
     variant: int
     start: int
     end: int | None = None
+    kernel: int | None = None
+    """Index into the kernels of the labels, where there are any."""
+
+    @property
+    def colour(self) -> int:
+        """Index of what the slice stands for in a picture: its kernel, else the task of its job."""
+        return self.job.task if self.kernel is None else self.kernel
 
 
 def scene_of(labels: RunLabels, window: int | None = None) -> Scene:
@@ -257,13 +264,14 @@ class GraphScene(Scene):
 
     def update(self, events: np.ndarray) -> None:
         """Update the scene with `events`, the next rows of the log."""
-        for time, number, _, resource, variant, kind in events.tolist():
+        kernel_of = self.labels.kernel_of
+        for time, number, part, resource, variant, kind in events.tolist():
             self.now = time
             if kind == ARRIVAL:
                 self._arrive(number, 0)
                 self.counts.append((time, len(self._jobs)))
             elif kind == START:
-                self._start(number, resource, variant)
+                self._start(number, resource, variant, kernel_of[part] if kernel_of else None)
             elif kind == FINISH:
                 self._close(resource)
             elif kind == MOVE:
@@ -276,19 +284,19 @@ class GraphScene(Scene):
                 self.over = True
         self._trim_window()
 
-    def _start(self, number: int, resource: int, variant: int) -> None:
+    def _start(self, number: int, resource: int, variant: int, kernel: int | None) -> None:
         if number not in self._begun:
             self._begun.add(number)
             self.waiting[number] -= 1
         ended = self._ended[resource]
-        if ended and ended[-1].end == self.now and ended[-1].job.task == number:
-            # Consecutive tasks of one job are one slice: there are too many to draw each.
+        if ended and ended[-1].end == self.now and (ended[-1].job.task, ended[-1].kernel) == (number, kernel):
+            # Consecutive tasks of one job, or of one kernel, are one slice: there are too many to draw each.
             current = ended.pop()
             current.end = None
             current.job.served -= self.now - current.start
             self.running[resource] = current
         else:
-            self.running[resource] = Slice(self._jobs[number, 0], variant, self.now)
+            self.running[resource] = Slice(self._jobs[number, 0], variant, self.now, kernel=kernel)
 
     def _move(self, number: int, resource: int, _variant: int) -> None:
         self.moving[resource] = number
@@ -319,7 +327,8 @@ class TransferScene(GraphScene):
     def _move(self, number: int, resource: int, variant: int) -> None:
         # Data may leave a device after its job is done.
         job = self._jobs.get((number, 0)) or Job(number, 0, self.now, None, ON_TIME)
-        self.running[resource] = Slice(job, variant, self.now)
+        kernel = len(self.labels.kernels) - 1 if self.labels.kernels else None
+        self.running[resource] = Slice(job, variant, self.now, kernel=kernel)
 
     def _ready(self, resource: int) -> None:
         self._close(resource)

@@ -78,12 +78,12 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
         goal = scene.moving[resource] if isinstance(scene, GraphScene) else None
         return line.append("idle" if goal is None else f"moving to {labels.tasks[goal]}", DIM)
     job = current.job
-    if labels.graphs and resource >= len(labels.resources) - labels.links:
-        line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
-        return line.append(f"transfer for {labels.tasks[job.task]}")
     if labels.graphs:
-        line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
-        return line.append(f"{labels.tasks[job.task]}, for {format_duration(labels, scene.now - current.start)}")
+        line.append(f"{letter(current.colour)} ", Style(color=task_colour(current.colour), bold=True))
+        if resource >= len(labels.resources) - labels.links:
+            return line.append(f"transfer for {labels.tasks[job.task]}")
+        name = labels.tasks[job.task] if current.kernel is None else labels.kernels[current.kernel]
+        return line.append(f"{name}, for {format_duration(labels, scene.now - current.start)}")
     expected = labels.expected[job.task][current.variant]
     served = job.served + scene.now - current.start
     name = f"{labels.tasks[job.task]}, {labels.variants[job.task][current.variant]}, {labels.nouns.job} {job.number}"
@@ -136,9 +136,9 @@ def _recent(scene: Scene, resource: int, width: int) -> Text:
             line.append(IDLE, DIM)
             continue
         missed = shown.job.missed(scene.now)
-        colour = task_colour(shown.job.task)
+        colour = task_colour(shown.colour)
         style = ON_MISSED if missed else Style(color=text_on(colour), bgcolor=colour)
-        sign = letter(shown.job.task)
+        sign = letter(shown.colour)
         line.append(GOES_ON if shown is before else sign.lower() if missed else sign, style)
         before = shown
     return line
@@ -165,6 +165,8 @@ def _span(scene: Scene, time: float) -> str:
 def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
     """Return a line per task; if `height` is too small for all, the tasks with the longest queues."""
     labels = scene.labels
+    if labels.kernels:
+        return _kernels(scene, width, height)
     if isinstance(scene, GraphScene):
         return _jobs(scene, width, height)
     shown = list(range(len(labels.tasks)))
@@ -211,6 +213,20 @@ def _jobs(scene: GraphScene, width: int, height: int | None) -> list[Text]:
     if lines_left < len(active):
         hidden = len(active) - lines_left
         lines.append(Text(f"  … and {counted(hidden, f'more {labels.nouns.job}')}", DIM))
+    return lines
+
+
+def _kernels(scene: Scene, width: int, height: int | None) -> list[Text]:
+    """Return a line per kernel, with the number of resources that run it or, of a transfer, carry it."""
+    labels = scene.labels
+    running = [one.colour for one in scene.running if one is not None]
+    head = f"kernels, with the {plural(labels.nouns.resource)}{' or links' if labels.links else ''} of each"
+    lines = [Text(f"  {head}", DIM)]
+    for kernel, name in list(enumerate(labels.kernels))[: None if height is None else max(height - 1, 1)]:
+        busy = running.count(kernel)
+        line = Text().append(f"{letter(kernel)} ", Style(color=task_colour(kernel), bold=True))
+        line.append(_short(name, 16).ljust(16) + f" {busy:>3} ")
+        lines.append(line.append("■" * min(busy, max(width - 24, 1)), Style(color=task_colour(kernel))))
     return lines
 
 

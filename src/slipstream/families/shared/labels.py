@@ -55,6 +55,10 @@ class RunLabels:
     """Whether a resource runs batches of jobs, which start and end together."""
     links: int = 0
     """Number of the last resources that are links, which carry data of jobs instead of running them."""
+    kernels: tuple[str, ...] = ()
+    """What bars stand for in a run of one graph: kernels, and transfers; else empty, and bars stand for jobs."""
+    kernel_of: tuple[int, ...] = ()
+    """Kernel of each task of that graph; transfers are the last kernel."""
     groups: tuple[int, ...] = ()
     """Number of resources of each node, in families whose log only counts the resources of a job; else empty."""
 
@@ -62,5 +66,5 @@ class RunLabels:
         """Escape unprintable characters of names, because pictures show them; set absent deadlines to None each."""
         if not self.deadline:
             object.__setattr__(self, "deadline", (None,) * len(self.tasks))
-        for field in ("scenario", "resources", "tasks", "variants"):
+        for field in ("scenario", "resources", "tasks", "variants", "kernels"):
             object.__setattr__(self, field, printable_names(getattr(self, field)))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
 
 LINK_NAMES = ("load", "send", "peer")
+TRANSFER = "transfer"
+"""Name of the bars of links, where bars stand for kernels."""
 
 
 def processor_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
@@ -34,7 +36,7 @@ def link_names(scenario: TaskgraphScenario) -> tuple[str, ...]:
 def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     """Return the labels of a run: processors and links as resources, jobs by number as tasks.
 
-    Variants are the kinds of processors and of links.
+    Variants are the kinds of processors and of links. Where there is only one job, bars stand for kernels.
     """
     parts = compiled_scenario(scenario)
     spec = parts.spec
@@ -43,6 +45,8 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
     task = max(1, int(spec["tasks"]["least"].mean()))  # a bar is a task, and a job has many
     variants = (*(kind.name for kind in parts.library.kinds), *LINK_NAMES)
     links = link_names(scenario)
+    templates = parts.library.templates
+    only = templates[0] if parts.sizes.jobs == len(templates) == 1 else None
     return RunLabels(
         nouns=Nouns(resource="processor", task="job", bar="task or transfer" if links else "task", part="task"),
         resources=(*processor_names(scenario), *links),
@@ -52,6 +56,8 @@ def run_labels(scenario: TaskgraphScenario) -> RunLabels:
         expected=((task,) * len(variants),) * parts.sizes.jobs,
         end=_expected_end(scenario, max(int(spec["tasks"]["rank"].max()), expected * parts.sizes.jobs)),
         graphs=True,
+        kernels=() if only is None else (*only.kernels, *((TRANSFER,) if links else ())),
+        kernel_of=() if only is None else tuple(only.kernel_of.tolist()),
     )
 
 

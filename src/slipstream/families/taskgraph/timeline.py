@@ -8,14 +8,11 @@ import numpy as np
 
 from slipstream.families.shared.timeline import NO_DEADLINE, ON_TIME, OPEN, Timeline
 from slipstream.families.taskgraph.build import compiled_scenario
-from slipstream.families.taskgraph.labels import run_labels
+from slipstream.families.taskgraph.labels import TRANSFER, run_labels
 from slipstream.families.taskgraph.metrics import Spans, end_of, tasks_of, transfers_of
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.templates import Template
 from slipstream.sim.eventlog import ARRIVAL, DONE
-
-TRANSFER = "transfer"
-"""Group of the bars of links, where bars are coloured by kernel."""
 
 
 def timeline(scenario: TaskgraphScenario, events: np.ndarray) -> Timeline:
