@@ -74,6 +74,9 @@ const tools = (() => {
     return unit ? `${parts.slice(0, -1).join(" ")} (${unit})` : words(metric);
   }
 
+  // What is better of a metric that the server describes.
+  const direction = ({ lower, neutral }) => (neutral ? "neither more nor less is better" : lower ? "less is better" : "more is better");
+
   const counted = (count, noun, plural = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : plural}`;
 
   // A mean, with half of its interval where there are several episodes.
@@ -129,5 +132,5 @@ const tools = (() => {
     return down ? -sign : sign;
   }
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, counted, estimate, duration, sortable };
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, estimate, duration, sortable };
 })();
