@@ -1,7 +1,7 @@
 "use strict";
 // The page Compare: selected runs of one scenario side by side; says what can be compared where the selection cannot.
 const comparePage = (() => {
-  const { byId, make, fill, ask, address, attempt, figure, decimals, metricName, direction, counted, estimate } = tools;
+  const { byId, make, fill, ask, address, attempt, figure, decimals, metricName, direction, counted, estimate, timeCurves } = tools;
   const MOST_OFFERED = 12;
   let listed = [], groups = [], current = null, found = null;
 
@@ -138,8 +138,8 @@ const comparePage = (() => {
   function responses() {
     byId("cdf-section").hidden = !found.curves.length;
     if (!found.curves.length) return undefined;
-    const series = found.curves.map((one) => ({ label: one.label, x: [0, ...one.x], y: [0, ...one.y], mark: "step" }));
-    return plot.show(byId("cdf"), series, { xTitle: `time from release to finish (${found.unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, one curve per run" });
+    const [series, unit] = timeCurves(found.curves.map((one) => ({ label: one.label, x: [0, ...one.x], y: [0, ...one.y], mark: "step" })), found.unit);
+    return plot.show(byId("cdf"), series, { xTitle: `time from release to finish (${unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, one curve per run" });
   }
 
   function optimum() {

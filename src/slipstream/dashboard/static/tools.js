@@ -90,6 +90,12 @@ const tools = (() => {
     return `${Number((seconds / size).toPrecision(3)).toLocaleString("en")} ${name}`;
   }
 
+  // Curves over lengths of time in the unit that suits the longest one, and its name.
+  function timeCurves(curves, unit) {
+    const longest = Math.max(0, ...curves.map((one) => Math.max(0, ...one.x))), [name, size] = charts.axisUnit(unit, longest);
+    return [curves.map((one) => ({ ...one, x: one.x.map((time) => time / size) })), name];
+  }
+
   // Tables -----------------------------------------------------------------------------------------------------------
 
   // A table whose columns sort it. A column: { key, label, cell(row), value(row), lower, text, title }; `value` is what it
@@ -132,5 +138,5 @@ const tools = (() => {
     return down ? -sign : sign;
   }
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, estimate, duration, sortable };
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, estimate, duration, timeCurves, sortable };
 })();

@@ -441,5 +441,5 @@ const charts = (() => {
     return { canvas: paper.canvas, load: (pieces) => { lines = pieces; }, draw, find, mark: () => false, shares: () => false };
   }
 
-  return { gantt, waiting, timeAxis, PALETTE, OPEN, ON_TIME };
+  return { gantt, waiting, axisUnit, timeAxis, PALETTE, OPEN, ON_TIME };
 })();
