@@ -193,3 +193,12 @@ def test_a_run_alone_trades_nothing(tmp_path: Path) -> None:
 def test_less_of_a_cost_is_better(metric: str) -> None:
     assert lower_is_better(metric)
     assert not any(lower_is_better(gain) for gain in ("allocation", "jain_users", "throughput_per_h", "reward"))
+
+
+def test_users_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    jobs = [{"submit_s": 0.0, "gpus": 1, "run_s": 10.0, "user": f"user {n}"} for n in (10, 2, 1)]
+    run = read_run(record(tmp_path / "run.parquet", {**HOURLY, "jobs": {"kind": "list", "jobs": jobs}}, "fifo"))
+    shares = next(chart for chart in run.charts if chart.title == "Shares of users")
+    assert isinstance(shares, Chart)
+    assert shares.names == run.timeline.tasks == ("user 1", "user 2", "user 10")
+    assert [run.timeline.tasks[user] for user in run.timeline.task] == ["user 10", "user 2", "user 1"]

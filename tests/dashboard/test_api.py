@@ -81,6 +81,9 @@ def test_the_list_says_how_far_each_training_came_and_what_each_family_shows_fir
         metric["name"] for family in found["families"].values() for metric in family["headline"] if metric["lower"]
     }
     assert lower >= {"miss_rate", "violation_ratio", "p99_ms", "ratio_to_bound", "moved_mb", "evictions", "idle_share"}
+    assert {
+        metric["name"] for family in found["families"].values() for metric in family["headline"] if metric["neutral"]
+    } == {"utilisation"}
     assert not lower & {
         "reward",
         "utilisation",

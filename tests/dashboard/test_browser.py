@@ -170,6 +170,17 @@ def test_trainings_are_drawn_together_while_they_train(browser, runs, tmp_path):
         page.locator("#training").wait_for(state="hidden")
 
 
+def test_curves_of_response_times_have_the_unit_that_suits_them(browser, client):
+    with visiting(browser, client) as page:
+        visit(page, client, "#compare")
+        for longest, unit, shown in ((0.05, "s", [50, "ms"]), (300, "s", [300, "s"]), (72_000, "s", [20, "h"])):
+            curves = f"tools.timeCurves([{{ x: [0, {longest}] }}, {{ x: [] }}], '{unit}')"
+            assert page.evaluate(f"(() => {{ const [[one], unit] = {curves}; return [one.x[1], unit]; }})()") == shown
+        visit(page, client, "#compare?run=fit.parquet&run=deep/edf.parquet")
+        page.locator("#cdf .xtitle").wait_for()
+        assert page.text_content("#cdf .xtitle") == "time from release to finish (ms)"
+
+
 def test_a_comparison_says_what_can_be_compared(browser, client):
     with visiting(browser, client) as page:
         visit(page, client, "#compare")

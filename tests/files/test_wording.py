@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipstream.files.wording import counted, metric_title, metric_words, plural, with_article
+from slipstream.files.wording import counted, metric_title, metric_words, natural_key, plural, with_article
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,9 @@ def test_a_metric_is_a_name_and_a_unit(metric, words):
 def test_a_title_has_the_unit_in_brackets():
     titles = [metric_title(name) for name in ("makespan_ms", "throughput_hz", "energy_kwh", "miss_rate")]
     assert titles == ["makespan (ms)", "throughput (per s)", "energy (kWh)", "miss rate"]
+
+
+def test_numbers_in_names_are_in_order():
+    names = ["user 10", "ann", "user 2", "v2-node 1", "user", "user 1", "10", "9", "v10-node 0", ""]
+    ordered = ["", "9", "10", "ann", "user", "user 1", "user 2", "user 10", "v2-node 1", "v10-node 0"]
+    assert sorted(names, key=natural_key) == ordered

@@ -417,3 +417,31 @@ def test_charts_are_saved_and_time_axes_are_linked(log, tmp_path):  # noqa: F811
     assert files["queues-0.csv"].splitlines()[0] == "row,time (ms),value"
     assert seen["ranges"]["moved"][0] == pytest.approx(seen["ranges"]["moved"][1])
     assert (seen["views"]["led"]["from"], seen["views"]["led"]["to"]) == (10, 20)
+
+
+AXES = """
+seen.axes = {};
+const queue = chart("queues-0"), words = (plot) => [plot.layout.xaxis.title.text, plot.layout.xaxis.ticktext];
+chart("whole").click();
+setTimeout(() => {
+  seen.axes = { whole: words(queue), responses: words(chart("responses-0")), schedule: chart("gantt-0").dataset.unit };
+  for (let n = 0; n < 8; n++) chart("closer").click();
+  chart("position").value = 0; chart("position").dispatchEvent(new Event("input"));
+}, 2000);
+setTimeout(() => {
+  seen.axes.near = words(queue);
+  out.textContent = JSON.stringify(seen);
+}, 4000);
+"""
+
+
+def test_time_axes_have_the_unit_that_suits_what_they_show(tmp_path):
+    run = read_run(record(tmp_path / "run.parquet", "serving/tiny", "infaas", family="serving"))
+    axes = drive(page([run], "x"), AXES, tmp_path)[0]["axes"]
+    assert run.family.time_unit == axes["schedule"] == "s"
+    assert axes["whole"][0] == "time (s)"
+    assert axes["near"][0] == "time (ms)"
+    assert axes["responses"][0] == "time from arrival to finish (ms)"
+    for _, marks in axes["whole"], axes["near"], axes["responses"]:
+        assert len(marks) >= 3
+        assert all(float(mark.replace(",", "")) == 0 or float(mark.replace(",", "")) >= 1 for mark in marks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from slipstream.evaluation import bootstrap_interval
 from slipstream.reports.figures.charts import tradeoff
+from slipstream.reports.html.page import page
 from slipstream.reports.html.verdict import summary
 from slipstream.reports.runs import labels_of, read_run
 from tests.reports.test_report import record
@@ -77,3 +79,18 @@ def test_points_of_a_tradeoff_have_no_more_digits_than_an_axis_shows(run):
     second.metrics["miss_rate"] = 0.5
     points = [one for one in tradeoff([first, second], ("miss_rate", "reward"))["data"] if one["mode"] != "lines"]
     assert [one["y"] for one in points] == [[718.052], [718.052]]
+
+
+def test_no_value_of_a_metric_without_a_direction_is_the_best(run):
+    busier = replace(run, metrics={name: value + 1.0 for name, value in run.metrics.items()})
+    text = page([run, busier], "x")
+    head, *rows = re.findall(r"<tr>.*?</tr>", re.search(r"<caption>One row per run.*?</table>", text, re.DOTALL)[0])
+    names = re.findall(r"<th[^>]*>(.*?)</th>", head)
+    marked = {
+        name
+        for row in rows
+        for name, cell in zip(names, re.findall(r"<t[hd].*?</t[hd]>", row), strict=True)
+        if 'class="best"' in cell
+    }
+    assert any("reward" in name for name in marked)
+    assert not any("utilisation" in name for name in marked)

@@ -34,7 +34,7 @@ from slipstream.learn.files import HISTORY
 from slipstream.policies.base import applicable
 from slipstream.policies.rollout import base_names, is_rollout
 from slipstream.reports.runs import played_policy
-from slipstream.reports.terminal.tables import lower_is_better
+from slipstream.reports.terminal.tables import direction_of
 from slipstream.scenario import builtin_names, dump, load, schema
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -115,7 +115,7 @@ class Board:
         families = {
             name: {
                 "unit": family.time_unit,
-                "headline": [{"name": metric, "lower": lower_is_better(metric)} for metric in family.headline],
+                "headline": [direction_of(metric) for metric in family.headline],
             }
             for name, family in FAMILIES.items()
         }

@@ -14,7 +14,7 @@ from slipstream.evaluation import bootstrap_interval
 from slipstream.families.contract import FAMILIES
 from slipstream.families.shared.timeline import Timeline
 from slipstream.reports.figures.page_figures import CURVE_POINTS
-from slipstream.reports.terminal.tables import lower_is_better
+from slipstream.reports.terminal.tables import direction_of
 
 MOST_CHOSEN = 64
 
@@ -59,7 +59,7 @@ def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str
         "unit": family.time_unit,
         "baseline": base,
         "headline": [metric for metric in family.headline if metric in shared],
-        "metrics": [{"name": metric, "lower": lower_is_better(metric)} for metric in metrics],
+        "metrics": [direction_of(metric) for metric in metrics],
         "policies": [_row(name, own, policies[base], metrics) for name, own in policies.items()],
         "curves": curves,
         "oracle": oracle,

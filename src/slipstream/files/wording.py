@@ -1,6 +1,8 @@
-"""English wording: plurals and articles of nouns, names and units of metrics."""
+"""English wording: plurals and articles of nouns, order of names, names and units of metrics."""
 
 from __future__ import annotations
+
+import re
 
 UNITS = ("ms", "s", "hz", "kwh", "mb", "kg", "w", "j")
 """Last words of a metric's name that are its unit."""
@@ -19,6 +21,15 @@ def plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "o", "u"):
         return f"{noun[:-1]}ies"
     return f"{noun}s"
+
+
+def natural_key(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts names with their numbers in order: "user 2" before "user 10"."""
+    parts = re.split(r"([0-9]+)", name)  # text and digits in turn
+    digits = [part.lstrip("0") for part in parts[1::2]]
+    key = [(0, part) for part in parts]
+    key[1::2] = [(len(part), part) for part in digits]
+    return key
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,7 +1,7 @@
 "use strict";
 // The page Compare: selected runs of one scenario side by side; says what can be compared where the selection cannot.
 const comparePage = (() => {
-  const { byId, make, fill, ask, address, attempt, figure, decimals, metricName, counted, estimate } = tools;
+  const { byId, make, fill, ask, address, attempt, figure, decimals, metricName, direction, counted, estimate, timeCurves } = tools;
   const MOST_OFFERED = 12;
   let listed = [], groups = [], current = null, found = null;
 
@@ -92,8 +92,8 @@ const comparePage = (() => {
   }
 
   const options = (select, values, selected, text) => fill(select, ...values.map((one) => make("option", { value: one, selected: one === selected }, text(one))));
-  const lower = (metric) => found.metrics.find((one) => one.name === metric).lower;
-  const title = (metric) => `${metricName(metric)}, ${lower(metric) ? "less" : "more"} is better`;
+  const about = (metric) => found.metrics.find((one) => one.name === metric), lower = (metric) => about(metric).lower;
+  const title = (metric) => `${metricName(metric)}, ${direction(about(metric))}`;
   const ranked = (metric) => [...found.policies].sort((a, b) => (lower(metric) ? 1 : -1) * (a.metrics[metric].mean - b.metrics[metric].mean));
 
   function table() {
@@ -103,17 +103,17 @@ const comparePage = (() => {
     const alone = rows.every((row) => row.metrics[columns[0]].episodes === 1);
     whole.caption.textContent = (alone ? "One episode each: no intervals." : "Mean and half-width of the bootstrap 95% interval.") + (several && alone ? ` Below each figure the difference from ${found.baseline}.` : several ? ` Below it the paired difference from ${found.baseline}, in colour where its 95% interval excludes zero.` : "")
       + (unpaired.length ? ` ${unpaired.map((row) => row.policy).join(", ")}: no seed in common with ${found.baseline}, so no difference.` : "");
-    fill(whole.tHead, make("tr", {}, make("th", { scope: "col" }, "policy"), make("th", { scope: "col" }, "episodes"), ...columns.map((metric) => make("th", { scope: "col", title: lower(metric) ? "less is better" : "more is better" }, metricName(metric)))));
+    fill(whole.tHead, make("tr", {}, make("th", { scope: "col" }, "policy"), make("th", { scope: "col" }, "episodes"), ...columns.map((metric) => make("th", { scope: "col", title: direction(about(metric)) }, metricName(metric)))));
     fill(whole.tBodies[0], ...rows.map((row) => make("tr", {}, make("th", { scope: "row" }, row.policy), make("td", {}, String(row.metrics[columns[0]].episodes)),
-      ...columns.map((metric) => make("td", { class: several && row.metrics[metric].mean === best[metric] ? "best" : null }, estimate(row.metrics[metric]), difference(row.differences[metric], metric))))));
+      ...columns.map((metric) => make("td", { class: several && !about(metric).neutral && row.metrics[metric].mean === best[metric] ? "best" : null }, estimate(row.metrics[metric]), difference(row.differences[metric], metric))))));
   }
 
   function difference(gap, metric) {
     if (!gap) return null;
     const digits = decimals(gap.mean), sure = gap.episodes > 1 && (gap.low > 0 || gap.high < 0);
-    const good = gap.mean < 0 === lower(metric);
+    const judged = about(metric).neutral ? "" : gap.mean < 0 === lower(metric) ? "better" : "worse";
     const interval = gap.episodes > 1 ? [" ", make("span", {}, `[${figure(gap.low, digits)}, ${figure(gap.high, digits)}]`)] : [];
-    return make("span", { class: `difference ${sure ? (good ? "better" : "worse") : ""}`, title: sure ? (good ? "better" : "worse") : "not significant" }, `${gap.mean > 0 ? "+" : ""}${figure(gap.mean, digits)}`, ...interval);
+    return make("span", { class: `difference ${sure ? judged : ""}`, title: sure ? judged || "significant" : "not significant" }, `${gap.mean > 0 ? "+" : ""}${figure(gap.mean, digits)}`, ...interval);
   }
 
   function intervals() {
@@ -138,8 +138,8 @@ const comparePage = (() => {
   function responses() {
     byId("cdf-section").hidden = !found.curves.length;
     if (!found.curves.length) return undefined;
-    const series = found.curves.map((one) => ({ label: one.label, x: [0, ...one.x], y: [0, ...one.y], mark: "step" }));
-    return plot.show(byId("cdf"), series, { xTitle: `time from release to finish (${found.unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, one curve per run" });
+    const [series, unit] = timeCurves(found.curves.map((one) => ({ label: one.label, x: [0, ...one.x], y: [0, ...one.y], mark: "step" })), found.unit);
+    return plot.show(byId("cdf"), series, { xTitle: `time from release to finish (${unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, one curve per run" });
   }
 
   function optimum() {

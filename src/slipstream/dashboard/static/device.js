@@ -1,7 +1,7 @@
 "use strict";
 // The page Device: runs on real hardware beside their simulation, runs under way, and validations.
 const devicePage = (() => {
-  const { byId, make, fill, ask, address, figure, value, metricName, counted, sortable } = tools;
+  const { byId, make, fill, ask, address, figure, value, metricName, counted, sortable, timeCurves } = tools;
   const MOST_POINTS = 600;
   const state = { key: "modified", down: true };
   let stream = null, asked = null;
@@ -82,8 +82,9 @@ const devicePage = (() => {
     const both = [["measured", found.measured], ["simulated", found.simulated]].filter(([, side]) => side);
     const curve = ([label, { responses: { x, y } }]) => ({ label, x: [0, ...x], y: [0, ...y], mark: "step" });
     const queue = ([label, { waiting: { x, y } }]) => ({ label, x, y, mark: "line" });
+    const [series, unit] = timeCurves(both.map(curve), found.unit);
     return Promise.all([
-      plot.show(byId("real-responses"), both.map(curve), { xTitle: `time from release to finish (${found.unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, measured and simulated" }),
+      plot.show(byId("real-responses"), series, { xTitle: `time from release to finish (${unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, measured and simulated" }),
       plot.show(byId("real-waiting"), both.map(queue), { xTitle: `time (${found.unit})`, yTitle: "mean jobs waiting", fromZero: true, label: "Mean number of jobs waiting over time, measured and simulated" }),
     ]);
   }

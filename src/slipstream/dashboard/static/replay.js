@@ -42,7 +42,6 @@ const replayPage = (() => {
     if (ending) ending.abort();
     ending = new AbortController();
     fill(byId("replay-gantt")); fill(byId("replay-waiting"));
-    page.adaptive_unit = true; // of the time axis: milliseconds near, seconds or hours from far away
     page.runs = [{ ...page, ...overview }];
     gantt = charts.gantt(byId("replay-gantt"), page.runs[0], page);
     const queue = page.jobs > 1; // one job alone has no queue to show

@@ -1,7 +1,7 @@
 "use strict";
 // The page Runs: a table of runs for each family with its headline metrics, then trainings, comparisons and other files.
 const runsPage = (() => {
-  const { byId, make, fill, ask, send, address, attempt, value, metricName, counted, sortable } = tools;
+  const { byId, make, fill, ask, send, address, attempt, value, metricName, direction, counted, sortable } = tools;
   const BATCH = 20, PAUSE_MS = 60;
   const FILTERS = { family: "filter-family", scenario: "filter-scenario", policy: "filter-policy" };
   const chosen = new Set();
@@ -102,7 +102,7 @@ const runsPage = (() => {
   const policy = text("policy", "Policy", (run) => make("span", {}, run.policy || "", run.device ? make("a", { class: "badge", href: address("#device", { run: run.name }), title: run.device }, "real") : null));
 
   function runColumns(family) {
-    const figures = families[family].headline.map(({ name, lower }) => ({ key: name, metric: name, lower, label: metricName(name), title: lower ? "less is better" : "more is better", value: (run) => (known(run)?.metrics || {})[name], cell: () => make("span", { class: "quiet" }, "…") }));
+    const figures = families[family].headline.map(({ name, lower, neutral }) => ({ key: name, metric: name, lower, label: metricName(name), title: direction({ lower, neutral }), value: (run) => (known(run)?.metrics || {})[name], cell: () => make("span", { class: "quiet" }, "…") }));
     return [select, file, text("scenario", "Scenario"), policy, { ...number("seed", "Seed"), lower: true, cell: (run) => String(run.seed) }, ...figures, note, modified];
   }
 

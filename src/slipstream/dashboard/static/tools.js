@@ -74,6 +74,9 @@ const tools = (() => {
     return unit ? `${parts.slice(0, -1).join(" ")} (${unit})` : words(metric);
   }
 
+  // What is better of a metric that the server describes.
+  const direction = ({ lower, neutral }) => (neutral ? "neither more nor less is better" : lower ? "less is better" : "more is better");
+
   const counted = (count, noun, plural = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : plural}`;
 
   // A mean, with half of its interval where there are several episodes.
@@ -85,6 +88,12 @@ const tools = (() => {
   function duration(time, unit) {
     const seconds = time * ({ us: 1e-6, ms: 1e-3 }[unit] || 1), [name, size] = TIME_UNITS.find(([, , below]) => seconds < below);
     return `${Number((seconds / size).toPrecision(3)).toLocaleString("en")} ${name}`;
+  }
+
+  // Curves over lengths of time in the unit that suits the longest one, and its name.
+  function timeCurves(curves, unit) {
+    const longest = Math.max(0, ...curves.map((one) => Math.max(0, ...one.x))), [name, size] = charts.axisUnit(unit, longest);
+    return [curves.map((one) => ({ ...one, x: one.x.map((time) => time / size) })), name];
   }
 
   // Tables -----------------------------------------------------------------------------------------------------------
@@ -129,5 +138,5 @@ const tools = (() => {
     return down ? -sign : sign;
   }
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, counted, estimate, duration, sortable };
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, estimate, duration, timeCurves, sortable };
 })();

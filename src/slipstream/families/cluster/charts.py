@@ -21,6 +21,7 @@ from slipstream.families.cluster.metrics import (
 )
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.charts import Chart, Line, Picture, distribution
+from slipstream.files.wording import natural_key
 from slipstream.sim.eventlog import ARRIVAL, PREEMPT, START
 
 MOMENTS = 1500
@@ -197,8 +198,10 @@ def _shares(
     """Return a chart of the GPUs that each user held and deserved on average while it had jobs in the system."""
     deserved = np.array([max_min(column, scenario.gpus) for column in wanted.T]).T
     there = np.maximum((wanted > 0).sum(axis=1), 1)
-    most = np.argsort(-np.bincount(jobs.user)[users], kind="stable")[:MOST_USERS]
-    positions, names = np.arange(len(most)), compiled_scenario(scenario).workload.users
+    names = compiled_scenario(scenario).workload.users
+    most = np.argsort(-np.bincount(jobs.user)[users], kind="stable")[:MOST_USERS].tolist()
+    most.sort(key=lambda one: natural_key(names[users[one]]))
+    positions = np.arange(len(most))
     bars = (
         Line("held", positions, held.sum(axis=1)[most] / there[most]),
         Line("deserved", positions, deserved.sum(axis=1)[most] / there[most]),

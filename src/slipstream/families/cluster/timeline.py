@@ -11,6 +11,7 @@ from slipstream.families.cluster.labels import run_labels
 from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.timeline import NO_DEADLINE, ON_TIME, OPEN, Timeline
+from slipstream.files.wording import natural_key
 from slipstream.sim.eventlog import FINISH, PREEMPT, START, TAKE
 
 
@@ -18,17 +19,20 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
     """Return the timeline of an episode."""
     jobs, spans = jobs_of(scenario, events), spans_of(events)
     count = len(jobs.submit)
-    names, users = run_labels(scenario), compiled_scenario(scenario).workload.users
+    names, workload = run_labels(scenario), compiled_scenario(scenario).workload
+    users = sorted(workload.users, key=natural_key)  # the workload's own order is part of digests
+    position = {user: index for index, user in enumerate(users)}
+    place_of = np.array([position[user] for user in workload.users], np.int64)
     span, gpu = gpus_of_spans(scenario, events)
     # Pictures begin with the episode.
     submit = np.maximum(0, jobs.submit)
     wait_job, wait_start, wait_end = _waits(submit, spans.job, spans.start, spans.end, jobs.finish)
     return Timeline(
-        tasks=users,
+        tasks=tuple(users),
         variants=names.variants[:1] * len(users),
         resources=names.resources,
         end=end_of(events),
-        task=jobs.user,
+        task=place_of[jobs.user],
         number=np.arange(count),  # as in the log, and in the names of candidates
         release=submit,
         deadline=np.full(count, NO_DEADLINE),

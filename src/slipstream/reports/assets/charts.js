@@ -50,6 +50,12 @@ const charts = (() => {
     return pen.createPattern(tile, "repeat");
   }
 
+  // Marks and title of a plotly.js axis over the page's time, in the unit that suits its end.
+  function timeAxis(axis, unit, from, to, most) {
+    const [name, size] = axisUnit(unit, to), marks = ticks(from / size, to / size, most);
+    return { tickmode: "array", tickvals: marks.map((tick) => tick * size), ticktext: marks.map(written), title: { ...axis.title, text: axis.title.text.replace(`(${unit})`, `(${name})`) } };
+  }
+
   // The unit in which `windowText` would say a time, and how many of the page's units it has.
   function axisUnit(unit, time) {
     const seconds = { us: 1e-6, ms: 1e-3, s: 1 }[unit] || 1, [name, size] = TIME_UNITS.find(([, , below]) => time * seconds < below);
@@ -84,7 +90,7 @@ const charts = (() => {
         pen.lineWidth = 1;
         const left = Math.ceil(Math.min(Math.max(...labels.map((text) => pen.measureText(text).width)) + 16, 150)), right = width - RIGHT, per = (right - left) / (view.to - view.from);
         const plot = { left, right, bottom: height - AXIS, x: (time) => left + (time - view.from) * per, time: (x) => view.from + (x - left) / per };
-        const [unit, size] = page.adaptive_unit ? axisUnit(page.unit, view.to) : [page.unit, 1];
+        const [unit, size] = axisUnit(page.unit, view.to);
         Object.assign(holder.dataset, { from: view.from, to: view.to, left, right, unit });
         pen.textBaseline = "alphabetic";
         pen.textAlign = "center";
@@ -435,5 +441,5 @@ const charts = (() => {
     return { canvas: paper.canvas, load: (pieces) => { lines = pieces; }, draw, find, mark: () => false, shares: () => false };
   }
 
-  return { gantt, waiting, PALETTE, OPEN, ON_TIME };
+  return { gantt, waiting, axisUnit, timeAxis, PALETTE, OPEN, ON_TIME };
 })();

@@ -41,14 +41,20 @@
     return { ...trace, line: { width: 2, dash, ...trace.line, color: own }, marker };
   }
 
+  // The longest time of a chart whose x axis is a length of time.
+  const longest = ({ data }) => data.reduce((most, trace) => Math.max(most, ...trace.x), 0);
+  const timesOf = (axis, id, from, to) => charts.timeAxis(axis, page.unit, from, to, element(id).clientWidth / 110);
+
   const overTime = (id) => (page.figures[id].layout.meta || {}).over_time === true;
 
   function drawFigure(id, look) {
     const { data, layout } = page.figures[id], plot = element(id);
     const laid = dressed(layout, look, plot.clientWidth);
     if (overTime(id)) {
-      laid.xaxis = { ...laid.xaxis, range: [sight.view.from, sight.view.to] };
+      laid.xaxis = { ...laid.xaxis, range: [sight.view.from, sight.view.to], ...timesOf(laid.xaxis, id, sight.view.from, sight.view.to) };
       laid.yaxis = { ...laid.yaxis, fixedrange: true };
+    } else if ((layout.meta || {}).length_of_time) {
+      laid.xaxis = { ...laid.xaxis, ...timesOf(laid.xaxis, id, 0, longest(page.figures[id])) };
     }
     return Plotly.react(plot, data.map((trace) => painted(trace, look)), laid, CONFIG);
   }
@@ -59,11 +65,16 @@
   const linked = Object.keys(page.figures).filter(overTime);
   let pausing = null, following = false;
 
+  function inView(id) {
+    const { from, to } = sight.view, { tickvals, ticktext, title } = timesOf(page.figures[id].layout.xaxis, id, from, to);
+    return { "xaxis.range": [from, to], "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext, "xaxis.title.text": title.text };
+  }
+
   function follow() {
     clearTimeout(pausing);
     pausing = setTimeout(async () => {
       following = true;
-      await Promise.all(linked.map((id) => Plotly.relayout(element(id), { "xaxis.range": [sight.view.from, sight.view.to] })));
+      await Promise.all(linked.map((id) => Plotly.relayout(element(id), inView(id))));
       following = false;
     }, PAUSE_MS);
   }

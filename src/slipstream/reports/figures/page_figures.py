@@ -35,6 +35,9 @@ MOST_CURVES = 24
 OVER_TIME = {"over_time": True}
 """The `meta` of the layout of a figure whose x axis is the time of the run: the page links those axes."""
 
+LENGTH_OF_TIME = {"length_of_time": True}
+"""The `meta` of the layout of a figure whose x axis is a length of time: the page chooses its unit."""
+
 
 def gantt(run: Run) -> dict[str, Any]:
     """Return all slices and all jobs that never ran as columns; the page draws the visible ones."""
@@ -155,7 +158,7 @@ def queues(run: Run) -> Figure:
         "z": rows,
         "zmin": 0,
         "colorbar": {"title": {"text": plural(line.nouns.job)}, "thickness": 12},
-        "hovertemplate": "%{y}: up to %{z} waiting around %{x}<extra></extra>",
+        "hovertemplate": "%{y}: up to %{z} waiting around %{x} " + _unit([run]) + "<extra></extra>",
     }
     layout = {"xaxis": axis(f"time ({_unit([run])})"), "yaxis": categories(), "meta": OVER_TIME}
     return {"data": [trace], "layout": {**layout, "height": 130 + 22 * len(rows)}}
@@ -185,7 +188,7 @@ def responses(run: Run) -> Figure:
             marks.append(line_of(run.times(np.array([allowed])), [round(met, 5)], f"{name}: deadline", task, **more))
     times_axis = axis(f"time from arrival to finish ({_unit([run])})", rangemode="tozero")
     share_axis = axis(f"share of {plural(line.nouns.job)}", range=[0, 1.03], tickformat=".0%")
-    layout = {"xaxis": times_axis, "yaxis": share_axis, "showlegend": len(curves) > 1}
+    layout = {"xaxis": times_axis, "yaxis": share_axis, "showlegend": len(curves) > 1, "meta": LENGTH_OF_TIME}
     return {"data": curves + marks, "layout": layout}
 
 

@@ -21,7 +21,7 @@ from slipstream.reports.html.elements import cells, table_of
 from slipstream.reports.html.schedule import schedule
 from slipstream.reports.html.verdict import summary
 from slipstream.reports.runs import Run, labels_of
-from slipstream.reports.terminal.tables import decimals, figure, lower_is_better, metric_figure
+from slipstream.reports.terminal.tables import decimals, figure, is_neutral, lower_is_better, metric_figure
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """What a browser may load for the page: nothing from outside."""
@@ -130,8 +130,8 @@ def _title(runs: Sequence[Run], labels: Sequence[str]) -> str:
 
 
 def _best(metric: str, values: Sequence[float]) -> list[bool]:
-    """Return which `values` are the best, all False for a single one."""
-    if len(set(values)) < 2:
+    """Return which `values` are the best, all False for a single one and for a metric without a direction."""
+    if len(set(values)) < 2 or is_neutral(metric):
         return [False] * len(values)
     top = min(values) if lower_is_better(metric) else max(values)
     return [value == top for value in values]

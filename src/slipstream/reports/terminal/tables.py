@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.text import Text
@@ -55,10 +56,23 @@ LOWER_IS_BETTER = (
     "failures",
 )
 
+NEUTRAL = ("utilisation",)
+"""Metrics that are neither good nor bad: a policy that wastes time on late jobs keeps the resources as busy."""
+
+
+def is_neutral(metric: str) -> bool:
+    """Return whether neither more nor less of the metric is better, so that no value of it is marked."""
+    return metric.partition("/")[0] in NEUTRAL
+
 
 def lower_is_better(metric: str) -> bool:
     """Return whether less of the metric is better."""
     return any(word in metric for word in LOWER_IS_BETTER)
+
+
+def direction_of(metric: str) -> dict[str, Any]:
+    """Return the metric's name and what is better of it, as the dashboard reads it."""
+    return {"name": metric, "lower": lower_is_better(metric), "neutral": is_neutral(metric)}
 
 
 def decimals(value: float) -> int:
@@ -139,7 +153,7 @@ def _cell(evaluation: Evaluation, metric: str, best: float, one_episode: bool, i
     else:
         low, high = evaluation.interval(metric)
         text = f"{figure(mean)}±{(high - low) / 2:,.{decimals(mean)}f}"
-    return bold(text) if mean == best else Text(text)
+    return bold(text) if mean == best and not is_neutral(metric) else Text(text)
 
 
 def metrics_table(title: str, figures: Mapping[str, float], counts: Collection[str] = ()) -> PlainTable:
