@@ -32,6 +32,7 @@ def small(**more: object) -> dict[str, object]:
     return {**data, **more}
 
 
+@pytest.mark.thorough
 def test_it_plays_the_winner_of_the_race_and_keeps_it(own_store: Path) -> None:
     scenario = load(small())
     policy = find("auto", "dag")

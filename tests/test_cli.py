@@ -88,7 +88,7 @@ def test_scenarios_prints_one_that_can_be_edited_and_run(tmp_path):
     code, output, _ = slipstream("scenarios", "edge/tiny")
     assert code == 0
     (tmp_path / "mine.json").write_text(output)
-    code, output, _ = slipstream("run", "mine.json", "--json", cwd=tmp_path)
+    code, output, _ = slipstream("run", "mine.json", "--policy", "edf", "--json", cwd=tmp_path)
     assert code == 0
     assert json.loads(output)["metrics"]["reward"] == pytest.approx(4.25)
 

@@ -180,6 +180,7 @@ def test_a_training_that_goes_on_from_its_state_does_what_it_would_have_done(kin
     check_that_it_goes_on("edge/medium", KINDS[kind], 4, updates=2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("algo", ["ppo", "reinforce"])
 def test_a_graph_network_goes_on_from_its_state(algo):
     settings = with_network(TINY, GRAPH, algo=algo, episode_choices=32, warm_start="fair")

@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 def test_one_comes_for_every_setting() -> None:
-    assert set(shipped("taskgraph")) == {f"learned-{name}" for name in ("plain", "exact", "wait", *SETTINGS)}
+    assert set(shipped("taskgraph")) == {f"learned-{name}" for name in ("plain", "exact", "wait", "general", *SETTINGS)}
     for folder in shipped("taskgraph").values():
         assert sum(path.stat().st_size for path in folder.iterdir()) < 300_000
 
