@@ -456,9 +456,13 @@ def test_a_policy_that_simulates_ahead_shows_means_and_errors_of_what_it_tried(s
             assert (told["number"], told["note"]) == (number, "")
             assert f"{len(estimate.totals)} resampled futures" in told["judgement"]
             tried = {one["row"]: one for one in told["candidates"] if one["mean"] is not None}
-            assert [tried[row]["mean"] for row in estimate.actions.tolist()] == estimate.means.tolist()
-            assert [tried[row]["error"] for row in estimate.actions.tolist()] == estimate.errors.tolist()
-            assert tried[int(estimate.actions[0])]["lead"] == 0.0
+            rows, means = estimate.actions.tolist(), estimate.means
+            for row in set(rows):
+                # Several plans of a fleet may begin with the same row.
+                best = max((index for index in range(len(rows)) if rows[index] == row), key=lambda index: means[index])
+                assert tried[row]["mean"] == means[best]
+                assert tried[row]["error"] == estimate.errors[best]
+                assert tried[row]["lead"] == means[best] - means[0]
             assert [one["row"] for one in told["candidates"] if one["chosen"]] == [estimate.action]
             means = [one["mean"] for one in told["candidates"] if one["mean"] is not None]
             assert means == sorted(means, reverse=True)

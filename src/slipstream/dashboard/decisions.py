@@ -288,13 +288,20 @@ def _order(candidate: dict[str, Any]) -> tuple[bool, float, float, bool]:
 
 
 def _means(estimate: Estimate) -> dict[int, dict[str, float]]:
-    """Return for each row that was simulated its mean reward and its lead over the base's choice, with its error."""
+    """Return for each row that was simulated its mean reward and its lead over the base's choice, with its error.
+
+    Several plans may begin with the same row: it has the figures of the best one.
+    """
     if not len(estimate.totals):
         return {}
-    means, errors = estimate.means, estimate.errors
+    means, errors, rows = estimate.means, estimate.errors, estimate.actions.tolist()
     return {
-        row: {"mean": float(means[index]), "lead": float(means[index] - means[0]), "error": float(errors[index])}
-        for index, row in enumerate(estimate.actions.tolist())
+        rows[index]: {
+            "mean": float(means[index]),
+            "lead": float(means[index] - means[0]),
+            "error": float(errors[index]),
+        }
+        for index in sorted(range(len(rows)), key=lambda index: (means[index], -index))
     }
 
 
