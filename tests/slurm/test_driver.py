@@ -191,7 +191,7 @@ def test_a_controller_that_restarts_is_waited_for(slurm):
         slurm.stop_controller()
         time.sleep(2.0)
         slurm.start_controller(fresh=False)
-        wait_for(lambda: all_ended(jobs)(read_snapshot(slurm.slurm)), 90.0)
+        wait_for(lambda: all_ended(jobs)(read_snapshot(slurm.slurm)), 240.0)
     states = {job.id: job.state for job in read_snapshot(slurm.slurm).jobs}
     assert {states[job] for job in jobs} == {"COMPLETED"}
 
@@ -210,7 +210,7 @@ def test_a_killed_driver_leaves_no_job_held_and_another_goes_on_where_it_was(slu
             assert process.stdout.readline().startswith("Driving.")
             time.sleep(2.0 * rng.random())
             os.kill(process.pid, signal.SIGKILL)
-    wait_for(lambda: all_ended(jobs)(read_snapshot(slurm.slurm)), 90.0)
+    wait_for(lambda: all_ended(jobs)(read_snapshot(slurm.slurm)), 240.0)
     found = [job for job in read_snapshot(slurm.slurm).jobs if job.id in jobs]
     assert [job.state for job in found] == ["COMPLETED"] * 9
     assert [job.restarts for job in found] == [0] * 9
