@@ -199,6 +199,18 @@ BAD = {
     "picture into a folder": (("run", "dag/tiny", "--gif", "."), "is a folder: expected the name of a file to write"),
     "log into a file": (("run", "edge/tiny", "--log", "bad.json/run.parquet"), "bad.json/run.parquet: cannot be wri"),
     "seed too large": (("run", "edge/tiny", "--seed", str(2**62)), "expected a number from 0 to 2**62 - 1"),
+    **{
+        f"seed too large of {command.partition(' ')[0]}": (
+            (*command.split(), "--seed", str(2**62)),
+            "seed 46116860184273",
+        )
+        for command in (
+            "compare edge/tiny",
+            "train edge/tiny",
+            "sweep edge/tiny --out s --set seed=1,2",
+            "generate edge",
+        )
+    },
     "negative period": (("run", "bad.json"), "bad.json: tasks[0].arrival.period_ms"),
     "broken trace": (("run", "trace.json"), "times.csv: row 3: arrival_ms: expected a number, got 'soon'"),
     "missing trace": (("run", "lost.json"), "gone.csv"),

@@ -27,17 +27,42 @@ BAD_INPUT = 2
 console = PlainConsole()
 errors = PlainConsole(stderr=True, highlight=False)
 
+MOST_SEED = 2**62 - 1
+
+
+def check_seed(seed: int) -> int:
+    """Return `seed`; raise an InputError if it is too large, before anything is compiled, raced or played."""
+    from slipstream.errors import InputError
+
+    if seed > MOST_SEED:
+        raise InputError(f"seed {seed}: expected a number from 0 to 2**62 - 1")
+    return seed
+
+
 ScenarioArgument = Annotated[
     str, typer.Argument(help="Name of a built-in scenario, or a JSON file.", metavar="SCENARIO")
 ]
 SeedOption = Annotated[
     int,
     typer.Option(
-        "--seed", "-s", help="Seed of the first episode; episode k uses seed + k.", min=0, rich_help_panel=SIMULATION
+        "--seed",
+        "-s",
+        help="Seed of the first episode; episode k uses seed + k.",
+        min=0,
+        callback=check_seed,
+        rich_help_panel=SIMULATION,
     ),
 ]
 EpisodeSeedOption = Annotated[
-    int, typer.Option("--seed", "-s", help="Seed of the episode's arrivals.", min=0, rich_help_panel=SIMULATION)
+    int,
+    typer.Option(
+        "--seed",
+        "-s",
+        help="Seed of the episode's arrivals.",
+        min=0,
+        callback=check_seed,
+        rich_help_panel=SIMULATION,
+    ),
 ]
 RayOption = Annotated[
     str | None,

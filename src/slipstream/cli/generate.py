@@ -9,13 +9,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from slipstream.cli.common import JsonOption, console, print_json, print_json_text, progress_bar
+from slipstream.cli.common import JsonOption, check_seed, console, print_json, print_json_text, progress_bar
 from slipstream.cli.help_text import OUTPUT, Group
 from slipstream.cli.outputs import ForceOption, writable
 from slipstream.files.atomic import folder_of, refuse_existing, write_files
 
 SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", help="Seed of the first scenario; scenario k uses seed + k.", min=0)
+    int,
+    typer.Option(
+        "--seed", "-s", help="Seed of the first scenario; scenario k uses seed + k.", min=0, callback=check_seed
+    ),
 ]
 CountOption = Annotated[int, typer.Option("--count", "-n", help="Number of scenarios.", min=1, max=1_000_000)]
 OutOption = Annotated[

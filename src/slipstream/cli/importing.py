@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from slipstream.cli.common import JsonOption, console, errors, print_json, print_json_text
+from slipstream.cli.common import JsonOption, check_seed, console, errors, print_json, print_json_text
 from slipstream.cli.help_text import OUTPUT, Group
 from slipstream.cli.outputs import ForceOption, writable
 from slipstream.cli.slurm import PartitionOption, SlurmConfigOption
@@ -78,7 +78,9 @@ def tasklist(
         Literal["exponential", "integer-poisson"],
         typer.Option(help="Random gaps: those of a Poisson process, or Poisson-distributed whole milliseconds."),
     ] = "exponential",
-    seed: Annotated[int, typer.Option("--seed", "-s", help="Seed of integer-poisson gaps.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", "-s", help="Seed of integer-poisson gaps.", min=0, callback=check_seed)
+    ] = 0,
     horizon_ms: HorizonOption = None,
     profile: Annotated[
         list[str] | None, typer.Option(help="MODEL=LADDER: the built-in ladder of a model; may be repeated.")

@@ -14,6 +14,7 @@ import typer
 from slipstream.cli.common import (
     JsonOption,
     ScenarioArgument,
+    check_seed,
     console,
     errors,
     figure_path,
@@ -59,7 +60,12 @@ ToleranceOption = Annotated[
 SeedOption = Annotated[
     int,
     typer.Option(
-        "--seed", "-s", help="Seed of the training: arrivals and sampled actions.", min=0, rich_help_panel=TRAINING
+        "--seed",
+        "-s",
+        help="Seed of the training: arrivals and sampled actions.",
+        min=0,
+        callback=check_seed,
+        rich_help_panel=TRAINING,
     ),
 ]
 SetOption = Annotated[

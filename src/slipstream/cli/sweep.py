@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from slipstream.cli.common import JsonOption, RayOption, console, errors, print_json
+from slipstream.cli.common import JsonOption, RayOption, check_seed, console, errors, print_json
 from slipstream.cli.train import LENGTH, METHOD, OUTPUT, WarmStartOption, parse_settings, print_limits, print_note
 
 if TYPE_CHECKING:
@@ -36,7 +36,14 @@ StepsOption = Annotated[
 SeedsOption = Annotated[int, typer.Option(help="Trainings of every value.", min=1, rich_help_panel=LENGTH)]
 SeedOption = Annotated[
     int,
-    typer.Option("--seed", "-s", help="Seed of the first training of every value.", min=0, rich_help_panel=METHOD),
+    typer.Option(
+        "--seed",
+        "-s",
+        help="Seed of the first training of every value.",
+        min=0,
+        callback=check_seed,
+        rich_help_panel=METHOD,
+    ),
 ]
 EpisodesOption = Annotated[
     int, typer.Option(help="Held-out episodes that score a training.", min=1, rich_help_panel=LENGTH)

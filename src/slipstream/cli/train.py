@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from slipstream.cli.common import JsonOption, RayOption, ScenarioArgument, console, errors, print_json
+from slipstream.cli.common import JsonOption, RayOption, ScenarioArgument, check_seed, console, errors, print_json
 from slipstream.cli.training_progress import training_progress
 
 LENGTH, METHOD, OUTPUT = "Limits", "Training", "Output"
@@ -54,7 +54,14 @@ WarmStartOption = Annotated[
 ]
 SeedOption = Annotated[
     int,
-    typer.Option("--seed", "-s", help="Seed of initial weights, arrivals and sampling.", min=0, rich_help_panel=METHOD),
+    typer.Option(
+        "--seed",
+        "-s",
+        help="Seed of initial weights, arrivals and sampling.",
+        min=0,
+        callback=check_seed,
+        rich_help_panel=METHOD,
+    ),
 ]
 NetworkOption = Annotated[
     str | None,
