@@ -13,9 +13,11 @@ import slipstream
 from slipstream import chooser, rule
 from slipstream.errors import InputError, PolicyError
 from slipstream.evaluation import bootstrap_interval, what_if
+from slipstream.families.contract import FAMILIES
 from slipstream.families.edge.features import DISPATCH, SLACK
 from slipstream.policies import base, names
 from slipstream.scenario import load
+from slipstream.sim.eventlog import EVENT
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,13 @@ from slipstream.sim.simulator import Simulator
 from slipstream.policies import find
 print(digest(Simulator(load("edge/overload")).play(find("edf-fit", "edge"), 42)))
 """
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_empty_log_has_the_metrics_of_every_episode(family):
+    scenario = load(f"{family}/tiny")
+    known = FAMILIES[family].metrics(scenario, np.empty(0, EVENT))
+    assert list(known) == list(slipstream.evaluate(scenario, base.default_for(scenario), 1).values)
 
 
 def test_two_processes_write_the_same_event_log():

@@ -75,7 +75,7 @@ def compare(
 
     if what_if and oracle is not None:
         raise InputError("--what-if with --oracle: expected one of them")
-    family, columns = _columns(scenario, metrics, seed, bool(what_if))
+    family, columns = _columns(scenario, metrics, bool(what_if))
     loaded, listed = load(scenario), _with_auto(policies, family.name)
     choices = [found for one in chosen_policies(listed, loaded) if (found := choice_of(one, loaded)) is not None]
     with progress_bar("simulating episodes") as progress, executor_at(ray) as executor:
@@ -108,23 +108,24 @@ def _with_auto(policies: str, family: str) -> list[str | Policy]:
     return [Auto(family, QUICK), *names] if "all" in (name.strip() for name in policies.split(",")) else names
 
 
-def _columns(scenario: str, metrics: str | None, seed: int, changed: bool) -> tuple[Family, tuple[str, ...]]:
-    """Return the family and the names of the metrics to show, checked against one episode before all are played.
+def _columns(scenario: str, metrics: str | None, changed: bool) -> tuple[Family, tuple[str, ...]]:
+    """Return the family and the names of the metrics to show, checked before anything is compiled or played.
 
     By default these are the headline metrics; unless the scenario is `changed`, those that it models.
     """
+    import numpy as np
+
     from slipstream.errors import InputError
-    from slipstream.evaluation import evaluate
     from slipstream.families.contract import family_of
-    from slipstream.policies.base import default_for
     from slipstream.scenario import load
+    from slipstream.sim.eventlog import EVENT
 
     loaded = load(scenario)
     family = family_of(loaded)
     if metrics is None:
         unmodelled = set() if changed else family.unmodelled_metrics(loaded)
         return family, tuple(metric for metric in family.headline if metric not in unmodelled)
-    columns, known = tuple(metrics.split(",")), evaluate(loaded, default_for(loaded), 1, seed).values
+    columns, known = tuple(metrics.split(",")), family.metrics(loaded, np.empty(0, EVENT), None)
     for column in columns:
         if column not in known:
             raise InputError(f"--metrics: unknown metric '{column}': expected one of {', '.join(known)}")
