@@ -113,14 +113,14 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def opened(width: int, height: int) -> Iterator[Any]:
-    """Yield a page of a new browser with a light colour scheme."""
+def opened(width: int, height: int, scheme: str = "light") -> Iterator[Any]:
+    """Yield a page of a new browser with a colour scheme."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as engine:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = engine.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         yield page
         browser.close()
 

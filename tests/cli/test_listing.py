@@ -12,7 +12,7 @@ import typer
 
 from slipstream.cli.application import PANELS, app
 from slipstream.families.contract import FAMILIES
-from slipstream.policies.base import names
+from slipstream.policies.base import find, names
 from slipstream.policies.learned import shipped
 from slipstream.scenario import builtin_names
 
@@ -23,11 +23,16 @@ def test_policies_of_a_family_are_listed_trained_ones_marked(slipstream, family)
     assert code == 0
     rows = json.loads(output)
     assert {row["family"] for row in rows} == {family}
-    assert {row["name"] for row in rows if row["kind"] != "trained"} == set(names(family))
+    assert {row["name"] for row in rows if row["kind"] != "trained"} == {"auto", "rollout", *names(family)}
+    model_based = {row["name"] for row in rows if row["kind"] == "model-based"}
+    assert model_based >= {"auto", "rollout"}
+    assert (len(model_based) > 2) == (family == "serving")
     assert {row["name"] for row in rows if row["kind"] == "trained"} == set(shipped(family))
     assert all(row["description"].startswith("Trained on ") for row in rows if row["kind"] == "trained")
     kinds = {row["kind"] for row in rows}
-    assert kinds == {"heuristic", "trained", *(["model-based"] if family == "serving" else [])}
+    assert kinds == {"heuristic", "trained", "model-based"}
+    for name in ("auto", "rollout"):
+        assert find(name, family).name == name
     assert "trained" in slipstream("policies", family)[1]
 
 

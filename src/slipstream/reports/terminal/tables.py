@@ -158,8 +158,7 @@ def _cell(evaluation: Evaluation, metric: str, best: float, one_episode: bool, i
 
 def metrics_table(title: str, figures: Mapping[str, float], counts: Collection[str] = ()) -> PlainTable:
     """Return a row per metric; those of `counts` are whole numbers."""
-    table = PlainTable("metric", title=title)
-    table.add_column("value", justify="right")
+    table = figure_table(title, ("metric",), ("value",))
     for metric, value in figures.items():
         table.add_row(metric, count(value) if metric in counts else figure(value))
     return table
