@@ -29,6 +29,11 @@ def test_policies_of_a_family_are_listed_trained_ones_marked(slipstream, family)
     assert (len(model_based) > 2) == (family == "serving")
     assert {row["name"] for row in rows if row["kind"] == "trained"} == set(shipped(family))
     assert all(row["description"].startswith("Trained on ") for row in rows if row["kind"] == "trained")
+    descriptions = {row["name"]: row["description"] for row in rows}
+    if family == "edge":
+        told = "Trained on edge/heavy by PPO from lookahead, with varied profile errors, interference and rates."
+        assert descriptions["learned-robust"] == told
+        assert descriptions["learned-heavy"] == "Trained on edge/heavy by PPO from lookahead."
     kinds = {row["kind"] for row in rows}
     assert kinds == {"heuristic", "trained", "model-based"}
     for name in ("auto", "rollout"):
@@ -79,6 +84,15 @@ def test_every_help_has_an_example_and_no_names_of_types(slipstream):
         assert code == 0
         assert "Example: slipstream" in " ".join(output.split()), words
         assert not re.search(r"<(bool|str|text|int|float|path|list)", output), words
+
+
+def test_arguments_are_named_as_in_man_pages(slipstream):
+    for words, _ in commands():
+        usage = re.search(r"Usage: (.+)", slipstream(*words, "--help")[1])[1]
+        for word in usage.partition("[OPTIONS]")[2].split():
+            assert re.fullmatch(r"\[?[A-Z|]+\]?(\.\.\.)?", word), usage
+    assert "report [OPTIONS] RUN..." in slipstream("report", "--help")[1]
+    assert "oracle [OPTIONS] [SCENARIO]" in slipstream("oracle", "--help")[1]
 
 
 def parse(command, words):
