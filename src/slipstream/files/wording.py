@@ -47,6 +47,7 @@ def with_article(noun: str) -> str:
 def metric_words(metric: str) -> tuple[str, str]:
     """Return the name of a metric in words and its unit, empty if it has none: "makespan" and "ms"."""
     name, slash, part = metric.partition("/")
+    name = name.replace("on_time", "on-time")
     words, _, last = name.rpartition("_")
     if words and last in UNITS:
         return words.replace("_", " ") + slash + part, WRITTEN.get(last, last)

@@ -65,7 +65,7 @@ const tools = (() => {
   const figure = (value, digits = decimals(value)) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const short = (value) => Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 6 });
   const value = (number) => (number === null || number === undefined ? "–" : figure(number, Number.isInteger(number) ? 0 : undefined));
-  const words = (metric) => metric.replaceAll("_", " ");
+  const words = (metric) => metric.replace("on_time", "on-time").replaceAll("_", " ");
   const UNITS = { ms: "ms", s: "s", us: "µs", hz: "per s", mb: "MB", gb: "GB", kwh: "kWh", j: "J", w: "W", kg: "kg" };
 
   // "response_p99_ms" becomes "response p99 (ms)".
