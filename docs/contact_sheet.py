@@ -28,6 +28,18 @@ SCENARIOS = {
 }
 """The scenario of each family's pictures; families that are not named have their `tiny` one."""
 MODES = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (390, "light")}
+PAGES = {
+    "runs": "#runs",
+    "training": "#runs?training=trained",
+    "compare": "#compare",
+    "compare-runs": "#compare?run=first.parquet&run=second.parquet",
+    "compare-policies": "#compare?run=policies.json",
+    "replay": "#replay?run=first.parquet",
+    "try": "#try",
+    "device": "#device",
+    "device-run": "#device?run=real.parquet",
+}
+"""Addresses of the dashboard's pages."""
 TALLEST = 6000
 """Pixels above which a page is cut off."""
 
@@ -42,19 +54,21 @@ def main() -> None:
     parser.add_argument(
         "--training-steps", type=int, default=4000, help="decisions that the short training learns from"
     )
+    parser.add_argument("--keep-runs", action="store_true", help="take pictures of the runs that are in the folder")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     for family in asked.families.split(","):
         runs = asked.out / f"{family}-runs"
-        shutil.rmtree(runs, ignore_errors=True)
-        runs.mkdir()
-        pages = record(runs, SCENARIOS.get(family, f"{family}/tiny"), asked.training_steps)
-        photograph(runs, pages, asked.out, family)
+        if not (asked.keep_runs and runs.is_dir()):
+            shutil.rmtree(runs, ignore_errors=True)
+            runs.mkdir()
+            record(runs, SCENARIOS.get(family, f"{family}/tiny"), asked.training_steps)
+        photograph(runs, asked.out, family)
     write_index(asked.out)
 
 
-def record(folder: Path, scenario: str, training_steps: int) -> dict[str, str]:
-    """Record runs, a comparison and a training in `folder`; return the address of each dashboard page by its name."""
+def record(folder: Path, scenario: str, training_steps: int) -> None:
+    """Record runs, a comparison and a training in `folder`, and write a report of them."""
     from slipstream.families.contract import FAMILIES
     from slipstream.policies import names
 
@@ -68,17 +82,6 @@ def record(folder: Path, scenario: str, training_steps: int) -> dict[str, str]:
     (folder / "policies.json").write_text(compared, encoding="utf-8")
     slipstream(folder, "train", scenario, "--steps", str(training_steps), "--out", "trained")
     slipstream(folder, "report", "first.parquet", "second.parquet", "--training", "trained", "--why", "3")
-    return {
-        "runs": "#runs",
-        "training": "#runs?training=trained",
-        "compare": "#compare",
-        "compare-runs": "#compare?run=first.parquet&run=second.parquet",
-        "compare-policies": "#compare?run=policies.json",
-        "replay": "#replay?run=first.parquet",
-        "try": "#try",
-        "device": "#device",
-        "device-run": "#device?run=real.parquet",
-    }
 
 
 def as_real(source: Path, target: Path) -> None:
@@ -91,7 +94,7 @@ def as_real(source: Path, target: Path) -> None:
     writer.close()
 
 
-def photograph(runs: Path, pages: dict[str, str], out: Path, family: str) -> None:
+def photograph(runs: Path, out: Path, family: str) -> None:
     """Take a picture of the report and of each page of the dashboard in each mode."""
     with serving(runs) as address:
         for mode, (width, scheme) in MODES.items():
@@ -99,7 +102,7 @@ def photograph(runs: Path, pages: dict[str, str], out: Path, family: str) -> Non
                 page.goto((runs / "report.html").resolve().as_uri())
                 page.wait_for_timeout(1500)
                 take(page, out / f"{family}-report-{mode}.png")
-                for name, place in pages.items():
+                for name, place in PAGES.items():
                     page.goto("about:blank")
                     page.goto(address.rstrip("/") + "/" + place)
                     ready = re.match(r"#(\w+)", place)

@@ -121,6 +121,7 @@ def opened(width: int, height: int, scheme: str = "light") -> Iterator[Any]:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = engine.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        page.set_default_timeout(180_000)
         yield page
         browser.close()
 

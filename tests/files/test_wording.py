@@ -34,6 +34,7 @@ def test_the_article_follows_the_sound(text):
         ("moved_mb", ("moved", "MB")),
         ("jain_users", ("jain users", "")),
         ("miss_rate", ("miss rate", "")),
+        ("on_time_accuracy/find", ("on-time accuracy/find", "")),
         ("s", ("s", "")),
         ("throughput_hz/find", ("throughput/find", "/s")),
     ],

@@ -58,8 +58,8 @@ def _table(choice: dict[str, Any], unit: str) -> str:
         rows.append((one["name"], cells(texts, [one["chosen"]] * len(texts))))
     heads = [f"{choice['columns'][index]['name']} ({choice['columns'][index]['unit']})" for index in columns]
     hidden = len(candidates) - len(shown)
-    time, allowed = f"{figure(choice['time'])} {unit}", f"{choice['legal']} of {choice['rows']} rows allowed"
-    caption = f"Choice {choice['number']:,} at {time}, {allowed}: {choice['policy']}, {choice['rule']}"
+    time, allowed = f"{figure(choice['time'])} {unit}", f"{choice['legal']} of {choice['rows']} candidates allowed"
+    caption = f"Decision {choice['number']:,} at {time}, {allowed}. {choice['policy']}: {choice['rule']}"
     more = f" {hidden} more candidates are left out." if hidden > 0 else ""
     judged = "rank" if any(one["rank"] for one in shown) else "score"
     return table_of(escape(caption) + more, ["candidate", judged, *heads], rows)

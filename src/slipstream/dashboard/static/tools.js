@@ -1,7 +1,7 @@
 "use strict";
 // Shared by all pages: elements, requests to the server, colours, numbers, times, sortable tables.
 const tools = (() => {
-  const PALETTE = ["#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478"];
+  const PALETTE = charts.PALETTE;
   const byId = (id) => document.getElementById(id);
 
   // make("td", { class: "text" }, "words", another): text is always text, never HTML.
@@ -70,9 +70,11 @@ const tools = (() => {
 
   // "response_p99_ms" becomes "response p99 (ms)".
   function metricName(metric) {
-    const parts = metric.split("_"), unit = parts.length > 1 && UNITS[parts.at(-1)];
-    return unit ? `${parts.slice(0, -1).join(" ")} (${unit})` : words(metric);
+    const [whole, ...part] = metric.split("/"), parts = whole.split("_"), unit = parts.length > 1 && UNITS[parts.at(-1)];
+    return unit ? `${[words(parts.slice(0, -1).join("_")), ...part].join("/")} (${unit})` : words(metric);
   }
+
+  const algorithm = (name) => ({ ppo: "PPO", reinforce: "REINFORCE" }[name] || name); // as papers write it
 
   // What is better of a metric that the server describes.
   const direction = ({ lower, neutral }) => (neutral ? "neither more nor less is better" : lower ? "less is better" : "more is better");
@@ -80,7 +82,7 @@ const tools = (() => {
   const counted = (count, noun, plural = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : plural}`;
 
   // A mean, with half of its interval where there are several episodes.
-  const estimate = ({ mean, low, high, episodes }) => (episodes > 1 ? `${figure(mean)} ± ${figure((high - low) / 2, decimals(mean))}` : figure(mean));
+  const estimate = ({ mean, low, high, episodes }) => (episodes > 1 ? `${figure(mean)} ± ${figure((high - low) / 2, decimals(mean))}` : value(mean));
 
   // Times ------------------------------------------------------------------------------------------------------------
 
@@ -138,5 +140,5 @@ const tools = (() => {
     return down ? -sign : sign;
   }
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, estimate, duration, timeCurves, sortable };
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, algorithm, estimate, duration, timeCurves, sortable };
 })();
