@@ -35,6 +35,8 @@ def test_the_article_follows_the_sound(text):
         ("jain_users", ("jain users", "")),
         ("miss_rate", ("miss rate", "")),
         ("on_time_accuracy/find", ("on-time accuracy/find", "")),
+        ("avg_jct_s", ("avg JCT", "s")),
+        ("co2_kg", ("CO2", "kg")),
         ("s", ("s", "")),
         ("throughput_hz/find", ("throughput/find", "/s")),
     ],

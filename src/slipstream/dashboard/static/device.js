@@ -1,7 +1,7 @@
 "use strict";
 // The page Device: runs on real hardware beside their simulation, runs under way, and validations.
 const devicePage = (() => {
-  const { byId, make, fill, ask, address, figure, value, metricName, counted, sortable, timeCurves } = tools;
+  const { byId, make, fill, ask, address, figure, value, metricName, counted, when, sortable, timeCurves } = tools;
   const MOST_POINTS = 600;
   const state = { key: "modified", down: true };
   let stream = null, asked = null;
@@ -41,7 +41,7 @@ const devicePage = (() => {
     const columns = [
       { ...text("name", "run", (run) => make("a", { href: address("#device", { run: run.name }), class: "file" }, run.name)), head: true }, text("family", "family"), text("scenario", "scenario"), text("policy", "policy"), { ...text("seed", "seed"), text: false }, text("device", "device", (run) => make("span", { class: "wrap" }, run.device)),
       text("hardware", "hardware", (run) => make("span", { class: "wrap" }, run.hardware || "not recorded")),
-      { key: "modified", label: "modified", text: true, value: (run) => run.modified, cell: (run) => new Date(1000 * run.modified).toLocaleString() },
+      { key: "modified", label: "modified", text: true, value: (run) => run.modified, cell: (run) => when(run.modified) },
       { key: "replay", label: "Replay", hidden: true, cell: (run) => make("a", { href: address("#replay", { run: run.name }), "aria-label": `Replay ${run.name}` }, "Replay") },
     ];
     const rowOf = (run) => make("tr", { "data-run": run.name }, ...columns.map((column) => make(column.head ? "th" : "td", { scope: column.head ? "row" : null, class: column.text ? "text" : null }, column.cell(run))));

@@ -1,7 +1,7 @@
 "use strict";
 // The page Runs: a table of runs for each family with its headline metrics, then trainings, comparisons and other files.
 const runsPage = (() => {
-  const { byId, make, fill, ask, send, address, attempt, value, metricName, direction, counted, algorithm, sortable } = tools;
+  const { byId, make, fill, ask, send, address, attempt, value, metricName, direction, counted, algorithm, when, sortable } = tools;
   const BATCH = 20, PAUSE_MS = 60;
   const FILTERS = { family: "filter-family", scenario: "filter-scenario", policy: "filter-policy" };
   const chosen = new Set();
@@ -118,12 +118,6 @@ const runsPage = (() => {
     const targets = { run: address("#replay", { run: run.name }), training: address("#runs", { training: run.name }), comparison: address("#compare", { run: run.name }), validation: address("#device", { validation: run.name }) };
     const titles = { run: "Replay", training: "Show training curve", comparison: "Show comparison", page: "Open page", validation: "Show on the page Device" };
     return make("a", { href: targets[run.kind] || address("/page", { name: run.name }), title: titles[run.kind], class: "file" }, run.name);
-  }
-
-  function when(seconds) {
-    const date = new Date(1000 * seconds), days = (Date.now() - date) / 86400e3;
-    const words = days < 1 ? date.toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false }) : date.toLocaleDateString("en", { day: "numeric", month: "short", year: "numeric" });
-    return make("time", { datetime: date.toISOString(), title: date.toLocaleString() }, words);
   }
 
   // Metrics need the whole log, so they are requested when a row comes into sight, or all of a table to sort it.

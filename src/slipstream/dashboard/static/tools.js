@@ -65,7 +65,7 @@ const tools = (() => {
   const figure = (value, digits = decimals(value)) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const short = (value) => Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 6 });
   const value = (number) => (number === null || number === undefined ? "–" : figure(number, Number.isInteger(number) ? 0 : undefined));
-  const words = (metric) => metric.replace("on_time", "on-time").replaceAll("_", " ");
+  const words = (metric) => metric.replace("on_time", "on-time").replaceAll("_", " ").replace(/\b(jct|antt|stp|co2)\b/, (name) => name.toUpperCase());
   const UNITS = { ms: "ms", s: "s", us: "µs", hz: "per s", mb: "MB", gb: "GB", kwh: "kWh", j: "J", w: "W", kg: "kg" };
 
   // "response_p99_ms" becomes "response p99 (ms)".
@@ -90,6 +90,13 @@ const tools = (() => {
   function duration(time, unit) {
     const seconds = time * ({ us: 1e-6, ms: 1e-3 }[unit] || 1), [name, size] = TIME_UNITS.find(([, , below]) => seconds < below);
     return `${Number((seconds / size).toPrecision(3)).toLocaleString("en")} ${name}`;
+  }
+
+  // The time of the day, or the date of an earlier one.
+  function when(seconds) {
+    const date = new Date(1000 * seconds), days = (Date.now() - date) / 86400e3;
+    const words = days < 1 ? date.toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false }) : date.toLocaleDateString("en", { day: "numeric", month: "short", year: "numeric" });
+    return make("time", { datetime: date.toISOString(), title: date.toLocaleString() }, words);
   }
 
   // Curves over lengths of time in the unit that suits the longest one, and its name.
@@ -140,5 +147,5 @@ const tools = (() => {
     return down ? -sign : sign;
   }
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, algorithm, estimate, duration, timeCurves, sortable };
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, algorithm, estimate, duration, when, timeCurves, sortable };
 })();
