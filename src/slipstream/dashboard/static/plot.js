@@ -22,7 +22,6 @@ const plot = (() => {
     return library;
   }
 
-  const colourOf = (index) => PALETTE[index % PALETTE.length];
   const dashOf = (index) => DASHES[Math.floor(index / PALETTE.length) % DASHES.length];
 
   // plotly.js takes some HTML in texts: names are shown as they are.
@@ -31,7 +30,7 @@ const plot = (() => {
   // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed, faint: behind
   // another, low, high: ends of an interval along x, named: text beside the points }.
   function traceOf(one, index, colours) {
-    const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : colourOf(number);
+    const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : charts.lineColour(number);
     const trace = { x: one.x, y: one.y, name: plain(one.label), type: "scatter", showlegend: !one.hidden, hoverinfo: one.faint ? "skip" : undefined, opacity: one.faint ? 0.3 : 1 };
     if (one.mark === "points") {
       Object.assign(trace, { mode: one.named ? "markers+text" : "markers", marker: { color: colour, size: 10 }, text: one.named ? one.x.map(() => plain(one.named)) : undefined, textposition: "top center", cliponaxis: false });
