@@ -56,8 +56,9 @@ LOWER_IS_BETTER = (
     "failures",
 )
 
-NEUTRAL = ("utilisation",)
-"""Metrics that are neither good nor bad: a policy that wastes time on late jobs keeps the resources as busy."""
+NEUTRAL = ("utilisation", "busy_share", "idle_share")
+"""Metrics that are neither good nor bad: a policy that wastes time on late jobs, or runs tasks on the slower processors,
+keeps the resources as busy."""
 
 
 def is_neutral(metric: str) -> bool:
