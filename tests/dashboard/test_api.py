@@ -435,6 +435,11 @@ def test_runs_of_every_family_can_be_replayed(name, family_runs):
         told = client.get("/api/decision", run=f"{name}.parquet", at=about["end"] / 2)
         (chosen,) = [one for one in told["candidates"] if one["chosen"]]
         assert told["note"] == ""
+        resource = {"edge": "stream", "taskgraph": "pu", "dag": "", "serving": "", "cluster": ""}
+        assert told["asked"].partition(" ")[0].endswith(resource.get(name, ""))
+        assert bool(told["asked"]) == bool(resource.get(name, told["asked"]))
+        jobs = client.get("/api/compare", run=f"{name}.parquet", baseline="")["jobs"]
+        assert jobs == ("requests" if name == "serving" else "jobs")
         judged = chosen["score"] is not None or chosen["rank"] == 1
         assert judged or "picks a row directly" in told["judgement"]
 

@@ -143,16 +143,17 @@ const comparePage = (() => {
 
   // The range of an axis on which all points have one value; null leaves the choice to the chart.
   function around(values) {
-    const [one] = values, spread = Math.abs(one) / 10 || 1;
+    const [one] = values, spread = Math.abs(one) / 10;
     if (values.some((other) => other !== one)) return null;
-    return [one < 0 ? one - spread : Math.max(0, one - spread), one > 0 || spread === 1 ? one + spread : Math.min(0, one + spread)];
+    return one === 0 ? [-0.05, 1.05] : [one - spread, one + spread];
   }
 
   function responses() {
     byId("cdf-section").hidden = !found.curves.length;
     if (!found.curves.length) return undefined;
+    byId("cdf-about").textContent = `Share of ${found.jobs} that finished within a given time of their arrival. Further left is faster; a curve that ends below 100% had ${found.jobs} that never finished.`;
     const [series, unit] = timeCurves(found.curves.map((one) => ({ label: one.label, x: [0, ...one.x], y: [0, ...one.y], mark: "step" })), found.unit);
-    return plot.show(byId("cdf"), series, { xTitle: `time from arrival to finish (${unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their arrival, one curve per run" });
+    return plot.show(byId("cdf"), series, { xTitle: `time from arrival to finish (${unit})`, yTitle: `share of ${found.jobs}`, percent: true, fromZero: true, label: `Share of ${found.jobs} finished within a time of their arrival, one curve per run` });
   }
 
   function optimum() {

@@ -229,7 +229,7 @@ def line_of(x: list[float], y: list[Any], name: str, colour: int, **more: Any) -
 
 def axis(title: str, **more: Any) -> Figure:
     """Return an axis with a title."""
-    return {"title": {"text": title}, "separatethousands": True, **more}
+    return {"title": {"text": title}, **more}
 
 
 def categories() -> Figure:
