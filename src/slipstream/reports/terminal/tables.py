@@ -57,8 +57,8 @@ LOWER_IS_BETTER = (
 )
 
 NEUTRAL = ("utilisation", "busy_share", "idle_share")
-"""Metrics that are neither good nor bad: a policy that wastes time on late jobs, or runs tasks on the slower processors,
-keeps the resources as busy."""
+"""Metrics that are neither good nor bad: a policy that wastes time on late jobs, or on the slower processors, keeps the
+resources as busy."""
 
 
 def is_neutral(metric: str) -> bool:
