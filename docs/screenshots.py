@@ -1,7 +1,7 @@
-"""Take the pictures of reports, the dashboard and environments that the documentation shows.
+"""Take the pictures of reports, the dashboard, environments and animations that the documentation shows.
 
     python docs/screenshots.py                       # all of them
-    python docs/screenshots.py report dashboard      # some of: report, dashboard, environment
+    python docs/screenshots.py report dashboard      # some of: report, dashboard, environment, animation
 
 Needs the extras `dashboard` and `render`, and Chromium. Runs are recorded in a temporary folder.
 """
@@ -27,7 +27,7 @@ COMPARED = "edf,edf-fit,edf-degrade,lookahead,random"
 
 def main() -> None:
     """Take the pictures that the command line names."""
-    known = {"report": report, "dashboard": dashboard, "environment": environment}
+    known = {"report": report, "dashboard": dashboard, "environment": environment, "animation": animation}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for subject in sys.argv[1:] or known:
@@ -96,6 +96,16 @@ def environment(folder: Path) -> None:
     Image.fromarray(picture).quantize(64).save(IMAGES / "rgb-array.png", optimize=True)
 
 
+def animation(folder: Path) -> None:
+    """Write `dag-gantt.png`: the last frame of the animation of a run."""
+    from PIL import Image
+
+    slipstream(folder, "run", "dag/small", "--policy", "srpt", "--seed", "7", "--gif", "small.gif")
+    with Image.open(folder / "small.gif") as film:
+        film.seek(getattr(film, "n_frames", 1) - 1)
+        film.convert("RGB").quantize(64).save(IMAGES / "dag-gantt.png", optimize=True)
+
+
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Serve the dashboard of a folder; yield its address."""
@@ -113,14 +123,15 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def opened(width: int, height: int) -> Iterator[Any]:
-    """Yield a page of a new browser with a light colour scheme."""
+def opened(width: int, height: int, scheme: str = "light") -> Iterator[Any]:
+    """Yield a page of a new browser with a colour scheme."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as engine:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = engine.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        page.set_default_timeout(180_000)
         yield page
         browser.close()
 

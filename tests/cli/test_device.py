@@ -67,7 +67,7 @@ def test_execute_tells_what_happened(slipstream, small):
     assert code == 0
     assert "miss_rate" in output
     assert "energy_j" not in output, "main metrics only, and none of what the scenario does not model"
-    assert re.search(r"\d+ more metrics: --all", output)
+    assert re.search(r"\d+ more metrics with --all", output)
     every = slipstream("execute", small, "--policy", "edf", "--all", "--force")[1]
     assert "response_p50_ms" in every
     assert "more metrics" not in every

@@ -12,7 +12,7 @@ import typer
 
 from slipstream.cli.application import PANELS, app
 from slipstream.families.contract import FAMILIES
-from slipstream.policies.base import names
+from slipstream.policies.base import find, names
 from slipstream.policies.learned import shipped
 from slipstream.scenario import builtin_names
 
@@ -23,11 +23,21 @@ def test_policies_of_a_family_are_listed_trained_ones_marked(slipstream, family)
     assert code == 0
     rows = json.loads(output)
     assert {row["family"] for row in rows} == {family}
-    assert {row["name"] for row in rows if row["kind"] != "trained"} == set(names(family))
+    assert {row["name"] for row in rows if row["kind"] != "trained"} == {"auto", "rollout", *names(family)}
+    model_based = {row["name"] for row in rows if row["kind"] == "model-based"}
+    assert model_based >= {"auto", "rollout"}
+    assert (len(model_based) > 2) == (family == "serving")
     assert {row["name"] for row in rows if row["kind"] == "trained"} == set(shipped(family))
     assert all(row["description"].startswith("Trained on ") for row in rows if row["kind"] == "trained")
+    descriptions = {row["name"]: row["description"] for row in rows}
+    if family == "edge":
+        told = "Trained on edge/heavy by PPO from lookahead, with varied profile errors, interference and rates."
+        assert descriptions["learned-robust"] == told
+        assert descriptions["learned-heavy"] == "Trained on edge/heavy by PPO from lookahead."
     kinds = {row["kind"] for row in rows}
-    assert kinds == {"heuristic", "trained", *(["model-based"] if family == "serving" else [])}
+    assert kinds == {"heuristic", "trained", "model-based"}
+    assert find("auto", family).name == "auto"
+    assert find("rollout", family).name.startswith("rollout(")
     assert "trained" in slipstream("policies", family)[1]
 
 
@@ -74,6 +84,15 @@ def test_every_help_has_an_example_and_no_names_of_types(slipstream):
         assert code == 0
         assert "Example: slipstream" in " ".join(output.split()), words
         assert not re.search(r"<(bool|str|text|int|float|path|list)", output), words
+
+
+def test_arguments_are_named_as_in_man_pages(slipstream):
+    for words, _ in commands():
+        usage = re.search(r"Usage: (.+)", slipstream(*words, "--help")[1])[1]
+        for word in usage.partition("[OPTIONS]")[2].split():
+            assert re.fullmatch(r"\[?[A-Z|]+\]?(\.\.\.)?", word), usage
+    assert "report [OPTIONS] RUN..." in slipstream("report", "--help")[1]
+    assert "oracle [OPTIONS] [SCENARIO]" in slipstream("oracle", "--help")[1]
 
 
 def parse(command, words):

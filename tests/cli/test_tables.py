@@ -235,7 +235,7 @@ def test_run_prints_the_main_metrics_of_the_family_and_all_on_request(slipstream
     metrics = [line.split()[1] for line in short.splitlines() if line.startswith("│")]
     assert 5 <= len(metrics) <= 8
     assert set(metrics) <= set(FAMILIES[family].summary)
-    more = int(re.search(r"^(\d+) more metrics: --all$", short, re.MULTILINE)[1])
+    more = int(re.search(r"^(\d+) more metrics with --all$", short, re.MULTILINE)[1])
     everything = [line.split()[1] for line in full.splitlines() if line.startswith("│")]
     assert len(everything) == len(metrics) + more
     for line in full.splitlines():

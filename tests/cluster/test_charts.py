@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,7 @@ def test_reasons_name_jobs_scores_and_what_else_was_allowed(tmp_path: Path) -> N
     assert "reserve for job 1 of user, 4 GPUs" in text
     assert "rows allowed" in text
     assert "Smallest area first" in text
+    assert re.search(r"<caption>Decision \d+ at [\d.,]+ s, \d+ of \d+ rows allowed</caption>", text)
     # Scores are minus GPU-seconds.
     assert "-40" in text
 

@@ -12,7 +12,8 @@ from slipstream.families.dag.metrics import jobs_in_system, jobs_of, metrics, mo
 from slipstream.families.dag.timeline import timeline
 from slipstream.families.shared.timeline import ON_TIME
 from slipstream.policies.base import find
-from slipstream.render.gantt import GanttPainter
+from slipstream.render.gantt import CHART, LABEL, TOP, GanttPainter
+from slipstream.render.picture import BACKGROUND
 from slipstream.render.scene import GraphScene, scene_of
 from slipstream.render.style import task_colour
 from slipstream.scenario import load
@@ -153,3 +154,6 @@ def test_a_picture_is_coloured_by_job_and_marks_completions(tiny):
         text = task_colour(job).lstrip("#")
         assert tuple(bytes.fromhex(text)) in colours
     assert (picture == np.array([0xD6, 0x45, 0x50])).all(axis=2).any()
+    above = tuple(bytes.fromhex(BACKGROUND.lstrip("#")))
+    between = picture[TOP + CHART // 2 - 2, LABEL + 40 :]
+    assert (between == above).all(axis=1).mean() > 0.9, "rows are apart"

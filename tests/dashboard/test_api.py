@@ -83,7 +83,7 @@ def test_the_list_says_how_far_each_training_came_and_what_each_family_shows_fir
     assert lower >= {"miss_rate", "violation_ratio", "p99_ms", "ratio_to_bound", "moved_mb", "evictions", "idle_share"}
     assert {
         metric["name"] for family in found["families"].values() for metric in family["headline"] if metric["neutral"]
-    } == {"utilisation"}
+    } == {"utilisation", "idle_share"}
     assert not lower & {
         "reward",
         "utilisation",
@@ -435,6 +435,11 @@ def test_runs_of_every_family_can_be_replayed(name, family_runs):
         told = client.get("/api/decision", run=f"{name}.parquet", at=about["end"] / 2)
         (chosen,) = [one for one in told["candidates"] if one["chosen"]]
         assert told["note"] == ""
+        resource = {"edge": "stream", "taskgraph": "pu", "dag": "", "serving": "", "cluster": ""}
+        assert told["asked"].partition(" ")[0].endswith(resource.get(name, ""))
+        assert bool(told["asked"]) == bool(resource.get(name, told["asked"]))
+        jobs = client.get("/api/compare", run=f"{name}.parquet", baseline="")["jobs"]
+        assert jobs == ("requests" if name == "serving" else "jobs")
         judged = chosen["score"] is not None or chosen["rank"] == 1
         assert judged or "picks a row directly" in told["judgement"]
 

@@ -178,7 +178,7 @@ def test_curves_of_response_times_have_the_unit_that_suits_them(browser, client)
             assert page.evaluate(f"(() => {{ const [[one], unit] = {curves}; return [one.x[1], unit]; }})()") == shown
         visit(page, client, "#compare?run=fit.parquet&run=deep/edf.parquet")
         page.locator("#cdf .xtitle").wait_for()
-        assert page.text_content("#cdf .xtitle") == "time from release to finish (ms)"
+        assert page.text_content("#cdf .xtitle") == "time from arrival to finish (ms)"
 
 
 def test_a_comparison_says_what_can_be_compared(browser, client):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from importlib import resources
 from itertools import combinations
 
@@ -59,6 +61,18 @@ def test_the_page_has_the_same_colours_and_the_same_text_on_them():
     light = ", ".join(f'"{colour}"' for colour in PALETTE if text_on(colour) == "#ffffff")
     assert f"const PALETTE = [{listed}];" in script
     assert f"LIGHT_TEXT = new Set([{light}])" in script
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_lines_on_a_dark_page_are_bright_enough_and_told_apart(vision):
+    script = resources.files("slipstream.reports").joinpath("assets/charts.js").read_text(encoding="utf-8")
+    brighter = json.loads(re.search(r"LINES_ON_DARK = (\{.*?\})", script)[1])
+    assert set(brighter) <= set(PALETTE)
+    lines = [brighter.get(colour, colour) for colour in PALETTE]
+    page, *light = (float(linear(one) @ np.array([0.2126, 0.7152, 0.0722])) for one in ("#14181f", *lines))
+    assert min((one + 0.05) / (page + 0.05) for one in light) >= 3.0
+    seen = [lab(VISIONS[vision] @ linear(colour)) for colour in lines]
+    assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) >= LEAST_DISTANCE
 
 
 @pytest.mark.parametrize(

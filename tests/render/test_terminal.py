@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from slipstream.render.scene import Scene
+from slipstream.policies import find
+from slipstream.render.scene import Scene, scene_of
 from slipstream.render.style import MISSED
 from slipstream.render.terminal import frame, letter
+from slipstream.scenario import load
+from slipstream.sim.eventlog import START
+from slipstream.sim.simulator import Simulator
 from tests.render.test_scene import MS, labels_of, log_of, spans_of
 
 
@@ -28,6 +34,32 @@ def test_a_known_instant_of_the_tiny_scenario():
     assert " ".join(lines[5].split()) == "stream 1 A camera, fast, job 3 █████████░░░ 3.0 of 4.0 ms due in 7.0 ms"
     assert "A camera    0 " in lines[10]
     assert lines[11].split() == ["B", "alarm", "1", "■", "0", "of", "1"]
+
+
+def test_a_batch_says_how_long_it_has_run_and_claims_no_share():
+    """A batch takes longer than a request alone, and each kind of accelerator has times of its own."""
+    scenario = load("serving/tiny")
+    events = Simulator(scenario).play(find("static", "serving"), 0)
+    scene = scene_of(labels_of("serving/tiny"))
+    start = events[events["kind"] == START][-1]
+    scene.update(events[events["time"] <= start["time"]])
+    scene.advance_to(int(start["time"]) + MS // 2)
+    text = frame(scene, "tiny", 120).plain
+    running = [line for line in text.splitlines() if ", request " in line]
+    assert any(re.search(r"request \d+ +for 0\.5 ms  due in [\d.]+ ms", line) for line in running)
+    assert not any("█" in line or " of " in line for line in running)
+    assert "Bar:" not in text
+
+
+def test_marks_of_the_axis_have_a_suitable_unit():
+    for name, window, marks in (
+        ("serving/tiny", 200 * MS, ["200 ms ago", "100 ms ago", "now"]),
+        ("edge/tiny", 50 * MS, ["50 ms ago", "25 ms ago", "now"]),
+        ("cluster/tiny", 2_000_000 * MS, ["2,000 s ago", "1,000 s ago", "now"]),
+    ):
+        text = frame(scene_of(labels_of(name), window=window), name, 120).plain
+        (axis,) = [line for line in text.splitlines() if line.endswith("now")]
+        assert re.split(r"\s{2,}", axis.strip()) == marks
 
 
 @pytest.mark.parametrize(("name", "policy"), [("edge/overload", "edf-fit"), ("edge/heavy", "edf")])

@@ -35,7 +35,13 @@ WORDS = {
     "serving": Words((r"gpu 0|accelerators?", r"requests?", r"models?"), (r"executors?", r"streams?", r"processors?")),
     "cluster": Words((r"GPUs?", r"jobs?"), (r"deadlines?", r"streams?", r"on time", r"executors?")),
 }
-WRONG_GRAMMAR = (r"\ba executor", r"\ba accelerator", r"\b1 (?:jobs|tasks|requests|episodes|policies|graphs)\b")
+WRONG_GRAMMAR = (
+    r"\ba executor",
+    r"\ba accelerator",
+    r"\bstage stage",
+    r"\bon time accuracy",
+    r"\b1 (?:jobs|tasks|requests|episodes|policies|graphs)\b",
+)
 
 
 def check_family_words(family: str, text: str) -> None:

@@ -306,7 +306,7 @@ def check_dashboard(cell):
             page.wait_for_load_state("networkidle")
             texts[place] = page.inner_text("main")
             check_no_sentinel(texts[place])
-    compared = re.sub(r"[_()]", " ", texts[places[-2]])
+    compared = re.sub(r"[-_()]", " ", texts[places[-2]])
     assert cell.about.headline[0].split("_")[0] in compared.split()
     assert others[0] in texts[places[-2]]
     replay = texts[places[-1]]

@@ -108,7 +108,10 @@ def _command(family: str) -> Callable[..., None]:
 def _help(field: Any) -> str:
     """Return the description and range of a setting; the pydantic model checks the range, with a one-line error."""
     limits = {key: getattr(part, key) for part in field.metadata for key in ("ge", "le") if hasattr(part, key)}
-    return f"{field.description} From {limits['ge']:g} to {limits['le']:g}." if len(limits) == 2 else field.description
+    if len(limits) != 2:
+        return str(field.description)
+    low, high = (f"{limits[end]:,.0f}" if limits[end] >= 1000 else f"{limits[end]:g}" for end in ("ge", "le"))
+    return f"{field.description} From {low} to {high}."
 
 
 def _generate(

@@ -48,6 +48,14 @@ def _name_value(parameter: Any, ctx: Any) -> None:
     elif isinstance(parameter, TyperArgument):
         # The name of an argument is its value already; its type would stand beside it.
         vars(parameter)["display_type_rich"] = lambda ctx: None
+        vars(parameter)["_usage_display_name"] = lambda: _usage(parameter)
+
+
+def _usage(argument: TyperArgument) -> str:
+    """Return an argument as the usage line has it: as man pages write it, in brackets if it may be left out."""
+    name = argument.metavar or str(argument.name).upper()
+    repeated = "..." if argument.nargs != 1 else ""
+    return f"{name}{repeated}" if argument.required else f"[{name}]{repeated}"
 
 
 def _value(option: TyperOption, ctx: Any) -> str:
@@ -59,4 +67,5 @@ def _value(option: TyperOption, ctx: Any) -> str:
         return kind
     if kind.startswith(("int", "float")):
         return "N"
-    return "PATH" if kind == "path" else str(option.name).upper()
+    name = str(option.name).upper()
+    return "PATH" if kind == "path" else "COLUMN" if name.endswith("_COLUMN") else name

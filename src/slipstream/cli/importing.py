@@ -83,7 +83,8 @@ def tasklist(
     ] = 0,
     horizon_ms: HorizonOption = None,
     profile: Annotated[
-        list[str] | None, typer.Option(help="MODEL=LADDER: the built-in ladder of a model; may be repeated.")
+        list[str] | None,
+        typer.Option(help="The built-in ladder of a model; repeatable.", metavar="MODEL=LADDER"),
     ] = None,
     out: OutOption = None,
     force: ForceOption = False,
@@ -102,7 +103,7 @@ def tasklist(
 @app.command()
 def trace(
     files: Annotated[
-        list[Path], typer.Argument(help="CSV, Parquet or JSON files with an arrival in each row.", metavar="FILES")
+        list[Path], typer.Argument(help="CSV, Parquet or JSON files with an arrival in each row.", metavar="FILE")
     ],
     scenario: Annotated[
         str | None,
@@ -192,8 +193,11 @@ def profile(
     file: Annotated[
         Path, typer.Argument(help="A CSV or Parquet file with a measured variant in each row.", metavar="FILE")
     ],
-    where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE: take only such rows; may be repeated.")] = None,
-    device: Annotated[str | None, typer.Option(help="The same as --where device=VALUE.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Take only rows with this value in the column; repeatable.", metavar="COLUMN=VALUE"),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Same as --where device=DEVICE.")] = None,
     name_column: Annotated[str, typer.Option(help="The column of the variants' names.")] = "model",
     latency_column: Annotated[str, typer.Option(help="The column of latencies in ms.")] = "latency_ms",
     accuracy_column: Annotated[
@@ -269,7 +273,9 @@ def log(
 def slurm(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Output of `sacct --parsable2`, or files of jobcomp/filetxt; default: the live queue."),
+        typer.Argument(
+            help="Output of `sacct --parsable2`, or files of jobcomp/filetxt; default: the live queue.", metavar="FILE"
+        ),
     ] = None,
     scenario: Annotated[
         str | None,

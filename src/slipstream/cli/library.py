@@ -136,7 +136,9 @@ def _verdict(outcome: Outcome) -> str:
 @app.command()
 def add(
     model: ModelArgument,
-    policy: Annotated[str, typer.Argument(help="Folder of a trained policy, or the name of one that is built in.")],
+    policy: Annotated[
+        str, typer.Argument(help="Folder of a trained policy, or the name of one that is built in.", metavar="POLICY")
+    ],
     scenario: ScenariosOption = None,
     held_out: Annotated[
         list[str] | None,
@@ -291,7 +293,7 @@ def update(
 @app.command()
 def merge(
     versions: Annotated[list[str], typer.Argument(help="Models or versions of one family.", metavar="VERSION")],
-    into: Annotated[str, typer.Option(help="Name of the merged model.")],
+    into: Annotated[str, typer.Option(help="Name of the merged model.", metavar="MODEL")],
     average: Annotated[
         bool, typer.Option("--average", help="Average the weights of updates of one version, instead of distilling.")
     ] = False,
@@ -318,7 +320,7 @@ def merge(
 @app.command()
 def split(
     version: VersionArgument,
-    name: Annotated[str, typer.Argument(help="Name of the new model.")],
+    name: Annotated[str, typer.Argument(help="Name of the new model.", metavar="MODEL")],
     scenario: ScenariosOption = None,
     tolerance: ToleranceOption = 0.02,
     library: LibraryOption = HERE,
@@ -338,7 +340,8 @@ def split(
 def rollback(
     model: ModelArgument,
     to: Annotated[
-        str | None, typer.Option(help="Version to roll back to, as in v1; default: the previous one.")
+        str | None,
+        typer.Option(help="Version to roll back to, as in v1; default: the previous one.", metavar="VERSION"),
     ] = None,
     reason: Annotated[str, typer.Option(help="Reason, for the history.")] = "",
     auto: Annotated[

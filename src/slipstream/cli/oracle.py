@@ -61,6 +61,14 @@ OutOption = Annotated[
     ),
 ]
 
+PROOFS = {
+    "schedule": "CP-SAT",
+    "search": "exhaustive search",
+    "relaxation": "a relaxation",
+    "end": "the end of the run",
+}
+"""Methods of proof in words, where the name of a module does not say enough."""
+
 
 def oracle(
     scenario: ScenarioArgument = None,
@@ -102,15 +110,16 @@ def _bounds(scenario: str, seed: int, seconds: float, as_json: bool) -> None:
     if as_json:
         print_json({"scenario": scenario, "seed": seed, **found.to_dict()})
         return
+    proof = PROOFS.get(found.method, found.method)
     if found.exact:
         console.print(
             f"{scenario}, seed {seed}: the optimum is {found.bound:,.4f}, reached by {found.source} "
-            f"(proven by {found.method})."
+            f"(proven by {proof})."
         )
     else:
         console.print(
             f"{scenario}, seed {seed}: the optimum lies between {found.best_known:,.2f}, reached by {found.source}, "
-            f"and {found.bound:,.2f}, which no policy can exceed (proven by {found.method})."
+            f"and {found.bound:,.2f}, which no policy can exceed (proven by {proof})."
         )
     console.print(f"Solved in {found.seconds:.1f} s.")
 

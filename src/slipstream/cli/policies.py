@@ -12,6 +12,12 @@ FamilyArgument = Annotated[
     str | None, typer.Argument(help="Family whose policies are listed; all families if absent.", metavar="FAMILY")
 ]
 
+SIMULATING = {
+    "auto": "The best of all rules, trained policies and `rollout` in a race on training episodes of the scenario.",
+    "rollout": "Continues each candidate in simulated futures and takes the best; `rollout(NAME)` continues with NAME.",
+}
+"""Policies of every family that simulate ahead, by name."""
+
 
 def policies(family: FamilyArgument = None, as_json: JsonOption = False) -> None:
     """List the policies of every family, or of one: heuristics, planners and trained policies.
@@ -41,9 +47,10 @@ def _rows(family: str) -> list[dict[str, str]]:
     A heuristic sees the candidates of a decision; a model-based policy also knows the laws of the scenario.
     """
     from slipstream.policies.base import describe, find
-    from slipstream.policies.kinds import TRAINED, kind_of
+    from slipstream.policies.kinds import MODEL_BASED, TRAINED, kind_of
     from slipstream.policies.learned import describe_shipped
 
-    known = [(name, kind_of(find(name, family)), text) for name, text in describe(family).items()]
+    known = [(name, MODEL_BASED, text) for name, text in SIMULATING.items()]
+    known += [(name, kind_of(find(name, family)), text) for name, text in describe(family).items()]
     trained = [(name, TRAINED, text) for name, text in describe_shipped(family).items()]
     return [{"family": family, "name": n, "kind": kind, "description": text} for n, kind, text in (*known, *trained)]

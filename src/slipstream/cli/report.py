@@ -90,7 +90,12 @@ def report(
         print_json({**{key: str(path) if path else None for key, path in names.items()}, "runs": about})
         return
     for path, text in texts.items():
-        console.print(f"Written: {path} ({len(text.encode()) / 1e6:.1f} MB)", soft_wrap=True)
+        console.print(f"Written: {path} ({size_of(len(text.encode()))})", soft_wrap=True)
+
+
+def size_of(size: int) -> str:
+    """Return a number of bytes in the unit that suits it."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def _reasons(runs: list[Path], labels: list[str], why: int) -> str:

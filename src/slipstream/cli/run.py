@@ -154,7 +154,7 @@ def print_metrics(
     shown = modelled if show_all else {name: modelled[name] for name in main}
     console.print(metrics_table(title, label(shown), family.counts))
     if len(shown) < len(modelled):
-        console.print(f"{len(modelled) - len(shown)} more metrics: --all")
+        console.print(f"{len(modelled) - len(shown)} more metrics with --all")
 
 
 def _write_animation(path: Path, labels: RunLabels, timeline: Timeline) -> None:

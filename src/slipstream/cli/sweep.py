@@ -76,7 +76,7 @@ SetOption = Annotated[
     ),
 ]
 ScenariosArgument = Annotated[
-    list[str], typer.Argument(help="Names of built-in scenarios, or JSON files.", metavar="SCENARIO...")
+    list[str], typer.Argument(help="Names of built-in scenarios, or JSON files.", metavar="SCENARIO")
 ]
 SchedulerOption = Annotated[
     str,

@@ -38,7 +38,7 @@ def progress_line(report: Report) -> str:
     parts = [] if report.reward is None else [f"reward {report.reward:,.1f}"]
     parts.append(f"{report.heuristic} {report.heuristic_reward:,.1f}")
     if report.steps and report.seconds > 0.0:
-        parts.append(f"{report.steps / 1e6:.2f} M steps at {report.steps / report.seconds / 1e3:.1f} k/s")
+        parts.append(f"{report.steps:,} steps at {report.steps / report.seconds:,.0f} per second")
     if report.seconds_left is not None and report.phase != "outcome":
         minutes, seconds = divmod(round(report.seconds_left), 60)
         parts.append(f"{minutes}:{seconds:02d} left")

@@ -13,6 +13,7 @@ from slipstream.errors import InputError
 from slipstream.evaluation import bootstrap_interval
 from slipstream.families.contract import FAMILIES
 from slipstream.families.shared.timeline import Timeline
+from slipstream.files.wording import plural
 from slipstream.reports.figures.page_figures import CURVE_POINTS
 from slipstream.reports.terminal.tables import direction_of
 
@@ -29,6 +30,7 @@ def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str
     policies: dict[str, Values] = {}
     curves, scenarios, digests = [], {}, set()
     oracle: dict[str, Any] | None = None
+    job = "job"
     for name in dict.fromkeys(names):
         entry = folder.entry(name)
         scenarios[_scenario(entry)] = name
@@ -41,6 +43,7 @@ def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str
             recording = recordings.open(folder.path(name))
             digests.add(str(recording.about.get("scenario_digest")))
             _add_run(policies, recording)
+            job = recording.timeline.nouns.job
             curves.append(
                 {
                     "label": f"{entry.about['policy']}, seed {entry.about['seed']}",
@@ -62,6 +65,7 @@ def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str
         "metrics": [direction_of(metric) for metric in metrics],
         "policies": [_row(name, own, policies[base], metrics) for name, own in policies.items()],
         "curves": curves,
+        "jobs": plural(job),
         "oracle": oracle,
     }
 

@@ -178,7 +178,7 @@ class Decisions:
         return {
             "number": self._made,
             "time": self._now / self._recording.unit,
-            "asked": self._resource(int(simulator.header["asked"])),
+            "asked": self._asked(candidates),
             "policy": self._policy.name,
             "rule": getattr(self._policy, "description", "a trained network gives every candidate a score"),
             "judgement": self._judgement(ranks) if estimate is None else _simulated(estimate, self._policy),
@@ -270,6 +270,11 @@ class Decisions:
             words += f", {line.variants[task][variant]}"
         resource = self._resource(int(first["resource"]))
         return f"{words} on {resource}" if resource else words
+
+    def _asked(self, candidates: list[dict[str, Any]]) -> str:
+        """Return the resource that the decision is for; empty where it is for a pool, a plan or a request."""
+        asked = self._resource(int(self._simulator.header["asked"]))
+        return asked if any(one["name"].startswith(f"{asked} ") for one in candidates) else ""
 
     def _resource(self, number: int) -> str:
         names = self._recording.timeline.resources

@@ -37,8 +37,12 @@ def _of_run(path: Path, label: str, count: int) -> str:
         moments = [end * (number + (try_ + 0.5) / TRIED) / count for try_ in range(TRIED)]
         found = max((decisions.at(moment) for moment in moments), key=lambda one: len(one["candidates"]))
         choice[int(found["number"])] = found
-    tables = "".join(_table(one, recording.family.time_unit) for one in choice.values() if one["candidates"])
-    return f"<h3>{escape(label)}</h3>{tables or '<p>No choice was made in this run.</p>'}"
+    shown = [one for one in choice.values() if one["candidates"]]
+    if not shown:
+        return f"<h3>{escape(label)}</h3><p>No decision was made in this run.</p>"
+    about = escape(f"{shown[0]['policy']}: {shown[0]['rule']}")
+    tables = "".join(_table(one, recording.family.time_unit) for one in shown)
+    return f'<h3>{escape(label)}</h3><p class="note">{about}</p>{tables}'
 
 
 def _table(choice: dict[str, Any], unit: str) -> str:
@@ -51,18 +55,17 @@ def _table(choice: dict[str, Any], unit: str) -> str:
         for index in range(len(choice["columns"]))
         if len({one["values"][index] for one in shown if one["name"] != "wait"}) > 1
     ]
+    judged = [name for name in ("rank", "score") if any(one[name] is not None for one in shown)][:1]
     rows = []
     for one in shown:
-        texts = [_judged(one)]
+        texts = [_judged(one)] if judged else []
         texts += [f"{one['values'][index]:g}" for index in columns]
         rows.append((one["name"], cells(texts, [one["chosen"]] * len(texts))))
     heads = [f"{choice['columns'][index]['name']} ({choice['columns'][index]['unit']})" for index in columns]
     hidden = len(candidates) - len(shown)
-    time, allowed = f"{figure(choice['time'])} {unit}", f"{choice['legal']} of {choice['rows']} rows allowed"
-    caption = f"Choice {choice['number']:,} at {time}, {allowed}: {choice['policy']}, {choice['rule']}"
-    more = f" {hidden} more candidates are left out." if hidden > 0 else ""
-    judged = "rank" if any(one["rank"] for one in shown) else "score"
-    return table_of(escape(caption) + more, ["candidate", judged, *heads], rows)
+    allowed = f"{choice['legal']} of {choice['rows']} rows allowed" + (f", {hidden} not shown" if hidden > 0 else "")
+    caption = f"Decision {choice['number']:,} at {figure(choice['time'])} {unit}, {allowed}"
+    return table_of(escape(caption), ["candidate", *judged, *heads], rows)
 
 
 def _judged(candidate: dict[str, Any]) -> str:

@@ -8,6 +8,8 @@ UNITS = ("ms", "s", "hz", "kwh", "mb", "kg", "w", "j")
 """Last words of a metric's name that are its unit."""
 WRITTEN = {"hz": "/s", "kwh": "kWh", "mb": "MB", "w": "W", "j": "J"}
 """Units that are written otherwise than in a name."""
+ACRONYMS = ("jct", "antt", "stp", "co2")
+"""Words of metrics that are written in capitals."""
 SILENT = ("hour", "honest")
 """Words that begin with a consonant that is not spoken."""
 SPOKEN_WITH_CONSONANT = ("uni", "use", "one", "eu")
@@ -47,6 +49,8 @@ def with_article(noun: str) -> str:
 def metric_words(metric: str) -> tuple[str, str]:
     """Return the name of a metric in words and its unit, empty if it has none: "makespan" and "ms"."""
     name, slash, part = metric.partition("/")
+    name = name.replace("on_time", "on-time")
+    name = "_".join(word.upper() if word in ACRONYMS else word for word in name.split("_"))
     words, _, last = name.rpartition("_")
     if words and last in UNITS:
         return words.replace("_", " ") + slash + part, WRITTEN.get(last, last)

@@ -24,6 +24,16 @@ from slipstream.policies.operations import NODES, Operation, parse_operations, r
 
 CARD = "policy.json"
 FORMAT = 1
+ALGORITHMS = {"ppo": "PPO", "reinforce": "REINFORCE"}
+"""Algorithms as papers write them."""
+VARIED = {
+    "latency": "latencies",
+    "profile_error": "profile errors",
+    "interference": "interference",
+    "rate": "rates",
+    "length": "lengths of episodes",
+}
+"""Settings `variation.*` of a training, as a description lists them."""
 MOST_REGISTERS = 1 << 18
 """Most values that the registers of a network hold for each candidate; trained networks hold a few thousand."""
 
@@ -138,9 +148,26 @@ class LearnedPolicy(CompiledPolicy):
     @property
     def description(self) -> str:
         """One sentence for tables."""
-        card = self.card
-        algorithm = card.get("algorithm", "an unnamed algorithm")
-        return one_line(f"Trained on {card.get('scenario', 'an unnamed scenario')} by {algorithm}.")
+        return describe_card(self.card)
+
+
+def describe_card(card: Mapping[str, Any]) -> str:
+    """Return one sentence on the policy of a card: scenario, algorithm, warm start, and what was varied in training."""
+    scenario = str(card.get("scenario", "an unnamed scenario"))
+    if scenario.endswith("/generated"):
+        scenario = "generated scenarios of the family"
+    algorithm = str(card.get("algorithm", "an unnamed algorithm"))
+    text = f"Trained on {scenario} by {ALGORITHMS.get(algorithm, algorithm)}"
+    settings = card.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    warm_start, variation = settings.get("warm_start"), settings.get("variation")
+    if isinstance(warm_start, str) and warm_start not in ("", "none"):
+        text += f" from {warm_start.replace(',', ', ')}"
+    variation = variation if isinstance(variation, dict) else {}
+    varied = [word for key, word in VARIED.items() if variation.get(key)]
+    if varied:
+        text += f", with varied {' and '.join(filter(None, (', '.join(varied[:-1]), varied[-1])))}"
+    return one_line(f"{text}.")
 
 
 def is_policy_folder(text: str) -> bool:

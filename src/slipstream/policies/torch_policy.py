@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from slipstream.errors import InputError, PolicyError, one_line
+from slipstream.errors import InputError, PolicyError
 from slipstream.families.contract import FAMILIES
 from slipstream.networks.import_path import make_network, path_of
 from slipstream.networks.inputs import Columns, GraphInputs, reads_graph, run_scaled
 from slipstream.policies.compiled.network_policy import observed_image
-from slipstream.policies.learned import CARD, load_tensors, read_policy_card
+from slipstream.policies.learned import CARD, describe_card, load_tensors, read_policy_card
 from slipstream.sim.kernel import lanes
 from slipstream.sim.kernel.observation import buffer_arrays, make_buffer
 from slipstream.sim.simulator import Simulator
@@ -53,8 +53,7 @@ class TorchPolicy:
     @property
     def description(self) -> str:
         """One sentence for tables."""
-        algorithm = self.card.get("algorithm", "an unnamed algorithm")
-        return one_line(f"Trained on {self.card.get('scenario', 'an unnamed scenario')} by {algorithm}.")
+        return describe_card(self.card)
 
     @property
     def tensors(self) -> dict[str, np.ndarray]:

@@ -15,9 +15,9 @@ from slipstream.families.shared.labels import RunLabels
 from slipstream.files.wording import plural, with_article
 from slipstream.render.picture import BACKGROUND, FOREGROUND, IDLE_LANE, LINE, MUTED, PAD, WIDTH
 from slipstream.render.scene import GraphScene, Scene
-from slipstream.render.style import MISSED, format_time, task_colour
+from slipstream.render.style import MISSED, format_time, round_times, task_colour
 
-LABEL, LABEL_HEIGHT = 40, 12
+LABEL, LABEL_HEIGHT = 96, 12
 TOP = 64
 CHART = 420
 """Total height of all lanes; each has at least two pixels."""
@@ -80,21 +80,25 @@ class GanttPainter:
 
     def _time_axis(self, draw: ImageDraw.ImageDraw, scene: Scene) -> None:
         begin = max(0, scene.now - scene.window)
-        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-            time = begin + share * scene.window
+        step, times = round_times(begin, begin + scene.window, self.labels.nanoseconds_per_unit)
+        for time in times:
             x = self._column(scene, time)
             draw.line((x, TOP, x, self._bottom + STRIP_GAP + STRIP), LINE)
-            anchor = "la" if share == 0.0 else "ra" if share == 1.0 else "ma"
-            text = f"{format_time(self.labels, time, 0)} {self.labels.unit}"
-            draw.text((x, self._bottom + 4), text, MUTED, self._small, anchor=anchor)
+            text = f"{format_time(self.labels, time, max(0, -math.floor(math.log10(step))))} {self.labels.unit}"
+            half = draw.textlength(text, self._small) / 2
+            middle = min(max(x, PAD + LABEL + half), WIDTH - PAD - half)
+            draw.text((middle, self._bottom + 4), text, MUTED, self._small, anchor="ma")
 
     def _resource(self, draw: ImageDraw.ImageDraw, scene: GraphScene, resource: int) -> None:
         top = TOP + resource * self._lane
-        bottom = top + self._lane - (2 if self._lane > 4 else 1)
+        bottom = top + self._lane - max(2 if self._lane > 4 else 1, self._lane // 6)
         left = self._column(scene, max(0, scene.now - scene.window))
         now = self._column(scene, scene.now)
         if resource % math.ceil(LABEL_HEIGHT / self._lane) == 0:
-            draw.text((PAD, (top + bottom) / 2), str(resource), MUTED, self._small, "lm")
+            name = self.labels.resources[resource]
+            while name and draw.textlength(name, self._small) > LABEL - 8:
+                name = name[:-1]
+            draw.text((PAD, (top + bottom) / 2), name, MUTED, self._small, "lm")
         draw.rectangle((left, top, max(left, now), bottom), IDLE_LANE)
         for piece in scene.slices(resource):
             begin = max(self._column(scene, piece.start), left)

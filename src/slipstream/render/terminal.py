@@ -89,11 +89,13 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
     name = f"{labels.tasks[job.task]}, {labels.variants[job.task][current.variant]}, {labels.nouns.job} {job.number}"
     unit, scale = unit_of(labels, expected)
     work = f" {served / scale:,.1f} of {expected / scale:,.1f} {unit}"
+    if labels.batches:  # how long one takes depends on its size and on the accelerator
+        expected, work = served, f" for {format_duration(labels, served)}"
     due, colour = _due(scene, current, expected - served)
     name_width = width - len(line.plain) - len(work) - len(due) - 5
     if name_width < len(name):  # a narrow terminal: the name matters more than the times
         work, name_width = "", name_width + len(work)
-    bar = BAR if name_width >= BAR + len(name) else 0
+    bar = BAR if name_width >= BAR + len(name) and not labels.batches else 0
     name_width = max(name_width - bar, 8)
     line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
     line.append(_short(name, name_width).ljust(name_width) + " ")
@@ -159,7 +161,8 @@ def _axis(scene: Scene, width: int) -> Text:
 
 
 def _span(scene: Scene, time: float) -> str:
-    return f"{time / scene.labels.nanoseconds_per_unit:g} {scene.labels.unit}"
+    unit, scale = unit_of(scene.labels, time)
+    return f"{time / scale:,.15g} {unit}"
 
 
 def _tasks(scene: Scene, width: int, height: int | None) -> list[Text]:
@@ -238,7 +241,8 @@ def _key(scene: Scene, width: int) -> list[Text]:
     nouns = scene.labels.nouns
     first = f"A letter begins {with_article(nouns.bar)} of that {nouns.task}."
     lines = [f"{first} Red, in lower case: it missed its deadline." if _has_deadlines(scene) else first]
-    lines.append(f"{IDLE} idle    Bar: how long the {nouns.bar} has run, of what it takes alone.")
+    bar = "" if scene.labels.batches else f"    Bar: how long the {nouns.bar} has run, of what it takes alone."
+    lines.append(f"{IDLE} idle{bar}")
     return [Text(line if len(line) <= width else short, DIM) for line, short in zip(lines, SHORT_KEY, strict=True)]
 
 

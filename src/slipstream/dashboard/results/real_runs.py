@@ -14,6 +14,7 @@ from slipstream.dashboard.replay import Recording
 from slipstream.dashboard.results.metrics import finite
 from slipstream.errors import InputError, SlipstreamError
 from slipstream.families.shared.timeline import Timeline
+from slipstream.files.wording import plural
 from slipstream.policies.base import find
 from slipstream.reports.runs import episode_of, played_policy
 from slipstream.reports.terminal.tables import lower_is_better
@@ -68,6 +69,7 @@ def _compared(recording: Recording) -> dict[str, Any]:
     ordered = [*headline, *(name for name in names if name not in headline)]
     return {
         "unit": recording.family.time_unit,
+        "jobs": plural(recording.timeline.nouns.job),
         "headline": headline,
         "metrics": [
             {

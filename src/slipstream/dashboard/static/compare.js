@@ -2,7 +2,7 @@
 // The page Compare: selected runs of one scenario side by side; says what can be compared where the selection cannot.
 const comparePage = (() => {
   const { byId, make, fill, ask, address, attempt, figure, decimals, metricName, direction, counted, estimate, timeCurves } = tools;
-  const MOST_OFFERED = 12;
+  const MOST_OFFERED = 12, HEIGHT = 380;
   let listed = [], groups = [], current = null, found = null;
 
   async function open({ run = [], scenario = "" }) {
@@ -113,13 +113,19 @@ const comparePage = (() => {
     const digits = decimals(gap.mean), sure = gap.episodes > 1 && (gap.low > 0 || gap.high < 0);
     const judged = about(metric).neutral ? "" : gap.mean < 0 === lower(metric) ? "better" : "worse";
     const interval = gap.episodes > 1 ? [" ", make("span", {}, `[${figure(gap.low, digits)}, ${figure(gap.high, digits)}]`)] : [];
-    return make("span", { class: `difference ${sure ? judged : ""}`, title: sure ? judged || "significant" : "not significant" }, `${gap.mean > 0 ? "+" : ""}${figure(gap.mean, digits)}`, ...interval);
+    return make("span", { class: `difference ${sure ? judged : ""}`, title: sure ? judged || "significant" : "not significant" }, signed(gap.mean, digits), ...interval);
+  }
+
+  // A number with its sign; none where it is rounded to zero.
+  function signed(number, digits) {
+    const shown = figure(number, digits);
+    return /[1-9]/.test(shown) ? `${number > 0 ? "+" : ""}${shown}` : shown.replace("-", "");
   }
 
   function intervals() {
     const metric = byId("interval-metric").value, rows = ranked(metric), of = (row) => row.metrics[metric];
     const series = rows.map((row) => ({ label: row.policy, x: [of(row).mean], y: [row.policy], low: [of(row).low], high: [of(row).high], mark: "points", colour: found.policies.indexOf(row), hidden: true }));
-    return plot.show(byId("intervals"), series, { xTitle: title(metric), yTitle: "", categories: rows.map((row) => row.policy).reverse(), height: 90 + 30 * rows.length, label: `${metricName(metric)} of each policy with its 95% interval` });
+    return plot.show(byId("intervals"), series, { xTitle: title(metric), yTitle: "", categories: rows.map((row) => row.policy).reverse(), height: Math.max(HEIGHT, 90 + 30 * rows.length), label: `${metricName(metric)} of each policy with its 95% interval` });
   }
 
   function pareto() {
@@ -132,14 +138,22 @@ const comparePage = (() => {
     const together = (one) => points.filter((other) => other.x === one.x && other.y === one.y).map((other) => other.label);
     const series = points.map((one) => ({ label: one.label, x: [one.x], y: [one.y], mark: "points", named: points.length <= 12 && together(one)[0] === one.label ? together(one).join(", ") : null }));
     series.push({ label: "Pareto front", x: front.map((one) => one.x), y: front.map((one) => one.y), mark: "line", colour: -1, quiet: true });
-    return plot.show(byId("pareto"), series, { xTitle: title(across), yTitle: title(up), label: `${metricName(up)} over ${metricName(across)}, one point per policy` });
+    return plot.show(byId("pareto"), series, { xTitle: title(across), yTitle: title(up), xRange: around(points.map((one) => one.x)), yRange: around(points.map((one) => one.y)), height: HEIGHT, label: `${metricName(up)} over ${metricName(across)}, one point per policy` });
+  }
+
+  // The range of an axis on which all points have one value; null leaves the choice to the chart.
+  function around(values) {
+    const [one] = values, spread = Math.abs(one) / 10;
+    if (values.some((other) => other !== one)) return null;
+    return one === 0 ? [-0.05, 1.05] : [one - spread, one + spread];
   }
 
   function responses() {
     byId("cdf-section").hidden = !found.curves.length;
     if (!found.curves.length) return undefined;
+    byId("cdf-about").textContent = `Share of ${found.jobs} that finished within a given time of their arrival. Further left is faster; a curve that ends below 100% had ${found.jobs} that never finished.`;
     const [series, unit] = timeCurves(found.curves.map((one) => ({ label: one.label, x: [0, ...one.x], y: [0, ...one.y], mark: "step" })), found.unit);
-    return plot.show(byId("cdf"), series, { xTitle: `time from release to finish (${unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, one curve per run" });
+    return plot.show(byId("cdf"), series, { xTitle: `time from arrival to finish (${unit})`, yTitle: `share of ${found.jobs}`, percent: true, fromZero: true, label: `Share of ${found.jobs} finished within a time of their arrival, one curve per run` });
   }
 
   function optimum() {

@@ -1,7 +1,7 @@
 "use strict";
 // The page Device: runs on real hardware beside their simulation, runs under way, and validations.
 const devicePage = (() => {
-  const { byId, make, fill, ask, address, figure, value, metricName, counted, sortable, timeCurves } = tools;
+  const { byId, make, fill, ask, address, figure, value, metricName, counted, when, sortable, timeCurves } = tools;
   const MOST_POINTS = 600;
   const state = { key: "modified", down: true };
   let stream = null, asked = null;
@@ -39,9 +39,9 @@ const devicePage = (() => {
   function list(real) {
     const text = (key, label, cell = (run) => run[key] ?? "") => ({ key, label, text: true, lower: true, value: (run) => run[key], cell });
     const columns = [
-      { ...text("name", "Run", (run) => make("a", { href: address("#device", { run: run.name }), class: "file" }, run.name)), head: true }, text("family", "Family"), text("scenario", "Scenario"), text("policy", "Policy"), { ...text("seed", "Seed"), text: false }, text("device", "Device", (run) => make("span", { class: "wrap" }, run.device)),
-      text("hardware", "Hardware", (run) => make("span", { class: "wrap" }, run.hardware || "not recorded")),
-      { key: "modified", label: "Modified", text: true, value: (run) => run.modified, cell: (run) => new Date(1000 * run.modified).toLocaleString() },
+      { ...text("name", "run", (run) => make("a", { href: address("#device", { run: run.name }), class: "file" }, run.name)), head: true }, text("family", "family"), text("scenario", "scenario"), text("policy", "policy"), { ...text("seed", "seed"), text: false }, text("device", "device", (run) => make("span", { class: "wrap" }, run.device)),
+      text("hardware", "hardware", (run) => make("span", { class: "wrap" }, run.hardware || "not recorded")),
+      { key: "modified", label: "modified", text: true, value: (run) => run.modified, cell: (run) => when(run.modified) },
       { key: "replay", label: "Replay", hidden: true, cell: (run) => make("a", { href: address("#replay", { run: run.name }), "aria-label": `Replay ${run.name}` }, "Replay") },
     ];
     const rowOf = (run) => make("tr", { "data-run": run.name }, ...columns.map((column) => make(column.head ? "th" : "td", { scope: column.head ? "row" : null, class: column.text ? "text" : null }, column.cell(run))));
@@ -84,8 +84,8 @@ const devicePage = (() => {
     const queue = ([label, { waiting: { x, y } }]) => ({ label, x, y, mark: "line" });
     const [series, unit] = timeCurves(both.map(curve), found.unit);
     return Promise.all([
-      plot.show(byId("real-responses"), series, { xTitle: `time from release to finish (${unit})`, yTitle: "share of jobs", percent: true, fromZero: true, label: "Share of jobs finished within a time of their release, measured and simulated" }),
-      plot.show(byId("real-waiting"), both.map(queue), { xTitle: `time (${found.unit})`, yTitle: "mean jobs waiting", fromZero: true, label: "Mean number of jobs waiting over time, measured and simulated" }),
+      plot.show(byId("real-responses"), series, { xTitle: `time from arrival to finish (${unit})`, yTitle: `share of ${found.jobs}`, percent: true, fromZero: true, label: "Share of jobs finished within a time of their arrival, measured and simulated" }),
+      plot.show(byId("real-waiting"), both.map(queue), { xTitle: `time (${found.unit})`, yTitle: `mean ${found.jobs} waiting`, fromZero: true, label: "Mean number of jobs waiting over time, measured and simulated" }),
     ]);
   }
 

@@ -22,7 +22,6 @@ const plot = (() => {
     return library;
   }
 
-  const colourOf = (index) => PALETTE[index % PALETTE.length];
   const dashOf = (index) => DASHES[Math.floor(index / PALETTE.length) % DASHES.length];
 
   // plotly.js takes some HTML in texts: names are shown as they are.
@@ -31,7 +30,7 @@ const plot = (() => {
   // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed, faint: behind
   // another, low, high: ends of an interval along x, named: text beside the points }.
   function traceOf(one, index, colours) {
-    const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : colourOf(number);
+    const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : charts.lineColour(number);
     const trace = { x: one.x, y: one.y, name: plain(one.label), type: "scatter", showlegend: !one.hidden, hoverinfo: one.faint ? "skip" : undefined, opacity: one.faint ? 0.3 : 1 };
     if (one.mark === "points") {
       Object.assign(trace, { mode: one.named ? "markers+text" : "markers", marker: { color: colour, size: 10 }, text: one.named ? one.x.map(() => plain(one.named)) : undefined, textposition: "top center", cliponaxis: false });
@@ -42,17 +41,17 @@ const plot = (() => {
     return { ...trace, mode, line: { color: colour, width: one.quiet ? 1.5 : 2, dash: one.quiet ? "dash" : dashOf(Math.max(number, 0)), shape: one.mark === "step" ? "hv" : "linear" }, marker: { color: colour } };
   }
 
-  function layoutOf({ xTitle, yTitle, percent, fromZero, categories, height, unified }, colours, width) {
+  function layoutOf({ xTitle, yTitle, xRange, yRange, percent, fromZero, categories, height, unified }, colours, width) {
     const named = (text) => ({ text: plain(text), font: { size: 12, color: colours.muted }, standoff: 8 });
-    const axis = { gridcolor: colours.line, linecolor: colours.line, zeroline: false, automargin: true, ticks: "" };
+    const axis = { gridcolor: colours.line, linecolor: colours.line, zeroline: false, automargin: true, ticks: "", separatethousands: true };
     return {
       height: height || HEIGHT, autosize: true, margin: { l: 56, r: 14, t: 10, b: 44 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: width < NARROW ? 11 : 13, color: colours.text },
       hovermode: unified ? "x unified" : "closest", hoverlabel: { bgcolor: colours.panel, bordercolor: colours.line, font: { color: colours.text } },
       legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom" }, dragmode: width < NARROW ? false : "zoom",
-      xaxis: { ...axis, title: named(xTitle), rangemode: fromZero ? "tozero" : "normal" },
-      yaxis: { ...axis, title: named(yTitle), ...(percent ? { tickformat: ".0%", range: [0, 1.03] } : {}), ...(categories ? { type: "category", categoryorder: "array", categoryarray: categories, title: {} } : {}) },
+      xaxis: { ...axis, title: named(xTitle), rangemode: fromZero ? "tozero" : "normal", ...(xRange ? { range: xRange } : {}) },
+      yaxis: { ...axis, title: named(yTitle), ...(yRange ? { range: yRange } : {}), ...(percent ? { tickformat: ".0%", range: [0, 1.03] } : {}), ...(categories ? { type: "category", categoryorder: "array", categoryarray: categories, title: {} } : {}) },
     };
   }
 

@@ -4,7 +4,7 @@
 // requested in the background, so that moving never waits.
 const replayPage = (() => {
   const { PALETTE, byId, make, fill, ask, address, attempt, look, short, duration, counted } = tools;
-  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12, UNITLESS = ["", "id", "flag", "number", "ratio", "index"];
+  const OVERVIEW_COLUMNS = 2048, COLUMN = 5, FEWEST_PIXELS = 4, REFRESH_MS = 250, MOST_GROUPS = 12, MOST_LISTED = 12, UNITLESS = ["", "id", "flag", "number", "ratio", "index"];
   const REAL = { candidates: [], note: "This run was executed on real hardware: the simulator cannot reconstruct its decisions. The page Device shows it beside its simulation" };
   let run = null, page = null, sight = null, gantt = null, waiting = null, ending = null;
   let overview = null, near = null, loaded = null, asking = false;
@@ -152,10 +152,13 @@ const replayPage = (() => {
   }
 
   function drawMoment(now) {
-    const busy = now.resources.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
+    // Of many resources those that are idle share a line.
+    const many = now.resources.length > MOST_LISTED, shown = now.resources.filter(({ job }) => job || !many), idle = now.resources.length - shown.length;
+    const busy = shown.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
       make("td", { class: "text" }, job ? [job.task, job.part, job.variant, page.per_job ? "" : `${page.nouns.job} ${job.number}`].filter(Boolean).join(", ") : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
     const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, `${task}: ${count}`));
     fill(byId("moment"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources" }, make("table", {}, make("tbody", {}, ...busy))),
+      ...(idle ? [make("p", { class: "note" }, `${busy.length ? "Others idle" : "All idle"}: ${idle.toLocaleString("en")} of ${now.resources.length.toLocaleString("en")}.`)] : []),
       make("p", { class: "note" }, now.waiting ? `${counted(now.waiting, page.nouns.job)} waiting:` : `No ${page.nouns.job} is waiting.`), make("ul", { class: "legend" }, ...queues));
   }
 

@@ -1,7 +1,7 @@
 "use strict";
 // The page Runs: a table of runs for each family with its headline metrics, then trainings, comparisons and other files.
 const runsPage = (() => {
-  const { byId, make, fill, ask, send, address, attempt, value, metricName, direction, counted, sortable } = tools;
+  const { byId, make, fill, ask, send, address, attempt, value, metricName, direction, counted, algorithm, when, sortable } = tools;
   const BATCH = 20, PAUSE_MS = 60;
   const FILTERS = { family: "filter-family", scenario: "filter-scenario", policy: "filter-policy" };
   const chosen = new Set();
@@ -96,34 +96,28 @@ const runsPage = (() => {
   } };
   const text = (key, label, cell = (run) => run[key] ?? "") => ({ key, label, text: true, lower: true, value: (run) => run[key], cell });
   const number = (key, label) => ({ key, label, value: (run) => run[key], cell: (run) => value(run[key]) });
-  const file = { key: "name", label: "File", text: true, lower: true, head: true, value: (run) => run.name, cell: link };
-  const note = { key: "note", label: "Note", text: true, lower: true, value: (run) => run.note, cell: noteOf };
-  const modified = { key: "modified", label: "Modified", text: true, value: (run) => run.modified, cell: (run) => when(run.modified) };
-  const policy = text("policy", "Policy", (run) => make("span", {}, run.policy || "", run.device ? make("a", { class: "badge", href: address("#device", { run: run.name }), title: run.device }, "real") : null));
+  const file = { key: "name", label: "file", text: true, lower: true, head: true, value: (run) => run.name, cell: link };
+  const note = { key: "note", label: "note", text: true, lower: true, value: (run) => run.note, cell: noteOf };
+  const modified = { key: "modified", label: "modified", text: true, value: (run) => run.modified, cell: (run) => when(run.modified) };
+  const policy = text("policy", "policy", (run) => make("span", {}, run.policy || "", run.device ? make("a", { class: "badge", href: address("#device", { run: run.name }), title: run.device }, "real") : null));
 
   function runColumns(family) {
     const figures = families[family].headline.map(({ name, lower, neutral }) => ({ key: name, metric: name, lower, label: metricName(name), title: direction({ lower, neutral }), value: (run) => (known(run)?.metrics || {})[name], cell: () => make("span", { class: "quiet" }, "…") }));
-    return [select, file, text("scenario", "Scenario"), policy, { ...number("seed", "Seed"), lower: true, cell: (run) => String(run.seed) }, ...figures, note, modified];
+    return [select, file, text("scenario", "scenario"), policy, { ...number("seed", "seed"), lower: true, cell: (run) => String(run.seed) }, ...figures, note, modified];
   }
 
   const gain = (run) => (run.best_reward === undefined ? undefined : run.best_reward - run.heuristic_reward);
-  const TRAINING = [select, file, text("scenario", "Scenario"), text("policy", "Algorithm"), { ...number("seed", "Seed"), cell: (run) => String(run.seed ?? "–") }, number("trained_steps", "Steps"), number("best_reward", "Best reward"), number("heuristic_reward", "Best heuristic"),
-    { key: "gain", label: "Difference", title: "Best reward of the policy in training minus that of the best heuristic", value: gain, cell: (run) => { const by = gain(run); return by === undefined ? "–" : make("span", { class: by > 0 ? "better" : by < 0 ? "worse" : null }, `${by > 0 ? "+" : ""}${value(by)}`); } }, note, modified];
-  const COMPARISON = [select, file, text("scenario", "Scenario"), text("policy", "Policies"), number("episodes", "Episodes"), { key: "seed", label: "Seeds", value: (run) => run.seed, lower: true, cell: (run) => `${run.seed}–${run.seed + run.episodes - 1}` }, note, modified];
+  const TRAINING = [select, file, text("scenario", "scenario"), text("policy", "algorithm", (run) => algorithm(run.policy || "")), { ...number("seed", "seed"), cell: (run) => String(run.seed ?? "–") }, number("trained_steps", "steps"), number("best_reward", "best reward"), number("heuristic_reward", "best heuristic"),
+    { key: "gain", label: "difference", title: "Best reward of the policy in training minus that of the best heuristic", value: gain, cell: (run) => { const by = gain(run); return by === undefined ? "–" : make("span", { class: by > 0 ? "better" : by < 0 ? "worse" : null }, `${by > 0 ? "+" : ""}${value(by)}`); } }, note, modified];
+  const COMPARISON = [select, file, text("scenario", "scenario"), text("policy", "policies"), number("episodes", "episodes"), { key: "seed", label: "seeds", value: (run) => run.seed, lower: true, cell: (run) => `${run.seed}–${run.seed + run.episodes - 1}` }, note, modified];
   const PAGE = [file, note, modified];
-  const VALIDATION = [file, text("scenario", "Scenario"), text("policy", "Policy"), text("device", "Device"), note, modified];
-  const UNREADABLE = [{ ...file, cell: (run) => run.name }, text("error", "Problem", (run) => make("span", { class: "wrap" }, run.error)), modified];
+  const VALIDATION = [file, text("scenario", "scenario"), text("policy", "policy"), text("device", "device"), note, modified];
+  const UNREADABLE = [{ ...file, cell: (run) => run.name }, text("error", "problem", (run) => make("span", { class: "wrap" }, run.error)), modified];
 
   function link(run) {
     const targets = { run: address("#replay", { run: run.name }), training: address("#runs", { training: run.name }), comparison: address("#compare", { run: run.name }), validation: address("#device", { validation: run.name }) };
     const titles = { run: "Replay", training: "Show training curve", comparison: "Show comparison", page: "Open page", validation: "Show on the page Device" };
     return make("a", { href: targets[run.kind] || address("/page", { name: run.name }), title: titles[run.kind], class: "file" }, run.name);
-  }
-
-  function when(seconds) {
-    const date = new Date(1000 * seconds), days = (Date.now() - date) / 86400e3;
-    const words = days < 1 ? date.toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false }) : date.toLocaleDateString("en", { day: "numeric", month: "short", year: "numeric" });
-    return make("time", { datetime: date.toISOString(), title: date.toLocaleString() }, words);
   }
 
   // Metrics need the whole log, so they are requested when a row comes into sight, or all of a table to sort it.

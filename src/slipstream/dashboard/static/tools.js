@@ -1,7 +1,7 @@
 "use strict";
 // Shared by all pages: elements, requests to the server, colours, numbers, times, sortable tables.
 const tools = (() => {
-  const PALETTE = ["#4c8dd6", "#e2843b", "#3fa878", "#c65d9b", "#8e7cc3", "#b8a03e", "#41aebb", "#9a8478"];
+  const PALETTE = charts.PALETTE;
   const byId = (id) => document.getElementById(id);
 
   // make("td", { class: "text" }, "words", another): text is always text, never HTML.
@@ -65,14 +65,16 @@ const tools = (() => {
   const figure = (value, digits = decimals(value)) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const short = (value) => Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 6 });
   const value = (number) => (number === null || number === undefined ? "–" : figure(number, Number.isInteger(number) ? 0 : undefined));
-  const words = (metric) => metric.replaceAll("_", " ");
+  const words = (metric) => metric.replace("on_time", "on-time").replaceAll("_", " ").replace(/\b(jct|antt|stp|co2)\b/, (name) => name.toUpperCase());
   const UNITS = { ms: "ms", s: "s", us: "µs", hz: "per s", mb: "MB", gb: "GB", kwh: "kWh", j: "J", w: "W", kg: "kg" };
 
   // "response_p99_ms" becomes "response p99 (ms)".
   function metricName(metric) {
-    const parts = metric.split("_"), unit = parts.length > 1 && UNITS[parts.at(-1)];
-    return unit ? `${parts.slice(0, -1).join(" ")} (${unit})` : words(metric);
+    const [whole, ...part] = metric.split("/"), parts = whole.split("_"), unit = parts.length > 1 && UNITS[parts.at(-1)];
+    return unit ? `${[words(parts.slice(0, -1).join("_")), ...part].join("/")} (${unit})` : words(metric);
   }
+
+  const algorithm = (name) => ({ ppo: "PPO", reinforce: "REINFORCE" }[name] || name); // as papers write it
 
   // What is better of a metric that the server describes.
   const direction = ({ lower, neutral }) => (neutral ? "neither more nor less is better" : lower ? "less is better" : "more is better");
@@ -80,7 +82,7 @@ const tools = (() => {
   const counted = (count, noun, plural = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : plural}`;
 
   // A mean, with half of its interval where there are several episodes.
-  const estimate = ({ mean, low, high, episodes }) => (episodes > 1 ? `${figure(mean)} ± ${figure((high - low) / 2, decimals(mean))}` : figure(mean));
+  const estimate = ({ mean, low, high, episodes }) => (episodes > 1 ? `${figure(mean)} ± ${figure((high - low) / 2, decimals(mean))}` : value(mean));
 
   // Times ------------------------------------------------------------------------------------------------------------
 
@@ -88,6 +90,13 @@ const tools = (() => {
   function duration(time, unit) {
     const seconds = time * ({ us: 1e-6, ms: 1e-3 }[unit] || 1), [name, size] = TIME_UNITS.find(([, , below]) => seconds < below);
     return `${Number((seconds / size).toPrecision(3)).toLocaleString("en")} ${name}`;
+  }
+
+  // The time of the day, or the date of an earlier one.
+  function when(seconds) {
+    const date = new Date(1000 * seconds), days = (Date.now() - date) / 86400e3;
+    const words = days < 1 ? date.toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false }) : date.toLocaleDateString("en", { day: "numeric", month: "short", year: "numeric" });
+    return make("time", { datetime: date.toISOString(), title: date.toLocaleString() }, words);
   }
 
   // Curves over lengths of time in the unit that suits the longest one, and its name.
@@ -138,5 +147,5 @@ const tools = (() => {
     return down ? -sign : sign;
   }
 
-  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, estimate, duration, timeCurves, sortable };
+  return { PALETTE, byId, make, fill, address, ask, send, tell, attempt, look, figure, decimals, short, value, words, metricName, direction, counted, algorithm, estimate, duration, when, timeCurves, sortable };
 })();

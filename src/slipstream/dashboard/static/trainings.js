@@ -1,7 +1,7 @@
 "use strict";
 // Training curves on the page Runs: any number of trainings, one chart per scenario, drawn while they train.
 const trainings = (() => {
-  const { byId, make, fill, address, value, words, figure } = tools;
+  const { byId, make, fill, address, value, words, figure, algorithm } = tools;
   const REDRAW_MS = 150;
   let streams = [], shown = [], timer = null;
 
@@ -13,7 +13,7 @@ const trainings = (() => {
     byId("training").hidden = !known.length;
     if (!known.length) return;
     shown = known.map((name) => ({ name, about: listed.find((run) => run.name === name), lines: [] }));
-    byId("training-title").textContent = known.length === 1 ? `Training ${known[0]}` : `${known.length} trainings`;
+    byId("training-title").textContent = known.length === 1 ? `Training: ${known[0]}` : `${known.length} trainings`;
     fill(byId("training-charts"), ...scenarios().map((scenario) => make("figure", {}, make("figcaption", {}, scenario), make("div", { "data-scenario": scenario }))));
     const first = shown.map((training) => new Promise((arrived) => { follow(training, arrived); }));
     await Promise.race([Promise.all(first), new Promise((passed) => { setTimeout(passed, 1500); })]);
@@ -52,7 +52,7 @@ const trainings = (() => {
   async function draw() {
     const axis = byId("training-x").value, weight = Number(byId("smoothing").value);
     byId("smoothing-value").textContent = weight.toFixed(2);
-    const label = (training) => (training.about.policy ? `${training.name} (${training.about.policy}, seed ${training.about.seed ?? "–"})` : training.name);
+    const label = (training) => (training.about.policy ? `${training.name} (${algorithm(training.about.policy)}, seed ${training.about.seed ?? "–"})` : training.name);
     const charts = scenarios().map((scenario) => {
       const series = [], heuristics = new Map();
       shown.forEach((training, index) => {
@@ -76,7 +76,7 @@ const trainings = (() => {
   function table() {
     const keys = [...new Set(shown.flatMap((training) => Object.keys(training.lines.at(-1) || {})))];
     const text = (one) => (typeof one === "number" ? figure(one, Number.isInteger(one) ? 0 : undefined) : one === undefined ? "–" : String(one));
-    fill(byId("training-head"), make("tr", {}, make("th", { scope: "col" }, "Latest evaluation"), ...shown.map((training) => make("th", { scope: "col" }, training.name))));
+    fill(byId("training-head"), make("tr", {}, make("th", { scope: "col" }, "latest evaluation"), ...shown.map((training) => make("th", { scope: "col" }, training.name))));
     fill(byId("training-figures"), ...keys.map((key) => make("tr", {}, make("th", { scope: "row" }, words(key)), ...shown.map((training) => make("td", {}, text((training.lines.at(-1) || {})[key]))))));
     const commands = shown.filter((training) => training.about.command).map((training) => make("p", { class: "note" }, `${training.name}: `, make("code", {}, training.about.command)));
     fill(byId("training-note"), ...commands);

@@ -142,19 +142,19 @@ def f1(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @sorted_queue(priorities.F2)
 def f2(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """F2 of the same: sqrt(r) n + 25600 log10(s)."""
+    """F2 of Carastan-Santos and de Camargo: sqrt(r) n + 25600 log10(s)."""
     return first_in_order(globals_row, rows, mask, priorities.F2)
 
 
 @sorted_queue(priorities.F3)
 def f3(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """F3 of the same: r n + 6860000 log10(s)."""
+    """F3 of Carastan-Santos and de Camargo: r n + 6860000 log10(s)."""
     return first_in_order(globals_row, rows, mask, priorities.F3)
 
 
 @sorted_queue(priorities.F4)
 def f4(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """F4 of the same: r sqrt(n) + 530000 log10(s)."""
+    """F4 of Carastan-Santos and de Camargo: r sqrt(n) + 530000 log10(s)."""
     return first_in_order(globals_row, rows, mask, priorities.F4)
 
 
@@ -184,7 +184,7 @@ def drf(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("cluster", parameter=1.1)
 def power_aware(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Smallest area first, each at the most frugal cap that takes at most 1.1 times as long; `power-aware(1.2)`."""
+    """Smallest area first, each at the most frugal cap at which it takes at most 1.1 times as long (the parameter)."""
     first = first_in_order(globals_row, rows, mask, priorities.SAF)
     best = first
     for row in range(int(globals_row[ROWS])):
@@ -207,7 +207,7 @@ def lowest_factor(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, f
 
 @chooser("cluster")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """A row that starts a job, uniformly at random; never interrupts."""
+    """Uniformly random among the candidates that start a job; never interrupts."""
     legal = 0
     for row in range(int(globals_row[ROWS])):
         legal += 1 if mask[row] and rows[row, START] == 1.0 else 0
@@ -295,7 +295,7 @@ def las(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("cluster", parameter=3250.0)
 def tiresias_2q(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Two queues as in Tiresias: below 3250 GPU-seconds, then the others; in each, running jobs, then by number."""
+    """Two queues as in Tiresias: below 3250 GPU-seconds, then the others; within each, running jobs first."""
     scores = scores_of(globals_row, rows, mask, ATTAINED, False)
     for row in range(scores.shape[0]):
         if scores[row] < np.inf:

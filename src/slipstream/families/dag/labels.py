@@ -62,4 +62,9 @@ def _stage_name(simulator: Simulator[DagScenario], job: int, stage: int) -> str:
     """Return a stage by its name and the number of its job."""
     templates = compiled_scenario(simulator.scenario).library.templates
     template = templates[int(simulator.arrays["jobs"][0, job]["template"])]
-    return f"stage {printable_names(template.stages[stage].name)} of job {job}"
+    return f"{stage_title(printable_names(template.stages[stage].name))} of job {job}"
+
+
+def stage_title(name: str) -> str:
+    """Return a stage's name, after the word "stage" unless it begins with it."""
+    return name if name.startswith("stage") else f"stage {name}"

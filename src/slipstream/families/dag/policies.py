@@ -37,7 +37,7 @@ from slipstream.policies.compiled.rows import random_row
 
 @chooser("dag")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Uniformly random stage, then uniformly random number of executors; never ends a round early."""
+    """Uniformly random stage, then a uniformly random number of executors; never stops a round early."""
     return random_row(mask, int(globals_row[ROWS]), globals_row[COIN])
 
 

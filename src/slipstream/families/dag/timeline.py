@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.families.dag.build import compiled_scenario
-from slipstream.families.dag.labels import run_labels
+from slipstream.families.dag.labels import run_labels, stage_title
 from slipstream.families.dag.metrics import jobs_of, tasks_of
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.families.shared.timeline import NO_DEADLINE, ON_TIME, OPEN, Timeline
@@ -34,7 +34,7 @@ def timeline(scenario: DagScenario, events: np.ndarray) -> Timeline:
     np.minimum.at(began, job, start)
     names = run_labels(scenario)
     templates = compiled_scenario(scenario).library.templates
-    parts = tuple(f"{one.name}, stage {stage.name}" for one in templates for stage in one.stages)
+    parts = tuple(f"{one.name}, {stage_title(stage.name)}" for one in templates for stage in one.stages)
     before = np.cumsum([0, *(len(one.stages) for one in templates)])
     return Timeline(
         tasks=names.tasks,

@@ -38,13 +38,13 @@ from slipstream.policies.compiled.rows import random_row
 
 @chooser("edge")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Any legal row, drop and wait included, each as likely as the others."""
+    """Uniformly random candidate, drop and wait included."""
     return random_row(mask, mask.shape[0], globals_row[COIN])
 
 
 @rule("edge")
 def fifo(row: np.ndarray) -> float:
-    """First released, first served, in the fastest variant."""
+    """First come, first served, in the fastest variant."""
     return row[DEADLINE] - row[SLACK]
 
 
@@ -74,13 +74,13 @@ def llf(row: np.ndarray) -> float:
 
 @rule("edge")
 def stf(row: np.ndarray) -> float:
-    """Shortest time first: the quickest run of all."""
+    """Shortest time first: the candidate with the least latency."""
     return -row[LATENCY]
 
 
 @rule("edge")
 def accuracy_first(row: np.ndarray) -> float:
-    """The most accurate variant of all, whatever it takes."""
+    """The most accurate candidate, whatever its latency."""
     return row[ACCURACY]
 
 
@@ -138,7 +138,7 @@ def largest_fit(rows: np.ndarray, mask: np.ndarray, first: int, last: int) -> in
 
 @chooser("edge")
 def edf_fit(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Earliest deadline that can be met, in the largest variant that meets it beside the present co-runner."""
+    """Earliest deadline that can be met, in the largest variant that meets it beside the current co-runner."""
     urgent = earliest_deadline(rows, mask, True)
     if urgent < 0:
         urgent = earliest_deadline(rows, mask, False)
@@ -243,7 +243,7 @@ def best_variant(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, fi
 
 @chooser("edge")
 def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """Earliest deadline in the variant worth its time at the price the next window sets; spares running jobs."""
+    """Earliest deadline, in the variant worth its time at the price of the next window; protects running jobs."""
     price = price_of_time(globals_row, rows)
     chosen, fallback = -1, -1
     for row in range(mask.shape[0]):

@@ -135,7 +135,7 @@ def random(state: PlanningState) -> np.ndarray:
 
 @planner
 def lfu(state: PlanningState) -> np.ndarray:
-    """Least frequently used: the idlest model gives an accelerator of each kind to the busiest."""
+    """Least frequently used: the least utilised model gives an accelerator of each kind to the most utilised."""
     if state.first and not state.hosted.any():
         return _equal_shares(state)
     counts = state.hosted.copy()
@@ -266,7 +266,7 @@ def sommelier(state: PlanningState) -> np.ndarray:
 
 @planner
 def milp(state: PlanningState) -> np.ndarray:
-    """The most accurate deployment that serves the forecast, with headroom for recent bursts, by an open solver."""
+    """The most accurate deployment that serves the forecast, with headroom for recent bursts, by HiGHS."""
     # A model with little demand now may have its peak demand again at once.
     demand = np.maximum(state.demand, MIN_PEAK_SHARE * state.recent_peak)
     headroom = np.maximum(
@@ -290,7 +290,9 @@ def program_plan(state: PlanningState) -> np.ndarray:
 
 register_policy(
     LocalSearchPlanner(
-        "milp-rehearsed", "Local search from the program's plans, simulated at the rates that may come.", program_plan
+        "milp-rehearsed",
+        "Local search from the integer program's plans, simulated at likely future rates.",
+        program_plan,
     )
 )
 
@@ -303,7 +305,7 @@ def accurate_plan(state: PlanningState) -> np.ndarray:
 register_policy(
     LocalSearchPlanner(
         "milp-thorough",
-        "Local search from the program's and the most accurate plans, simulated to the last request, by larger moves.",
+        "Local search from the integer program's and the most accurate plans, simulated to the last request.",
         program_plan,
         accurate_plan,
         settings=THOROUGH,
@@ -313,7 +315,7 @@ register_policy(
 
 @planner
 def milp_throughput(state: PlanningState) -> np.ndarray:
-    """The deployment with the most headroom over the forecast, and then the most accurate, by an open solver."""
+    """The deployment with the most headroom over the forecast, and then the most accurate, by HiGHS."""
     usable = np.ones(len(state.model), bool)
     if not state.demand.any():
         return _solve_and_fill(state, usable)

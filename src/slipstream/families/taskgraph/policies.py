@@ -213,17 +213,17 @@ def follow_plan(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray, col
 
 @chooser("taskgraph", prepare=partial(write_plan, planner="heft"))
 def heft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """HEFT: static schedule by upward rank and earliest finish time, replayed."""
+    """HEFT: static schedule by upward rank and earliest finish time, planned in advance."""
     return follow_plan(globals_row, rows, mask, HEFT)
 
 
 @chooser("taskgraph", prepare=partial(write_plan, planner="peft"))
 def peft(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """PEFT: static schedule by the optimistic cost table, replayed."""
+    """PEFT: static schedule by the optimistic cost table, planned in advance."""
     return follow_plan(globals_row, rows, mask, PEFT)
 
 
 @chooser("taskgraph", prepare=partial(write_plan, planner="cpop"))
 def cpop(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """CPOP: static schedule with the critical path on one processor, replayed."""
+    """CPOP: static schedule with the critical path on one processor, planned in advance."""
     return follow_plan(globals_row, rows, mask, CPOP)

@@ -10,6 +10,7 @@ const charts = (() => {
   const MOST_ROOMY = 24; // rows above which they are drawn tight
   const PALETTE = ["#4399d8", "#d98200", "#00785a", "#d58bb4", "#2a4fa0", "#c9b72e", "#8f3d7c", "#8d8d8d"]; // as in render/style.py
   const LIGHT_TEXT = new Set(["#00785a", "#2a4fa0", "#8f3d7c"]); // colours on which light text is easier to read
+  const LINES_ON_DARK = { "#00785a": "#4eda7d", "#2a4fa0": "#7b5af6", "#8f3d7c": "#ac5391" }; // of these three a line is too dim there
   const FEWEST_PIXELS = 4; // mean pixels per job below which jobs are drawn as shares
   const COLUMN = 5; // pixels over which shares and means are taken
   const ON_BAR = "#10141c", ON_DARK_BAR = "#ffffff", OUTLINE = 2;
@@ -441,5 +442,11 @@ const charts = (() => {
     return { canvas: paper.canvas, load: (pieces) => { lines = pieces; }, draw, find, mark: () => false, shares: () => false };
   }
 
-  return { gantt, waiting, axisUnit, timeAxis, PALETTE, OPEN, ON_TIME };
+  // The colour of a line or a point: of the palette, or a brighter one on a dark page.
+  function lineColour(index) {
+    const own = PALETTE[index % PALETTE.length];
+    return (matchMedia("(prefers-color-scheme: dark)").matches && LINES_ON_DARK[own]) || own;
+  }
+
+  return { gantt, waiting, axisUnit, timeAxis, lineColour, PALETTE, OPEN, ON_TIME };
 })();

@@ -16,7 +16,7 @@
   }
 
   function dressed(layout, look, width) {
-    const axis = { gridcolor: look.line, zerolinecolor: look.line, linecolor: look.line, automargin: true, title: { standoff: 8 } };
+    const axis = { gridcolor: look.line, zerolinecolor: look.line, linecolor: look.line, automargin: true, separatethousands: true, title: { standoff: 8 } };
     const narrow = width < 520;
     return {
       height: 340,
@@ -34,8 +34,8 @@
 
   function painted(trace, look) {
     if (trace.type === "heatmap") return { ...trace, colorscale: [[0, look.empty], [1, look.full]] };
-    const own = PALETTE[trace.meta.colour % PALETTE.length];
-    if (trace.type === "bar") return { ...trace, marker: { color: own } };
+    if (trace.type === "bar") return { ...trace, marker: { color: PALETTE[trace.meta.colour % PALETTE.length] } };
+    const own = charts.lineColour(trace.meta.colour);
     const dash = DASHES[Math.floor(trace.meta.colour / PALETTE.length) % DASHES.length];
     const marker = { ...trace.marker, color: own, line: { width: 1, color: look.text } };
     return { ...trace, line: { width: 2, dash, ...trace.line, color: own }, marker };

@@ -26,7 +26,9 @@ def sweep_figure(result: dict[str, Any]) -> Figure:
         figure.set_figwidth(2 * PANEL[0])  # wide enough for the title
     means = "mean of the seeds, 95% interval" if len(result["seeds"]) > 1 else "reward of the seed"
     heuristic = f"best heuristic ({result['heuristic']['policy']})"
-    entries = [handle("one training", GREY, size=5.0), handle(means, BLUE, line="-"), handle("default", DEFAULT, "D")]
+    entries = [handle(means, BLUE, line="-"), handle("default", DEFAULT, "D")]
+    if any(row["rewards"] for setting in settings for row in setting["values"]):
+        entries.insert(0, handle("one training", GREY, size=5.0))
     head(figure, title, [*entries, handle(heuristic, RED, "", "--")], 2 if len(settings) < COLUMNS else 4)
     for ax, setting in zip(axes, settings, strict=True):
         _panel(ax, setting, result["heuristic"]["reward"], reward_range(result))

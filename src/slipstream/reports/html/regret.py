@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.text import Text
 
@@ -70,7 +71,7 @@ def regret_table(run: Run, found: Regret, count: int) -> Group:
     worst = found.worst(count)
     if not worst:
         return Group(Text(title), verdict(found))
-    table = PlainTable(title=title)
+    table = PlainTable(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("decision", justify="right")
     table.add_column(f"time ({unit})", justify="right")
     table.add_column("chosen")
@@ -92,7 +93,8 @@ def verdict(found: Regret) -> str:
         return f"{cost}the run reached {figure(found.reached)}, the optimum is {figure(found.best_known)} (proven)."
     bound = "" if found.bound is None else f", no policy can exceed {figure(found.bound)}"
     known = f"the run reached {figure(found.reached)}, the best that is known is {figure(found.best_known)}{bound}"
-    return f"{cost}{known}. Figures with ~ are estimates."
+    estimated = any(not one.exact and one.regret > 0.0 for one in found.decisions)
+    return f"{cost}{known}.{' Figures with ~ are estimates.' if estimated else ''}"
 
 
 def page_of_regret(run: Run, found: Regret, count: int, command: str) -> str:

@@ -56,8 +56,9 @@ LOWER_IS_BETTER = (
     "failures",
 )
 
-NEUTRAL = ("utilisation",)
-"""Metrics that are neither good nor bad: a policy that wastes time on late jobs keeps the resources as busy."""
+NEUTRAL = ("utilisation", "busy_share", "idle_share")
+"""Metrics that are neither good nor bad: a policy that wastes time on late jobs, or on the slower processors, keeps the
+resources as busy."""
 
 
 def is_neutral(metric: str) -> bool:
@@ -158,8 +159,7 @@ def _cell(evaluation: Evaluation, metric: str, best: float, one_episode: bool, i
 
 def metrics_table(title: str, figures: Mapping[str, float], counts: Collection[str] = ()) -> PlainTable:
     """Return a row per metric; those of `counts` are whole numbers."""
-    table = PlainTable("metric", title=title)
-    table.add_column("value", justify="right")
+    table = figure_table(title, ("metric",), ("value",))
     for metric, value in figures.items():
         table.add_row(metric, count(value) if metric in counts else figure(value))
     return table
