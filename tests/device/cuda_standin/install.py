@@ -12,7 +12,7 @@ import torch
 
 from tests.device.cuda_standin import streams
 from tests.device.cuda_standin.machine import Gpu
-from tests.device.cuda_standin.tensors import DeviceTensor, PinnedTensor, on_device
+from tests.device.cuda_standin.tensors import DeviceTensor, PinnedTensor, on_device, to_host
 
 NAME = "stand-in for a GPU"
 
@@ -57,6 +57,8 @@ def _replacements(gpu: Gpu) -> list[tuple[Any, str, Any]]:
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         settings = {name: value for name, value in kwargs.items() if name != "copy"}
         device, dtype, non_blocking, _ = torch._C._nn._parse_to(*args, **settings)
+        if isinstance(self, DeviceTensor) and device is not None and device.type == "cpu":
+            return to_host(self, non_blocking)
         if device is None or device.type != "cuda":
             return original_to(self, *args, **kwargs)
         moved = self if isinstance(self, DeviceTensor) else on_device(gpu, self, non_blocking)

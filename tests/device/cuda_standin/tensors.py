@@ -50,6 +50,12 @@ class DeviceTensor(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.__name__
+        if name in ("cpu", "tolist"):
+            copied = to_host(args[0], False)
+            return copied.tolist() if name == "tolist" else copied
+        if name in ("numpy", "__array__"):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy.")
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
 
@@ -68,8 +74,6 @@ class DeviceTensor(torch.Tensor):
             return read_by_host(gpu, lambda: func(*backings(args), **backings(kwargs)))
         if func is ATEN.copy_.default:
             return copy(gpu, *args, **kwargs)
-        if func is ATEN._to_copy.default and torch.device(kwargs.get("device", "cuda")).type == "cpu":
-            return read_by_host(gpu, lambda: args[0].backing.clone())
         aliases = [returned.alias_info for returned in func._schema.returns]
         if any(alias is not None and not alias.is_write for alias in aliases):
             return wrap_views(func(*backings(args), **backings(kwargs)), tensors[0].memory)
@@ -100,6 +104,14 @@ def read_by_host(gpu: Gpu, read: Any) -> Any:
     found = []
     gpu.copy_and_wait(lambda: found.append(read()))
     return found[0]
+
+
+def to_host(tensor: DeviceTensor, non_blocking: bool) -> torch.Tensor:
+    """Return a copy of `tensor` in memory of the host that is not pinned."""
+    if non_blocking:
+        tensor.memory.gpu.refuse("a copy to the host with non_blocking goes to memory that is not pinned")
+    copied: torch.Tensor = read_by_host(tensor.memory.gpu, tensor.backing.clone)
+    return copied
 
 
 def in_place(gpu: Gpu, func: Any, args: Any, kwargs: Any, tensors: list[DeviceTensor]) -> Any:
