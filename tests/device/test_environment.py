@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import time
+from itertools import pairwise
 
 import gymnasium
 import numpy as np
@@ -17,9 +18,9 @@ from slipstream.errors import DeviceError, InputError, ModelError
 from slipstream.families.contract import FAMILIES
 from slipstream.families.edge.workload.replay import recorded_releases
 from slipstream.families.shared import invariants
+from slipstream.policies import find
 from slipstream.sim.eventlog import DROP, END, EXPIRE, FAIL, FINISH, START
 from slipstream.sim.simulator import Simulator
-from slipstream.policies import find
 from tests.device import faulty
 from tests.device.conftest import faulty_task, scenario_of, task
 
@@ -28,7 +29,8 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 def two_tasks(**device):
     poisson = {"kind": "poisson", "mean_gap_ms": 9}
-    return scenario_of([task(variants=2), task("text", "builtin:transformer", "text-128", 2, arrival=poisson)], **device)
+    text = task("text", "builtin:transformer", "text-128", 2, arrival=poisson)
+    return scenario_of([task(variants=2), text], **device)
 
 
 def make(scenario, device="cpu", **options):
@@ -69,7 +71,7 @@ def test_an_episode_obeys_the_laws_and_has_the_arrivals_of_the_simulation(device
     assert (events["kind"] == FINISH).sum() > 10
     assert total == pytest.approx(FAMILIES["edge"].metrics(scenario, events)["reward"])
     assert infos[-1]["time"] == scenario.horizon_ms
-    assert all(one["time"] <= other["time"] for one, other in zip(infos, infos[1:], strict=False))
+    assert all(one["time"] <= other["time"] for one, other in pairwise(infos))
     assert sum(info["elapsed"] for info in infos[1:]) == pytest.approx(infos[-1]["time"] - infos[0]["time"])
 
 

@@ -119,9 +119,7 @@ def in_place(gpu: Gpu, func: Any, args: Any, kwargs: Any, tensors: list[DeviceTe
     target = args[0]
     check_writable(target)
     host_args, host_kwargs = backings(args), backings(kwargs)
-    gpu.launch(
-        str(func), lambda: void(func(*host_args, **host_kwargs)), [t.memory for t in tensors], [target.memory]
-    )
+    gpu.launch(str(func), lambda: void(func(*host_args, **host_kwargs)), [t.memory for t in tensors], [target.memory])
     return target
 
 
@@ -150,7 +148,9 @@ def computed(gpu: Gpu, func: Any, args: Any, kwargs: Any, tensors: list[DeviceTe
             if value.numel():  # statistics of a normalisation, which only GPUs return in inference
                 backing.copy_(value)
 
-    gpu.launch(str(func), work, [t.memory for t in tensors], [result.memory for result in results])
+    # A kernel is compiled for the types of its numbers.
+    name = f"{func} of {', '.join(str(result.dtype) for result in results)}"
+    gpu.launch(name, work, [t.memory for t in tensors], [result.memory for result in results])
     return found
 
 

@@ -171,7 +171,7 @@ class CudaStreams(Streams):
         self._running[stream] = True
         cuda_stream.since, cuda_stream.last = now(), request.model
         # The buffers were made in inference mode, and may only be written in it.
-        with _device_errors("the GPU refuses work", "another start"), torch.inference_mode(), torch.cuda.stream(cuda_stream.stream):
+        with _device_errors(*LOST), torch.inference_mode(), torch.cuda.stream(cuda_stream.stream):
             cuda_stream.began.record(cuda_stream.stream)
             captured.device_input.copy_(captured.host_input, non_blocking=True)
             captured.graph.replay()
@@ -278,6 +278,7 @@ class _EnergyMeter:
 
 _HANGING: list[CudaStreams] = []
 """Closed streams with runs that do not end."""
+LOST = ("the GPU refuses work", "another start")
 
 
 def _first_line(error: BaseException) -> str:
