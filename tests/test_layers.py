@@ -35,7 +35,7 @@ LAYERS = [
     ("library",),
     ("suite",),
     ("reports",),
-    ("runs", "importers"),
+    ("runs", "importers", "environments"),
     ("dashboard",),
     ("service",),
     ("cli", "__main__"),

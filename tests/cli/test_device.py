@@ -9,11 +9,14 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
+from slipstream.device.backends import cuda
+from slipstream.device.measurement import selftest
 from slipstream.families.shared import invariants
 from slipstream.reports.runs import read_run
 from slipstream.scenario import load
 from slipstream.sim.eventlog import read
 from tests.device.conftest import scenario_of, task
+from tests.device.cuda_standin import gpu_or_standin
 from tests.device.test_models import onnx_of_a_line
 
 pytestmark = pytest.mark.thorough
@@ -149,6 +152,43 @@ def test_code_is_run_only_with_leave(slipstream, tmp_path):
     assert slipstream("execute", "code.json", "--allow-code", "--json")[0] == 0
 
 
+@pytest.fixture
+def short_selftest(monkeypatch):
+    """Shorten the self-test of devices."""
+    monkeypatch.setattr(selftest, "RUN_MS", 400.0)
+    monkeypatch.setattr(selftest, "LOOPS", 10)
+
+
+CHECKS = ["results", "times", "no run is lost", "not finite", "a run of a scenario", "opened again"]
+
+
+@pytest.mark.parametrize(("device", "hardware"), [("cuda", "2 CUDA streams"), ("cpu", "2 streams of")])
+def test_the_self_test_of_a_device_prints_one_page(slipstream, short_selftest, device, hardware):
+    with gpu_or_standin():
+        code, output, _ = slipstream("doctor", "--device", device, "--json")
+        found = json.loads(output)
+        assert [check["name"] for check in found["checks"]] == CHECKS
+        assert (code, [check["found"] for check in found["checks"] if not check["passed"]]) == (0, [])
+        assert found["passed"]
+        assert found["figures"]["dispatch p99 us"] > 0
+        assert hardware in found["hardware"]
+        code, output, _ = slipstream("doctor", "--device", device)
+    lines = output.splitlines()
+    assert (code, len(lines) < 60, max(map(len, lines)) < 200) == (0, True, True)
+    assert [line.split(":")[0] for line in lines if line.startswith("passed")] == [f"passed  {c}" for c in CHECKS]
+    assert lines[-1] == "all 6 checks passed: please send this page to the project"
+
+
+def test_a_self_test_that_fails_says_where_and_ends_with_1(slipstream, short_selftest, monkeypatch):
+    monkeypatch.setattr(cuda, "OUTPUT_NUMBERS", 5)
+    with gpu_or_standin():
+        code, output, _ = slipstream("doctor", "--device", "cuda")
+    assert code == 1
+    (failed,) = [line for line in output.splitlines() if line.startswith("FAILED")]
+    assert failed.startswith("FAILED  results: DeviceError: model 'builtin:mobilenet?variant=0': 5 numbers of 10")
+    assert output.splitlines()[-1].startswith("1 of 6 checks failed")
+
+
 def test_a_gpu_that_is_not_here_is_told(slipstream, small):
     import torch
 
@@ -156,9 +196,10 @@ def test_a_gpu_that_is_not_here_is_told(slipstream, small):
         pytest.skip("there is one")
     code, _, error = slipstream("execute", small, "--device", "cuda")
     assert code == 2
-    assert error.strip() == (
-        "error: device 'cuda': no CUDA device is here: expected one, and a build of torch that knows it"
-    )
+    told = "error: device 'cuda': no CUDA device is here: expected one, and a build of torch that knows it"
+    assert error.strip() == told
+    code, output, error = slipstream("doctor", "--device", "cuda")
+    assert (code, output, error.strip()) == (2, "", told)
 
 
 def test_labelled_inputs_put_the_measured_accuracy_beside_that_of_the_profile(slipstream, tmp_path):

@@ -12,6 +12,7 @@ from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.workload import workload_of
 from slipstream.families.edge.scenario import EdgeScenario
 from tests.device import faulty
+from tests.device.cuda_standin import gpu_or_standin
 
 
 def descendants():
@@ -35,6 +36,13 @@ def nothing_left():
     assert descendants() <= before
     assert shared_segments() == segments
     assert psutil.Process().num_fds() <= files
+
+
+@pytest.fixture
+def gpu():
+    """Provide a GPU: that of this machine, or else the stand-in, of which the fixture is the state."""
+    with gpu_or_standin() as state:
+        yield state
 
 
 def task(name="task", model="builtin:mobilenet", dataset="synthetic:3x16x16", variants=1, latency_ms=1.0, **more):
@@ -64,8 +72,8 @@ def faulty_data(tmp_path):
     return write
 
 
-def faulty_task(**more):
-    return task("faulty", "python:tests.device.faulty:make", faulty.DATASET, **more)
+def faulty_task(make="make", **more):
+    return task("faulty", f"python:tests.device.faulty:{make}", faulty.DATASET, **more)
 
 
 @pytest.fixture

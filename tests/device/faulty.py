@@ -6,6 +6,7 @@ import itertools
 import os
 import resource
 import signal
+import threading
 import time
 
 import torch
@@ -33,6 +34,71 @@ def make(kind, variant):
         return torch.arange(10.0)[None] + variant
 
     return model
+
+
+class Arithmetic(torch.nn.Module):
+    """A model of plain tensor operations, whose output is not a number where the input says so."""
+
+    def __init__(self, variant):
+        super().__init__()
+        self.register_buffer("scores", torch.arange(10.0)[None] + variant)
+
+    def forward(self, batch):
+        return self.scores + (batch.flatten(1)[:, :1] - NOT_A_NUMBER).reciprocal() * 0
+
+
+class Kernel(torch.nn.Module):
+    """A model whose kernel does what the first number of its input says, while it runs on the stream."""
+
+    def forward(self, batch):
+        return torch.ops.slipstream_tests.fault(batch)
+
+
+RELEASE = threading.Event()
+"""Ends the kernels that hang."""
+
+
+@torch.library.custom_op("slipstream_tests::fault", mutates_args=())
+def fault(batch: torch.Tensor) -> torch.Tensor:
+    kind = int(batch.flatten()[0])
+    if kind == RAISES:
+        raise ValueError("this input is too much")
+    if kind == HANGS:
+        RELEASE.wait(60)
+    return torch.arange(10.0)[None]
+
+
+@fault.register_fake
+def _(batch):
+    return torch.empty(1, 10, device=batch.device)
+
+
+def make_arithmetic(kind, variant):
+    return Arithmetic(variant)
+
+
+def make_kernel(kind, variant):
+    return Kernel()
+
+
+def make_half(kind, variant):
+    """Return a model whose output is in half precision."""
+
+    class Half(torch.nn.Module):
+        def forward(self, batch):
+            return batch.flatten(1).half() * 2
+
+    return Half()
+
+
+def make_branching(kind, variant):
+    """Return a model whose operations depend on its input."""
+
+    class Branching(torch.nn.Module):
+        def forward(self, batch):
+            return batch if batch.sum() > 0 else -batch
+
+    return Branching()
 
 
 def make_broken(kind, variant):

@@ -6,11 +6,13 @@ import os
 import signal
 import time
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 
 from slipstream.device.backends.cpu import CpuStreams
+from slipstream.device.backends.registry import open_streams
 from slipstream.device.runtime import Runtime, watchdog_ms
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError
@@ -27,10 +29,18 @@ from tests.device.conftest import faulty_task, scenario_of, task
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
-def play(scenario, policy="edf", seed=0, data=None, streams=None, **options):
+def play(scenario, policy="edf", seed=0, data=None, streams=None, device="cpu", **options):
     workload = workload_of(scenario, data, allow_code=True)
-    with streams or CpuStreams(workload, scenario.device.streams) as opened:
+    with streams or open_streams(device, workload, scenario.device.streams) as opened:
         return Runtime(scenario, workload, opened, **options).play(find(policy, "edge"), seed)
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def play_on(request):
+    """Return `play` on worker processes, and on a GPU or the stand-in for one."""
+    if request.param == "cuda":
+        request.getfixturevalue("gpu")
+    return partial(play, device=request.param)
 
 
 def check(scenario, events):
@@ -44,9 +54,9 @@ def two_tasks(**device):
 
 
 @pytest.mark.parametrize("policy", ["edf", "edf-fit", "lookahead", "random"])
-def test_a_run_obeys_the_laws_and_has_the_arrivals_of_the_simulation(policy):
+def test_a_run_obeys_the_laws_and_has_the_arrivals_of_the_simulation(policy, play_on):
     scenario = two_tasks()
-    found = play(scenario, policy, seed=3)
+    found = play_on(scenario, policy, seed=3)
     check(scenario, found.events)
     simulated = recorded_releases(Simulator(scenario).play(find(policy, "edge"), 3), 2)
     measured = recorded_releases(found.events, 2)
@@ -59,7 +69,7 @@ def test_a_run_obeys_the_laws_and_has_the_arrivals_of_the_simulation(policy):
     assert (found.events["kind"] == FINISH).sum() > 0
 
 
-def test_a_policy_in_plain_python_runs_too():
+def test_a_policy_in_plain_python_runs_too(play_on):
     class First:
         name = "first"
 
@@ -67,22 +77,22 @@ def test_a_policy_in_plain_python_runs_too():
             return int(np.flatnonzero(mask)[0])
 
     scenario = two_tasks()
-    found = play(scenario, First(), 1)
+    found = play_on(scenario, First(), 1)
     check(scenario, found.events)
     assert (found.events["kind"] == FINISH).sum() > 0
 
 
-def test_a_trained_policy_chooses_in_compiled_code_and_makes_no_mistake():
+def test_a_trained_policy_chooses_in_compiled_code_and_makes_no_mistake(play_on):
     scenario = two_tasks()
-    found = play(scenario, next(iter(shipped("edge"))), 1)
+    found = play_on(scenario, next(iter(shipped("edge"))), 1)
     check(scenario, found.events)
     assert (found.events["kind"] == FINISH).sum() > 0
     assert found.mistakes == 0
 
 
-def test_measured_service_is_what_the_workers_say():
+def test_measured_service_is_what_the_workers_say(play_on):
     scenario = scenario_of([task(model="builtin:resnet", dataset="synthetic:3x64x64")], 500, streams=1)
-    found = play(scenario)
+    found = play_on(scenario)
     starts = found.events[found.events["kind"] == START]["time"]
     finishes = found.events[found.events["kind"] == FINISH]["time"]
     held = (finishes - starts[: len(finishes)]).astype(float)
@@ -91,11 +101,11 @@ def test_measured_service_is_what_the_workers_say():
     assert (worked > 0).all()
 
 
-def test_jobs_that_wait_past_their_deadline_expire_as_in_a_simulation():
+def test_jobs_that_wait_past_their_deadline_expire_as_in_a_simulation(play_on):
     slow = task(model="builtin:resnet", dataset="synthetic:3x64x64", variants=5, deadline_ms=4)
     slow["arrival"] = {"kind": "periodic", "period_ms": 1}
     scenario = scenario_of([slow], 200, streams=1)
-    found = play(scenario, "accuracy-first")
+    found = play_on(scenario, "accuracy-first")
     check(scenario, found.events)
     assert (found.events["kind"] == EXPIRE).sum() > 0
 
@@ -116,18 +126,18 @@ def test_a_run_that_ends_after_the_episode_is_not_begun_again():
     assert (kinds[START], kinds[FINISH], len(found.dispatch_ns)) == (1, 0, 1)
 
 
-def test_a_finite_trace_ends_with_its_last_job():
+def test_a_finite_trace_ends_with_its_last_job(play_on):
     traced = task(arrival={"kind": "trace", "times_ms": [0, 0, 5]})
-    found = play(scenario_of([traced], 10_000))
+    found = play_on(scenario_of([traced], 10_000))
     kinds = Counter(found.events["kind"].tolist())
     assert (kinds[ARRIVAL], kinds[FINISH], kinds[END]) == (3, 3, 1)
     assert found.events["time"][-1] < 5_000_000_000
 
 
-def test_a_closed_loop_goes_on_after_finishes_and_after_faults(faulty_data):
-    loop = faulty_task(arrival={"kind": "closed"})
+def test_a_closed_loop_goes_on_after_finishes_and_after_faults(play_on, faulty_data):
+    loop = faulty_task("make_arithmetic", arrival={"kind": "closed"})
     scenario = scenario_of([loop], 300)
-    found = play(scenario, data=faulty_data([faulty.FINE, faulty.RAISES]))
+    found = play_on(scenario, data=faulty_data([faulty.FINE, faulty.NOT_A_NUMBER]))
     check(scenario, found.events)
     kinds = Counter(found.events["kind"].tolist())
     assert kinds[FINISH] > 1
@@ -135,10 +145,11 @@ def test_a_closed_loop_goes_on_after_finishes_and_after_faults(faulty_data):
     assert kinds[FINISH] == len(found.service_ns)
 
 
-def test_accuracy_is_measured_where_labels_are_known(faulty_data, tmp_path):
+def test_accuracy_is_measured_where_labels_are_known(play_on, faulty_data, tmp_path):
     data = faulty_data([faulty.FINE] * 4)
     np.save(tmp_path / "labels.npy", np.array([9, 9, 9, 0]))  # the model always says 9
-    found = play(scenario_of([faulty_task(arrival={"kind": "trace", "times_ms": [1, 2, 3, 4]})]), data=data)
+    traced = faulty_task("make_arithmetic", arrival={"kind": "trace", "times_ms": [1, 2, 3, 4]})
+    found = play_on(scenario_of([traced]), data=data)
     assert found.accuracy[0, 0].judged == 4
     assert found.accuracy[0, 0].right == 3
 
@@ -189,7 +200,7 @@ def test_a_thousand_faults_in_one_run_lose_and_double_no_job(faulty_data):
     assert arrived == 1200 == np.isin(found.events["kind"], (FINISH, FAIL)).sum()
 
 
-def test_ctrl_c_lets_runs_end_and_closes_the_log():
+def test_ctrl_c_lets_runs_end_and_closes_the_log(play_on):
     scenario = scenario_of([task(model="builtin:resnet", variants=5)], 60_000)
     struck, before = [], signal.getsignal(signal.SIGINT)
 
@@ -198,7 +209,7 @@ def test_ctrl_c_lets_runs_end_and_closes_the_log():
             struck.append(time)
             os.kill(os.getpid(), signal.SIGINT)
 
-    found = play(scenario, "accuracy-first", watcher=strike_once)
+    found = play_on(scenario, "accuracy-first", watcher=strike_once)
     check(scenario, found.events)
     assert found.interrupted
     assert found.events["time"][-1] < 20_000_000_000
@@ -267,7 +278,7 @@ def test_whatever_ends_a_run_its_log_is_whole_up_to_there(faulty_data, place, er
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_other_signals_that_end_a_program_end_a_run_in_order_too(number):
+def test_other_signals_that_end_a_program_end_a_run_in_order_too(number, play_on):
     scenario = scenario_of([task(model="builtin:resnet", variants=5)], 60_000)
     struck, before = [], signal.getsignal(number)
 
@@ -276,7 +287,7 @@ def test_other_signals_that_end_a_program_end_a_run_in_order_too(number):
             struck.append(time)
             os.kill(os.getpid(), number)
 
-    found = play(scenario, "accuracy-first", watcher=strike_once)
+    found = play_on(scenario, "accuracy-first", watcher=strike_once)
     check(scenario, found.events)
     assert found.interrupted
     assert signal.getsignal(number) is before

@@ -1,4 +1,4 @@
-"""`slipstream doctor`: what is installed here, what is missing, and what that would add."""
+"""`slipstream doctor`: what is installed here, what is missing, and what that would add; self-tests of devices."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from slipstream.cli.common import JsonOption, console, print_json
+import typer
+
+from slipstream.cli.common import JsonOption, console, errors, print_json
+from slipstream.cli.help_text import DEVICE
 from slipstream.reports.terminal.plain_table import PlainTable
 
 EXTRAS = {
@@ -28,11 +31,24 @@ NEEDED_FILES, NEEDED_MB = 1100, 40
 """Compiled code of all families, as measured: to play episodes and to step environments of each."""
 
 
-def doctor(as_json: JsonOption = False) -> None:
-    """Print versions, devices and caches, and what each missing extra would add.
+DeviceOption = Annotated[
+    Literal["cpu", "cuda", "onnxruntime"] | None,
+    typer.Option(
+        "--device", "-d", help="Test this device instead, for up to a minute; print a page.", rich_help_panel=DEVICE
+    ),
+]
 
-    Example: slipstream doctor
+
+def doctor(device: DeviceOption = None, as_json: JsonOption = False) -> None:
+    """Print versions, devices and caches, and what each missing extra would add; with --device, test that device.
+
+    The self-test ends with 0 if all checks passed, with 1 if one failed, and with 2 if there is no such device.
+
+    Example: slipstream doctor --device cuda
     """
+    if device is not None:
+        _test_device(device, as_json)
+        return
     found = {"versions": _versions(), "device": _device(), "cache": _cache(), "extras": _extras()}
     if as_json:
         print_json(found)
@@ -53,6 +69,22 @@ def doctor(as_json: JsonOption = False) -> None:
             console.print(f"         pip install 'slipstream[{name}]'", markup=False, highlight=False)
         else:
             console.print(f"Installed: {name}, for {extra['adds']}.", markup=False, soft_wrap=True)
+
+
+def _test_device(device: str, as_json: bool) -> None:
+    """Print the page of the device's self-test; exit with 1 if a check failed."""
+    from slipstream import __version__
+    from slipstream.device.measurement.selftest import run_selftest
+
+    with errors.status(f"testing {device}"):
+        page = run_selftest(device)
+    versions = {"slipstream": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    if as_json:
+        print_json({**versions, **page.to_dict()})
+    else:
+        print("\n".join(page.lines(versions)))
+    if not page.passed:
+        raise typer.Exit(1)
 
 
 def _versions() -> dict[str, str]:

@@ -106,7 +106,7 @@ class ListeningRuntime(Runtime):
         super()._dispatch(lane, policy, execution)
         self._reply(lane)
 
-    def _catch_up(self, lane: DeviceLane, policy: Policy, execution: Execution) -> None:
+    def _catch_up(self, lane: DeviceLane, policy: Policy | None, execution: Execution) -> None:
         """Wait for the next event; release the jobs of new requests while no decision is due."""
         assert isinstance(lane, RequestLane)
         super()._catch_up(lane, policy, execution)

@@ -133,7 +133,7 @@ class Runtime:
         self._lane = lane
         try:
             self._begin(lane, seed, split)
-            with _realtime_priority(), _frozen_garbage_collector(), self._streams.controller_migration():
+            with realtime_priority(), _frozen_garbage_collector(), self._streams.controller_migration():
                 while not lane.over:
                     if lane.asking and not self._stopping:
                         self._dispatch(lane, policy, execution)
@@ -188,8 +188,8 @@ class Runtime:
                 self._jobs[stream] = job
                 execution.dispatch_ns.append(now() - due)
 
-    def _catch_up(self, lane: DeviceLane, policy: Policy, execution: Execution) -> None:
-        """Wait for the next event, apply it to the lane, and submit the run of a first decision."""
+    def _catch_up(self, lane: DeviceLane, policy: Policy | None, execution: Execution) -> None:
+        """Wait for the next event, apply it to the lane, and submit the run of a first decision of `policy`."""
         timer = self._zero + lane.next_timer
         last = self._stopping and not self._jobs
         ended = [] if last else self._wait_until(self._wait_deadline(timer))
@@ -332,7 +332,7 @@ def _frozen_garbage_collector() -> Iterator[None]:
 
 
 @contextmanager
-def _realtime_priority() -> Iterator[None]:
+def realtime_priority() -> Iterator[None]:
     """Run this thread with real-time priority, where the system allows it.
 
     At normal priority it would first wait for the end of a busy worker's time slice, some milliseconds. It sleeps

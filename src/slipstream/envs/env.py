@@ -84,7 +84,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self.observation_space = observation_space(self.family, self.scenario, mask_in_observation)
         self._split = split_code(split)
         log_rows = max(RENDER_LOG_ROWS, 2 * self.family.log_margin(self.scenario)) if render_mode else 0
-        self._arrays = self.family.state_arrays(self.scenario, 1, log_rows)
+        self._arrays = self._state_arrays(log_rows)
         rows = int(self.action_space.n)
         features = (self.family.global_features, self.family.candidate_features)
         self._buffer = buffer_arrays(1, rows, *features, raw=False, graph=self.family.graph(self.scenario))
@@ -98,11 +98,15 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """Build the compiled structs over the arrays, and the painter if the render mode needs one."""
         self._terms = self._arrays["terms"][0]
         self._painter = _painter_of(self._scene) if self._scene is not None and self.render_mode != "ansi" else None
-        self._structs = (
-            self.family.make_spec(self.family.spec_arrays(self.scenario)),
-            self.family.make_state(self._arrays),
-            make_buffer(self._buffer),
-        )
+        self._structs = (*self._lane_structs(), make_buffer(self._buffer))
+
+    def _state_arrays(self, log_rows: int) -> dict[str, np.ndarray]:
+        """Return the arrays of the lane's state, with `log_rows` of event log."""
+        return self.family.state_arrays(self.scenario, 1, log_rows)
+
+    def _lane_structs(self) -> tuple[Any, Any]:
+        """Return the compiled structs of the lane: specification and state."""
+        return self.family.make_spec(self.family.spec_arrays(self.scenario)), self.family.make_state(self._arrays)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in DERIVED}
@@ -121,8 +125,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         if seed is None and not self._seeded:
             seed = int(self.np_random.integers(2**31))
         self._seeded = True
-        seeds = np.array([-1 if seed is None else check_seed(seed)], np.int64)
-        lanes.reset_lanes(*self._structs, np.ones(1, np.bool_), seeds, split)
+        self._begin(-1 if seed is None else check_seed(seed), split)
         if self._scene is not None:
             self._scene = scene_of(self._scene.labels)
             self._update_scene(self._scene, stepped=False)
@@ -132,13 +135,21 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         """Take the row `action` and run to the next decision."""
         if not self._seeded:
             raise gymnasium.error.ResetNeeded("step was called before reset: expected a reset first")
-        self._actions[0] = check_action(action)
-        lanes.step_lanes(*self._structs, self._actions, False)
+        self._advance(check_action(action))
         if self._scene is not None:
             self._update_scene(self._scene, stepped=True)
         buffer = self._buffer
         reward, terminated, truncated = (buffer[name][0].item() for name in ("reward", "terminated", "truncated"))
         return self._observation(), reward, terminated, truncated, self._info()
+
+    def _begin(self, seed: int, split: int) -> None:
+        """Start the episode of `seed` and run to its first decision; -1 stands for the successor of the last seed."""
+        lanes.reset_lanes(*self._structs, np.ones(1, np.bool_), np.array([seed], np.int64), split)
+
+    def _advance(self, action: int) -> None:
+        """Apply `action` and run to the next decision."""
+        self._actions[0] = action
+        lanes.step_lanes(*self._structs, self._actions, False)
 
     def render(self) -> Any:
         """Return the scene as an array of pixels or as text, by the render mode; None without one."""

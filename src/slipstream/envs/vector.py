@@ -50,7 +50,10 @@ class SchedulingVectorEnv(VectorEnv[Observation, np.ndarray, np.ndarray]):
         mask_in_observation: bool = False,
         split: str = "train",
         render_mode: str | None = None,
+        device: str | None = None,
     ) -> None:
+        if device is not None:
+            raise InputError(f"device '{device}': the vector environment simulates: expected gymnasium.make with it")
         if num_envs < 1 or threads < 1:
             raise InputError(f"num_envs {num_envs}, threads {threads}: expected at least 1 of each")
         if render_mode is not None:

@@ -456,7 +456,7 @@ def register_family(family: Family, *, lazy: bool = False) -> None:
     if family.env_id not in gymnasium.registry:
         gymnasium.register(
             id=family.env_id,
-            entry_point="slipstream.envs.env:SchedulingEnv",
+            entry_point="slipstream.environments:make_env",
             vector_entry_point="slipstream.envs.vector:SchedulingVectorEnv",
             kwargs={"family": family.name},
         )

@@ -8,6 +8,8 @@ This is the only module that uses `torch.cuda`. Its design:
 - One thread per stream waits for a blocking event and writes to a pipe. Nothing polls, so the controller's thread
   rarely competes for the interpreter.
 - All work is launched on its own stream. The default stream would synchronise the streams.
+- Weights are kept as long as the graphs: a graph holds addresses, and does not keep the memory there from being freed.
+- Streams are checked to be different: torch has 32 of each priority, and the next one is the first again.
 - Device time comes from a pair of timed events around the graph; the end of a run is taken from the host's clock when
   the blocking wait returns, which is the clock that timers use.
 """
@@ -16,7 +18,8 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -33,7 +36,9 @@ from slipstream.device.workload import Workload
 from slipstream.errors import DeviceError, ModelError
 
 WARM_RUNS = 3
-"""Runs of a model before it is captured: they select algorithms and allocate memory."""
+"""Runs of a model before it is captured: they load kernels, select algorithms and allocate memory."""
+LONGEST_CLOSE_S = 10.0
+"""Time limit for running jobs to end when the streams are closed."""
 
 
 @dataclass
@@ -74,16 +79,17 @@ class CudaStreams(Streams):
         self.count = count
         self.restarts = 0
         self._workload = workload
-        self._inputs = [torch.from_numpy(np.ascontiguousarray(one.inputs)).pin_memory() for one in workload.sets]
         self._reader, self._writer = os.pipe()
         self._running = [False] * count
         self._completions: dict[int, Completion] = {}
         self._wake_descriptors: list[int] = []
         self._meter = _EnergyMeter()
         try:
-            models = [self._on_device(index) for index in range(len(workload.models))]
-            self.memory_mb = tuple(memory_mb(model) for model in models)
-            self._cuda_streams = [self._open(models, _priority(priorities, stream)) for stream in range(count)]
+            with _device_errors("the models cannot be loaded", "a GPU that has room for them"):
+                self._inputs = [_pinned(samples.inputs) for samples in workload.sets]
+                self._models = [self._on_device(index) for index in range(len(workload.models))]
+                self.memory_mb = tuple(memory_mb(model) for model in self._models)
+                self._cuda_streams = [self._open(stream) for stream in _distinct_streams(count, priorities)]
         except BaseException:
             os.close(self._reader)
             os.close(self._writer)
@@ -114,32 +120,35 @@ class CudaStreams(Streams):
             raise ModelError(f"model '{model.address.text}': cannot be captured: expected a torch module on 'cuda'")
         return loaded.to("cuda")
 
-    def _open(self, models: list[torch.nn.Module], priority: int) -> _CudaStream:
-        stream = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
+    def _open(self, stream: Any) -> _CudaStream:
         pool = torch.cuda.graph_pool_handle()
-        captured = [self._capture(model, index, stream, pool) for index, model in enumerate(models)]
+        captured = [self._capture(model, index, stream, pool) for index, model in enumerate(self._models)]
         began = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         ended = torch.cuda.Event(enable_timing=True, blocking=True)  # type: ignore[no-untyped-call]
         return _CudaStream(stream, captured, began, ended, SimpleQueue())
 
     def _capture(self, model: torch.nn.Module, index: int, stream: Any, pool: Any) -> Captured:
         """Warm a model up on `stream`, and capture it there."""
-        samples = self._workload.sets[self._set_of(index)].inputs
-        host_input = torch.from_numpy(np.ascontiguousarray(samples[:1])).pin_memory()
+        host_input = _pinned(self._workload.sets[self._set_of(index)].inputs[:1])
+
+        def run(batch: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = model(batch)
+            return result.reshape(-1)[:OUTPUT_NUMBERS].float()
+
         try:
             with torch.inference_mode():
                 stream.wait_stream(torch.cuda.current_stream())
                 with torch.cuda.stream(stream):
                     device_input = host_input.to("cuda", non_blocking=True)
                     for _ in range(WARM_RUNS):
-                        output = model(device_input)
+                        output = run(device_input)
                 stream.synchronize()
                 graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-                    output = model(device_input).reshape(-1)[:OUTPUT_NUMBERS].float()
+                    output = run(device_input)
         except RuntimeError as error:
             address = self._workload.models[index].address.text
-            raise ModelError(f"model '{address}': cannot be captured: {str(error).splitlines()[0][:200]}") from None
+            raise ModelError(f"model '{address}': cannot be captured: {_first_line(error)}") from None
         host_output = torch.empty(output.shape, dtype=torch.float32, pin_memory=True)
         return Captured(graph, host_input, device_input, output, host_output)
 
@@ -162,7 +171,7 @@ class CudaStreams(Streams):
         self._running[stream] = True
         cuda_stream.since, cuda_stream.last = now(), request.model
         # The buffers were made in inference mode, and may only be written in it.
-        with torch.inference_mode(), torch.cuda.stream(cuda_stream.stream):
+        with _device_errors(*LOST), torch.inference_mode(), torch.cuda.stream(cuda_stream.stream):
             cuda_stream.began.record(cuda_stream.stream)
             captured.device_input.copy_(captured.host_input, non_blocking=True)
             captured.graph.replay()
@@ -181,7 +190,7 @@ class CudaStreams(Streams):
                 finite = bool(np.isfinite(cuda_stream.captured[model].host_output.numpy()).all())
                 error = "" if finite else "ArithmeticError: the output is not finite"
             except RuntimeError as fault:  # how torch reports an error of the device
-                ended, spent, error = now(), 0, f"{type(fault).__name__}: {str(fault).splitlines()[0][:200]}"
+                ended, spent, error = now(), 0, f"{type(fault).__name__}: {_first_line(fault)}"
             self._completions[index] = Completion(index, ended, error, spent)
             with suppress(OSError):  # closed in the meantime
                 os.write(self._writer, bytes([index]))
@@ -223,16 +232,24 @@ class CudaStreams(Streams):
     # Ending
 
     def close(self) -> None:
-        """Wait for the running jobs and threads to end, and free the memory."""
+        """Wait for the running jobs and threads to end, and free the memory.
+
+        Where a run hangs, everything is kept until the process ends: to free memory would wait for the run.
+        """
+        until = now() + int(LONGEST_CLOSE_S * 1e9)
+        threads = [cuda_stream.thread for cuda_stream in self._cuda_streams if cuda_stream.thread is not None]
         for cuda_stream in self._cuda_streams:
             cuda_stream.launched.put(None)
-        for cuda_stream in self._cuda_streams:
-            if cuda_stream.thread is not None:
-                cuda_stream.thread.join(10.0)
+        for thread in threads:
+            thread.join(max(0.0, (until - now()) / 1e9))
+        if any(thread.is_alive() for thread in threads):
+            _HANGING.append(self)
+            return
         os.close(self._reader)
         os.close(self._writer)
-        self._cuda_streams = []
-        torch.cuda.empty_cache()
+        self._cuda_streams, self._models, self._inputs = [], [], []
+        with suppress(RuntimeError):  # after an error of the device
+            torch.cuda.empty_cache()
 
 
 class _EnergyMeter:
@@ -259,6 +276,42 @@ class _EnergyMeter:
             return None
 
 
-def _priority(priorities: list[int] | None, stream: int) -> int:
-    """Return the CUDA priority of `stream`: lower is more urgent, unlike in a scenario."""
-    return 0 if priorities is None else -priorities[stream]
+_HANGING: list[CudaStreams] = []
+"""Closed streams with runs that do not end."""
+LOST = ("the GPU refuses work", "another start")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:200]
+
+
+@contextmanager
+def _device_errors(problem: str, expected: str) -> Iterator[None]:
+    """Raise what torch reports as an error of the device as a DeviceError: `problem`, torch's words, `expected`."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise DeviceError(f"{problem}: {type(error).__name__}: {_first_line(error)}: expected {expected}") from None
+
+
+def _pinned(values: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values)).pin_memory()
+
+
+def _distinct_streams(count: int, priorities: list[int] | None) -> list[Any]:
+    """Return `count` CUDA streams, the most urgent ones for the highest of `priorities`.
+
+    Raises:
+        DeviceError: torch has no more streams of a priority.
+    """
+    ranks = sorted(set(priorities or []))
+    least, greatest = torch.cuda.Stream.priority_range()
+    # CUDA's range is small and beyond its end all are equal, so ranks are used rather than the numbers themselves.
+    urgency = [0] * count if priorities is None else [ranks.index(number) for number in priorities]
+    streams = [
+        torch.cuda.Stream(priority=max(greatest, least - rank))  # type: ignore[no-untyped-call]
+        for rank in urgency
+    ]
+    if len({stream.cuda_stream for stream in streams}) < count:
+        raise DeviceError(f"{count} streams: torch runs some of them as one: expected at most 32 of each priority")
+    return streams

@@ -469,6 +469,13 @@ def reset_lanes(spec, state, buffer, chosen, seeds, split):
 
 
 @entry
+def report_lane(spec, state, lane, buffer, stepped):
+    """Write the outcome of the lane's last step and its present observation into its entry of `buffer`."""
+    report(state, lane, buffer, stepped)
+    observe(spec, state, lane, buffer, lane, False)
+
+
+@entry
 def step_lanes(spec, state, buffer, actions, autoreset):
     """Step every lane; with `autoreset`, a lane whose episode is over starts the next episode instead."""
     lanes, at_once = actions.shape[0], lanes_at_once(spec, state)
