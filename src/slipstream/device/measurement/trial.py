@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from slipstream.device.backends.streams import Streams
+from slipstream.device.engine import Execution, on_device
 from slipstream.device.measurement.noise import others_share
 from slipstream.device.measurement.validation import causes, compared
-from slipstream.device.runtime import Execution, Runtime, on_device
+from slipstream.device.runtime import Runtime
 from slipstream.device.workload import Workload
 from slipstream.families.contract import family_of
 from slipstream.families.edge.scenario import EdgeScenario
