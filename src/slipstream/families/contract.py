@@ -116,7 +116,8 @@ class EngineLane(Protocol):
     def running(self, resource: int) -> tuple[int, ...] | None:
         """Return what `resource` has to run, in the fields that its engine takes; None if it is idle.
 
-        None also if the end of it was reported, but is not applied yet: a decision may be due in between. On worker processes that is a `shared.work.Work`.
+        None also if the end of it was reported, but is not applied yet: a decision may be due in between. On worker
+        processes that is a `shared.work.Work`.
         """
 
     def end(self, resource: int, time: int, failed: bool) -> None:
