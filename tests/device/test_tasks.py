@@ -14,10 +14,12 @@ from slipstream.device.lane import DeviceLane
 from slipstream.device.tasks.processes import MOST_PROCESSES, TaskProcesses, TaskRequest
 from slipstream.device.tasks.programs import parse_programs
 from slipstream.device.tasks.runtime import TaskRuntime, open_processes
-from slipstream.device.tasks.trial import run_task_trial, usual_scale
+from slipstream.device.tasks.tiles import TileSpace
+from slipstream.device.tasks.trial import measured_kernels, run_task_trial, usual_scale
 from slipstream.errors import DeviceError, InputError, ModelError
 from slipstream.families.contract import family_of
 from slipstream.families.dag.scenario import DagScenario
+from slipstream.families.taskgraph.engine.tiles import KERNELS
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.policies import find
 from slipstream.scenario import load
@@ -315,6 +317,86 @@ def test_stand_ins_can_keep_their_core_busy():
         processes.submit(0, TaskRequest(-1, 0, 0, 0, 1, 0, 30_000_000))
         ended = processes.wait(10.0)
         assert [(one.error, one.device_ns >= 30_000_000) for one in ended] == [("", True)]
+
+
+def tiled(kind="cholesky", count=2, jobs=1, n=4):
+    """Return a scenario of jobs that factorise or multiply a matrix of tiles on some CPUs."""
+    kernels = sorted(KERNELS[kind])
+    return TaskgraphScenario.model_validate(
+        {
+            "family": "taskgraph",
+            "name": "tiles",
+            "processors": [{"name": "cpu", "count": count}],
+            "durations": {"kind": "table", "kernels_ms": {kernel: {"cpu": 1.0} for kernel in kernels}},
+            "graphs": [{"kind": kind, "n": n}],
+            "arrivals": {"kind": "batch", "jobs": jobs},
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_kernels_on_tiles_give_the_right_result(kind):
+    scenario = tiled(kind, jobs=2)
+    with open_processes(scenario, tile_side=24) as processes:
+        processes.tiles.fill()
+        assert processes.tiles.residual([0, 1]) > 0.1
+        found = TaskRuntime(scenario, processes).play(find("heft", "taskgraph"), 0)
+        measured = measured_kernels(scenario, processes)
+    family_of(scenario).check(scenario, found.events)
+    assert found.residual < 1e-12
+    assert set(measured.durations.kernels_ms) == set(KERNELS[kind])
+    assert all(0 < times["cpu"] < 1000 for times in measured.durations.kernels_ms.values())
+
+
+class StrikingProcesses(TaskProcesses):
+    """Worker processes of which one is killed at every third wait."""
+
+    waits = 0
+
+    def wait(self, seconds):
+        self.waits += 1
+        if self.waits > self.count and self.waits % 3 == 0:
+            import psutil
+
+            workers = psutil.Process(self._process.pid).children()
+            if workers:
+                os.kill(workers[self.waits % len(workers)].pid, signal.SIGKILL)
+        return super().wait(seconds)
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_a_kernel_that_was_killed_amid_its_tiles_is_repeated_from_their_old_values(kind):
+    scenario = tiled(kind, jobs=2)
+    tiles = TileSpace(scenario, 2, 96)
+    with StrikingProcesses(2, tiles=tiles) as processes:
+        runtime = TaskRuntime(scenario, processes)
+        runtime._most_attempts = 1000
+        found = runtime.play(find("random", "taskgraph"), 0)
+    family_of(scenario).check(scenario, found.events)
+    assert len(found.faults) > 3
+    assert found.residual < 1e-12
+
+
+def test_a_wrong_result_is_told_in_one_line(monkeypatch):
+    scenario = tiled("gemm", n=2)
+    with open_processes(scenario, tile_side=8) as processes:
+        tiles = processes.tiles
+        fill = tiles.fill
+
+        def spoil():
+            fill()
+            tiles._tiles[0, 0] *= 2.0
+
+        monkeypatch.setattr(tiles, "fill", spoil)
+        with pytest.raises(DeviceError, match="the result is off by .*: expected at most 1e-09"):
+            TaskRuntime(scenario, processes).play(find("fifo", "taskgraph"), 0)
+
+
+def test_kernels_need_one_tiled_graph():
+    with pytest.raises(DeviceError, match="expected one graph of the kinds cholesky, lu, qr, gemm"):
+        open_processes(load("taskgraph/tiny"), tile_side=8)
+    with pytest.raises(DeviceError, match="a scenario of the family 'dag': expected one of 'taskgraph'"):
+        open_processes(load("dag/tiny"), tile_side=8)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,16 @@ from slipstream.cli.slurm import (
     drive_slurm,
     refuse_options,
 )
-from slipstream.cli.tasks import SpinOption, TimeScaleOption, execute_tasks, refuse_device_options, runs_on_processes
+from slipstream.cli.tasks import (
+    SpinOption,
+    TaskOptions,
+    TileSideOption,
+    TimeScaleOption,
+    execute_tasks,
+    refuse_device_options,
+    refuse_task_options,
+    runs_on_processes,
+)
 
 if TYPE_CHECKING:
     from slipstream.device.backends.streams import Streams
@@ -112,6 +121,7 @@ def execute(
     watchdog_ms: WatchdogOption = None,
     time_scale: TimeScaleOption = None,
     spin: SpinOption = False,
+    tile_side: TileSideOption = None,
     log: LogOption = None,
     out: OutOption = None,
     live: LiveOption = None,
@@ -133,7 +143,7 @@ def execute(
     """Run a scenario's models or tasks on this machine, under a policy; print the metrics, write log and report.
 
     Models of edge run on the streams of a device. Tasks of dag and taskgraph run on a worker process for each
-    executor or processor: programs, or stand-ins that take their drawn times on the scale of --time-scale.
+    executor or processor: programs, kernels on tiles, or stand-ins that take their drawn times on a time scale.
 
     The first Ctrl-C starts no further jobs, waits for those running, and writes all outputs. With --listen, requests
     arrive by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon. With --engine slurm, held jobs of a Slurm
@@ -158,11 +168,10 @@ def execute(
     if runs_on_processes(scenario):
         given = {"--profile": profile, "--data": data, "--listen": listen_at, "--live": live, "--seconds": seconds}
         refuse_device_options(given, device)
-        files = (log, out, show_all, force, as_json)
-        execute_tasks(scenario, policy, seed, time_scale, spin, allow_code, watchdog_ms, *files)
+        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms)
+        execute_tasks(scenario, policy, seed, chosen, log, out, show_all, force, as_json)
         return
-    if time_scale is not None or spin:
-        raise InputError("--time-scale and --spin: are for stand-ins of tasks: expected neither with models")
+    refuse_task_options({"--time-scale": time_scale, "--spin": spin or None, "--tile-side": tile_side})
     loaded = _for_listening(device_scenario(scenario, profile), listen_at, seconds)
     player = on_device(_listener(loaded) if listen_at is not None and policy is None else find_for(policy, loaded))
     workload = device_workload(loaded, data, allow_code)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +40,27 @@ SpinOption = Annotated[
     bool,
     typer.Option("--spin", help="Stand-ins of tasks keep a core busy in place of sleeping.", rich_help_panel=DEVICE),
 ]
+TileSideOption = Annotated[
+    int | None,
+    typer.Option(
+        help="For a tiled graph of taskgraph: run its kernels with BLAS on tiles of so many rows and columns in shared "
+        "memory, and check the result; they are timed first.",
+        min=2,
+        max=8192,
+        rich_help_panel=DEVICE,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """Options of what worker processes run."""
+
+    time_scale: float | None
+    spins: bool
+    tile_side: int | None
+    allow_code: bool
+    watchdog_ms: float | None
 
 
 def runs_on_processes(source: str) -> bool:
@@ -56,14 +80,20 @@ def refuse_device_options(given: dict[str, Any], device: str) -> None:
             raise InputError(f"{option}: is for models on a device: expected it without tasks on worker processes")
 
 
+def refuse_task_options(given: dict[str, Any]) -> None:
+    """Raise an error where an option of tasks on worker processes is given."""
+    from slipstream.errors import InputError
+
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{option}: is for tasks on worker processes: expected it without models on a device")
+
+
 def execute_tasks(
     source: str,
     policy: str | None,
     seed: int,
-    time_scale: float | None,
-    spins: bool,
-    allow_code: bool,
-    watchdog_ms: float | None,
+    options: TaskOptions,
     log: Path | None,
     out: Path | None,
     show_all: bool,
@@ -73,18 +103,17 @@ def execute_tasks(
     """Run the tasks of a scenario on worker processes; print the metrics, write log and report."""
     from slipstream.cli.choosing import choice_json, choice_line, choice_of, played_by
     from slipstream.cli.recording import RunFiles
-    from slipstream.device.tasks.runtime import TaskRuntime, open_processes
+    from slipstream.device.tasks.runtime import TaskRuntime
     from slipstream.families.contract import family_of
     from slipstream.scenario import load
     from slipstream.sim.eventlog import digest
 
-    loaded = load(source)
-    player, scale = _player(policy, loaded, seed, time_scale)
+    player = _player(policy, load(source))
     target = Path("report.html") if out is None and not as_json else out
     check_outputs((log, EVENT_LOG), (target, PAGE), force=force)
-    choice = choice_of(player, loaded)
-    with open_processes(loaded, allow_code, spins) as processes:
-        runtime = TaskRuntime(loaded, processes, scale, watchdog_ms)
+    with _opened(source, player, seed, options) as (loaded, processes, scale):
+        choice = choice_of(player, loaded)
+        runtime = TaskRuntime(loaded, processes, scale, options.watchdog_ms)
         about = _about("execute", source, loaded, player.name, seed, scale, processes, played_by(choice))
         files = RunFiles(loaded, about, log, target)
         try:
@@ -95,7 +124,7 @@ def execute_tasks(
             raise
         failed = files.write([execution.events])
     figures = family_of(loaded).metrics(loaded, execution.events)
-    summary = {**execution_summary(execution), "time_scale": scale}
+    summary = {**execution_summary(execution), "time_scale": scale, "residual": execution.residual}
     if as_json:
         head = {"scenario": source, "policy": player.name, **choice_json(choice), "seed": seed}
         about_run = {"device": about["device"], "hardware": about["hardware"], "digest": digest(execution.events)}
@@ -117,27 +146,22 @@ def validate_tasks(
     policy: str | None,
     seed: int,
     runs: int,
-    time_scale: float | None,
-    spins: bool,
-    allow_code: bool,
-    watchdog_ms: float | None,
+    options: TaskOptions,
     out: Path,
     force: bool,
     as_json: bool,
 ) -> None:
     """Run the tasks of a scenario on worker processes and simulate them; write both, and why they differ, on a page."""
     from slipstream.cli.choosing import choice_json, choice_line, choice_of
-    from slipstream.device.tasks.runtime import open_processes
     from slipstream.device.tasks.trial import run_task_trial
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
     from slipstream.scenario import load
 
-    loaded = load(source)
-    player, scale = _player(policy, loaded, seed, time_scale)
+    player = _player(policy, load(source))
     check_outputs((out, PAGE), force=force)
-    with open_processes(loaded, allow_code, spins) as processes:
+    with _opened(source, player, seed, options) as (loaded, processes, scale):
         with errors.status(f"running on {processes.device}"):
-            trial = run_task_trial(loaded, processes, player, seed, runs, scale, watchdog_ms)
+            trial = run_task_trial(loaded, processes, player, seed, runs, scale, options.watchdog_ms)
         about = _about("validate", source, loaded, player.name, seed, scale, processes)
     choice = choice_of(player, loaded)
     result = {"scenario": source, **trial.result, **choice_json(choice)}
@@ -151,17 +175,39 @@ def validate_tasks(
         console.print(choice_line(choice), markup=False)
     for line in cause_lines(result):
         console.print(f"- {line}", markup=False, soft_wrap=True)
+    if result["residual"] is not None:
+        console.print(f"The result is off by {result['residual']:.1e} of its largest number.")
     print_written({"Page": out})
 
 
-def _player(policy: str | None, scenario: Scenario, seed: int, time_scale: float | None) -> tuple[Policy, float]:
-    """Return the policy that decides, and the time scale."""
+def _player(policy: str | None, scenario: Scenario) -> Policy:
+    """Return the policy that decides."""
     from slipstream.device.engine import on_device
-    from slipstream.device.tasks.trial import usual_scale
     from slipstream.policies.base import find_for
 
-    player = on_device(find_for(policy, scenario))
-    return player, usual_scale(scenario, player, seed) if time_scale is None else time_scale
+    return on_device(find_for(policy, scenario))
+
+
+@contextmanager
+def _opened(
+    source: str, player: Policy, seed: int, options: TaskOptions
+) -> Iterator[tuple[Scenario, TaskProcesses, float]]:
+    """Yield a scenario, with measured times of its kernels if they run, its worker processes and the time scale."""
+    from slipstream.device.tasks.runtime import open_processes
+    from slipstream.device.tasks.trial import measured_kernels, usual_scale
+    from slipstream.errors import InputError
+    from slipstream.scenario import load
+
+    loaded, scale = load(source), options.time_scale
+    if options.tile_side is not None and (scale is not None or options.spins):
+        raise InputError("--time-scale and --spin: are for stand-ins: expected neither with --tile-side")
+    with open_processes(loaded, options.allow_code, options.spins, options.tile_side) as processes:
+        if options.tile_side is not None:
+            with errors.status("timing the kernels"):
+                measured = measured_kernels(loaded, processes)
+            yield measured, processes, 1.0
+        else:
+            yield loaded, processes, usual_scale(loaded, player, seed) if scale is None else scale
 
 
 def _about(
@@ -176,7 +222,8 @@ def _about(
 ) -> dict[str, Any]:
     """Return the metadata of a run's event log."""
     words = ["slipstream", command, source, "--policy", plays or policy, "--seed", str(seed)]
-    words += ["--time-scale", f"{scale:g}"]
+    tiles = processes.tiles
+    words += ["--time-scale", f"{scale:g}"] if tiles is None else ["--tile-side", str(tiles.side)]
     run = describe_run(source, scenario, policy, seed, plays)
     return {**run, "command": shlex.join(words), "device": processes.device, "hardware": processes.hardware}
 
@@ -198,5 +245,7 @@ def _print_execution(execution: Execution, summary: dict[str, Any]) -> None:
     if summary["dispatch_p99_us"] is not None:
         p50, p99 = summary["dispatch_p50_us"], summary["dispatch_p99_us"]
         console.print(f"Decision and dispatch: {p50:.0f} µs, 99th percentile {p99:.0f} µs.")
+    if execution.residual is not None:
+        console.print(f"The result is off by {execution.residual:.1e} of its largest number.")
     for text, count in summary["faults"].items():
         console.print(f"Failed and repeated: {count} times: {text}", markup=False, soft_wrap=True)

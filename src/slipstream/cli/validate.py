@@ -36,7 +36,16 @@ from slipstream.cli.profile import print_noise
 from slipstream.cli.run import PolicyOption
 from slipstream.cli.slurm import EngineOption, refuse_options
 from slipstream.cli.slurm_trial import TrialJobsOption, validate_slurm
-from slipstream.cli.tasks import SpinOption, TimeScaleOption, refuse_device_options, runs_on_processes, validate_tasks
+from slipstream.cli.tasks import (
+    SpinOption,
+    TaskOptions,
+    TileSideOption,
+    TimeScaleOption,
+    refuse_device_options,
+    refuse_task_options,
+    runs_on_processes,
+    validate_tasks,
+)
 
 if TYPE_CHECKING:
     from slipstream.device.measurement.trial import Trial
@@ -76,6 +85,7 @@ def validate(
     jobs: TrialJobsOption = 30,
     time_scale: TimeScaleOption = None,
     spin: SpinOption = False,
+    tile_side: TileSideOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,7 +101,6 @@ def validate(
     from slipstream.device.measurement.fitting import fit as corrected
     from slipstream.device.measurement.profiler import Profiler
     from slipstream.device.measurement.trial import run_trial
-    from slipstream.errors import InputError
     from slipstream.families.edge.workload.measured import read_profile, variant_indices
     from slipstream.policies.base import find_for
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
@@ -102,10 +111,10 @@ def validate(
         return
     if runs_on_processes(scenario):
         refuse_device_options({"--profile": profile, "--data": data, "--fit": fit}, device)
-        validate_tasks(scenario, policy, seed, runs, time_scale, spin, allow_code, watchdog_ms, out, force, as_json)
+        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms)
+        validate_tasks(scenario, policy, seed, runs, chosen, out, force, as_json)
         return
-    if time_scale is not None or spin:
-        raise InputError("--time-scale and --spin: are for stand-ins of tasks: expected neither with models")
+    refuse_task_options({"--time-scale": time_scale, "--spin": spin or None, "--tile-side": tile_side})
     loaded = device_scenario(scenario, None)
     player = on_device(find_for(policy, loaded))
     workload = device_workload(loaded, data, allow_code)

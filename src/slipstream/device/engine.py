@@ -59,6 +59,8 @@ class Execution:
     """On worker processes: for how long each of these should have lasted, by its drawn time on the scale of the run."""
     accuracy: dict[tuple[int, int], Tally] = field(default_factory=dict)
     """By task and variant, where labels are known."""
+    residual: float | None = None
+    """By how much the results of kernels on tiles are off, relative to their largest number; None without kernels."""
     mistakes: int = 0
     """Illegal decisions of the policy."""
     interrupted: bool = False

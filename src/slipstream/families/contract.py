@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import gymnasium
 import numpy as np
@@ -106,6 +106,25 @@ def every_policy_applies(_scenario: Scenario, _policy: str) -> str:
     return ""
 
 
+NO_PROGRAM = -1
+"""In place of a program: a stand-in, which takes the drawn time."""
+
+
+class Work(NamedTuple):
+    """What a worker process runs for a resource of a lane."""
+
+    job: int
+    """Number of the job."""
+    part: int
+    """Number of the stage, or of the task, within the job."""
+    tasks: int
+    """Number of tasks of that part; 0 for a move, which is no task."""
+    planned: int
+    """Drawn time in ns."""
+    program: int = NO_PROGRAM
+    """Index into the programs of the scenario."""
+
+
 class EngineLane(Protocol):
     """What an engine, a real machine, reads from and reports to a lane of a family that follows it.
 
@@ -117,7 +136,7 @@ class EngineLane(Protocol):
         """Return what `resource` has to run, in the fields that its engine takes; None if it is idle.
 
         None also if the end of it was reported, but is not applied yet: a decision may be due in between. On worker
-        processes that is a `shared.work.Work`.
+        processes that is a `Work`.
         """
 
     def end(self, resource: int, time: int, failed: bool) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from slipstream.device.backends.cpu import counted, processor_name
 from slipstream.device.tasks.programs import Address
+from slipstream.device.tasks.tiles import TileSpace
 from slipstream.device.workers.pool import WorkerPool
 from slipstream.device.workers.task_server import TASK_REQUEST
 from slipstream.errors import DeviceError
@@ -38,22 +39,38 @@ class TaskProcesses(WorkerPool):
     does = "run tasks"
 
     def __init__(
-        self, count: int, programs: Sequence[Address] = (), noun: str = "executor", spins: bool = False
+        self,
+        count: int,
+        programs: Sequence[Address] = (),
+        noun: str = "executor",
+        spins: bool = False,
+        tiles: TileSpace | None = None,
     ) -> None:
         if count > MOST_PROCESSES:
             raise DeviceError(f"{count} {noun}s: expected at most {MOST_PROCESSES} worker processes on one machine")
         self.noun = noun
         self._programs = programs
+        self.tiles = tiles
+        """Matrices on which tasks run kernels; None for programs and stand-ins."""
         self._folder = tempfile.TemporaryDirectory(prefix="slipstream-")
         try:
             super().__init__(count)
         except BaseException:
             self._folder.cleanup()
+            if tiles is not None:
+                tiles.close()
             raise
         addresses = [asdict(address) for address in programs]
         try:
             self._start_workers(
-                {"cores": self._cores, "spins": spins, "folder": self._folder.name, "programs": addresses}
+                {
+                    "cores": self._cores,
+                    "spins": spins,
+                    "folder": self._folder.name,
+                    "programs": addresses,
+                    "tiles": None if tiles is None else tiles.to_dict(),
+                },
+                () if tiles is None else (tiles.descriptor,),
             )
         except OSError as error:
             self.close()
@@ -65,7 +82,9 @@ class TaskProcesses(WorkerPool):
     @property
     def device(self) -> str:
         """Return the number of worker processes, and what they run."""
-        return f"{counted(self.count, 'worker process')}, {'programs' if self._programs else 'stand-ins'}"
+        runs = "kernels on tiles" if self.tiles is not None else "programs" if self._programs else "stand-ins"
+        processes = f"{self.count} worker process{'' if self.count == 1 else 'es'}"
+        return f"{processes}, {runs}"
 
     @property
     def hardware(self) -> str:
@@ -84,3 +103,5 @@ class TaskProcesses(WorkerPool):
         """End all workers and what they started; delete the data of jobs."""
         super().close()
         self._folder.cleanup()
+        if self.tiles is not None:
+            self.tiles.close()

@@ -13,12 +13,13 @@ from slipstream.device.engine import LEAST_WATCHDOG_MS, WATCHDOG_FACTOR, EngineR
 from slipstream.device.lane import DeviceLane
 from slipstream.device.tasks.processes import TaskProcesses, TaskRequest
 from slipstream.device.tasks.programs import parse_programs
+from slipstream.device.tasks.tiles import LARGEST_RESIDUAL, TileSpace
 from slipstream.errors import DeviceError, InputError
-from slipstream.families.contract import FAMILIES, Processes, Scenario, family_of
-from slipstream.families.shared.work import Work
+from slipstream.families.contract import FAMILIES, Processes, Scenario, Work, family_of
 from slipstream.policies.base import Policy
 from slipstream.policies.plan_rollout import PlanRollout
 from slipstream.policies.rollout import Rollout
+from slipstream.sim.eventlog import DONE
 
 S = TypeVar("S", bound=Scenario)
 
@@ -39,16 +40,22 @@ def processes_of(scenario: Scenario) -> Processes[Any]:
     return found
 
 
-def open_processes(scenario: Scenario, allow_code: bool = False, spins: bool = False) -> TaskProcesses:
+def open_processes(
+    scenario: Scenario, allow_code: bool = False, spins: bool = False, tile_side: int | None = None
+) -> TaskProcesses:
     """Return the worker processes of a scenario, all of them ready.
+
+    With `tile_side`, the tasks of a tiled graph run its kernels on tiles of as many rows and columns.
 
     Raises:
         ModelError: One line: what is wrong with the address of a program.
         DeviceError: One line: the processes cannot be started.
     """
     how = processes_of(scenario)
+    count = how.count(scenario)
     addresses = parse_programs(how.programs(scenario), scenario._folder, allow_code)
-    return TaskProcesses(how.count(scenario), addresses, how.noun, spins)
+    tiles = None if tile_side is None else TileSpace(scenario, count, tile_side)
+    return TaskProcesses(count, addresses, how.noun, spins, tiles)
 
 
 class TaskRuntime(EngineRuntime[S]):
@@ -87,13 +94,23 @@ class TaskRuntime(EngineRuntime[S]):
 
         Raises:
             InputError: The policy simulates ahead.
+            DeviceError: The result of kernels is wrong.
         """
         if isinstance(policy, Rollout | PlanRollout):
             raise InputError(f"policy '{policy.name}' simulates ahead: expected a rule or a network to execute")
         self._failures.clear()
         self._numbers.clear()
         self._begun.clear()
-        return super().play(policy, seed, split)
+        tiles = self._processes.tiles
+        if tiles is None:
+            return super().play(policy, seed, split)
+        tiles.fill()
+        execution = super().play(policy, seed, split)
+        done = execution.events["job"][execution.events["kind"] == DONE].tolist()
+        execution.residual = tiles.residual(done)
+        if not execution.residual <= LARGEST_RESIDUAL:
+            raise DeviceError(f"the result is off by {execution.residual:.1e}: expected at most {LARGEST_RESIDUAL:.0e}")
+        return execution
 
     def _lane_time(self, moment: int) -> int:
         return round((moment - self._zero) / self._scale)
@@ -112,7 +129,8 @@ class TaskRuntime(EngineRuntime[S]):
             self._numbers[resource] = begun % work.tasks
         number = self._numbers.get(resource, 0)
         duration = round(work.planned * self._scale)
-        request = TaskRequest(work.program, work.job, work.part, number, work.tasks, failures, duration)
+        program = work.program if self._processes.tiles is None else 0
+        request = TaskRequest(program, work.job, work.part, number, work.tasks, failures, duration)
         self._processes.submit(resource, request)
 
     def _catch_up(self, lane: DeviceLane[Any], policy: Policy, execution: Execution) -> None:

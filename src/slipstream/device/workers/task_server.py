@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
+import os
 import socket
 import struct
 import sys
@@ -28,12 +30,19 @@ PR_SET_TIMERSLACK = 29
 class TaskServer(ForkServer):
     """Loaded programs, and one forked worker per resource."""
 
-    def __init__(self, control: socket.socket, setup: dict[str, Any], _descriptors: list[int]) -> None:
+    def __init__(self, control: socket.socket, setup: dict[str, Any], descriptors: list[int]) -> None:
         super().__init__(control)
         self._cores: list[list[int]] = setup["cores"]
         self._spins: bool = setup["spins"]
         self._folder = Path(setup["folder"])
         self._programs: list[Program] = [load_program(Address(**address)) for address in setup["programs"]]
+        self._tiles = self._memory = None
+        if setup["tiles"] is not None:
+            from slipstream.device.tasks.tiles import TileSetup
+
+            self._tiles = TileSetup(**setup["tiles"])
+            self._memory = mmap.mmap(descriptors[0], self._tiles.bytes)
+            os.close(descriptors[0])
         gc.collect()
         gc.freeze()
 
@@ -43,6 +52,10 @@ class TaskServer(ForkServer):
         if sys.platform == "linux":
             # A sleep may then end a microsecond late, not fifty.
             ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1000)
+        if self._tiles is not None and self._memory is not None:
+            from slipstream.device.tasks.tiles import TileProgram
+
+            self._programs = [TileProgram(self._tiles, self._memory, stream)]
         process.send_reply(channel, READY, 0, 0, monotonic_ns())
         while (message := receive_exactly(channel, TASK_REQUEST.size)) is not None:
             began = monotonic_ns()

@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
-from slipstream.families.contract import Processes
+from slipstream.families.contract import NO_PROGRAM, Processes, Work
 from slipstream.families.dag.build import compiled_scenario
 from slipstream.families.dag.kernel.state import IDLE, MOVING
 from slipstream.families.dag.scenario import DagScenario, Inline
 from slipstream.families.shared.schema import nanoseconds_of
-from slipstream.families.shared.work import NO_PROGRAM, Work
 from slipstream.sim.kernel.heap import NEVER, set_time, times_of
 
 MOST_FAILURES = 3

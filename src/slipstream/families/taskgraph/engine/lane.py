@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from slipstream.families.contract import Processes
-from slipstream.families.shared.work import Work
+from slipstream.families.contract import Processes, Work
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.kernel.heap import NEVER, set_time, times_of
