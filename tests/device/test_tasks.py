@@ -388,7 +388,7 @@ def test_a_wrong_result_is_told_in_one_line(monkeypatch):
             tiles._tiles[0, 0] *= 2.0
 
         monkeypatch.setattr(tiles, "fill", spoil)
-        with pytest.raises(DeviceError, match="the result is off by .*: expected at most 1e-09"):
+        with pytest.raises(DeviceError, match=r"the result is off by .*: expected at most 1e-09"):
             TaskRuntime(scenario, processes).play(find("fifo", "taskgraph"), 0)
 
 

@@ -43,7 +43,7 @@ SpinOption = Annotated[
 TileSideOption = Annotated[
     int | None,
     typer.Option(
-        help="For a tiled graph of taskgraph: run its kernels with BLAS on tiles of so many rows and columns in shared "
+        help="For a tiled graph of taskgraph: run its kernels with BLAS on tiles of N x N numbers in shared "
         "memory, and check the result; they are timed first.",
         min=2,
         max=8192,

@@ -29,7 +29,7 @@ class ForkServer(ABC):
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What the pool is told when everything is loaded."""
+        """The answer to the pool when everything is loaded."""
         return {}
 
     @abstractmethod
