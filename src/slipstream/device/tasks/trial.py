@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ LEAST_MS = 1e-6
 
 TASKS = "mean time of a task on its worker process, against its drawn time"
 DISPATCH = "mean time from the start of a task in the log to its work, and from its end to the log"
-ORDER = "tasks that began at another place in the order, or on another resource, than simulated"
+PLACES = "tasks that began on another resource than simulated: small differences in time lead to other choices"
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _causes(execution: Execution, simulated: np.ndarray, time_scale: float, othe
     found = [
         Cause("tasks", worked / 1e6, planned / 1e6, "ms", TASKS, abs(worked - planned) / run),
         Cause("dispatch", handed / 1e6, 0.0, "ms", DISPATCH, abs(handed) / run),
-        Cause("other choices", strayed, 0.0, "share", ORDER, strayed),
+        Cause("other choices", strayed, 0.0, "share", PLACES, strayed),
         Cause("failed tasks", failed, 0.0, "tasks", "attempts that were repeated", failed / tasks),
         Cause("other programs", others, 0.0, "share", "of the processor time, around the run", others),
     ]
@@ -166,11 +167,10 @@ def _run_times(events: np.ndarray) -> np.ndarray:
 
 
 def _strayed(events: np.ndarray, simulated: np.ndarray) -> float:
-    """Return the share of starts that differ, in order, between the two logs."""
+    """Return the share of tasks that began on another resource than simulated."""
     sides = []
     for log in (events, simulated):
         rows = log[log["kind"] == START]
-        sides.append(list(zip(*(rows[name].tolist() for name in ("job", "task", "resource")), strict=True)))
-    count = max(map(len, sides))
-    same = sum(one == other for one, other in zip(*sides, strict=False))
-    return 1.0 - same / count if count else 0.0
+        sides.append(Counter(zip(*(rows[name].tolist() for name in ("job", "task", "resource")), strict=True)))
+    count = max(side.total() for side in sides)
+    return 1.0 - (sides[0] & sides[1]).total() / count if count else 0.0
