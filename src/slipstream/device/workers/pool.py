@@ -1,7 +1,7 @@
 """Worker processes of an engine, one per resource: requests and replies over sockets, dead and hanging ones replaced.
 
 A fork server, a process of its own, has loaded what workers need, and forks them, so that a replacement takes some
-milliseconds. Subclasses say which server that is, what it is told, and what is in a request.
+milliseconds. Subclasses say which server that is, what their setup holds, and what is in a request.
 """
 
 from __future__ import annotations
