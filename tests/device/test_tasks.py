@@ -377,6 +377,20 @@ def test_a_kernel_that_was_killed_amid_its_tiles_is_repeated_from_their_old_valu
     assert found.residual < 1e-12
 
 
+@pytest.mark.slow
+def test_a_thousand_killed_kernels_leave_every_result_right():
+    scenario = tiled("lu", jobs=4, n=6)
+    faults = 0
+    while faults < 1000:
+        with StrikingProcesses(2, tiles=TileSpace(scenario, 2, 48)) as processes:
+            runtime = TaskRuntime(scenario, processes)
+            runtime._most_attempts = 1000
+            found = runtime.play(find("random", "taskgraph"), faults)
+        family_of(scenario).check(scenario, found.events)
+        assert found.residual < 1e-12
+        faults += len(found.faults)
+
+
 def test_a_wrong_result_is_told_in_one_line(monkeypatch):
     scenario = tiled("gemm", n=2)
     with open_processes(scenario, tile_side=8) as processes:
@@ -424,11 +438,11 @@ def test_programs_need_leave(tmp_path):
 
 def test_what_cannot_be_executed_is_refused():
     with pytest.raises(DeviceError, match="expected one of 'dag', 'taskgraph', whose tasks run on worker processes"):
-        open_processes(load("serving/tiny"))
+        open_processes(load("serving/route-bursty"))
     with pytest.raises(DeviceError, match=f"expected at most {MOST_PROCESSES} worker processes"):
         open_processes(changed("dag/tiny", executors=MOST_PROCESSES + 1))
     with pytest.raises(DeviceError, match="a scenario of the family 'serving': expected one that engines run"):
-        DeviceLane(load("serving/tiny"))
+        DeviceLane(load("serving/route-bursty"))
     with open_processes(load("dag/tiny")) as processes:
         with pytest.raises(DeviceError, match="2 worker processes: expected 3 of them"):
             TaskRuntime(changed("dag/tiny", executors=3), processes)
