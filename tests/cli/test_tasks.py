@@ -53,10 +53,11 @@ def test_validate_writes_a_page_with_both_sides(slipstream, tmp_path, family):
         words = ("dag/tiny", "--policy", "fair", "--time-scale", "0.02")
     else:
         words = ("tiles.json", "--policy", "heft", "--tile-side", "32")
-    code, output, _ = slipstream("validate", *words, "--runs", "2", "--json")
+    code, output, _ = slipstream("validate", *words, "--runs", "2", "--fit", "fitted.json", "--json")
     assert code == 0
     said = json.loads(output)
-    assert said["written"] == ["validation.html"]
+    assert said["written"] == ["validation.html", "fitted.json"]
+    assert slipstream("run", "fitted.json", "--policy", words[2], "--json")[0] == 0
     row = said["metrics"][said["headline"]]
     assert row["measured"] > 0
     assert row["simulated"] > 0
@@ -84,7 +85,7 @@ def test_a_task_that_never_succeeds_ends_with_one_line_and_a_log(slipstream, tmp
         ("execute dag/tiny --profile x.json", "--profile: is for models on a device"),
         ("execute dag/tiny --device cuda", "--device: is for models on a device"),
         ("execute dag/tiny --listen 127.0.0.1:0", "--listen: is for models on a device"),
-        ("validate dag/tiny --fit x.json", "--fit: is for models on a device"),
+        ("validate dag/tiny --profile x.json", "--profile: is for models on a device"),
         ("execute edge/tiny --spin", "--spin: is for tasks on worker processes"),
         ("validate edge/tiny --tile-side 8", "--tile-side: is for tasks on worker processes"),
         ("execute dag/tiny --policy fair --tile-side 8", "--tile-side: a scenario of the family 'dag'"),

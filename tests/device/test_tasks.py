@@ -13,7 +13,7 @@ import pytest
 from slipstream.device.lane import DeviceLane
 from slipstream.device.tasks.processes import MOST_PROCESSES, TaskProcesses, TaskRequest
 from slipstream.device.tasks.programs import parse_programs
-from slipstream.device.tasks.runtime import TaskRuntime, open_processes
+from slipstream.device.tasks.runtime import TaskRuntime, open_processes, processes_of
 from slipstream.device.tasks.tiles import TileSpace
 from slipstream.device.tasks.trial import measured_kernels, run_task_trial, usual_scale
 from slipstream.errors import DeviceError, InputError, ModelError
@@ -310,6 +310,26 @@ def test_a_trial_compares_both_sides_and_names_causes():
         "other programs",
     }
     assert usual_scale(scenario, policy, 0) == pytest.approx(10 / 12, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["dag/tiny", "taskgraph/cholesky-4-2g2c"])
+def test_a_scenario_that_is_fitted_to_its_own_log_stays_what_it_was(name):
+    scenario = load(name)
+    rule = rules_of(scenario.family)[0]
+    events = Simulator(scenario).play(find(rule, scenario.family), 0)
+    fitted = processes_of(scenario).fitted(scenario, events)
+    assert np.array_equal(Simulator(fitted).play(find(rule, scenario.family), 0), events)
+    slower = events.copy()
+    slower["time"] *= 2
+    fitted = processes_of(scenario).fitted(scenario, slower)
+    end = Simulator(fitted).play(find(rule, scenario.family), 0)["time"][-1]
+    assert 1.8 * events["time"][-1] < end <= 2 * events["time"][-1]
+
+
+def test_only_jobs_that_are_written_out_can_be_fitted():
+    scenario = SCENARIOS["stream"]()
+    with pytest.raises(InputError, match=r"jobs.kind is 'synthetic': expected 'inline' for measured durations"):
+        processes_of(scenario).fitted(scenario, np.empty(0))
 
 
 def test_stand_ins_can_keep_their_core_busy():

@@ -14,7 +14,7 @@ import typer
 from slipstream.cli.common import console, describe_run, errors, print_json, print_written, write_text
 from slipstream.cli.device import execution_summary
 from slipstream.cli.help_text import DEVICE
-from slipstream.cli.outputs import EVENT_LOG, PAGE, check_outputs
+from slipstream.cli.outputs import EVENT_LOG, PAGE, PROFILE, check_outputs
 from slipstream.cli.run import print_metrics
 
 if TYPE_CHECKING:
@@ -148,17 +148,19 @@ def validate_tasks(
     runs: int,
     options: TaskOptions,
     out: Path,
+    fit: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Run the tasks of a scenario on worker processes and simulate them; write both, and why they differ, on a page."""
     from slipstream.cli.choosing import choice_json, choice_line, choice_of
+    from slipstream.device.tasks.runtime import processes_of
     from slipstream.device.tasks.trial import run_task_trial
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
-    from slipstream.scenario import load
+    from slipstream.scenario import dump, load
 
     player = _player(policy, load(source))
-    check_outputs((out, PAGE), force=force)
+    check_outputs((out, PAGE), (fit, PROFILE), force=force)
     with _opened(source, player, seed, options) as (loaded, processes, scale):
         with errors.status(f"running on {processes.device}"):
             trial = run_task_trial(loaded, processes, player, seed, runs, scale, options.watchdog_ms)
@@ -167,8 +169,11 @@ def validate_tasks(
     result = {"scenario": source, **trial.result, **choice_json(choice)}
     sides = _sides(loaded, about, trial.executions[0].events, trial.simulated)
     write_text(out, validation_page(sides, result, about["command"]))
+    if fit is not None:
+        better = processes_of(loaded).fitted(loaded, trial.executions[0].events)
+        write_text(fit, dump(better))
     if as_json:
-        print_json({**result, "written": [str(out)]})
+        print_json({**result, "written": [str(path) for path in (out, fit) if path is not None]})
         return
     console.print(validation_table(result))
     if choice is not None:
@@ -177,7 +182,7 @@ def validate_tasks(
         console.print(f"- {line}", markup=False, soft_wrap=True)
     if result["residual"] is not None:
         console.print(f"The result is off by {result['residual']:.1e} of its largest number.")
-    print_written({"Page": out})
+    print_written({"Page": out, "Fitted scenario": fit})
 
 
 def _player(policy: str | None, scenario: Scenario) -> Policy:

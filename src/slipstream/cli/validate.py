@@ -65,7 +65,11 @@ RunsOption = Annotated[
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="HTML file for the page.", rich_help_panel=OUTPUT)]
 FitOption = Annotated[
     Path | None,
-    typer.Option(help="JSON file for a profile that is corrected by the measured run.", rich_help_panel=OUTPUT),
+    typer.Option(
+        help="JSON file for a profile that is corrected by the measured run; of tasks, for the scenario with their "
+        "measured times.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 
@@ -110,9 +114,9 @@ def validate(
         validate_slurm(scenario, policy, seed, runs, jobs, time_scale, as_json)
         return
     if runs_on_processes(scenario):
-        refuse_device_options({"--profile": profile, "--data": data, "--fit": fit}, device)
+        refuse_device_options({"--profile": profile, "--data": data}, device)
         chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms)
-        validate_tasks(scenario, policy, seed, runs, chosen, out, force, as_json)
+        validate_tasks(scenario, policy, seed, runs, chosen, out, fit, force, as_json)
         return
     refuse_task_options({"--time-scale": time_scale, "--spin": spin or None, "--tile-side": tile_side})
     loaded = device_scenario(scenario, None)

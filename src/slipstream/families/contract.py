@@ -157,6 +157,8 @@ class Processes(Generic[S]):
     """How often a task is tried before the run is given up."""
     programs: Callable[[S], tuple[str, ...]]
     """Addresses of the programs that tasks run; none where all tasks are stand-ins that take the drawn time."""
+    fitted: Callable[[S, np.ndarray], S]
+    """The scenario with the durations of tasks that an event log has."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from slipstream.families.contract import NO_PROGRAM, Processes, Work
 from slipstream.families.dag.build import compiled_scenario
+from slipstream.families.dag.engine.fitting import fitted
 from slipstream.families.dag.kernel.state import IDLE, MOVING
 from slipstream.families.dag.scenario import DagScenario, Inline
 from slipstream.families.shared.schema import nanoseconds_of
@@ -89,4 +90,5 @@ PROCESSES = Processes[DagScenario](
     longest=longest,
     attempts=attempts,
     programs=programs,
+    fitted=fitted,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from slipstream.families.contract import Processes, Work
 from slipstream.families.taskgraph.build import compiled_scenario
+from slipstream.families.taskgraph.engine.fitting import fitted
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.sim.kernel.heap import NEVER, set_time, times_of
 
@@ -59,4 +60,5 @@ PROCESSES = Processes[TaskgraphScenario](
     longest=longest,
     attempts=lambda _scenario: ATTEMPTS,
     programs=lambda _scenario: (),
+    fitted=fitted,
 )
