@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from slipstream.device.backends.streams import Completion, now
+from slipstream.device.backends.streams import Completion, Machine, now
 from slipstream.device.controlling import frozen_garbage_collector, interruptible, realtime_priority
 from slipstream.device.lane import DeviceLane
 from slipstream.families.contract import Scenario
@@ -69,30 +69,6 @@ class Execution:
 
 Watcher = Callable[[int, DeviceLane[Any]], None]
 """Called repeatedly with the time and the lane; must not block."""
-
-
-class Machine(Protocol):
-    """What the runtime needs of a machine besides submitting work: streams of a device, or worker processes."""
-
-    @property
-    def count(self) -> int:
-        """Number of its resources."""
-
-    @property
-    def restarts(self) -> int:
-        """Number of resources replaced."""
-
-    def wait(self, seconds: float | None, /) -> list[Completion]:
-        """Block until a run has ended or `seconds` have passed (None: no limit); return all that have ended."""
-
-    def controller_migration(self) -> AbstractContextManager[None]:
-        """Return a context in which this thread may be moved to other cores; it only submits and waits."""
-
-    def since(self, resource: int, /) -> int | None:
-        """Return the time at which a resource began its run; None while it is being replaced."""
-
-    def replace(self, resource: int, /) -> None:
-        """Abort the run of a resource and make it ready for the next."""
 
 
 class EngineRuntime(ABC, Generic[S]):

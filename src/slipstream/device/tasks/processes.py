@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from slipstream.device.backends.cpu import counted, processor_name
+from slipstream.device.backends.streams import Machine
 from slipstream.device.tasks.programs import Address
 from slipstream.device.tasks.tiles import TileSpace
 from slipstream.device.workers.pool import WorkerPool
@@ -32,7 +33,7 @@ class TaskRequest(NamedTuple):
     duration_ns: int
 
 
-class TaskProcesses(WorkerPool):
+class TaskProcesses(WorkerPool, Machine):
     """Worker processes that run tasks; a context manager that ends them."""
 
     server = "slipstream.device.workers.task_server"

@@ -11,6 +11,7 @@ import numpy as np
 from slipstream.device.backends.streams import Completion
 from slipstream.device.engine import Execution, on_device
 from slipstream.device.measurement.noise import others_share
+from slipstream.device.measurement.trial import side_by_side
 from slipstream.device.measurement.validation import Cause
 from slipstream.device.tasks.processes import TaskProcesses, TaskRequest
 from slipstream.device.tasks.runtime import TaskRuntime, processes_of
@@ -102,13 +103,8 @@ def run_task_trial(
     expected = family.metrics(scenario, simulated)
     measured = [family.metrics(scenario, execution.events) for execution in executions]
     unmodelled = family.unmodelled_metrics(scenario)
-    table = {}
-    for metric in family.summary or family.headline:
-        if metric in unmodelled:
-            continue
-        values = np.array([figures[metric] for figures in measured])
-        deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        table[metric] = {"measured": float(values.mean()), "deviation": deviation, "simulated": expected[metric]}
+    shown = [metric for metric in family.summary or family.headline if metric not in unmodelled]
+    table = side_by_side(shown, measured, expected)
     found = _causes(executions[0], simulated, time_scale, float(np.mean(others)))
     result = {
         "policy": policy.name,

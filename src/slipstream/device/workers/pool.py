@@ -15,8 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from slipstream.device.backends.streams import Completion, now
 from slipstream.device.workers.ipc import BROKEN, DONE, READY, REPLY, receive, receive_exactly, send
@@ -308,14 +307,6 @@ class WorkerPool:
             self._write_request(stream, request)
 
     # Ending
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all sockets, at which the fork server ends its workers and itself."""

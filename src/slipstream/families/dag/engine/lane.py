@@ -12,7 +12,7 @@ from slipstream.families.dag.engine.fitting import fitted
 from slipstream.families.dag.kernel.state import IDLE, MOVING
 from slipstream.families.dag.scenario import DagScenario, Inline
 from slipstream.families.shared.schema import nanoseconds_of
-from slipstream.sim.kernel.heap import NEVER, set_time, times_of
+from slipstream.sim.kernel.reported import ReportedEnds
 
 MOST_FAILURES = 3
 """Failures of a task that are repeated where the scenario says nothing about failures."""
@@ -48,7 +48,7 @@ def attempts(scenario: DagScenario) -> int:
     return 1 + (MOST_FAILURES if scenario.failures is None else scenario.failures.most)
 
 
-class DagEngineLane:
+class DagEngineLane(ReportedEnds):
     """Executors of a lane that follows worker processes."""
 
     def __init__(self, scenario: DagScenario, arrays: dict[str, np.ndarray]) -> None:
@@ -56,16 +56,14 @@ class DagEngineLane:
         self._program = {place: addresses.index(text) for place, text in _program_texts(scenario).items()}
         templates = compiled_scenario(scenario).library.templates
         self._tasks = [[stage.tasks for stage in template.stages] for template in templates]
-        self._heap, self._now = arrays["heap"][0], arrays["lanes"]["now"]
-        self._reported = times_of(self._heap)
-        """By resource: when its work ended, NEVER while that was not reported."""
+        super().__init__(arrays, "executors")
         self._executors, self._jobs = arrays["executors"][0], arrays["jobs"][0]
         self._activity = self._executors["activity"]
 
     def running(self, resource: int) -> Work | None:
         """Return the task or the move of an executor, None if it is idle or its end was reported."""
         activity = self._activity.item(resource)
-        if activity == IDLE or self._reported.item(resource) < NEVER:
+        if activity == IDLE or self.waits(resource):
             return None
         worker = self._executors[resource]
         stage, planned, job = int(worker["stage"]), int(worker["planned"]), self._jobs[worker["job"]]
@@ -74,14 +72,6 @@ class DagEngineLane:
             return Work(number, stage, 0, planned)
         program = self._program.get((template, stage), NO_PROGRAM)
         return Work(number, stage, self._tasks[template][stage], planned, program)
-
-    def end(self, resource: int, time: int, failed: bool) -> None:
-        """Report that the task or the move of an executor ended at `time`, or that the task failed then.
-
-        An end that is reported after later events were applied is applied now: the clock never runs backwards.
-        """
-        self._executors["failed"][resource] = failed
-        set_time(self._heap, resource, max(time, self._now.item()))
 
 
 PROCESSES = Processes[DagScenario](

@@ -10,7 +10,7 @@ from slipstream.families.contract import Processes, Work
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.engine.fitting import fitted
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
-from slipstream.sim.kernel.heap import NEVER, set_time, times_of
+from slipstream.sim.kernel.reported import ReportedEnds
 
 ATTEMPTS = 4
 """How often a task is tried before a run is given up."""
@@ -26,32 +26,22 @@ def longest(scenario: TaskgraphScenario) -> int:
     return math.ceil(max(expected + SPREADS * spread, expected * math.exp(min(spread, 1.0) * SPREADS)))
 
 
-class TaskgraphEngineLane:
+class TaskgraphEngineLane(ReportedEnds):
     """Processors of a lane that follows worker processes."""
 
     def __init__(self, scenario: TaskgraphScenario, arrays: dict[str, np.ndarray]) -> None:
         self._number = compiled_scenario(scenario).spec["tasks"]["number"]
-        self._heap, self._now = arrays["heap"][0], arrays["lanes"]["now"]
-        self._reported = times_of(self._heap)
-        """By resource: when its work ended, NEVER while that was not reported."""
+        super().__init__(arrays, "processors")
         self._processors, self._holds, self._tasks = (arrays[name][0] for name in ("processors", "holds", "tasks"))
         self._runs = self._processors["runs"]
 
     def running(self, resource: int) -> Work | None:
         """Return the task of a processor, None if it is idle or its end was reported."""
-        if not self._runs.item(resource) or self._reported.item(resource) < NEVER:
+        if not self._runs.item(resource) or self.waits(resource):
             return None
         task = self._tasks[self._holds.item(resource, 0)]
         planned = int(self._processors["planned"][resource])
         return Work(int(task["job"]), int(self._number[int(task["source"])]), 1, planned)
-
-    def end(self, resource: int, time: int, failed: bool) -> None:
-        """Report that the task of a processor ended at `time`, or failed then.
-
-        An end that is reported after later events were applied is applied now: the clock never runs backwards.
-        """
-        self._processors["failed"][resource] = failed
-        set_time(self._heap, resource, max(time, self._now.item()))
 
 
 PROCESSES = Processes[TaskgraphScenario](
