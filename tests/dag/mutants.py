@@ -62,7 +62,10 @@ MUTANTS = [
     Mutant("home is always the common pool", POOLS, "if state.jobs[lane, job].unstarted == 0:", "if True:", True),
     Mutant("home is always the job", POOLS, "if state.jobs[lane, job].unstarted == 0:", "if False:"),
     Mutant(
-        "moving takes a nanosecond more", POOLS, "+ spec.machine[0].moving_delay", "+ spec.machine[0].moving_delay + 1"
+        "moving takes a nanosecond more",
+        POOLS,
+        ", spec.machine[0].moving_delay)",
+        ", spec.machine[0].moving_delay + 1)",
     ),
     # Tasks
     Mutant("every task on a warm executor is a further one", TASKS, "REST if worker.last == stage else FIRST", "REST"),

@@ -16,10 +16,11 @@ import psutil
 import pytest
 import torch
 
-from slipstream.device.backends.cpu import CpuStreams, cores_for
+from slipstream.device.backends.cpu import CpuStreams
 from slipstream.device.backends.streams import RunRequest, now
 from slipstream.device.models import addresses
 from slipstream.device.workers import ipc
+from slipstream.device.workers.pool import cores_for
 from slipstream.device.workload import workload_of
 from slipstream.errors import DeviceError, ModelError
 from tests.cli.test_writing import no_file_larger_than

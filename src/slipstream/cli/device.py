@@ -19,8 +19,8 @@ from slipstream.files.atomic import open_growing
 
 if TYPE_CHECKING:
     from slipstream.device.backends.streams import Streams
+    from slipstream.device.engine import Execution
     from slipstream.device.lane import DeviceLane
-    from slipstream.device.runtime import Execution
     from slipstream.device.workload import Workload
     from slipstream.families.edge.scenario import EdgeScenario
 
@@ -109,7 +109,7 @@ class LiveTable:
         self._next = 0
         self._lines = 0
 
-    def __call__(self, time: int, lane: DeviceLane) -> None:
+    def __call__(self, time: int, lane: DeviceLane[Any]) -> None:
         """Redraw if the last frame is older than a frame period."""
         if time < self._next or not errors.is_terminal:
             return
@@ -141,7 +141,7 @@ class LiveFile:
         self.problem = ""
         """Why writing stopped, empty while it works: a run goes on without its live file."""
 
-    def __call__(self, time: int, lane: DeviceLane) -> None:
+    def __call__(self, time: int, lane: DeviceLane[Any]) -> None:
         """Write a line if the last one is older than a frame period."""
         if time < self._next or self.problem:
             return
@@ -165,7 +165,7 @@ class LiveFile:
         except OSError as error:
             self.problem = unwritable(error)
 
-    def _latency(self, lane: DeviceLane) -> float | None:
+    def _latency(self, lane: DeviceLane[Any]) -> float | None:
         """Return the mean time from release to finish of jobs that finished lately, in ms."""
         from slipstream.sim.eventlog import ARRIVAL, FINISH
 
@@ -223,14 +223,13 @@ def labelled_figures(figures: dict[str, float], measured: dict[str, float]) -> d
     return labelled
 
 
-def device_summary(scenario: EdgeScenario, execution: Execution) -> dict[str, Any]:
-    """Return faults, restarts, dispatch latencies and measured accuracies of `execution`, as JSON-ready data."""
+def execution_summary(execution: Execution) -> dict[str, Any]:
+    """Return faults, restarts and dispatch latencies of `execution`, as JSON-ready data."""
     import numpy as np
 
     def micros(values: list[int], percent: float) -> float | None:
         return float(np.percentile(values, percent)) / 1e3 if values else None
 
-    names = [task.name for task in scenario.tasks]
     return {
         "faults": dict(Counter(text for _, _, text in execution.faults).most_common()),
         "restarts": execution.restarts,
@@ -239,6 +238,14 @@ def device_summary(scenario: EdgeScenario, execution: Execution) -> dict[str, An
         "dispatch_p50_us": micros(execution.dispatch_ns, 50),
         "dispatch_p99_us": micros(execution.dispatch_ns, 99),
         "wake_p99_us": micros(execution.wake_ns, 99),
+    }
+
+
+def device_summary(scenario: EdgeScenario, execution: Execution) -> dict[str, Any]:
+    """Return the summary of `execution` with the measured accuracies, as JSON-ready data."""
+    names = [task.name for task in scenario.tasks]
+    return {
+        **execution_summary(execution),
         "accuracy_source": "measured" if execution.accuracy else "profile",
         "measured_accuracy": {
             f"{names[task]}/{variant}": {"accuracy": tally.right / tally.judged, "runs": tally.judged}

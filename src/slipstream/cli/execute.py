@@ -1,4 +1,4 @@
-"""`slipstream execute`: a scenario run for real, on the streams of a device."""
+"""`slipstream execute`: a scenario run for real, on the streams of a device or on worker processes."""
 
 from __future__ import annotations
 
@@ -53,11 +53,22 @@ from slipstream.cli.slurm import (
     drive_slurm,
     refuse_options,
 )
+from slipstream.cli.tasks import (
+    SpinOption,
+    TaskOptions,
+    TileSideOption,
+    TimeScaleOption,
+    execute_tasks,
+    refuse_device_options,
+    refuse_task_options,
+    runs_on_processes,
+)
 
 if TYPE_CHECKING:
     from slipstream.device.backends.streams import Streams
+    from slipstream.device.engine import Execution, Watcher
     from slipstream.device.lane import DeviceLane
-    from slipstream.device.runtime import Execution, Runtime, Watcher
+    from slipstream.device.runtime import Runtime
     from slipstream.device.workload import Workload
     from slipstream.families.edge.scenario import EdgeScenario
     from slipstream.policies.base import Policy
@@ -108,6 +119,9 @@ def execute(
     data: DataOption = None,
     allow_code: CodeOption = False,
     watchdog_ms: WatchdogOption = None,
+    time_scale: TimeScaleOption = None,
+    spin: SpinOption = False,
+    tile_side: TileSideOption = None,
     log: LogOption = None,
     out: OutOption = None,
     live: LiveOption = None,
@@ -126,7 +140,10 @@ def execute(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a scenario's models on this machine in real time, under a policy; print the metrics, write log and report.
+    """Run a scenario's models or tasks on this machine, under a policy; print the metrics, write log and report.
+
+    Models of edge run on the streams of a device. Tasks of dag and taskgraph run on a worker process for each
+    executor or processor: programs, kernels on tiles, or stand-ins that take their drawn times on a time scale.
 
     The first Ctrl-C starts no further jobs, waits for those running, and writes all outputs. With --listen, requests
     arrive by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon. With --engine slurm, held jobs of a Slurm
@@ -136,7 +153,7 @@ def execute(
     """
     from slipstream.cli.choosing import choice_json, choice_line, choice_of, played_by
     from slipstream.cli.recording import RunFiles
-    from slipstream.device.runtime import on_device
+    from slipstream.device.engine import on_device
     from slipstream.errors import InputError
     from slipstream.families.contract import family_of
     from slipstream.policies.base import find_for
@@ -148,6 +165,13 @@ def execute(
         options = DriveOptions(slurm_conf, partition or [], dry_run, take, interval_s, grace_s, state, seconds)
         drive_slurm(scenario, policy, seed, options, log, out, force, as_json)
         return
+    if runs_on_processes(scenario):
+        given = {"--profile": profile, "--data": data, "--listen": listen_at, "--live": live, "--seconds": seconds}
+        refuse_device_options(given, device)
+        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms)
+        execute_tasks(scenario, policy, seed, chosen, log, out, show_all, force, as_json)
+        return
+    refuse_task_options({"--time-scale": time_scale, "--spin": spin or None, "--tile-side": tile_side})
     loaded = _for_listening(device_scenario(scenario, profile), listen_at, seconds)
     player = on_device(_listener(loaded) if listen_at is not None and policy is None else find_for(policy, loaded))
     workload = device_workload(loaded, data, allow_code)
@@ -161,7 +185,7 @@ def execute(
     if file is not None:
         watchers.append(file)
 
-    def watch(time: int, lane: DeviceLane) -> None:
+    def watch(time: int, lane: DeviceLane[Any]) -> None:
         for watcher in watchers:
             watcher(time, lane)
 
@@ -246,9 +270,9 @@ def _listening(
     from slipstream.errors import InputError
 
     try:
+        from slipstream.device.controlling import interruptible
         from slipstream.device.listening import ListeningRuntime
         from slipstream.device.request_queue import RequestQueue
-        from slipstream.device.runtime import interruptible
         from slipstream.service.app import Service, serving
         from slipstream.service.limits import raise_file_limit
     except ImportError as error:

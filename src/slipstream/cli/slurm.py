@@ -170,7 +170,7 @@ def _print_plan(driver: Driver, as_json: bool) -> None:
 
 def _drive(driver: Driver, slurm: Slurm, options: DriveOptions, as_json: bool) -> int:
     """Drive until a stop signal or the end of `options.seconds`; return the number of jobs handed back at the end."""
-    from slipstream.device.runtime import interruptible
+    from slipstream.device.controlling import interruptible
     from slipstream.device.slurm.handback import HandBack, driver_lock
 
     # Before anything is begun: a controller that is not there ends the command here.

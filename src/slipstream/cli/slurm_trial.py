@@ -13,15 +13,6 @@ from slipstream.cli.slurm import SLURM
 TrialJobsOption = Annotated[
     int, typer.Option(help="With --engine slurm: most jobs of the episode.", min=1, max=1000, rich_help_panel=SLURM)
 ]
-TimeScaleOption = Annotated[
-    float | None,
-    typer.Option(
-        help="With --engine slurm: seconds per second of the scenario; default: so that a job takes 8 s in the mean.",
-        min=1e-6,
-        max=1e3,
-        rich_help_panel=SLURM,
-    ),
-]
 
 
 def validate_slurm(

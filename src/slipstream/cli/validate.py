@@ -35,7 +35,17 @@ from slipstream.cli.outputs import PAGE, PROFILE, ForceOption, check_outputs
 from slipstream.cli.profile import print_noise
 from slipstream.cli.run import PolicyOption
 from slipstream.cli.slurm import EngineOption, refuse_options
-from slipstream.cli.slurm_trial import TimeScaleOption, TrialJobsOption, validate_slurm
+from slipstream.cli.slurm_trial import TrialJobsOption, validate_slurm
+from slipstream.cli.tasks import (
+    SpinOption,
+    TaskOptions,
+    TileSideOption,
+    TimeScaleOption,
+    refuse_device_options,
+    refuse_task_options,
+    runs_on_processes,
+    validate_tasks,
+)
 
 if TYPE_CHECKING:
     from slipstream.device.measurement.trial import Trial
@@ -55,7 +65,11 @@ RunsOption = Annotated[
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="HTML file for the page.", rich_help_panel=OUTPUT)]
 FitOption = Annotated[
     Path | None,
-    typer.Option(help="JSON file for a profile that is corrected by the measured run.", rich_help_panel=OUTPUT),
+    typer.Option(
+        help="JSON file for a profile that is corrected by the measured run; of tasks, for the scenario with their "
+        "measured times.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 
@@ -74,10 +88,12 @@ def validate(
     engine: EngineOption = "device",
     jobs: TrialJobsOption = 30,
     time_scale: TimeScaleOption = None,
+    spin: SpinOption = False,
+    tile_side: TileSideOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a scenario on the device and in the simulator with the same arrivals; report how they differ, and why.
+    """Run a scenario on this machine and in the simulator with the same arrivals; report how they differ, and why.
 
     With --engine slurm, the jobs of a cluster scenario run as sleeps on a Slurm cluster started on this machine,
     released by the policy and then by Slurm's own backfill, each beside its simulation.
@@ -85,10 +101,10 @@ def validate(
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
     from slipstream.cli.choosing import choice_json, choice_line, choice_of
+    from slipstream.device.engine import on_device
     from slipstream.device.measurement.fitting import fit as corrected
     from slipstream.device.measurement.profiler import Profiler
     from slipstream.device.measurement.trial import run_trial
-    from slipstream.device.runtime import on_device
     from slipstream.families.edge.workload.measured import read_profile, variant_indices
     from slipstream.policies.base import find_for
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
@@ -97,6 +113,12 @@ def validate(
         refuse_options({"--profile": profile, "--data": data, "--watchdog-ms": watchdog_ms, "--fit": fit})
         validate_slurm(scenario, policy, seed, runs, jobs, time_scale, as_json)
         return
+    if runs_on_processes(scenario):
+        refuse_device_options({"--profile": profile, "--data": data}, device)
+        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms)
+        validate_tasks(scenario, policy, seed, runs, chosen, out, fit, force, as_json)
+        return
+    refuse_task_options({"--time-scale": time_scale, "--spin": spin or None, "--tile-side": tile_side})
     loaded = device_scenario(scenario, None)
     player = on_device(find_for(policy, loaded))
     workload = device_workload(loaded, data, allow_code)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.device.backends.registry import open_streams
-from slipstream.device.runtime import Execution
+from slipstream.device.engine import Execution
 from slipstream.device.stepping import SteppedRuntime
 from slipstream.device.workload import check_device, workload_of
 from slipstream.envs.env import SchedulingEnv, load_for

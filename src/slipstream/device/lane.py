@@ -1,44 +1,46 @@
-"""Device lane: state, decisions, reward and log of the simulator, with the clock and completions of a device."""
+"""Device lane: state, decisions, reward and log of the simulator, with the clock and completions of an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from slipstream.errors import DeviceError
-from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.policies.base import Policy, WholeEpisodes
+from slipstream.sim.eventlog import END
 from slipstream.sim.kernel import lanes
-from slipstream.sim.kernel.heap import BLOCK
-from slipstream.sim.simulator import Simulator, check_action, check_seed, split_code
+from slipstream.sim.kernel.heap import BLOCK, set_time
+from slipstream.sim.simulator import S_co, Simulator, check_action, check_seed, split_code
 
 FIRST_TICK = 1
 """Time of the clock at the start, in ns: a lane whose clock is 0 simulates."""
+STOPPED = 0
+"""Variant of the end row of an episode that was ended before its time."""
 
 
-class DeviceLane(Simulator[EdgeScenario]):
-    """Lane that follows a device.
+class DeviceLane(Simulator[S_co], Generic[S_co]):
+    """Lane that follows an engine: a device, or worker processes.
 
     `end` and `follow` apply what happened; while it is `asking`, `decide` makes a policy's decision; `running` returns
-    what a stream of the device has to run.
+    what a resource of the engine has to run.
     """
 
-    def __init__(self, scenario: EdgeScenario) -> None:
+    def __init__(self, scenario: S_co) -> None:
         super().__init__(scenario)
+        engine_lane = self.family.members.engine_lane
+        if engine_lane is None:
+            raise DeviceError(f"a scenario of the family '{self.family.name}': expected one that engines run")
         self._policy: Policy | None = None
         self._step: Callable[[int], int] | None = None
         self._last_end = 0
         """Latest reported end of a run."""
         self._flushed: list[np.ndarray] = []
-        self._horizon_slot = scenario.device.streams + 2 * len(scenario.tasks)
-        """See families/edge/kernel/slots.py."""
+        self._engine_lane = engine_lane(scenario, self.arrays)
         # Views of what every iteration reads: a record or a reduction of NumPy takes longer than all the rest.
-        lane, streams, self._heap = self.arrays["lanes"], self.arrays["streams"][0], self.arrays["heap"][0]
+        lane, self._heap = self.arrays["lanes"], self.arrays["heap"][0]
         self._status, self._now, self._clock = lane["status"], lane["now"], lane["clock"]
-        self._ended, self._failed = streams["ended"], streams["failed"]
-        self._task, self._job, self._variant = streams["task"], streams["job"], streams["variant"]
         self._timers = self._heap[: len(self._heap) // (1 + BLOCK)]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -52,9 +54,9 @@ class DeviceLane(Simulator[EdgeScenario]):
         lanes.start_lane(self.spec, self.state, 0, check_seed(seed), split_code(split))
         self._flush_if_full()
 
-    def end(self, stream: int, time: int, failed: bool = False) -> None:
-        """Report that the run of `stream` ended at `time`; `follow` applies it."""
-        self._ended[stream], self._failed[stream] = time, failed
+    def end(self, resource: int, time: int, failed: bool = False) -> None:
+        """Report that the run of `resource` ended at `time`; `follow` applies it."""
+        self._engine_lane.end(resource, time, failed)
         self._last_end = max(self._last_end, time)
 
     def follow(self, clock: int, policy: Policy | None = None, last: bool = False) -> None:
@@ -65,8 +67,6 @@ class DeviceLane(Simulator[EdgeScenario]):
         """
         clock = max(clock, self._last_end, self._now.item())
         self._clock[0] = clock
-        if last:
-            self._schedule(self._horizon_slot, clock)
         step = None if policy is None else self._compiled_step(policy)
         if step is not None:
             self._status[0] = lanes.LOG_FULL  # resumes like a lane whose log was flushed
@@ -74,12 +74,18 @@ class DeviceLane(Simulator[EdgeScenario]):
         else:
             lanes.resume_lane(self.spec, self.state, 0)
         self._flush_if_full()
+        if last and not self.over:
+            self._end_episode(clock)
+
+    def _end_episode(self, clock: int) -> None:
+        """End the episode at `clock`; what runs then is running in its log."""
+        self._flush(self._flushed.append)
+        self.arrays["log"][0, 0] = (clock, -1, -1, -1, STOPPED, END)
+        self.header["log_rows"], self.header["now"], self._status[0] = 1, clock, lanes.TRUNCATED
 
     def _schedule(self, slot: int, time: int) -> None:
-        """Set the time of the event `slot`, as `sim.kernel.heap.schedule` does in compiled code."""
-        blocks, block = len(self._timers), slot // BLOCK
-        self._heap[blocks + slot] = time
-        self._timers[block] = self._heap[blocks + block * BLOCK : blocks + (block + 1) * BLOCK].min()
+        """Set the time of the event `slot`."""
+        set_time(self._heap, slot, time)
 
     def decide(self, policy: Policy) -> None:
         """Make the decision that is due by `policy`, with the same object and code as in a simulation."""
@@ -114,13 +120,12 @@ class DeviceLane(Simulator[EdgeScenario]):
 
     @property
     def next_timer(self) -> int:
-        """Time of the next arrival, expiry or the horizon."""
+        """Time of the next arrival, or of another event that the engine does not report."""
         return int(min(self._timers.tolist()))
 
-    def running(self, stream: int) -> tuple[int, int, int] | None:
-        """Return task, job and variant of the stream's job, None if it is idle."""
-        task = self._task.item(stream)
-        return None if task < 0 else (task, self._job.item(stream), self._variant.item(stream))
+    def running(self, resource: int) -> tuple[int, ...] | None:
+        """Return what `resource` has to run, in the fields of the family's engine; None if it is idle."""
+        return self._engine_lane.running(resource)
 
     def pieces(self) -> list[np.ndarray]:
         """Return the event log in pieces, most of them without a copy."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from slipstream.device.backends.streams import Completion, Streams, now
+from slipstream.device.engine import Execution, Watcher
 from slipstream.device.lane import DeviceLane
 from slipstream.device.request_queue import Answer, Outcome, PendingRequest, RequestQueue
-from slipstream.device.runtime import Execution, Runtime, Watcher
+from slipstream.device.runtime import Runtime
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.policies.base import Policy
@@ -26,7 +28,7 @@ OUTCOMES: dict[int, Outcome] = {
 """Outcome of a job, by the kind of event that ends it."""
 
 
-class RequestLane(DeviceLane):
+class RequestLane(DeviceLane[EdgeScenario]):
     """Device lane whose external tasks release a job only on request."""
 
     def __init__(self, scenario: EdgeScenario) -> None:
@@ -91,7 +93,7 @@ class ListeningRuntime(Runtime):
             self._requests.close(list(self._pending.values()))
             self._pending.clear()
 
-    def _begin(self, lane: DeviceLane, seed: int, split: str) -> None:
+    def _begin(self, lane: DeviceLane[Any], seed: int, split: str) -> None:
         assert isinstance(lane, RequestLane)
         super()._begin(lane, seed, split)
         for task in self._requests.tasks.values():
@@ -102,11 +104,11 @@ class ListeningRuntime(Runtime):
         request = self._pending.get((task, job))
         return super()._sample(task, job) if request is None else request.buffer_index
 
-    def _dispatch(self, lane: DeviceLane, policy: Policy, execution: Execution) -> None:
+    def _dispatch(self, lane: DeviceLane[Any], policy: Policy, execution: Execution) -> None:
         super()._dispatch(lane, policy, execution)
         self._reply(lane)
 
-    def _catch_up(self, lane: DeviceLane, policy: Policy | None, execution: Execution) -> None:
+    def _catch_up(self, lane: DeviceLane[Any], policy: Policy | None, execution: Execution) -> None:
         """Wait for the next event; release the jobs of new requests while no decision is due."""
         assert isinstance(lane, RequestLane)
         super()._catch_up(lane, policy, execution)
@@ -124,7 +126,7 @@ class ListeningRuntime(Runtime):
         """Return the time until which to wait: 0 while requests are queued, since nothing else wakes this thread."""
         return 0 if self._requests.waiting and not self._stopping else timer
 
-    def _record_completion(self, lane: DeviceLane, completion: Completion, execution: Execution) -> None:
+    def _record_completion(self, lane: DeviceLane[Any], completion: Completion, execution: Execution) -> None:
         """Record the completion of a run, and copy its output before the stream's next run overwrites it."""
         task, job, variant = self._jobs[completion.stream]
         request = self._pending.get((task, job))
@@ -134,7 +136,7 @@ class ListeningRuntime(Runtime):
                 request.outputs = np.array(self._streams.output(completion.stream))
         super()._record_completion(lane, completion, execution)
 
-    def _reply(self, lane: DeviceLane) -> None:
+    def _reply(self, lane: DeviceLane[Any]) -> None:
         """Reply to the requests whose jobs have ended."""
         assert isinstance(lane, RequestLane)
         for time, job, task, _, _, kind in lane.new_events():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.device.backends.streams import Streams, now
+from slipstream.device.controlling import realtime_priority
+from slipstream.device.engine import Execution
 from slipstream.device.lane import DeviceLane
-from slipstream.device.runtime import Execution, Runtime, realtime_priority
+from slipstream.device.runtime import Runtime
 from slipstream.device.workload import Workload
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.sim.kernel import lanes

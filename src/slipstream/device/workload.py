@@ -11,7 +11,7 @@ import numpy as np
 from slipstream.device.models.addresses import Address, parse
 from slipstream.device.models.datasets import DatasetType, Samples, dataset_type, samples_of
 from slipstream.errors import DeviceError, ModelError
-from slipstream.families.contract import Scenario
+from slipstream.families.contract import FAMILIES, Scenario
 from slipstream.families.edge.scenario import EdgeScenario, Task
 
 SAMPLE_SEED = 20_251
@@ -94,7 +94,10 @@ def _ladder(task: Task, home: Path, allow_code: bool) -> list[Address]:
 def check_device(scenario: Scenario) -> EdgeScenario:
     """Return `scenario`; raise a DeviceError if it needs features that only the simulator has."""
     if not isinstance(scenario, EdgeScenario):
-        raise DeviceError(f"a scenario of the family '{scenario.family}': expected one of 'edge', which devices run")
+        known = [f"'{name}'" for name, family in FAMILIES.items() if family.members.engine_lane is not None]
+        raise DeviceError(
+            f"a scenario of the family '{scenario.family}': expected one of {', '.join(known)}, which run for real"
+        )
     if scenario.device.preemption.kind != "none":
         raise DeviceError(
             f"device.preemption is '{scenario.device.preemption.kind}': expected 'none': a run cannot be taken back"

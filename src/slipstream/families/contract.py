@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import gymnasium
 import numpy as np
@@ -106,6 +106,61 @@ def every_policy_applies(_scenario: Scenario, _policy: str) -> str:
     return ""
 
 
+NO_PROGRAM = -1
+"""In place of a program: a stand-in, which takes the drawn time."""
+
+
+class Work(NamedTuple):
+    """What a worker process runs for a resource of a lane."""
+
+    job: int
+    """Number of the job."""
+    part: int
+    """Number of the stage, or of the task, within the job."""
+    tasks: int
+    """Number of tasks of that part; 0 for a move, which is no task."""
+    planned: int
+    """Drawn time in ns."""
+    program: int = NO_PROGRAM
+    """Index into the programs of the scenario."""
+
+
+class EngineLane(Protocol):
+    """What an engine, a real machine, reads from and reports to a lane of a family that follows it.
+
+    While its clock is not 0, a lane takes nothing from its laws that the machine knows better: it starts work and waits
+    until the end of it is reported. Resources are numbered as in the event log.
+    """
+
+    def running(self, resource: int) -> tuple[int, ...] | None:
+        """Return what `resource` has to run, in the fields that its engine takes; None if it is idle.
+
+        None also if the end of it was reported, but is not applied yet: a decision may be due in between. On worker
+        processes that is a `Work`.
+        """
+
+    def end(self, resource: int, time: int, failed: bool) -> None:
+        """Report that what `resource` runs ended at `time`, or failed then; applied when the lane resumes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processes(Generic[S]):
+    """How the tasks of a family run on worker processes, one for each resource."""
+
+    noun: str
+    """What a resource is called."""
+    count: Callable[[S], int]
+    """Number of resources."""
+    longest: Callable[[S], int]
+    """Longest time in ns for which a resource may be busy with one task, for the watchdog."""
+    attempts: Callable[[S], int]
+    """How often a task is tried before the run is given up."""
+    programs: Callable[[S], tuple[str, ...]]
+    """Addresses of the programs that tasks run; none where all tasks are stand-ins that take the drawn time."""
+    fitted: Callable[[S, np.ndarray], S]
+    """The scenario with the durations of tasks that an event log has."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Members(Generic[S]):
     """The functions of one family, all in one place; those with a default are optional."""
@@ -163,6 +218,10 @@ class Members(Generic[S]):
     """Why a policy of the family, by name, does not apply to a scenario; empty if it does; default: all apply."""
     trace_importer: TraceImporter[S] | None = None
     """Import of arrivals from tables, for `slipstream import trace`; default: none."""
+    engine_lane: Callable[[S, dict[str, np.ndarray]], EngineLane] | None = None
+    """How an engine reads and drives a lane, given its arrays of state; default: None, it can only be simulated."""
+    processes: Processes[S] | None = None
+    """How tasks run on worker processes; default: None, another engine runs them, or none."""
 
     generator: Generator | None = None
     """Source of random scenarios for `slipstream generate`; default: none."""

@@ -272,7 +272,7 @@ class GraphScene(Scene):
                 self.counts.append((time, len(self._jobs)))
             elif kind == START:
                 self._start(number, resource, variant, kernel_of[part] if kernel_of else None)
-            elif kind == FINISH:
+            elif kind == FINISH or (kind == FAIL and resource >= 0):
                 self._close(resource)
             elif kind == MOVE:
                 self._move(number, resource, variant)

@@ -40,13 +40,42 @@ now = monotonic_ns
 """The time in ns, on the clock that all processes of the machine share."""
 
 
-class Streams(Protocol):
-    """Streams of a device with all models of a workload loaded and warm; a context manager that frees them."""
+class Machine(Protocol):
+    """What runs work on numbered resources: streams of a device, or worker processes; a context manager."""
 
     count: int
-    """Number of streams."""
+    """Number of resources."""
     restarts: int
-    """Number of streams replaced."""
+    """Number of resources replaced."""
+
+    def wait(self, seconds: float | None) -> list[Completion]:
+        """Block until a run has ended or `seconds` have passed (None: no limit); return all that have ended."""
+
+    def controller_migration(self) -> AbstractContextManager[None]:
+        """Return a context in which the machine may move this thread to other cores; it only submits and waits."""
+        return nullcontext()
+
+    def since(self, stream: int) -> int | None:
+        """Return the time at which a resource began its run; None while the resource is being replaced."""
+
+    def replace(self, stream: int) -> None:
+        """Abort the run of a resource and make the resource ready for the next."""
+
+    def close(self) -> None:
+        """Stop everything and free it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Streams(Machine, Protocol):
+    """Streams of a device with all models of a workload loaded and warm; a context manager that frees them."""
+
     memory_mb: tuple[float, ...]
     """Size of the weights of each model."""
 
@@ -61,16 +90,6 @@ class Streams(Protocol):
     def submit(self, stream: int, request: RunRequest) -> None:
         """Begin a run on an idle `stream`; return at once."""
 
-    def wait(self, seconds: float | None) -> list[Completion]:
-        """Block until a run has ended or `seconds` have passed (None: no limit); return all that have ended."""
-
-    def controller_migration(self) -> AbstractContextManager[None]:
-        """Return a context in which the backend may move this thread to other cores; it only submits and waits."""
-        return nullcontext()
-
-    def since(self, stream: int) -> int | None:
-        """Return the time at which the stream began its run; None while the stream is being replaced."""
-
     def watch_descriptor(self, descriptor: int) -> None:
         """Make `wait` return also when `descriptor` is readable; the caller reads it."""
 
@@ -80,19 +99,5 @@ class Streams(Protocol):
     def output(self, stream: int) -> np.ndarray:
         """Return the flat output of the stream's last run; the next run overwrites it."""
 
-    def replace(self, stream: int) -> None:
-        """Abort the run of a stream and make the stream ready for the next."""
-
     def joules(self) -> float | None:
         """Return the reading of the device's energy meter, None if there is none."""
-
-    def close(self) -> None:
-        """Stop all streams and free their resources."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

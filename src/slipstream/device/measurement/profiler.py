@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.device.backends.cpu import cores_for
 from slipstream.device.backends.streams import RunRequest, Streams, now
 from slipstream.device.measurement.noise import noise_of, others_share, time_reference_kernel
+from slipstream.device.workers.pool import cores_for
 from slipstream.device.workload import Workload
 from slipstream.errors import DeviceError, InputError
 from slipstream.families.edge.scenario import EdgeScenario

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from slipstream.device.backends.streams import Streams
+from slipstream.device.engine import Execution, on_device
 from slipstream.device.measurement.noise import others_share
 from slipstream.device.measurement.validation import causes, compared
-from slipstream.device.runtime import Execution, Runtime, on_device
+from slipstream.device.runtime import Runtime
 from slipstream.device.workload import Workload
 from slipstream.families.contract import family_of
 from slipstream.families.edge.scenario import EdgeScenario
@@ -30,6 +32,18 @@ class Trial:
     """The event log of the simulation."""
     result: dict[str, Any]
     """All metrics and causes, as JSON data."""
+
+
+def side_by_side(
+    metrics: Sequence[str], measured: Sequence[Mapping[str, float]], simulated: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Return mean and deviation over the runs of each metric beside its simulated value."""
+    table = {}
+    for metric in metrics:
+        values = np.array([figures[metric] for figures in measured])
+        deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        table[metric] = {"measured": float(values.mean()), "deviation": deviation, "simulated": simulated[metric]}
+    return table
 
 
 def run_trial(
@@ -55,11 +69,7 @@ def run_trial(
     measure = family_of(profiled).metrics
     measured = [measure(profiled, execution.events) for execution in executions]
     expected = measure(profiled, simulated)
-    table = {}
-    for metric in compared([task.name for task in profiled.tasks]):
-        values = np.array([figures[metric] for figures in measured])
-        deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        table[metric] = {"measured": float(values.mean()), "deviation": deviation, "simulated": expected[metric]}
+    table = side_by_side(compared([task.name for task in profiled.tasks]), measured, expected)
     found = causes(profiled, executions[0].events, simulated, float(np.mean(others)))
     result = {
         "policy": policy.name,

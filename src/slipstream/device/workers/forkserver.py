@@ -1,93 +1,68 @@
-"""Fork server: loads the models once and forks the workers, so that a worker that died is replaced in milliseconds.
+"""Fork server: loads what workers need once and forks them, so that a worker that died is replaced in milliseconds.
 
-The `cpu` backend starts it as `python -m slipstream.device.workers.forkserver DESCRIPTOR`. It ends, and its workers
-with it, when the other end of its socket is closed.
+A `pool.WorkerPool` starts one as `python -m MODULE DESCRIPTOR`. It ends, and its workers with it, when the other end of
+its socket is closed.
 """
 
 from __future__ import annotations
 
-import gc
-import mmap
 import os
 import signal
 import socket
 import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import torch
-
-from slipstream.device.models.addresses import Address
-from slipstream.device.models.datasets import dataset_type
-from slipstream.device.models.engines import PREPARE, Graph, finished, memory_mb
-from slipstream.device.workers import worker
-from slipstream.device.workers.ipc import SharedArray, receive, send
+from slipstream.device.workers.ipc import receive, send
+from slipstream.device.workers.process import one_line
 from slipstream.errors import SlipstreamError
 
 
-class ForkServer:
-    """Loaded models, and one forked worker per stream."""
+class ForkServer(ABC):
+    """One forked worker per stream."""
 
-    def __init__(self, control: socket.socket, setup: dict[str, Any], memory: mmap.mmap) -> None:
+    def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._setup = setup
-        self._memory = memory
-        self._sets = [SharedArray(**array) for array in setup["sets"]]
         self._children: dict[int, int] = {}
-        # Loading in one thread starts no thread that a fork would lose.
-        torch.set_num_threads(1)
-        prepare = PREPARE[setup["engine"]]
-        self._models = [prepare(Address(**m["address"]), dataset_type(m["dataset"])) for m in setup["models"]]
-        # Models that run before the fork are warmed up now; graphs, whose sessions start after the fork, later.
-        self._warm_after_fork = [pair for pair in setup["first"] if isinstance(self._models[pair[0]], Graph)]
-        context = worker.make_context(self._models, memory, self._sets, SharedArray(**setup["outputs"][0]))
-        with torch.inference_mode():
-            worker.warm_up(context, [pair for pair in setup["first"] if pair not in self._warm_after_fork])
-        # A garbage collection in a worker would visit, and so copy, all objects of this process: 60 ms within a run.
-        gc.collect()
-        gc.freeze()
 
-    def memory(self) -> list[float]:
-        """Return the size of each model's weights in megabytes."""
-        return [memory_mb(model) for model in self._models]
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The answer to the pool when everything is loaded."""
+        return {}
+
+    @abstractmethod
+    def work(self, stream: int, channel: socket.socket) -> None:
+        """Be the worker of `stream`, until the other end of `channel` is closed."""
 
     def replace(self, stream: int, channel: int) -> None:
         """End the worker of `stream`, if there is one, and fork another."""
         self.end(stream)
         child = os.fork()
         if child:
+            with suppress(OSError):  # the worker has done it itself, or ended
+                os.setpgid(child, child)
             os.close(channel)
             self._children[stream] = child
             return
         # From here on this is the worker; it must never return to the server's loop.
         status = 1
         try:
+            os.setpgid(0, 0)
             self._control.close()
-            self._work(stream, socket.socket(fileno=channel))
+            with suppress(OSError):  # the controller may have ended
+                self.work(stream, socket.socket(fileno=channel))
             status = 0
         finally:
             os._exit(status)
 
-    def _work(self, stream: int, channel: socket.socket) -> None:
-        with suppress(OSError), torch.inference_mode():  # the controller may have ended
-            try:
-                worker.configure_process(self._setup["cores"][stream], self._setup["threads"])
-                models = [finished(model, self._setup["threads"]) for model in self._models]
-                context = worker.make_context(
-                    models, self._memory, self._sets, SharedArray(**self._setup["outputs"][stream])
-                )
-                worker.warm_up(context, self._warm_after_fork)
-            except Exception as error:
-                worker.report_broken(channel, error)
-                return
-            worker.serve(channel, context, self._setup["cores"][stream])
-
     def end(self, stream: int) -> None:
-        """Kill the worker of a stream; it has not been waited for, so its process id is not reused."""
+        """Kill the worker of a stream and what it started; not waited for before, so its process id is not reused."""
         child = self._children.pop(stream, 0)
         if child:
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
     def close(self) -> None:
@@ -96,26 +71,23 @@ class ForkServer:
             self.end(stream)
 
 
-def main() -> None:
-    """Load the models, report it, then replace workers on request until the other end is closed."""
+def run_server(make: Callable[[socket.socket, dict[str, Any], list[int]], ForkServer]) -> None:
+    """Make a server from its setup, answer, then replace workers on request until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=int(sys.argv[1]))
     received = receive(control)
     if received is None:
         return
-    setup, (memory_file,) = received
-    memory = mmap.mmap(memory_file, setup["bytes"])
-    os.close(memory_file)
     try:
-        server = ForkServer(control, setup, memory)
+        server = make(control, *received)
     except Exception as error:
-        text = str(error) if isinstance(error, SlipstreamError) else worker.one_line(error)
+        text = str(error) if isinstance(error, SlipstreamError) else one_line(error)
         with suppress(OSError):  # the controller may have ended
             send(control, {"error": text})
         return
     try:
         with suppress(OSError):
-            send(control, {"memory_mb": server.memory()})
+            send(control, server.answer)
         while (request := receive(control)) is not None:
             message, channels = request
             if not channels:
@@ -126,7 +98,3 @@ def main() -> None:
                 os.close(channels[0])
     finally:
         server.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,10 @@
 """Invariants of the event log of a dag episode, for any policy.
 
 Jobs arrive once, numbered from 0. A stage starts no task before its parents are complete, starts and finishes each of
-its tasks once per attempt, and fails only when all of them have finished. A job is done when all its stages are
-complete. An executor does one thing at a time; after a move its next event is at the target job, and it runs tasks
-only of the job where it is. Times never decrease, and the end is the last row.
+its tasks once per attempt, and fails only when all of them have finished. A task that failed, which only happens on an
+engine, is started once more. A job is done when all its stages are complete. An executor does one thing at a time;
+after a move its next event is at the target job, and it runs tasks only of the job where it is. Times never decrease,
+and the end is the last row.
 """
 
 from __future__ import annotations
@@ -99,8 +100,14 @@ class _LogState(ReplayChecker):
         self.require(self.target[executor] == job, f"{event}, but was not on its way there")
         self.at[executor], self.target[executor] = job, None
 
-    def fail(self, job: int, stage: int) -> None:
+    def fail(self, job: int, stage: int, executor: int) -> None:
         found = self.known(job, stage, "fail")
+        if executor >= 0:
+            event = f"fail of a task of stage {stage} of job {job} on executor {executor}"
+            self.require(executor < len(self.running) and self.running[executor] == (job, stage), f"{event}: not there")
+            self.running[executor] = None
+            found.started[stage] -= 1
+            return
         self.require(found.is_complete(stage), f"fail of stage {stage} of job {job}, which had not ended")
         found.started[stage] = found.finished[stage] = 0
 
@@ -129,7 +136,7 @@ class _LogState(ReplayChecker):
         elif kind == READY:
             self.ready(job, resource)
         elif kind == FAIL:
-            self.fail(job, task)
+            self.fail(job, task, resource)
         elif kind == DONE:
             self.complete(job)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.contract import Members
 from slipstream.families.dag import build, features, invariants, labels, metrics, policies, timeline
+from slipstream.families.dag.engine.lane import PROCESSES, DagEngineLane
 from slipstream.families.dag.kernel import events, observation, resample, state
 from slipstream.families.dag.scenario import DagScenario
 from slipstream.families.dag.workload.generator import GENERATOR
@@ -55,6 +56,8 @@ MEMBERS = Members[DagScenario](
     run_labels=labels.run_labels,
     row_name=labels.row_name,
     trace_importer=TRACE_IMPORTER,
+    engine_lane=DagEngineLane,
+    processes=PROCESSES,
     generator=GENERATOR,
     vary=vary,
 )

@@ -62,8 +62,12 @@ def jobs_of(events: np.ndarray) -> Jobs:
 
 
 def spans_of(events: np.ndarray, begin: int, finish: int) -> Spans:
-    """Return the intervals between events of kind `begin` and `finish`: START and FINISH, or MOVE and READY."""
-    rows = events[np.isin(events["kind"], (begin, finish))]
+    """Return the intervals between events of kind `begin` and `finish`: START and FINISH, or MOVE and READY.
+
+    An attempt of a task that failed, which only happens on an engine, is an interval of its own.
+    """
+    failed = (events["kind"] == FAIL) & (events["resource"] >= 0) & (begin == START)
+    rows = events[np.isin(events["kind"], (begin, finish)) | failed]
     order = np.argsort(rows["resource"], kind="stable")
     rows = rows[order]
     starts = np.flatnonzero(rows["kind"] == begin)
@@ -128,7 +132,7 @@ def metrics(scenario: DagScenario, events: np.ndarray) -> dict[str, float]:
         "jobs_in_system_max": float(counts.max(initial=0)),
         "tasks": float(len(tasks.job)),
         "fresh_share": float((tasks.wave == 0).mean()) if len(tasks.job) else 0.0,
-        "stage_failures": float((events["kind"] == FAIL).sum()),
+        "stage_failures": float(((events["kind"] == FAIL) & (events["resource"] < 0)).sum()),
         "jobs_arrived": float(len(jobs.arrival)),
         "jobs_done": float((jobs.done >= 0).sum()),
     }

@@ -181,6 +181,8 @@ class StageDescription(StrictModel):
     """Measured durations to draw from, by number of executors."""
     parents: list[Name] = Field(default=[])
     """Stages that must be complete before it can begin."""
+    program: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    """What each task runs under `slipstream execute`: python:MODULE:CALLABLE or command:WORDS; a stand-in if absent."""
 
     @model_validator(mode="after")
     def _one_source(self) -> StageDescription:

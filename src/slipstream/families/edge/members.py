@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.contract import Members
 from slipstream.families.edge import build, features, invariants, labels, metrics, policies
+from slipstream.families.edge.engine.lane import EdgeEngineLane
 from slipstream.families.edge.kernel import events, observation, prefetch, resample, state
 from slipstream.families.edge.scenario import EdgeScenario
 from slipstream.families.edge.workload.generator import GENERATOR
@@ -64,6 +65,7 @@ MEMBERS = Members[EdgeScenario](
     row_name=labels.row_name,
     policy_refusal=policies.policy_refusal,
     trace_importer=TRACE_IMPORTER,
+    engine_lane=EdgeEngineLane,
     generator=GENERATOR,
     vary=vary,
 )

@@ -3,8 +3,8 @@
 Jobs arrive once, numbered from 0. A task is taken once, after its parents have finished, and starts and finishes once
 on the processor that took it; a processor holds at most `pipeline` tasks and runs one at a time. A tile is transferred
 from a node where it is valid, one tile at a time per link, and a task starts only where all its tiles are. The memory
-of a device never exceeds its capacity, and the only copy of a tile is never evicted. Times never decrease, and the end
-is the last row.
+of a device never exceeds its capacity, and the only copy of a tile is never evicted. A task that failed, which only
+happens on an engine, starts once more. Times never decrease, and the end is the last row.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from slipstream.families.taskgraph.build import capacity_of, compiled_scenario
 from slipstream.families.taskgraph.kernel.state import LINKS_PER_DEVICE, PEER, READ, TO_DEVICE, TO_HOST, WRITE
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.templates import Template
-from slipstream.sim.eventlog import ARRIVAL, DONE, END, EVICT, FINISH, MOVE, READY, START, TAKE
+from slipstream.sim.eventlog import ARRIVAL, DONE, END, EVICT, FAIL, FINISH, MOVE, READY, START, TAKE
 
-LOGGED = (ARRIVAL, START, FINISH, END, READY, EVICT, MOVE, DONE, TAKE)
+LOGGED = (ARRIVAL, START, FINISH, END, READY, EVICT, MOVE, FAIL, DONE, TAKE)
 """Kinds of events in a log of this family."""
 HOST = 0
+STOPPED = 0
+"""Variant of the end row of an episode that was stopped on an engine."""
 
 
 @dataclass
@@ -121,6 +123,11 @@ class _LogState(ReplayChecker):
                 if mode & WRITE:
                     job.valid[tile] = {self.node[processor]}
 
+    def fail(self, number: int, task: int, processor: int) -> None:
+        event = f"fail of task {task} of job {number} on processor {processor}"
+        self.require(self.running[processor] == (number, task), f"{event}, which does not run it")
+        self.running[processor] = None
+
     def move(self, number: int, tile: int, which: int, link: int) -> None:
         # Tiles may be written back after their job is done.
         self.require(0 <= number < len(self.jobs), f"move of job {number}, which never arrived")
@@ -169,12 +176,12 @@ class _LogState(ReplayChecker):
         self.require(whole, f"job {number} is done, but not all of its tasks")
         job.done = True
 
-    def end(self) -> None:
-        self.require(all(job.done for job in self.jobs), "the end: a job is not done")
+    def end(self, was_stopped: bool) -> None:
+        self.require(was_stopped or all(job.done for job in self.jobs), "the end: a job is not done")
 
     def apply(self, kind: int, job: int, task: int, variant: int, resource: int) -> None:
         processors = len(self.node)
-        if kind in (START, FINISH, TAKE):
+        if kind in (START, FINISH, FAIL, TAKE):
             self.require_resource(resource, processors, "processor")
         if kind == ARRIVAL:
             self.arrival(job, task)
@@ -184,6 +191,8 @@ class _LogState(ReplayChecker):
             self.start(job, task, resource)
         elif kind == FINISH:
             self.finish(job, task, resource)
+        elif kind == FAIL:
+            self.fail(job, task, resource)
         elif kind == MOVE:
             self.move(job, task, variant, resource - processors)
         elif kind == READY:
@@ -193,7 +202,7 @@ class _LogState(ReplayChecker):
         elif kind == DONE:
             self.complete(job)
         else:
-            self.end()
+            self.end(variant == STOPPED)
 
 
 def check(events: np.ndarray, scenario: TaskgraphScenario) -> None:

@@ -6,6 +6,7 @@ from slipstream.families.contract import Members
 from slipstream.families.shared.bounds import OptimumBounds
 from slipstream.families.shared.regret import Hindsight
 from slipstream.families.taskgraph import build, features, invariants, labels, metrics, policies, timeline
+from slipstream.families.taskgraph.engine.lane import PROCESSES, TaskgraphEngineLane
 from slipstream.families.taskgraph.kernel import events, observation, resample, state
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.families.taskgraph.workload.generator import GENERATOR
@@ -65,6 +66,8 @@ MEMBERS = Members[TaskgraphScenario](
     run_labels=labels.run_labels,
     row_name=labels.row_name,
     trace_importer=TRACE_IMPORTER,
+    engine_lane=TaskgraphEngineLane,
+    processes=PROCESSES,
     generator=GENERATOR,
     vary=vary,
 )

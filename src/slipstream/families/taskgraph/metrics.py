@@ -10,7 +10,7 @@ from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.kernel.state import TO_HOST
 from slipstream.families.taskgraph.oracle.bounds import least_makespan
 from slipstream.families.taskgraph.scenario import NoNoise, TaskgraphScenario
-from slipstream.sim.eventlog import ARRIVAL, DONE, END, EVICT, FINISH, MOVE, READY, START, TAKE
+from slipstream.sim.eventlog import ARRIVAL, DONE, END, EVICT, FAIL, FINISH, MOVE, READY, START, TAKE
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,15 @@ class Spans:
 
 
 def spans_of(events: np.ndarray, begin: int, finish: int) -> Spans:
-    """Return the intervals between events of kind `begin` and `finish` on each resource, by start time."""
-    rows = events[np.isin(events["kind"], (begin, finish))]
+    """Return the intervals between events of kind `begin` and `finish` on each resource, by start time.
+
+    An attempt of a task that failed, which only happens on an engine, is an interval of its own.
+    """
+    rows = events[np.isin(events["kind"], (begin, finish, FAIL) if begin == START else (begin, finish))]
     rows = rows[np.argsort(rows["resource"], kind="stable")]
     starts = np.flatnonzero(rows["kind"] == begin)
     ends = np.full(len(starts), end_of(events), np.int64)
-    ended = (starts + 1 < len(rows)) & (np.roll(rows["kind"], -1)[starts] == finish)
+    ended = (starts + 1 < len(rows)) & np.isin(np.roll(rows["kind"], -1)[starts], (finish, FAIL))
     ends[ended] = rows["time"][starts[ended] + 1]
     taken = rows[starts]
     order = np.argsort(taken["time"], kind="stable")

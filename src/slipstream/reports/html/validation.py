@@ -57,6 +57,12 @@ def _cause_text(cause: dict[str, Any]) -> str:
 
 def _verdict(result: dict[str, Any]) -> str:
     noise = result["noise"]
+    if "headline" in result:
+        row = result["metrics"][result["headline"]]
+        error = abs(row["simulated"] - row["measured"]) / row["measured"] if row["measured"] else 0.0
+        return f"""<section aria-labelledby="verdict"><h2 id="verdict">Result</h2>
+<p>The simulated {escape(result["headline"])} is off by <strong>{error:.1%}</strong>. Other programs took
+{noise["others_around_runs"]:.1%} of the machine around the runs.</p></section>"""
     state = "was quiet" if noise["quiet"] else "was <strong>not quiet</strong>"
     p50, miss = result["metrics"]["response_p50_ms"], result["metrics"]["miss_rate"]
     error = abs(p50["simulated"] - p50["measured"]) / p50["measured"] if p50["measured"] else 0.0
@@ -70,7 +76,7 @@ def _verdict(result: dict[str, Any]) -> str:
 def _side_by_side(result: dict[str, Any]) -> str:
     rows = [(metric, cells(_texts(row), [False] * 3)) for metric, row in result["metrics"].items()]
     runs = result["runs"]
-    note = "One run on the device." if runs == 1 else f"Mean of {runs} runs on the device, ± their standard deviation."
+    note = "One real run." if runs == 1 else f"Mean of {runs} real runs, ± their standard deviation."
     table = table_of(f"{note} The same arrivals on both sides.", ["metric", *COLUMNS], rows)
     return f'<section aria-labelledby="sides"><h2 id="sides">Measured and simulated</h2>{table}</section>'
 

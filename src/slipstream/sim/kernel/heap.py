@@ -30,6 +30,18 @@ def next_time(heap: np.ndarray) -> int:
     return int(heap[: len(heap) // (1 + BLOCK)].min())
 
 
+def times_of(heap: np.ndarray) -> np.ndarray:
+    """Return a view of the times of all events in the heap of one lane, by slot; called from Python."""
+    return heap[len(heap) // (1 + BLOCK) :]
+
+
+def set_time(heap: np.ndarray, slot: int, time: int) -> None:
+    """Set the time of the event of `slot` in the heap of one lane, as `schedule` does; called from Python."""
+    blocks, block = len(heap) // (1 + BLOCK), slot // BLOCK
+    heap[blocks + slot] = time
+    heap[block] = heap[blocks + block * BLOCK : blocks + (block + 1) * BLOCK].min()
+
+
 @kernel
 def clear(heap, lane):
     """Cancel every event of the lane."""

@@ -1,6 +1,8 @@
 """Compiled event loop of the dag simulator: events and decisions. `docs/dag-machine.md` specifies its behaviour.
 
-State changes only by an event (`apply`) or by a decision (`decide`).
+State changes only by an event (`apply`) or by a decision (`decide`). A simulated lane takes all events from the heap. A
+lane that follows an engine takes arrivals and the horizon from it as its clock passes them; the ends of tasks and moves
+are put there when the engine reports them (`engine/lane.py`).
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from slipstream.families.dag.kernel.tasks import (
     count_jobs,
     finish_job,
     restart_stage,
+    retry_task,
     start_task,
 )
 from slipstream.families.dag.kernel.waves import DURATIONS, job_stream, stage_fails
@@ -48,6 +51,7 @@ from slipstream.sim.kernel.job_stream import begin_stream, next_arrival, templat
 from slipstream.sim.kernel.lanes import (
     ASKING,
     LOG_FULL,
+    PENDING,
     TERMINATED,
     TRUNCATED,
     begin_episode,
@@ -154,6 +158,9 @@ def end_task(spec, state, lane, executor):
     header = state.lanes[lane]
     worker = state.executors[lane, executor]
     job, stage = worker.job, worker.stage
+    if worker.failed:
+        retry_task(spec, state, lane, executor, job, stage)
+        return True
     own = state.stages[lane, job, stage]
     own.unfinished -= 1
     own.recent = header.now - worker.began
@@ -266,6 +273,9 @@ def resume(spec, state, lane):
         nothing_to_choose = True
         while nothing_to_choose and not log_is_full(state, lane, margin):
             time = earliest_time(state.heap, lane)
+            if header.clock > 0 and time > header.clock:
+                header.status = PENDING
+                return
             nothing_to_choose = apply(spec, state, lane, earliest_slot(state.heap, lane, time), time)
     end_step(spec, state, lane)
 
@@ -350,6 +360,7 @@ def begin(spec, state, lane, seed, split):
         worker = state.executors[lane, executor]
         worker.activity = IDLE
         worker.last = -1
+        worker.failed = 0
         enter_pool(state, lane, executor, NOWHERE, NOWHERE)
     if machine.horizon_kind != NO_HORIZON:
         schedule(state.heap, lane, horizon_slot(spec), draw_horizon(machine, header))

@@ -6,7 +6,7 @@ from slipstream.families.dag.kernel.demand import assign
 from slipstream.families.dag.kernel.state import IDLE, MOVING, NOWHERE
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import MOVE
-from slipstream.sim.kernel.heap import schedule
+from slipstream.sim.kernel.heap import NEVER, schedule
 from slipstream.sim.kernel.lanes import record
 
 
@@ -57,6 +57,19 @@ def detach(state, lane, executor):
     state.executors[lane, executor].last = -1
 
 
+@inlined
+def schedule_end(state, lane, executor, duration):
+    """Schedule the end of an executor's task or move after `duration`, or leave it to the engine that the lane follows.
+
+    The engine then reads the duration, and reports the end.
+    """
+    end = state.lanes[lane].now + duration
+    if state.lanes[lane].clock > 0:
+        state.executors[lane, executor].planned = duration
+        end = NEVER
+    schedule(state.heap, lane, executor, end)
+
+
 @kernel
 def send(spec, state, lane, executor, job, stage):
     """Start moving an executor to a stage of another job."""
@@ -68,7 +81,7 @@ def send(spec, state, lane, executor, job, stage):
     state.jobs[lane, job].supply += 1
     assign(spec, state, lane, job, stage, 1)
     state.lanes[lane].moving += 1
-    schedule(state.heap, lane, executor, state.lanes[lane].now + spec.machine[0].moving_delay)
+    schedule_end(state, lane, executor, spec.machine[0].moving_delay)
     record(state, lane, MOVE, stage, state.jobs[lane, job].number, -1, executor)
 
 

@@ -159,7 +159,9 @@ EXECUTOR_STATE = np.dtype(
         ("last", "i4"),  # stage of its last task, -1 if it is no longer warm
         ("wave", "i4"),  # what it had done before its running task
         ("local", "i4"),  # executors at the job when that task began
+        ("failed", "i4"),  # 1 if an engine reported that its task failed
         ("began", "i8"),
+        ("planned", "i8"),  # drawn time of its task or move, where the lane follows an engine
     ],
     align=True,
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from slipstream.families.dag.kernel.demand import add_demand
-from slipstream.families.dag.kernel.pools import enter_pool, leave_pool, return_all_to_pool
+from slipstream.families.dag.kernel.pools import enter_pool, leave_pool, return_all_to_pool, schedule_end
 from slipstream.families.dag.kernel.state import FIRST, FRESH, NOWHERE, REST, RUNNING
 from slipstream.families.dag.kernel.waves import draw_duration
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import DONE, FAIL, START
-from slipstream.sim.kernel.heap import schedule
 from slipstream.sim.kernel.lanes import record
 
 
@@ -38,7 +37,7 @@ def start_task(spec, state, lane, executor, job, stage, wave):
     now = state.lanes[lane].now
     owner = state.jobs[lane, job]
     own = state.stages[lane, job, stage]
-    end = now + draw_duration(spec, state, lane, job, stage, executor, wave)
+    duration = draw_duration(spec, state, lane, job, stage, executor, wave)
     own.remaining -= 1
     own.started += 1
     if own.remaining == 0:
@@ -48,7 +47,7 @@ def start_task(spec, state, lane, executor, job, stage, wave):
     worker.began = now
     worker.wave = wave
     worker.local = owner.local
-    schedule(state.heap, lane, executor, end)
+    schedule_end(state, lane, executor, duration)
     record(state, lane, START, stage, owner.number, wave, executor)
 
 
@@ -77,6 +76,19 @@ def restart_stage(spec, state, lane, job, stage):
     owner.unstarted += 1
     add_demand(spec, state, lane, job, stage, source.tasks)
     record(state, lane, FAIL, stage, owner.number, -1, -1)
+
+
+@kernel
+def retry_task(spec, state, lane, executor, job, stage):
+    """Start the task of an executor once more, which failed on the engine that the lane follows."""
+    owner, own = state.jobs[lane, job], state.stages[lane, job, stage]
+    state.executors[lane, executor].failed = 0
+    record(state, lane, FAIL, stage, owner.number, -1, executor)
+    if own.remaining == 0:
+        owner.unstarted += 1
+    own.remaining += 1
+    add_demand(spec, state, lane, job, stage, 1)
+    start_task(spec, state, lane, executor, job, stage, REST)
 
 
 @kernel

@@ -1,7 +1,9 @@
 """Compiled event loop of the taskgraph simulator. `docs/taskgraph-machine.md` specifies its behaviour.
 
 State changes only by an event (`apply`) or by a decision (`decide`). After either, all transfers and tasks that can
-start do so.
+start do so. A simulated lane takes all events from the heap. A lane that follows an engine takes arrivals and the ends
+of transfers from it as its clock passes them; the ends of tasks are put there when the engine reports them
+(`engine/lane.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from slipstream.families.taskgraph.kernel.tasks import (
     can_start,
     enqueue,
     finish,
+    retry,
     reveal,
     start,
     submit,
@@ -37,7 +40,16 @@ from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import ARRIVAL, READY
 from slipstream.sim.kernel.heap import NEVER, clear, earliest_slot, earliest_time, schedule
 from slipstream.sim.kernel.job_stream import FIRST_JOB_STREAM, begin_stream, next_arrival, template_of
-from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full, record
+from slipstream.sim.kernel.lanes import (
+    ASKING,
+    LOG_FULL,
+    PENDING,
+    TERMINATED,
+    begin_episode,
+    end_episode,
+    log_is_full,
+    record,
+)
 from slipstream.sim.kernel.rng import stream_key
 from slipstream.sim.kernel.window import candidate_of, is_wait
 
@@ -144,7 +156,10 @@ def apply(spec, state, lane):
     header.now = time
     header.events += 1
     if event_slot < spec.machine[0].processors:
-        finish(spec, state, lane, event_slot)
+        if state.processors[lane, event_slot].failed:
+            retry(spec, state, lane, event_slot)
+        else:
+            finish(spec, state, lane, event_slot)
     elif event_slot < arrival_slot(spec, state):
         end_transfer(spec, state, lane, event_slot - spec.machine[0].processors)
     else:
@@ -195,6 +210,9 @@ def resume(spec, state, lane):
             list_candidates(spec, state, lane)
             break
         if not take_single_queued(spec, state, lane):
+            if header.clock > 0 and earliest_time(state.heap, lane) > header.clock:
+                header.status = PENDING
+                return
             apply(spec, state, lane)
     end_step(spec, state, lane)
 
@@ -258,7 +276,8 @@ def may_wait(spec, state, lane):
     before the deciding one already wait or can take nothing.
     """
     header = state.lanes[lane]
-    if earliest_time(state.heap, lane) < NEVER:
+    # Where the lane follows an engine, the ends of running tasks are not in the heap.
+    if header.running > 0 or earliest_time(state.heap, lane) < NEVER:
         return True
     if header.phase == CHOOSE_PROCESSOR:
         # A queued task will be taken; otherwise another ready task must remain that can decide.
@@ -341,6 +360,7 @@ def begin(spec, state, lane, seed, split):
         worker.held = 0
         worker.queued = 0
         worker.runs = 0
+        worker.failed = 0
         worker.waited_at = -1
         worker.expected_end = 0
         worker.work = 0

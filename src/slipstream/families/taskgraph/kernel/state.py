@@ -154,11 +154,13 @@ PROCESSOR_STATE = np.dtype(
         ("held", "i4"),
         ("queued", "i4"),
         ("runs", "i4"),  # 1 if the first held task runs
+        ("failed", "i4"),  # 1 if an engine reported that its task failed
         ("waited_at", "i8"),  # value of `events` at its last decision to wait, -1 if none
         ("expected_end", "i8"),  # expected end of the running task
         ("work", "i8"),  # expected time of held and queued tasks, without the running task
         ("work_ahead", "i8"),  # the same with the running task, at the present decision
         ("load_ahead", "i8"),  # load time ahead at the present decision, of the processors it concerns
+        ("planned", "i8"),  # drawn time of its task, where the lane follows an engine
     ],
     align=True,
 )

@@ -23,7 +23,7 @@ from slipstream.families.taskgraph.kernel.state import (
     WRITE,
 )
 from slipstream.jit.decorators import inlined, kernel
-from slipstream.sim.eventlog import DONE, FINISH, START, TAKE
+from slipstream.sim.eventlog import DONE, FAIL, FINISH, START, TAKE
 from slipstream.sim.kernel.heap import NEVER, schedule
 from slipstream.sim.kernel.lanes import record
 from slipstream.sim.kernel.rng import normal
@@ -190,7 +190,25 @@ def start(spec, state, lane, processor):
     worker.expected_end = header.now + expected
     header.running += 1
     record(state, lane, START, source.number, state.tasks[lane, task].job, kind, processor)
-    schedule(state.heap, lane, processor, header.now + draw_duration(spec, state, lane, task, kind))
+    duration = draw_duration(spec, state, lane, task, kind)
+    if header.clock > 0:
+        # The lane follows an engine, which reads the duration and reports the end.
+        worker.planned = duration
+    else:
+        schedule(state.heap, lane, processor, header.now + duration)
+
+
+@kernel
+def retry(spec, state, lane, processor):
+    """Start the task of a processor once more, which failed on the engine that the lane follows."""
+    worker = state.processors[lane, processor]
+    kind, task = spec.processors[processor].kind, state.holds[lane, processor, 0]
+    number, job = number_of(spec, state, lane, task), state.tasks[lane, task].job
+    worker.failed = 0
+    worker.expected_end = state.lanes[lane].now + spec.durations[state.tasks[lane, task].source, kind]
+    schedule(state.heap, lane, processor, NEVER)
+    record(state, lane, FAIL, number, job, kind, processor)
+    record(state, lane, START, number, job, kind, processor)
 
 
 @kernel

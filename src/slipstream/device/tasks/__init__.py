@@ -1,0 +1,1 @@
+"""Engine of families whose tasks run on worker processes."""

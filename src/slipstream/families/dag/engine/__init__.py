@@ -1,0 +1,1 @@
+"""What real machines that run dag scenarios need of the family."""

@@ -1,0 +1,1 @@
+"""What real machines that run edge scenarios need of the family."""

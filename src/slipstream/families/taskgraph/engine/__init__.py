@@ -1,0 +1,1 @@
+"""What real machines that run taskgraph scenarios need of the family."""

@@ -1,0 +1,28 @@
+"""Ends that an engine reports to a lane whose resources have the first slots of its heap; called from Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.sim.kernel.heap import NEVER, set_time, times_of
+
+
+class ReportedEnds:
+    """The slots of the resources: NEVER until the end of what one runs is reported and while none is."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], resources: str) -> None:
+        self._heap, self._now = arrays["heap"][0], arrays["lanes"]["now"]
+        self._times = times_of(self._heap)
+        self._failed = arrays[resources][0]["failed"]
+
+    def waits(self, resource: int) -> bool:
+        """Return whether an end was reported that is not applied yet."""
+        return bool(self._times.item(resource) < NEVER)
+
+    def end(self, resource: int, time: int, failed: bool) -> None:
+        """Report that what a resource runs ended at `time`, or failed then.
+
+        An end that is reported after later events were applied is applied now: the clock never runs backwards.
+        """
+        self._failed[resource] = failed
+        set_time(self._heap, resource, max(time, self._now.item()))
