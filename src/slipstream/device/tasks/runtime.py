@@ -133,7 +133,7 @@ class TaskRuntime(EngineRuntime[S]):
         request = TaskRequest(program, work.job, work.part, number, work.tasks, failures, duration)
         self._processes.submit(resource, request)
 
-    def _catch_up(self, lane: DeviceLane[Any], policy: Policy, execution: Execution) -> None:
+    def _catch_up(self, lane: DeviceLane[Any], policy: Policy | None, execution: Execution) -> None:
         """Wait for the next event and apply it; once stopped, end the episode: what runs is awaited, not recorded.
 
         The end of a task may begin the next one without a decision, so the lane cannot wait for the ends.
