@@ -13,17 +13,30 @@ import pytest
 from slipstream.device.slurm.local import LocalCluster, VirtualNodes, local_cluster, missing_programs
 
 NODES, GPUS = 4, 4
+NODE_TIMEOUT_S = 6
+"""Time after which a node that was killed counts as down; of the cluster of `frail`."""
 
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[LocalCluster]:
-    """Start a cluster of four nodes with four GPUs each; fail if a process of it is left at the end."""
+    """A cluster of four nodes with four GPUs each."""
+    yield from running_cluster()
+
+
+@pytest.fixture(scope="module")
+def frail() -> Iterator[LocalCluster]:
+    """The same, and a node that fails is noticed soon."""
+    yield from running_cluster(node_timeout_s=NODE_TIMEOUT_S)
+
+
+def running_cluster(**options: int) -> Iterator[LocalCluster]:
+    """Start a cluster, skip where Slurm is not installed; fail if a process of it is left at the end."""
     if reason := missing_programs():
         pytest.skip(reason)
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     # Not `tmp_path`: the path of a socket may have about a hundred characters.
     with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
-        with local_cluster(Path(folder), [VirtualNodes(NODES, GPUS)]) as cluster:
+        with local_cluster(Path(folder), [VirtualNodes(NODES, GPUS)], **options) as cluster:
             yield cluster
         # A dead-man switch that reached its controller late ends a moment after.
         left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]

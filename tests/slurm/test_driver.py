@@ -11,7 +11,6 @@ import threading
 import time
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 
 from slipstream.device.slurm.decisions import InterruptionOf, StartOf, decide, warm_up
@@ -25,6 +24,7 @@ from slipstream.families.cluster.slurm.scenario import live_scenario
 from slipstream.families.cluster.slurm.snapshot import SlurmJob, SlurmNode, Snapshot
 from slipstream.policies.base import find
 from slipstream.scenario import load
+from slipstream.sim.eventlog import PREEMPT
 from tests.slurm.conftest import wait_for
 
 RULES = {
@@ -158,6 +158,25 @@ def test_jobs_start_in_the_order_of_the_policy_and_the_log_is_that_of_an_episode
 
 
 @pytest.mark.thorough
+def test_a_job_is_interrupted_for_a_shorter_one_and_runs_again(slurm):
+    long = submit(slurm, 5, 16)
+    requested = {long: 100.0}
+    rules = {**RULES, "preemption": {"cost_s": 0.0}}
+    with driven(slurm, "srsf", DriverSettings(interval_s=0.3, requested=requested), **rules) as driver:
+        wait_for(lambda: any(job.state == "RUNNING" for job in read_snapshot(slurm.slurm).jobs if job.id == long))
+        short = submit(slurm, 2, 16)
+        requested[short] = 2.0
+        wait_for(lambda: all_ended([long, short])(read_snapshot(slurm.slurm)), 90.0)
+    assert driver.counts["requeued"] == 1
+    found = {job.id: job for job in read_snapshot(slurm.slurm).jobs}
+    assert [(found[job].state, found[job].restarts) for job in (long, short)] == [("COMPLETED", 1), ("COMPLETED", 0)]
+    assert found[short].end <= found[long].start
+    scenario, events = driver.recorder.result(load(rules), requested)
+    check(events, scenario)
+    assert (events["kind"] == PREEMPT).sum() == 1
+
+
+@pytest.mark.thorough
 def test_jobs_cancelled_requeued_and_held_by_hand_and_a_drained_node_lose_no_job(slurm):
     hand = slurm.slurm.environment
 
@@ -196,30 +215,22 @@ def test_a_controller_that_restarts_is_waited_for(slurm):
     assert {states[job] for job in jobs} == {"COMPLETED"}
 
 
-@pytest.mark.thorough
-def test_a_killed_driver_leaves_no_job_held_and_another_goes_on_where_it_was(slurm, tmp_path):
-    (tmp_path / "rules.json").write_text(json.dumps(RULES))
-    words = [sys.executable, "-m", "slipstream", "execute", "rules.json", "--engine", "slurm", "--policy", "fifo"]
-    words += ["--slurm-conf", str(slurm.folder / "slurm.conf"), "--interval-s", "0.3", "--state", "state", "--force"]
-    jobs = [submit(slurm, 2, 8) for _ in range(9)]
-    rng = np.random.Generator(np.random.Philox(5))
-    for kill in range(4):
-        # The switches of the first wait for another driver to take over; that of the last releases what still waits.
-        grace = "0" if kill == 3 else "60"
-        with subprocess.Popen([*words, "--grace-s", grace], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline().startswith("Driving.")
-            time.sleep(2.0 * rng.random())
-            os.kill(process.pid, signal.SIGKILL)
-    wait_for(lambda: all_ended(jobs)(read_snapshot(slurm.slurm)), 240.0)
-    found = [job for job in read_snapshot(slurm.slurm).jobs if job.id in jobs]
-    assert [job.state for job in found] == ["COMPLETED"] * 9
-    assert [job.restarts for job in found] == [0] * 9
-
-
 def test_the_end_of_a_driver_hands_held_jobs_back(slurm, tmp_path):
     job = submit(slurm, 1, 1)
     with HandBack(tmp_path, slurm.folder / "slurm.conf", [], 60.0) as switch:
         pass
+    assert switch.released == 1
+    wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
+
+
+def test_a_switch_that_was_killed_is_started_again(slurm, tmp_path):
+    job = submit(slurm, 1, 1)
+    with HandBack(tmp_path, slurm.folder / "slurm.conf", [], 60.0) as switch:
+        first = switch.pid
+        switch.keep()
+        assert switch.pid == first
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: (switch.keep(), switch.pid)[1] != first)
     assert switch.released == 1
     wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
 
@@ -243,6 +254,25 @@ def test_a_moment_without_nodes_is_reported_and_decides_nothing(slurm):
     assert driver.plan() == (None, [])
     assert driver.problem == "no node with GPUs is available: expected one at least"
     subprocess.run(["scontrol", "update", "NodeName=n[1-4]", "State=RESUME"], env=slurm.slurm.environment, check=True)
+    slurm.slurm.change("release", job)
+    wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
+
+
+@pytest.mark.parametrize("what", ["controller", "partition"])
+def test_a_driver_without_its_controller_or_partition_is_one_line_and_sends_nothing(slurm, tmp_path, what):
+    (tmp_path / "rules.json").write_text(json.dumps(RULES))
+    job = submit(slurm, 1, 1)
+    config = (slurm.folder / "slurm.conf").read_text()
+    port = next(line for line in config.splitlines() if line.startswith("SlurmctldPort="))
+    away = config.replace(port, "SlurmctldPort=1\nMessageTimeout=1\nSlurmctldTimeout=1")
+    (tmp_path / "slurm.conf").write_text(away if what == "controller" else config)
+    words = [sys.executable, "-m", "slipstream", "execute", "rules.json", "--engine", "slurm", "--policy", "fifo"]
+    words += ["--slurm-conf", "slurm.conf", "--state", "state", *(["--partition", "x\n"] * (what == "partition"))]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert done.stderr.startswith("error: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rules.json", "slurm.conf"]
+    assert next(one for one in read_snapshot(slurm.slurm).jobs if one.id == job).is_held
     slurm.slurm.change("release", job)
     wait_for(lambda: all_ended([job])(read_snapshot(slurm.slurm)))
 

@@ -9,7 +9,9 @@ import pytest
 
 from slipstream.cli.main import main
 from slipstream.device.slurm.local import missing_programs
-from slipstream.device.slurm.trial import TrialSettings, out_of_order, timed_jobs
+from slipstream.device.slurm.trial import TrialSettings, out_of_order, simulated_trial, timed_jobs, trial_of
+from slipstream.families.cluster.invariants import check
+from slipstream.families.cluster.metrics import jobs_of
 from slipstream.scenario import load
 
 JOBS = [{"submit_s": 0.0, "gpus": 4, "run_s": 400.0}, {"submit_s": 50.0, "gpus": 8, "run_s": 200.0}]
@@ -29,11 +31,31 @@ def test_jobs_are_scaled_and_none_is_shorter_than_three_seconds():
     assert timed_jobs(load(RULES), TrialSettings())[0].run_s == pytest.approx(400.0 * 8.0 / mean)
 
 
+def test_episodes_of_other_seeds_have_other_jobs():
+    jobs = {"kind": "synthetic", "jobs": 50, "sizes": [1, 2, 4]}
+    rules = load({**RULES, "jobs": jobs, "episode": {"jobs": 10, "held_out": 0.0}})
+    first, second, again = (trial_of(rules, TrialSettings(jobs=8, seed=seed))[1] for seed in (1, 2, 1))
+    assert len(first) == 8
+    assert first == again != second
+
+
 def test_starts_are_out_of_order_only_if_they_lie_more_than_a_second_apart():
     first = np.array([0.0, 5.0, 10.0])
     assert out_of_order(first, np.array([0.0, 6.0, 5.5])) == 0
     assert out_of_order(first, np.array([0.0, 8.0, 5.5])) == 1
     assert out_of_order(first, np.array([12.0, 8.0, 5.5])) == 3
+
+
+def test_slurms_side_is_simulated_by_its_own_rules_and_has_a_log_like_any_other():
+    # Under EASY, the last job would start at once, beside the two GPUs that wait for the second.
+    jobs = [{"submit_s": 0.0, "gpus": 6, "run_s": 20.0}, {"submit_s": 1.0, "gpus": 4, "run_s": 5.0}]
+    rules = load({**RULES, "jobs": {"kind": "list", "jobs": [*jobs, {"submit_s": 2.0, "gpus": 2, "run_s": 70.0}]}})
+    settings = TrialSettings(time_scale=1.0)
+    scenario, events = simulated_trial(*trial_of(rules, settings), None, settings)
+    check(events, scenario)
+    starts = jobs_of(scenario, events).first_start / 1e9
+    assert starts.tolist() == [0.0, 20.5, 2.0]
+    assert [kind.name for kind in scenario.nodes] == ["a100"]
 
 
 @pytest.mark.thorough

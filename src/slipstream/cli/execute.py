@@ -41,6 +41,7 @@ from slipstream.cli.help_text import OUTPUT, REQUESTS
 from slipstream.cli.outputs import EVENT_LOG, LIVE_STATE, PAGE, ForceOption, check_outputs
 from slipstream.cli.run import AllOption, LogOption, PolicyOption, print_metrics
 from slipstream.cli.slurm import (
+    CapCommandOption,
     DriveOptions,
     DryRunOption,
     EngineOption,
@@ -134,6 +135,7 @@ def execute(
     partition: PartitionOption = None,
     dry_run: DryRunOption = False,
     take: TakeOption = False,
+    cap_command: CapCommandOption = None,
     interval_s: IntervalOption = 2.0,
     grace_s: GraceOption = 60.0,
     state: StateOption = None,
@@ -162,7 +164,9 @@ def execute(
     if engine == "slurm":
         given = {"--profile": profile, "--data": data, "--watchdog-ms": watchdog_ms, "--listen": listen_at}
         refuse_options({**given, "--live": live})
-        options = DriveOptions(slurm_conf, partition or [], dry_run, take, interval_s, grace_s, state, seconds)
+        options = DriveOptions(
+            slurm_conf, partition or [], dry_run, take, cap_command, interval_s, grace_s, state, seconds
+        )
         drive_slurm(scenario, policy, seed, options, log, out, force, as_json)
         return
     if runs_on_processes(scenario):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from slipstream.device.slurm.driver import Driver
     from slipstream.families.cluster.scenario import ClusterScenario
     from slipstream.families.cluster.slurm.commands import Slurm
+    from slipstream.families.cluster.slurm.snapshot import Snapshot
     from slipstream.policies.base import Policy
 
 SLURM = "Slurm"
@@ -46,6 +47,15 @@ TakeOption = Annotated[
     bool,
     typer.Option(
         "--take", help="Hold waiting jobs that are not held, and decide about them too.", rich_help_panel=SLURM
+    ),
+]
+CapCommandOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Command that sets the power cap of a node when a job starts there, with {node} and {watts} in it, and "
+        "{job} and {gpus} if wanted; it is not read by a shell. The scenario's kinds of nodes list the caps.",
+        metavar="COMMAND",
+        rich_help_panel=SLURM,
     ),
 ]
 IntervalOption = Annotated[
@@ -78,6 +88,7 @@ class DriveOptions:
     partitions: list[str]
     dry_run: bool
     takes: bool
+    cap_command: str | None
     interval_s: float
     grace_s: float
     state: Path | None
@@ -112,6 +123,7 @@ def drive_slurm(
     as_json: bool,
 ) -> None:
     """Drive a Slurm cluster under a policy by the rules of the scenario `source`, or print what would be done."""
+    from slipstream.device.slurm.capping import CapCommand
     from slipstream.device.slurm.driver import Driver, DriverSettings
     from slipstream.errors import InputError
     from slipstream.families.cluster.scenario import ClusterScenario
@@ -123,7 +135,8 @@ def drive_slurm(
     if not isinstance(base, ClusterScenario):
         raise InputError(f"{source}: is of the family '{base.family}': expected a cluster scenario for --engine slurm")
     policy = find_for(policy_name, base)
-    settings = DriverSettings(tuple(options.partitions), options.interval_s, options.takes)
+    caps = None if options.cap_command is None else CapCommand(options.cap_command)
+    settings = DriverSettings(tuple(options.partitions), options.interval_s, options.takes, caps=caps)
     slurm = Slurm(options.config)
     driver = Driver(slurm, base, policy, settings)
     if options.dry_run:
@@ -147,14 +160,11 @@ def drive_slurm(
 
 def _print_plan(driver: Driver, as_json: bool) -> None:
     """Print the decisions of this moment, with the commands that would carry them out."""
-    from slipstream.device.slurm.decisions import StartOf
-    from slipstream.device.slurm.driver import commands_of
-
     live, decisions = driver.plan()
-    plans = []
-    for decision in decisions:
-        changes = commands_of(decision) if isinstance(decision, StartOf) else [["requeuehold", decision.job.id]]
-        plans.append({"decision": decision.words, "commands": [shlex.join(["scontrol", *words]) for words in changes]})
+    plans = [
+        {"decision": decision.words, "commands": [shlex.join(words) for words in driver.commands(decision)]}
+        for decision in decisions
+    ]
     waiting = 0 if live is None else sum(job.waits for job in live.jobs)
     if as_json:
         print_json({"waiting": waiting, "decisions": plans})
@@ -181,6 +191,10 @@ def _drive(driver: Driver, slurm: Slurm, options: DriveOptions, as_json: bool) -
         if not as_json:
             errors.print(f"{time.strftime('%H:%M:%S')} {text}", markup=False, soft_wrap=True)
 
+    def over(_: Snapshot) -> bool:
+        switch.keep()
+        return end is not None and time.monotonic() > end
+
     with (
         interruptible(driver.stop),
         driver_lock(options.folder),
@@ -188,7 +202,7 @@ def _drive(driver: Driver, slurm: Slurm, options: DriveOptions, as_json: bool) -
     ):
         if not as_json:
             console.print("Driving. Press Ctrl-C to stop; held jobs are then handed back to Slurm's own scheduler.")
-        driver.run(lambda _: end is not None and time.monotonic() > end, tell)
+        driver.run(over, tell)
     return switch.released
 
 

@@ -40,7 +40,7 @@ def validate_slurm(
     for run in range(runs):
         settings = TrialSettings(jobs, time_scale, seed=seed + run)
         results.append(
-            run_trial(scenario, policy, settings, lambda text: errors.print(text, markup=False, soft_wrap=True))
+            run_trial(scenario, [policy, None], settings, lambda text: errors.print(text, markup=False, soft_wrap=True))
         )
     if as_json:
         print_json({"scenario": source, "policy": policy.name, "engine": "slurm", "runs": results})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstream.families.cluster.caps import caps_of
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.cluster.slurm.scenario import LiveScenario, live_scenario
 from slipstream.families.cluster.slurm.snapshot import HELD, SlurmJob, SlurmNode, Snapshot
@@ -21,11 +22,19 @@ class StartOf:
     job: SlurmJob
     held: tuple[tuple[str, int], ...]
     """Node and number of GPUs; empty if placement is flat."""
+    watts: tuple[float, ...] = ()
+    """Power limit of its GPUs on each of these nodes; empty if the scenario has no caps."""
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether Slurm is told the nodes: the job asks neither for certain ones nor for another number of them."""
+        return bool(self.held) and not self.job.constrained and self.job.on_nodes in (None, len(self.held))
 
     @property
     def words(self) -> str:
         """The decision in words."""
-        where = ", ".join(f"{gpus} on {node}" for node, gpus in self.held)
+        limits = [f" at {watts:g} W" for watts in self.watts] or [""] * len(self.held)
+        where = ", ".join(f"{gpus} on {node}{at}" for (node, gpus), at in zip(self.held, limits, strict=True))
         return f"start job {self.job.id} ({self.job.gpus} GPUs{': ' + where if where else ''})"
 
 
@@ -84,8 +93,9 @@ def _decisions(live: LiveScenario, simulator: Simulator, events: np.ndarray) -> 
     rows = compiled_scenario(live.scenario).workload.row.tolist()
     found: dict[int, Decision] = {}
     runs = {job for job, row in enumerate(rows) if live.jobs[row].runs}
-    columns = (events[name].tolist() for name in ("job", "task", "resource", "kind"))
-    for job, count, node, kind in zip(*columns, strict=True):
+    watts = _watts(live.scenario)
+    columns = (events[name].tolist() for name in ("job", "task", "resource", "variant", "kind"))
+    for job, count, node, level, kind in zip(*columns, strict=True):
         if kind == PREEMPT:
             runs.discard(job)
             if live.jobs[rows[job]].runs:
@@ -99,6 +109,16 @@ def _decisions(live: LiveScenario, simulator: Simulator, events: np.ndarray) -> 
         elif kind == TAKE:
             start = found[job]
             assert isinstance(start, StartOf)
-            found[job] = StartOf(start.job, (*start.held, (live.nodes[node], count)))
+            limits = (*start.watts, watts[node][level]) if watts else ()
+            found[job] = StartOf(start.job, (*start.held, (live.nodes[node], count)), limits)
     # A job that is interrupted and started anew in the same instant goes on instead.
     return [decision for decision in found.values() if isinstance(decision, InterruptionOf) or not decision.job.runs]
+
+
+def _watts(scenario: ClusterScenario) -> list[list[float]]:
+    """Return the power limit of GPUs by node and level; without a cap, what a busy one draws. Empty without caps."""
+    if not any(kind.caps for kind in scenario.nodes):
+        return []
+    return [
+        [kind.busy_w, *(cap.watts for cap in caps_of(kind))] for kind in scenario.by_speed for _ in range(kind.count)
+    ]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from slipstream.device.slurm.capping import CapCommand, check_caps
 from slipstream.device.slurm.decisions import Decision, StartOf, decide, warm_up
 from slipstream.device.slurm.handback import clear_placement
 from slipstream.device.slurm.recording import Recorder
@@ -43,6 +44,8 @@ class DriverSettings:
     takes: bool = False
     """Whether waiting jobs that are not held are held, and so driven too."""
     lost_s: float = LOST_S
+    caps: CapCommand | None = None
+    """What sets the power cap of a node; there are no caps without it."""
     requested: Mapping[str, float] = field(default_factory=dict)
     """Requested times by job, in seconds, where they are known better than the time limits."""
 
@@ -56,7 +59,7 @@ class Driver:
         self.counts = {"started": 0, "requeued": 0, "refused": 0, "held again": 0, "cycles": 0}
         """Number of actions by kind."""
         self._slurm = slurm
-        self._base = checked_rules(base)
+        self._base = checked_rules(base, settings.caps is not None)
         self._policy = chosen_policy(policy, base)
         self._settings = settings
         self._released: dict[str, tuple[float, StartOf]] = {}
@@ -64,6 +67,7 @@ class Driver:
         self._left_alone: dict[str, float] = {}
         """Jobs of which Slurm refused a change, and until when they are left alone."""
         self._stopping = False
+        self._tell: Callable[[str], None] = print
         self.problem = ""
         """Why the policy could not be asked in the last cycle; empty if it was."""
 
@@ -77,6 +81,7 @@ class Driver:
         Raises:
             DeviceError: The controller has not answered for too long.
         """
+        self._tell = tell
         warm_up(self._base, self._policy)
         answered = time.monotonic()
         while not self._stopping:
@@ -86,7 +91,7 @@ class Driver:
                 self.recorder.observe(snapshot)
                 if until(snapshot):
                     return
-                self._cycle(snapshot, tell)
+                self._cycle(snapshot)
                 answered = time.monotonic()
             except DeviceError as error:
                 if time.monotonic() - answered > self._settings.lost_s:
@@ -101,18 +106,18 @@ class Driver:
         snapshot = read_snapshot(self._slurm, self._settings.partitions)
         return self._decide(snapshot)
 
-    def _cycle(self, snapshot: Snapshot, tell: Callable[[str], None]) -> None:
+    def _cycle(self, snapshot: Snapshot) -> None:
         snapshot = self._follow_releases(snapshot)
         for job in snapshot.jobs:
             self._take_in(job)
         problem = self.problem
         _, decisions = self._decide(snapshot)
         if self.problem and self.problem != problem:
-            tell(f"no decision: {self.problem}")
+            self._tell(f"no decision: {self.problem}")
         for decision in decisions:
             if self._stopping:
                 return
-            self._carry_out(decision, tell)
+            self._carry_out(decision)
 
     def _follow_releases(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with jobs that were just released as if they ran; hold those again that do not start."""
@@ -166,10 +171,10 @@ class Driver:
             self.problem = str(error)
             return None, []
 
-    def _carry_out(self, decision: Decision, tell: Callable[[str], None]) -> None:
+    def _carry_out(self, decision: Decision) -> None:
         """Send the commands of a decision."""
         job = decision.job
-        tell(decision.words)
+        self._tell(decision.words)
         if isinstance(decision, StartOf):
             if self._asks(job, lambda: self._start(decision)):
                 self._released[job.id] = (time.monotonic(), decision)
@@ -178,14 +183,25 @@ class Driver:
             self.counts["requeued"] += 1
 
     def _start(self, start: StartOf) -> None:
+        if self._settings.caps is not None:
+            for words in caps_of_start(start, self._settings.caps):
+                self._settings.caps.run(words)
         for words in commands_of(start):
             self._slurm.change(*words)
+
+    def commands(self, decision: Decision) -> list[list[str]]:
+        """Return the commands that carry out a decision, each as a list of words."""
+        if not isinstance(decision, StartOf):
+            return [["scontrol", "requeuehold", decision.job.id]]
+        caps = [] if self._settings.caps is None else caps_of_start(decision, self._settings.caps)
+        return [*caps, *(["scontrol", *words] for words in commands_of(decision))]
 
     def _asks(self, job: SlurmJob, ask: Callable[[], None]) -> bool:
         """Return whether Slurm does as `ask` asks; a job of which a change is refused is left alone for a time."""
         try:
             ask()
-        except DeviceError:
+        except DeviceError as error:
+            self._tell(f"job {job.id} is left alone for {REFUSED_S:g} s: {error}")
             self.counts["refused"] += 1
             self._left_alone[job.id] = time.monotonic() + REFUSED_S
             return False
@@ -199,7 +215,7 @@ def commands_of(start: StartOf) -> list[list[str]]:
     """
     job, names = start.job, [name for name, _ in start.held]
     changes = []
-    if names and not job.constrained and job.on_nodes in (None, len(names)):
+    if start.names_nodes:
         number = [] if job.on_nodes is not None else [f"NumNodes={len(names)}-{len(names)}"]
         changes += [f"ReqNodeList={','.join(names)}", *number, f"AdminComment={MARK}"]
     if job.restarts:
@@ -208,13 +224,23 @@ def commands_of(start: StartOf) -> list[list[str]]:
     return [*update, ["release", job.id]]
 
 
+def caps_of_start(start: StartOf, caps: CapCommand) -> list[list[str]]:
+    """Return the commands that set the power caps of a start; none where Slurm chooses the nodes."""
+    if not start.names_nodes:
+        return []
+    limits = zip(start.held, start.watts, strict=bool(start.watts))
+    return [caps.words(start.job.id, node, gpus, watts) for (node, gpus), watts in limits]
+
+
 def chosen_policy(policy: Policy, base: ClusterScenario) -> Policy:
     """Return the policy that decides: `auto` chooses one by the jobs of `base`, once, not anew in every cycle."""
     return policy.policy_for(base) if isinstance(policy, Auto) else policy
 
 
-def checked_rules(base: ClusterScenario) -> ClusterScenario:
+def checked_rules(base: ClusterScenario, with_caps: bool = False) -> ClusterScenario:
     """Return `base` as the rules of a driven cluster: every cycle decides anew, and nothing that only simulations have.
+
+    Power caps are kept if there is a command that sets them.
 
     Raises:
         InputError: One line: the scenario has rules that a real cluster cannot follow.
@@ -223,5 +249,7 @@ def checked_rules(base: ClusterScenario) -> ClusterScenario:
         raise InputError("nodes with slices: expected whole GPUs on a real cluster")
     if base.compat is not None:
         raise InputError("compat: expected rules of ours on a real cluster, not those of a published simulator")
-    kinds = [kind.model_copy(update={"caps": []}) for kind in base.nodes]
+    if with_caps:
+        check_caps(base)
+    kinds = base.nodes if with_caps else [kind.model_copy(update={"caps": []}) for kind in base.nodes]
     return base.model_copy(update={"hold": False, "nodes": kinds, "episode": None, "sleep": None})

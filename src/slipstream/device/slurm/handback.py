@@ -42,9 +42,14 @@ class HandBack:
     """The switch, seen from the driver: a context that hands all held jobs back at its end."""
 
     def __init__(self, folder: Path, config: Path | None, partitions: Sequence[str], grace_s: float) -> None:
-        words = [sys.executable, "-m", __name__, str(folder), str(config or ""), f"{grace_s:g}", *partitions]
-        self._process = subprocess.Popen(
-            words,
+        self._words = [sys.executable, "-m", __name__, str(folder), str(config or ""), f"{grace_s:g}", *partitions]
+        self._process = self._started()
+        self.released = 0
+        """Number of jobs that it released at the end."""
+
+    def _started(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -52,8 +57,19 @@ class HandBack:
             start_new_session=True,
             text=True,
         )
-        self.released = 0
-        """Number of jobs that it released at the end."""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the switch."""
+        return self._process.pid
+
+    def keep(self) -> None:
+        """Start the switch again if something has ended it."""
+        if self._process.poll() is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                pipe.close()
+            self._process = self._started()
 
     def __enter__(self) -> HandBack:
         return self

@@ -28,6 +28,10 @@ PACKAGES = "slurm-wlm munge"
 PR_SET_PDEATHSIG = 1
 READY_S = 30.0
 """Longest time until all nodes are idle."""
+NODE_TIMEOUT_S = 300
+"""Time without an answer of a node after which the controller takes it for down."""
+BACKFILL_INTERVAL_S = 1
+"""Time between two passes of Slurm's own backfill."""
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where daemons are that may not be in the search path of users."""
 
@@ -58,10 +62,13 @@ def missing_programs() -> str:
 class LocalCluster:
     """A running local cluster."""
 
-    def __init__(self, folder: Path, nodes: Sequence[VirtualNodes], cpus: int = 64) -> None:
+    def __init__(
+        self, folder: Path, nodes: Sequence[VirtualNodes], cpus: int = 64, node_timeout_s: int = NODE_TIMEOUT_S
+    ) -> None:
         self.folder = folder
         self._nodes = nodes
         self._cpus = cpus
+        self._node_timeout_s = node_timeout_s
         self._ports = _free_ports(1 + sum(kind.count for kind in nodes))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.slurm = Slurm(config=folder / "slurm.conf")
@@ -78,8 +85,18 @@ class LocalCluster:
         self._start_munged()
         self.start_controller()
         for name in self.names:
-            self._spawn(name, "slurmd", "-D", "-N", name, "-f", str(self.folder / "slurm.conf"))
+            self.start_node(name)
         self.wait_until_idle()
+
+    def start_node(self, name: str) -> None:
+        """Start the daemon of a node."""
+        self._spawn(name, "slurmd", "-D", "-N", name, "-f", str(self.folder / "slurm.conf"))
+
+    def fail_node(self, name: str) -> None:
+        """Kill the daemon of a node, as if the node had failed; processes of its jobs run on."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
 
     def start_controller(self, fresh: bool = True) -> None:
         """Start the controller; unless `fresh`, with the jobs that it had."""
@@ -204,7 +221,7 @@ class LocalCluster:
             "SelectTypeParameters=CR_Core",
             "SchedulerType=sched/backfill",
             "SchedulerParameters=sched_interval=1,sched_min_interval=1000,batch_sched_delay=0,"
-            "bf_interval=1,bf_resolution=1",
+            f"bf_interval={BACKFILL_INTERVAL_S},bf_resolution=1",
             "PriorityType=priority/basic",
             "GresTypes=gpu",
             "JobCompType=jobcomp/filetxt",
@@ -213,6 +230,7 @@ class LocalCluster:
             "MailProg=/bin/true",
             "MpiDefault=none",
             "ReturnToService=2",
+            f"SlurmdTimeout={self._node_timeout_s}",
         ]
         host = socket.gethostname().partition(".")[0]
         ports = iter(self._ports[1:])
@@ -248,9 +266,11 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def local_cluster(folder: Path, nodes: Sequence[VirtualNodes]) -> Iterator[LocalCluster]:
+def local_cluster(
+    folder: Path, nodes: Sequence[VirtualNodes], node_timeout_s: int = NODE_TIMEOUT_S
+) -> Iterator[LocalCluster]:
     """Start a cluster in the empty `folder`; end all of its processes at the end."""
-    cluster = LocalCluster(folder, nodes)
+    cluster = LocalCluster(folder, nodes, node_timeout_s=node_timeout_s)
     try:
         cluster.start()
         yield cluster

@@ -1,6 +1,6 @@
 """Trial on a real Slurm: the jobs of a scenario as sleeps on a local cluster, beside their simulation.
 
-The same jobs run twice: released by a policy, and by Slurm's own backfill. Both are simulated before.
+The same jobs run once for each side: released by a policy, or by Slurm's own backfill. All sides are simulated before.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,24 @@ import numpy as np
 
 from slipstream.device.slurm.decisions import warm_up
 from slipstream.device.slurm.driver import Driver, DriverSettings, checked_rules, chosen_policy
-from slipstream.device.slurm.local import LocalCluster, VirtualNodes, local_cluster, missing_programs
-from slipstream.device.slurm.recording import Recorder
+from slipstream.device.slurm.local import (
+    BACKFILL_INTERVAL_S,
+    LocalCluster,
+    VirtualNodes,
+    local_cluster,
+    missing_programs,
+)
+from slipstream.device.slurm.recording import Recorder, Run, SeenJob
 from slipstream.errors import DeviceError, InputError
 from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.invariants import check
 from slipstream.families.cluster.metrics import jobs_of, metrics
 from slipstream.families.cluster.scenario import ClusterScenario, ListedJob
+from slipstream.families.cluster.slurm.backfill import QueuedJob, simulate_backfill
 from slipstream.families.cluster.slurm.controller import read_snapshot
-from slipstream.families.cluster.slurm.snapshot import Snapshot
+from slipstream.families.cluster.slurm.snapshot import SlurmJob, SlurmNode, Snapshot
 from slipstream.files.validation import validated
-from slipstream.policies.base import Policy, find
+from slipstream.policies.base import Policy
 from slipstream.sim.simulator import Simulator
 
 LEAST_RUN_S = 3.0
@@ -38,6 +46,8 @@ MEAN_RUN_S = 8.0
 """Mean time that jobs sleep by default."""
 MOST_NODES = 64
 INTERVAL_S = 0.3
+SLURM = "slurm"
+"""Name of the side of Slurm's own backfill."""
 COMPARED = ("jct_mean_s", "wait_mean_s", "slowdown_mean", "makespan_s")
 CLOSE_S = 1.0
 """Starts that lie closer together may come in either order."""
@@ -55,41 +65,63 @@ class TrialSettings:
     """Seconds of a trial per second of the scenario; so that the mean job takes 8 s if absent."""
     overhead_s: float = 1.0
     """Time that the simulation adds to every run: from a decision to the start, and from an end to its notice."""
+    own_overhead_s: float = 0.5
+    """The same where Slurm's own scheduler starts the jobs, whose passes are simulated."""
     seed: int = 0
 
 
 def run_trial(
-    scenario: ClusterScenario, policy: Policy, settings: TrialSettings, tell: Callable[[str], None]
+    scenario: ClusterScenario,
+    policies: Sequence[Policy | None],
+    settings: TrialSettings,
+    tell: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Return the metrics of a policy and of Slurm's own backfill, simulated and real, as JSON data.
+    """Return the metrics of each of `policies`, simulated and real, as JSON data; None is Slurm's own backfill.
+
+    If it is among them, the differences of the others from it are there too.
 
     Raises:
         DeviceError: One line: Slurm is not installed, or its daemons do not start.
     """
     if reason := missing_programs():
         raise DeviceError(reason)
-    policy = chosen_policy(policy, scenario)
-    rules = checked_rules(scenario)
-    jobs = timed_jobs(rules, settings)
-    kinds = [VirtualNodes(kind.count, kind.gpus, _word(kind.name)) for kind in rules.nodes]
-    if sum(kind.count for kind in kinds) > MOST_NODES:
-        raise InputError(f"{sum(kind.count for kind in kinds)} nodes: expected at most {MOST_NODES} on this machine")
-    renamed = [kind.model_copy(update={"name": _word(kind.name)}) for kind in rules.nodes]
-    rules = rules.model_copy(update={"nodes": renamed})
-    result: dict[str, Any] = {"policy": policy.name, "seed": settings.seed, "jobs": len(jobs), "sides": {}}
-    sides = {policy.name: policy, "slurm": None}
-    for name, player in sides.items():
+    rules, jobs = trial_of(scenario, settings)
+    sides = {name_of(policy): policy for policy in (policy and chosen_policy(policy, scenario) for policy in policies)}
+    result: dict[str, Any] = {"seed": settings.seed, "jobs": len(jobs), "sides": {}}
+    for name, policy in sides.items():
         tell(f"{name}: simulating")
-        simulated = _simulated(rules, jobs, player, settings)
+        simulated = simulated_trial(rules, jobs, policy, settings)
         tell(f"{name}: running {len(jobs)} jobs on a local Slurm cluster")
-        real = _real(rules, jobs, player, kinds)
-        result["sides"][name] = _compared(simulated, real)
-    ours, theirs = (result["sides"][name] for name in sides)
-    result["difference"] = {
-        metric: {side: ours[side][metric] - theirs[side][metric] for side in ("simulated", "real")}
-        for metric in COMPARED
-    }
+        result["sides"][name] = _compared(simulated, _real(rules, jobs, policy))
+    if SLURM in sides:
+        theirs = result["sides"][SLURM]
+        result["differences"] = {
+            name: {
+                metric: {side: ours[side][metric] - theirs[side][metric] for side in ("simulated", "real")}
+                for metric in COMPARED
+            }
+            for name, ours in result["sides"].items()
+            if name != SLURM
+        }
     return result
+
+
+def name_of(policy: Policy | None) -> str:
+    """Return the name of a side of a trial."""
+    return SLURM if policy is None else policy.name
+
+
+def trial_of(scenario: ClusterScenario, settings: TrialSettings) -> tuple[ClusterScenario, list[ListedJob]]:
+    """Return the rules of a trial, with kinds of nodes named as Slurm takes them, and its jobs.
+
+    Raises:
+        InputError: One line: the scenario has rules that a real cluster cannot follow, or too many nodes.
+    """
+    rules = checked_rules(scenario)
+    if (count := sum(kind.count for kind in rules.nodes)) > MOST_NODES:
+        raise InputError(f"{count} nodes: expected at most {MOST_NODES} on this machine")
+    renamed = [kind.model_copy(update={"name": _word(kind.name)}) for kind in rules.nodes]
+    return rules.model_copy(update={"nodes": renamed}), timed_jobs(scenario, settings)
 
 
 def timed_jobs(scenario: ClusterScenario, settings: TrialSettings) -> list[ListedJob]:
@@ -118,65 +150,97 @@ def _word(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower()) or "gpu"
 
 
+def _requested_s(job: ListedJob) -> float:
+    return job.requested_s or job.run_s
+
+
 def _minutes(job: ListedJob) -> int:
     """Return the time limit of a job: Slurm counts in minutes."""
-    return max(1, math.ceil((job.requested_s or job.run_s) / 60.0))
+    return max(1, math.ceil(_requested_s(job) / 60.0))
 
 
 Played = tuple[ClusterScenario, np.ndarray]
 
 
-def _simulated(rules: ClusterScenario, jobs: list[ListedJob], policy: Policy | None, settings: TrialSettings) -> Played:
-    """Return a scenario of the timed jobs and the log of its simulation; without a policy, like Slurm's backfill.
-
-    Slurm serves jobs in order of submission, lets those pass that end in time, and knows time limits in minutes.
-    """
+def simulated_trial(
+    rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | None, settings: TrialSettings
+) -> Played:
+    """Return a scenario of the timed jobs and the log of its simulation; without a policy, under Slurm's backfill."""
+    if policy is None:
+        return _own_schedule(rules, jobs, settings)
     rows = []
     for job in jobs:
-        requested = 60.0 * _minutes(job) if policy is None else job.requested_s
-        update = {"run_s": job.run_s + settings.overhead_s, "requested_s": (requested or 0.0) + settings.overhead_s}
+        update = {
+            "run_s": job.run_s + settings.overhead_s,
+            "requested_s": (job.requested_s or 0.0) + settings.overhead_s,
+        }
         rows.append(job.model_copy(update=update).model_dump(mode="json", exclude_unset=True))
     data = rules.model_dump(mode="json", exclude_unset=True)
     data["jobs"] = {"kind": "list", "jobs": rows}
     data.pop("episode", None)
-    if policy is None:
-        data.update(backfill="easy", preemption=None)
     timed = validated(data, ClusterScenario, "the trial")
-    return timed, Simulator(timed).play(policy or find("fifo", "cluster"), settings.seed)
+    return timed, Simulator(timed).play(policy, settings.seed)
 
 
-def _real(rules: ClusterScenario, jobs: list[ListedJob], policy: Policy | None, kinds: list[VirtualNodes]) -> Played:
+def _own_schedule(rules: ClusterScenario, jobs: Sequence[ListedJob], settings: TrialSettings) -> Played:
+    """Return what Slurm's own scheduler does with the jobs in simulation; it knows time limits in minutes."""
+    nodes = [(kind.name, kind.gpus) for kind in rules.nodes for _ in range(kind.count)]
+    named = [SlurmNode(f"n{number + 1}", kind, gpus, True) for number, (kind, gpus) in enumerate(nodes)]
+    queued = [
+        QueuedJob(job.submit_s, int(job.gpus), 60.0 * _minutes(job), job.run_s + settings.own_overhead_s)
+        for job in jobs
+    ]
+    recorder = Recorder()
+    recorder.nodes = {node.name: node for node in named}
+    runs = simulate_backfill([gpus for _, gpus in nodes], queued, BACKFILL_INTERVAL_S)
+    for number, (job, run) in enumerate(zip(jobs, runs, strict=True)):
+        held = tuple((named[node].name, gpus) for node, gpus in run.held.items())
+        seen = SlurmJob(
+            *(str(number), job.user, "", "COMPLETED", "", int(job.gpus), run.job.limit_s),
+            submit=job.submit_s,
+            start=run.start_s,
+            end=run.end_s,
+        )
+        recorder.jobs[seen.id] = SeenJob(seen, job.submit_s, [Run(run.start_s, held, run.end_s)], has_ended=True)
+    scenario, events = recorder.result(rules, {str(number): _requested_s(job) for number, job in enumerate(jobs)})
+    check(events, scenario)
+    return scenario, events
+
+
+def _real(rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | None) -> Played:
     """Return a scenario of the jobs as they ran on a real cluster, and the log; without a policy, by Slurm alone."""
+    kinds = [VirtualNodes(kind.count, kind.gpus, kind.name) for kind in rules.nodes]
     requested: dict[str, float] = {}
     done = threading.Event()
     if policy is not None:
         warm_up(rules, policy)
     # Not elsewhere: the path of a socket may have about a hundred characters.
     with tempfile.TemporaryDirectory(prefix="slurm-") as folder, local_cluster(Path(folder), kinds) as cluster:
-        submitter = threading.Thread(target=_submit, args=(cluster, jobs, policy is not None, requested, done))
+        settings = DriverSettings(interval_s=INTERVAL_S, requested=requested)
+        driver = None if policy is None else Driver(cluster.slurm, rules, policy, settings)
+        recorder = Recorder() if driver is None else driver.recorder
+        first = [job for job in jobs if not job.submit_s]
+        submit = partial(_submit, cluster, policy is not None, requested, done)
+        submitter = threading.Thread(target=submit, args=(jobs[len(first) :],))
         limit = time.monotonic() + LONGEST_S
 
         def ended(snapshot: Snapshot) -> bool:
             if time.monotonic() > limit:
                 raise InputError(f"the trial took longer than {LONGEST_S:g} s: expected fewer or shorter jobs")
-            return done.is_set() and not any(job.runs or job.waits for job in snapshot.jobs)
+            return len(recorder.jobs) == len(jobs) and not any(job.runs or job.waits for job in snapshot.jobs)
 
+        # The policy sees the whole queue that is there at the beginning.
+        submit(first)
         submitter.start()
         try:
-            if policy is None:
-                recorder = Recorder()
-                while True:
-                    snapshot = read_snapshot(cluster.slurm)
-                    recorder.observe(snapshot)
-                    if ended(snapshot):
-                        break
-                    time.sleep(INTERVAL_S)
-            else:
-                driver = Driver(
-                    cluster.slurm, rules, policy, DriverSettings(interval_s=INTERVAL_S, requested=requested)
-                )
+            if driver is not None:
                 driver.run(ended, tell=lambda _: None)
-                recorder = driver.recorder
+            while driver is None:
+                snapshot = read_snapshot(cluster.slurm)
+                recorder.observe(snapshot)
+                if ended(snapshot):
+                    break
+                time.sleep(INTERVAL_S)
         finally:
             done.set()
             submitter.join()
@@ -190,9 +254,9 @@ def _real(rules: ClusterScenario, jobs: list[ListedJob], policy: Policy | None, 
 
 
 def _submit(
-    cluster: LocalCluster, jobs: list[ListedJob], holds: bool, requested: dict[str, float], done: threading.Event
+    cluster: LocalCluster, holds: bool, requested: dict[str, float], done: threading.Event, jobs: Sequence[ListedJob]
 ) -> None:
-    """Submit the jobs as sleeps, each at its time; set `done` at the end."""
+    """Submit the jobs as sleeps, each at its time, unless `done` is set."""
     began = time.monotonic()
     for job in jobs:
         while time.monotonic() < began + job.submit_s and not done.is_set():
@@ -202,8 +266,7 @@ def _submit(
         words = [f"--gpus={job.gpus}", f"--time={_minutes(job)}", "--output=/dev/null", "--chdir=/", "--requeue"]
         held = ["--hold"] if holds else []
         number = cluster.slurm.submit(f"#!/bin/sh\nexec sleep {job.run_s:.3f}\n", *words, *held)
-        requested[str(number)] = job.requested_s or job.run_s
-    done.set()
+        requested[str(number)] = _requested_s(job)
 
 
 def _compared(simulated: Played, real: Played) -> dict[str, Any]:

@@ -54,33 +54,43 @@ class Slurm:
         return int(self._run(["sbatch", "--parsable", *words], script).strip().partition(";")[0])
 
     def _run(self, words: list[str], script: str | None = None) -> str:
-        path = shutil.which(words[0])
-        if path is None:
+        if shutil.which(words[0]) is None:
             raise DeviceError(f"no {words[0]} on this machine: expected the commands of Slurm in the search path")
         if self._config and not Path(self._config).is_file():
             raise DeviceError(f"{self._config}: no such file: expected the configuration of a Slurm cluster")
-        given = subprocess.DEVNULL if script is None else subprocess.PIPE
-        try:
-            process = subprocess.Popen(
-                [path, *words[1:]],
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self.environment,
-                # A Ctrl-C is for this program, which may have to end what it began.
-                start_new_session=True,
-            )
-            out, error = process.communicate(None if script is None else script.encode(), self.timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise DeviceError(f"{words[0]}: no answer within {self.timeout_s:g} s") from None
-        except OSError as problem:
-            raise DeviceError(f"{words[0]}: cannot be run ({problem.strerror})") from None
-        if process.returncode:
-            said = error.decode(errors="replace").strip() or f"ended with {process.returncode}"
-            raise DeviceError(f"{words[0]}: {' '.join(said.split())[:LONGEST_ERROR]}")
-        return out.decode(errors="replace")
+        return output_of(words, self.timeout_s, self.environment, script)
+
+
+def output_of(
+    words: list[str], timeout_s: float, environment: dict[str, str] | None = None, script: str | None = None
+) -> str:
+    """Return what the program `words` prints, given the text `script` as its input; no shell reads its words.
+
+    Raises:
+        DeviceError: One line: it could not be run, failed, or did not end within `timeout_s`.
+    """
+    try:
+        process = subprocess.Popen(
+            [shutil.which(words[0]) or words[0], *words[1:]],
+            stdin=subprocess.DEVNULL if script is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            # A Ctrl-C is for this program, which may have to end what it began.
+            start_new_session=True,
+        )
+        out, error = process.communicate(None if script is None else script.encode(), timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise DeviceError(f"{words[0]}: no answer within {timeout_s:g} s") from None
+    except OSError as problem:
+        raise DeviceError(f"{words[0]}: cannot be run ({problem.strerror})") from None
+    if process.returncode:
+        said = error.decode(errors="replace").strip() or f"ended with {process.returncode}"
+        plain = "".join(character if character.isprintable() else " " for character in said)
+        raise DeviceError(f"{words[0]}: {' '.join(plain.split())[:LONGEST_ERROR]}")
+    return out.decode(errors="replace")
 
 
 class RateLimit:
