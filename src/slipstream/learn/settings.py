@@ -277,6 +277,8 @@ def _changed(settings: Any, changes: Mapping[str, Any], part: str) -> Any:
             if value not in ("true", "false"):
                 raise InputError(f"training: {part}{name} is '{value}': expected true or false")
             value = value == "true"
+        elif isinstance(value, str) and isinstance(before, tuple):
+            value = tuple(text for text in map(str.strip, value.split(",")) if text)
         elif (kind := bare_type(hints[name])) in (int, float) and (value is not None or kind is hints[name]):
             try:
                 value = _whole(value) if kind is int else kind(value)
