@@ -120,7 +120,7 @@ MUTANTS = [
     Mutant("power is not given back", LIFECYCLE, "    header.power -= own.power\n", ""),
     Mutant("slowdowns have no bound", LIFECYCLE, "slowdown = max(1.0, ", "slowdown = max(0.0, "),
     Mutant("waits are forgotten", LIFECYCLE, "own.waited += header.now", "own.waited = header.now"),
-    Mutant("the budget has room for one GPU less", LIFECYCLE, "header.power) // least)", "header.power) // least - 1)"),
+    Mutant("the budget has room for one GPU less", LIFECYCLE, "- power) // least)", "- power) // least - 1)"),
     Mutant("the budget may be met with one too many", LIFECYCLE, ".power + more > spec", ".power > spec"),
     # Jobs that run at the beginning
     Mutant("the beginning is the first submission", KERNEL, "machine.beginning if machine.has_begun else ", ""),

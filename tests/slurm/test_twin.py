@@ -198,6 +198,18 @@ def test_jobs_of_one_user_are_alike_in_a_future():
     assert correlation(0.8) > 0.6
 
 
+def test_the_correlation_is_that_of_consecutive_jobs():
+    rng = np.random.default_rng(5)
+    steady = np.repeat(rng.uniform(1.0, 100.0, 30), 10)
+    past = past_jobs(
+        [("ann", 100.0, run, 1) for run in steady] + [("bob", 100.0, run, 1) for run in 100 * rng.random(300)]
+    )
+    own, overall = past.correlations
+    assert own[past.number["ann"]] > 0.7
+    assert own[past.number["bob"]] < 0.25
+    assert own[past.number["bob"]] < overall < own[past.number["ann"]]
+
+
 def test_hidden_run_times_and_jobs_to_come_change_nothing_that_the_twin_says():
     rng = np.random.default_rng(3)
     past = past_jobs([(f"u{n % 3}", 100.0, run, 1 + n % 4) for n, run in enumerate(rng.uniform(1.0, 100.0, 60))])

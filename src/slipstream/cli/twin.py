@@ -152,7 +152,7 @@ def slurm(
     watch: Annotated[
         float | None,
         typer.Option(
-            help="Answer anew every so many seconds, until Ctrl-C.", min=0.5, max=86_400.0, rich_help_panel=OUTPUT
+            help="Answer again after this time in seconds, until Ctrl-C.", min=0.5, max=86_400.0, rich_help_panel=OUTPUT
         ),
     ] = None,
     top: Annotated[int, typer.Option(help="Waiting jobs to show.", min=1, rich_help_panel=OUTPUT)] = 20,

@@ -111,18 +111,19 @@ def backfill_reserved(spec, state, lane, index):
     header = state.lanes[lane]
     queue = state.queue[lane]
     factor = least_factor(spec, 0)
-    room = gpus_by_budget(spec, state, lane, 0)
-    while index < header.waiting and room > 0:
+    most = gpus_by_budget(spec, header.free, header.power, 0)
+    while index < header.waiting and most > 0:
         row = queue[index]
-        if not may_pass(row, header.reserved, room):
+        if not may_pass(row, header.reserved, most):
             index += 1
             continue
         if header.shadow == UNKNOWN_SHADOW:
             find_shadow(spec, state, lane)
         job = row.job
         nodes = 0
-        if not is_safe_by_count(row, header.extra, header.shadow - header.now, factor):
-            # Also where placement or setup times matter: they only make it end later.
+        extra = gpus_by_budget(spec, header.extra, header.shadow_power, 0)
+        if not is_safe_by_count(row, extra, header.shadow - header.now, factor):
+            # Also where placement, setup times or power matter: they only add to what it takes.
             nodes = 0
         elif machine.simple:
             nodes = 1
@@ -136,5 +137,5 @@ def backfill_reserved(spec, state, lane, index):
         start(spec, state, lane, index, 0, nodes)
         account_backfilled(spec, state, lane, job)
         header.choices += 1
-        room = gpus_by_budget(spec, state, lane, 0)
+        most = gpus_by_budget(spec, header.free, header.power, 0)
     return False

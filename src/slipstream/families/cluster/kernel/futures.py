@@ -1,7 +1,7 @@
 """Futures of a cluster, compiled: whole episodes from one present state, under several orders of the queue.
 
-The futures stand one behind the other in the workload: the jobs of future f begin at index f * `machine.jobs`, first
-those of the present, then those to come.
+The workload holds the jobs of all futures: those of future f begin at index f * `machine.jobs`, first those of the
+present, then those to come.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Outcome:
 
 
 class Machine:
-    """The cluster of one what-if, with the jobs of all futures behind each other."""
+    """The cluster of one what-if, with the jobs of all futures in one workload."""
 
     def __init__(self, scenario: ClusterScenario, futures: Futures) -> None:
         self.scenario, self.futures = scenario, futures
@@ -164,7 +164,7 @@ class Machine:
             together = [
                 index
                 for index, policy in enumerate(policies)
-                if self._plays_fast(policy) and (None if isinstance(policy, SortedQueue) else "greedy") == backfill
+                if self.plays_fast(policy) and (None if isinstance(policy, SortedQueue) else "greedy") == backfill
             ]
             if together:
                 orders = [getattr(policies[index], "order", priorities.FIFO) for index in together]
@@ -174,7 +174,7 @@ class Machine:
                 found[index] = self._play_singly(policy)
         return [found[index] for index in range(len(policies))]
 
-    def _plays_fast(self, policy: Policy) -> bool:
+    def plays_fast(self, policy: Policy) -> bool:
         """Return whether a policy sorts the queue, or is first-fit: first come, first served, where all may pass."""
         is_plain = self.scenario.preemption is None
         known = isinstance(policy, SortedQueue) or (policy.name == FIRST_FIT and is_plain)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from slipstream.errors import InputError
 from slipstream.families.cluster.scenario import ClusterScenario, Listed
@@ -25,6 +25,9 @@ NEAR_S = 1800.0
 SIMILAR = 2.0
 """Greatest ratio of two requested times that are similar."""
 LONGEST_RATIO = 100.0
+MOST_CONSECUTIVE, LEAST_CONSECUTIVE = 512, 16
+"""Past jobs of a user that a correlation is taken from."""
+HIGHEST_CORRELATION = 0.95
 LATEST = 5000
 """Past jobs among which similar ones are sought first: the last to end."""
 
@@ -39,8 +42,8 @@ class HistorySettings:
     """Least past jobs of one user that are enough."""
     pooled: float = 0.1
     """Share of the draws that come from the jobs of all users."""
-    shared: float = 0.5
-    """Correlation of the run times of one user's jobs."""
+    shared: float | None = None
+    """Correlation of the run times of one user's jobs; that of consecutive past jobs of the user if absent."""
 
 
 DEFAULTS = HistorySettings()
@@ -77,6 +80,25 @@ class History:
         """The jobs of each user, in order."""
         order = np.argsort(self.user, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.user, minlength=len(self.users)))[:-1])
+
+    @cached_property
+    def correlations(self) -> tuple[np.ndarray, float]:
+        """Correlation of the ratios of consecutive jobs of each user, and that over all users.
+
+        It is that of normal scores, which a few very long jobs do not decide. Users with few jobs get one near that of
+        all.
+        """
+        together, alone, counts = (np.zeros(len(self.users)) for _ in range(3))
+        for user, jobs in enumerate(self.of_user):
+            mine = jobs[np.argsort(self.submit[jobs], kind="stable")][-MOST_CONSECUTIVE:]
+            if len(mine) >= LEAST_CONSECUTIVE:
+                scores = ndtri((mean_ranks(self.ratio[mine]) - 0.5) / len(mine))
+                together[user], alone[user] = float((scores[1:] * scores[:-1]).sum()), float((scores**2).sum())
+                counts[user] = len(mine)
+        overall = max(0.0, float(together.sum() / alone.sum())) if alone.sum() > 0.0 else 0.0
+        own = np.divide(together, alone, out=np.full(len(counts), overall), where=alone > 0.0)
+        weight = counts / (counts + LEAST_CONSECUTIVE * 2)
+        return np.clip(weight * own + (1.0 - weight) * overall, 0.0, HIGHEST_CORRELATION), overall
 
     @cached_property
     def estimators(self) -> dict[HistorySettings, RunTimes]:
@@ -123,7 +145,7 @@ def accounted_history(jobs: Sequence[SlurmJob], now: float | None = None) -> His
 
 
 def law_of(scenario: ClusterScenario) -> History:
-    """Return the jobs that a scenario draws from as a history of nobody; none if it lists its jobs.
+    """Return the jobs that a scenario draws from as a history without users; none if it lists its jobs.
 
     They are those of training episodes, in the order of their submission.
     """
@@ -152,6 +174,12 @@ class JobsNow:
 def size_class(gpus: np.ndarray) -> np.ndarray:
     """Return the whole part of the binary logarithm of each number of GPUs, -1 for none."""
     return np.asarray(np.floor(np.log2(np.maximum(gpus, 0.5))), np.int64)
+
+
+def mean_ranks(values: np.ndarray) -> np.ndarray:
+    """Return the rank of each value, from 1 on; equal values get the mean of their ranks."""
+    _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[index])
 
 
 class RunTimes:
@@ -239,8 +267,16 @@ class RunTimes:
         numbers = {name: index for index, name in enumerate(dict.fromkeys(users))}
         common = rng.standard_normal((futures, len(numbers)))[:, [numbers[name] for name in users]]
         own = rng.standard_normal((futures, len(users)))
-        share = self.settings.shared
+        share = self._shared(users)
         return np.asarray(ndtr(np.sqrt(share) * common + np.sqrt(1.0 - share) * own))
+
+    def _shared(self, users: Sequence[str]) -> np.ndarray:
+        """Return the correlation of each job with others of its user."""
+        if self.settings.shared is not None:
+            return np.full(len(users), self.settings.shared)
+        own, overall = self.history.correlations
+        numbers = (self.history.number.get(name) for name in users)
+        return np.array([overall if number is None else own[number] for number in numbers])
 
     def _quantiles_above(self, groups: np.ndarray, least: np.ndarray, uniform: np.ndarray) -> np.ndarray:
         """Return quantiles of the ratios of each job's group that exceed its `least`; NaN where none does."""
@@ -270,7 +306,7 @@ class Coming:
     """Index into the users of the history."""
 
 
-NOBODY = Coming(*(np.zeros(0) for _ in range(4)), user=np.zeros(0, np.int64))
+NO_JOBS = Coming(*(np.zeros(0) for _ in range(4)), user=np.zeros(0, np.int64))
 
 
 def coming(history: History, now: float | None, most: int, futures: int, rng: np.random.Generator) -> list[Coming]:
@@ -281,7 +317,7 @@ def coming(history: History, now: float | None, most: int, futures: int, rng: np
     order = history.by_submit
     times = history.submit[order]
     if not len(times) or most < 1:
-        return [NOBODY] * futures
+        return [NO_JOBS] * futures
     span = float(times[-1] - times[0])
     found = []
     for _ in range(futures):

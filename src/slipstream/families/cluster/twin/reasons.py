@@ -90,7 +90,7 @@ def _why(machine: Machine, arrays: dict[str, np.ndarray], job: int) -> tuple[str
     if scenario.power.budget_w is not None:
         more = int(machine.parts.spec["levels"]["power"][:, 0].max()) * gpus
         if header["power"] + more > scenario.power.budget_w * 1000.0:
-            return "power", f"the power budget of {scenario.power.budget_w:g} W leaves no room for it"
+            return "power", f"the power budget of {scenario.power.budget_w:g} W does not admit it now"
     return "reserved", ""
 
 
