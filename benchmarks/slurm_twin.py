@@ -35,8 +35,9 @@ from options import print_figures
 from slipstream.evaluation import bootstrap_interval
 from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.twin.answer import TwinSettings, ask
-from slipstream.families.cluster.twin.history import NO_HISTORY, History, HistorySettings, history_of
+from slipstream.families.cluster.twin.history import History, history_of
 from slipstream.families.cluster.twin.present import Present, recorded_present
+from slipstream.families.cluster.twin.run_times import RunTimes, RunTimeSettings
 from slipstream.policies.base import find
 from slipstream.scenario import load
 from slipstream.sim.eventlog import START
@@ -87,12 +88,12 @@ def past_of(jobs: int) -> History:
     submit = np.sort(rng.random(jobs)) * 30 * 86_400.0 - 31 * 86_400.0
     run = requested * rng.random(jobs)
     gpus = rng.choice([1, 2, 4, 8, 16], size=jobs).astype(float)
-    return history_of(submit, submit + run, run, requested, gpus, [f"user{number % 61}" for number in range(jobs)])
+    return history_of(submit, submit, run, requested, gpus, [f"user{number % 61}" for number in range(jobs)])
 
 
 def times_ms(jobs: int, futures: int, repetitions: int, to_come: int) -> list[float]:
     """Return the milliseconds of each answer to the same question about `jobs` waiting jobs."""
-    scenario, past = queue_of(jobs), past_of(20_000)
+    scenario, past = queue_of(jobs), RunTimes(past_of(20_000))
     settings = TwinSettings(POLICIES, WHAT_IFS, futures, most_to_come=to_come)
     present = recorded_present(load(scenario))
     found = []
@@ -158,7 +159,7 @@ def traces(folder: Path) -> Iterator[Trace]:
     swf = {"kind": "swf", "path": str(folder / "swf/lublin_256.swf")}
     yield simulated("lublin", swf, 256, True, 0, 10_000)
     philly = {"kind": "philly", "path": str(folder / "philly/philly.csv")}
-    yield simulated("philly", philly, 1500, True, 0, 60_000)
+    yield simulated("philly", philly, 460, True, 0, 60_000)
 
 
 def moments_of(trace: Trace, part: str, count: int) -> Iterator[float]:
@@ -184,7 +185,7 @@ def present_at(trace: Trace, moment: float) -> tuple[Present, np.ndarray, Histor
         rows.append(row)
     data = {**trace.rules, "jobs": {"kind": "list", "jobs": rows}, "begins_s": moment - first}
     ended = np.flatnonzero(end <= moment)
-    columns = (trace.submit, end, trace.run, trace.requested, trace.gpus)
+    columns = (trace.submit, trace.start, trace.run, trace.requested, trace.gpus)
     past = history_of(*(column[ended] for column in columns), user=[trace.user[job] for job in ended.tolist()])
     return recorded_present(load(data), moment), here, past
 
@@ -200,23 +201,23 @@ class Found:
     limits_errors: np.ndarray
 
 
-def asked(trace: Trace, moment: float, settings: HistorySettings, futures: int, seed: int, to_come: int) -> Found:
+def asked(trace: Trace, moment: float, settings: RunTimeSettings, futures: int, seed: int, to_come: int) -> Found:
     """Ask the twin about a moment of the trace."""
     present, here, past = present_at(trace, moment)
     rng = np.random.Generator(np.random.Philox(seed))
     waiting = np.flatnonzero(trace.start[here] > moment)
     waiting = np.sort(rng.permutation(waiting)[:MOST_JOBS_OF_A_MOMENT])
-    twin = ask(present, past, TwinSettings(("fifo",), (), futures, seed, settings, to_come))
+    twin = ask(present, RunTimes(past, settings), TwinSettings(("fifo",), (), futures, seed, to_come))
     low, median, high = twin.interval()[:, waiting]
     true = trace.start[here][waiting] - moment
-    limits = ask(present, NO_HISTORY, TwinSettings(("fifo",), (), 1, seed, settings, 0)).starts[0, waiting]
+    limits = ask(present, settings=TwinSettings(("fifo",), (), 1)).starts[0, waiting]
     # Times of the simulation are whole ns; those here are floats.
     inside = (true >= low - 1e-3) & (true <= high + 1e-3)
     return Found(inside, true, high - low, np.abs(median - true), np.abs(limits - true))
 
 
 def coverage(
-    trace: Trace, part: str, moments: int, settings: HistorySettings, futures: int = 32, to_come: int = 1000
+    trace: Trace, part: str, moments: int, settings: RunTimeSettings, futures: int = 32, to_come: int = 1000
 ) -> dict[str, Any]:
     """Return how often intervals at moments of a part of the trace hold the start."""
     found = [
@@ -269,7 +270,7 @@ def main() -> None:
     }
     if given.moments and given.data.is_dir():
         found = {
-            trace.name: coverage(trace, given.part, given.moments, HistorySettings()) for trace in traces(given.data)
+            trace.name: coverage(trace, given.part, given.moments, RunTimeSettings()) for trace in traces(given.data)
         }
         figures |= {"part": given.part, "coverage": found if given.json else json.dumps(found)}
     print_figures(figures, given.json)

@@ -22,14 +22,12 @@ from slipstream.families.cluster.twin.answer import Twin, TwinSettings, ask, to_
 from slipstream.families.cluster.twin.futures import Machine, draw_futures
 from slipstream.families.cluster.twin.history import (
     NO_HISTORY,
-    HistorySettings,
-    JobsNow,
-    RunTimes,
     coming,
     history_of,
     law_of,
 )
 from slipstream.families.cluster.twin.present import live_present, recorded_present
+from slipstream.families.cluster.twin.run_times import JobsNow, RunTimes, RunTimeSettings, quantiles
 from slipstream.families.cluster.twin.what_if import changed
 from slipstream.policies.base import find
 from slipstream.scenario import load
@@ -51,8 +49,9 @@ def scenario(*jobs, running=({**RUNS, "held": HELD},), **rules):
     return load({**base, **rules})
 
 
-def answer(*jobs, history=NO_HISTORY, settings=FIFO, **rules):
-    return ask(recorded_present(scenario(*jobs, **rules)), history, settings)
+def answer(*jobs, history=NO_HISTORY, settings=FIFO, pooled=0.1, **rules):
+    run_times = RunTimes(history, RunTimeSettings(pooled=pooled))
+    return ask(recorded_present(scenario(*jobs, **rules)), run_times, settings)
 
 
 def waiting(twin):
@@ -64,7 +63,7 @@ def past_jobs(rows):
     """Return jobs (user, requested, run, gpus), that were sent one a minute, as a history."""
     times = 60.0 * np.arange(len(rows))
     users, requested, run, gpus = zip(*rows, strict=True)
-    return history_of(times, times + run, *(np.array(one, float) for one in (run, requested, gpus)), user=users)
+    return history_of(times, times, *(np.array(one, float) for one in (run, requested, gpus)), user=users)
 
 
 # Starts and reasons, by hand
@@ -143,7 +142,7 @@ def test_jobs_of_slurm_keep_their_numbers_and_those_that_are_not_planned_say_why
     jobs += (slurm_job("5", gpus=0), slurm_job("6", reason="QOSMaxJobsPerUserLimit"))
     snapshot = Snapshot(1000.0, (SlurmNode("n1", "a100", 4, True),), jobs)
     present = live_present(snapshot, counts=lambda job: not job.is_held)
-    found = to_dict(ask(present, NO_HISTORY, FIFO), FIFO, "the live queue")
+    found = to_dict(ask(present, settings=FIFO), FIFO, "the live queue")
     assert [(job["job"], job["starts_in_s"]["median"], job["slurm_reason"]) for job in found["jobs"]] == [
         ("2", 50.0, ""),
         ("6", 50.0, "QOSMaxJobsPerUserLimit"),
@@ -161,8 +160,8 @@ def test_jobs_of_slurm_keep_their_numbers_and_those_that_are_not_planned_say_why
 
 def test_run_times_follow_the_users_own_history():
     past = past_jobs([("ann", 100.0, 50.0, 6)] * 20 + [("bob", 100.0, 90.0, 8)] * 20)
-    settings = TwinSettings(("fifo",), (), 8, history=HistorySettings(pooled=0.0), most_to_come=0)
-    twin = answer(LARGE, history=past, settings=settings)
+    settings = TwinSettings(("fifo",), (), 8, most_to_come=0)
+    twin = answer(LARGE, history=past, settings=settings, pooled=0.0)
     # The job of ann runs 50 of its 100 s, so it ends at time 50; that of bob 54 of its 60 s.
     assert twin.interval()[:, 1].tolist() == [30.0, 30.0, 30.0]
     assert twin.futures.run[0].tolist() == [50.0, 54.0]
@@ -170,8 +169,8 @@ def test_run_times_follow_the_users_own_history():
 
 def test_users_without_history_get_that_of_all():
     past = past_jobs([("ann", 100.0, 50.0, 4)] * 20)
-    draws = RunTimes(past, HistorySettings()).draw(
-        JobsNow(np.array([200.0]), np.array([4]), ["new"], np.zeros(1)), 5, np.random.default_rng(0)
+    draws = RunTimes(past).draw(
+        JobsNow(np.array([200.0]), np.array([4]), ["new"], np.zeros(1)), None, 5, np.random.default_rng(0)
     )
     assert draws.tolist() == [[100.0]] * 5
 
@@ -185,13 +184,34 @@ def test_a_job_that_ran_longer_than_all_others_goes_on_within_its_request():
     assert np.ptp(ends) > 40.0
 
 
+def test_jobs_that_still_run_count_as_longer_than_they_have_run():
+    # Four runs of 10, and two that have run 10 and 20 without an end: half of the mass is beyond 10, spread up to 100.
+    found = 100.0 * quantiles(np.full(4, 0.1), np.array([0.1, 0.2]))
+    assert (found[:170] == 10.0).all()
+    assert np.allclose(found[171:], np.linspace(found[171], found[-1], 85), atol=0.2)
+    assert 20.0 < found[171] < 21.0
+    assert 99.0 < found[-1] <= 100.0
+    # A run that ended after those makes the distribution complete: Kaplan and Meier give it all that is left.
+    assert (quantiles(np.array([0.1, 0.1, 0.5]), np.array([0.2]))[129:] == 0.5).all()
+
+
+def test_similar_jobs_that_run_now_lengthen_the_run_times_of_those_that_wait():
+    past = past_jobs([("ann", 100.0, 5.0, 6)] * 12)
+    waits = JobsNow(np.full(1, 100.0), np.full(1, 6), ["ann"], np.zeros(1))
+    both = JobsNow(np.full(5, 100.0), np.full(5, 6), ["ann"] * 5, np.array([0.0, 60.0, 60.0, 60.0, 60.0]))
+    runs = RunTimes(past)
+    assert runs.draw(waits, 800.0, 500, np.random.default_rng(0)).max() == 5.0
+    drawn = runs.draw(both, 800.0, 500, np.random.default_rng(0))[:, 0]
+    assert 0.15 < (drawn > 60.0).mean() < 0.35
+
+
 def test_jobs_of_one_user_are_alike_in_a_future():
     rng = np.random.default_rng(1)
     past = past_jobs([("ann", 100.0, run, 1) for run in rng.uniform(1.0, 100.0, 60)])
     now = JobsNow(np.full(2, 100.0), np.ones(2), ["ann", "ann"], np.zeros(2))
 
     def correlation(shared):
-        drawn = RunTimes(past, HistorySettings(shared=shared)).draw(now, 2000, np.random.default_rng(2))
+        drawn = RunTimes(past, RunTimeSettings(shared=shared)).draw(now, None, 2000, np.random.default_rng(2))
         return np.corrcoef(drawn.T)[0, 1]
 
     assert abs(correlation(0.0)) < 0.1
@@ -204,7 +224,7 @@ def test_the_correlation_is_that_of_consecutive_jobs():
     past = past_jobs(
         [("ann", 100.0, run, 1) for run in steady] + [("bob", 100.0, run, 1) for run in 100 * rng.random(300)]
     )
-    own, overall = past.correlations
+    own, overall = RunTimes(past).correlations()
     assert own[past.number["ann"]] > 0.7
     assert own[past.number["bob"]] < 0.25
     assert own[past.number["bob"]] < overall < own[past.number["ann"]]
@@ -238,7 +258,7 @@ def test_the_law_of_a_generated_workload_stands_in_for_a_history():
 def test_jobs_to_come_are_those_of_a_past_moment_at_this_time_of_day():
     day = 86_400.0
     times = np.array([day * number + 3600.0 * hour for number in range(4) for hour in (0.0, 12.0)])
-    past = history_of(times, times + 50.0, *(np.full(8, one) for one in (50.0, 100.0, 1.0)), user=["ann"] * 8)
+    past = history_of(times, times, *(np.full(8, one) for one in (50.0, 100.0, 1.0)), user=["ann"] * 8)
     found = coming(past, 10 * day + 11 * 3600.0, 3, 50, np.random.default_rng(0))
     # From eleven, give or take half an hour, the next one comes at noon.
     firsts = {round(float(one.submit[0]) / 1800.0) for one in found}
@@ -249,8 +269,8 @@ def test_jobs_to_come_are_those_of_a_past_moment_at_this_time_of_day():
 
 def test_jobs_to_come_delay_those_of_later_priority():
     past = past_jobs([("bob", 60.0, 60.0, 8)] * 30)
-    settings = TwinSettings(("sjf",), (), 8, history=HistorySettings(pooled=0.0), most_to_come=10)
-    alone = TwinSettings(("sjf",), (), 8, history=HistorySettings(pooled=0.0), most_to_come=0)
+    settings = TwinSettings(("sjf",), (), 8, most_to_come=10)
+    alone = TwinSettings(("sjf",), (), 8, most_to_come=0)
     later = answer({**LONG, "gpus": 8}, history=past, settings=settings).starts[:, 1]
     assert (later > answer({**LONG, "gpus": 8}, history=past, settings=alone).starts[:, 1] + 60.0).all()
 
@@ -304,7 +324,7 @@ def test_compiled_futures_are_those_that_the_simulator_plays_one_by_one():
     for rules in ({}, {"placement": "flat"}, {"placement": "consolidate", "backfill": "strict", "quotas": {"u1": 6}}):
         running = (RUNS if rules.get("placement") == "flat" else {**RUNS, "held": HELD},)
         present = recorded_present(scenario(*jobs, running=running, **rules))
-        futures = draw_futures(present, past, HistorySettings(), 3, 10, 5)
+        futures = draw_futures(present, RunTimes(past), 3, 10, 5)
         machine = Machine(present.scenario, futures)
         assert machine.count == 31 or rules.get("quotas")
         policies = [find(name, "cluster") for name in SORTED]

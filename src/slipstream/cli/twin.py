@@ -19,8 +19,8 @@ from slipstream.cli.slurm import SLURM, PartitionOption, SlurmConfigOption
 if TYPE_CHECKING:
     from slipstream.families.cluster.scenario import ClusterScenario
     from slipstream.families.cluster.twin.answer import TwinSettings
-    from slipstream.families.cluster.twin.history import History
     from slipstream.families.cluster.twin.present import Present
+    from slipstream.families.cluster.twin.run_times import RunTimes
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 
@@ -200,17 +200,19 @@ class Asking:
         from slipstream.families.cluster.twin.answer import ask, to_dict
 
         present = self.source.read()
-        twin = ask(present, self._history(present), self.settings)
+        twin = ask(present, self._run_times(present), self.settings)
         return to_dict(twin, self.settings, self.source.name, self.job)
 
-    def _history(self, present: Present) -> History:
+    def _run_times(self, present: Present) -> RunTimes:
+        """Return what the history says, read anew: it grows while a queue is watched."""
         from slipstream.families.cluster.slurm.accounting import read_accounting
         from slipstream.families.cluster.twin.history import NO_HISTORY, accounted_history, law_of
+        from slipstream.families.cluster.twin.run_times import RunTimes
 
         if not self.files:
-            return NO_HISTORY if self.source.base is None else law_of(self.source.base)
+            return RunTimes(NO_HISTORY if self.source.base is None else law_of(self.source.base))
         jobs = [job for path in self.files for job in read_accounting(path)[0]]
-        return accounted_history(jobs, present.now)
+        return RunTimes(accounted_history(jobs, present.now))
 
 
 def _show(answer: dict[str, Any], as_json: bool, top: int, out: Path | None) -> None:

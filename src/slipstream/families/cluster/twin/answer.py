@@ -17,9 +17,10 @@ from slipstream.errors import InputError
 from slipstream.families.cluster.policies import SortedQueue
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.cluster.twin.futures import Futures, Machine, Outcome, draw_futures
-from slipstream.families.cluster.twin.history import DEFAULTS, NO_HISTORY, NO_JOBS, History, HistorySettings
+from slipstream.families.cluster.twin.history import NO_HISTORY, NO_JOBS
 from slipstream.families.cluster.twin.present import Present
 from slipstream.families.cluster.twin.reasons import Reason, reasons
+from slipstream.families.cluster.twin.run_times import RunTimes
 from slipstream.families.cluster.twin.what_if import DEFAULT, PRESENT_RULES, changed, without_caps
 from slipstream.families.cluster.twin.words import KIND
 from slipstream.policies.base import Policy, find_for
@@ -31,6 +32,7 @@ MOST_TO_COME = 1000
 INTERVAL = 0.9
 """Share of the starts that an interval is to hold."""
 Z = 1.96
+KNOWS_NOTHING = RunTimes(NO_HISTORY)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,6 @@ class TwinSettings:
     what_ifs: Sequence[str] = DEFAULT
     futures: int = 32
     seed: int = 0
-    history: HistorySettings = DEFAULTS
     most_to_come: int = MOST_TO_COME
 
 
@@ -68,8 +69,8 @@ class Twin:
         return np.asarray(np.quantile(np.maximum(self.starts, 0.0), levels, axis=0, method="weibull"))
 
 
-def ask(present: Present, history: History = NO_HISTORY, settings: TwinSettings | None = None) -> Twin:
-    """Return what the twin says about the `present` state; run times are drawn from `history`.
+def ask(present: Present, run_times: RunTimes = KNOWS_NOTHING, settings: TwinSettings | None = None) -> Twin:
+    """Return what the twin says about the `present` state; run times, and the jobs to come, are drawn by `run_times`.
 
     Raises:
         InputError: One line: a policy or what-if that is not known, or does not apply.
@@ -83,7 +84,7 @@ def ask(present: Present, history: History = NO_HISTORY, settings: TwinSettings 
     policies = [find_for(name, what_ifs[PRESENT_RULES]) for name in settings.policies]
     if not policies:
         raise InputError("--policies: expected one at least")
-    futures = draw_futures(present, history, settings.history, settings.futures, settings.most_to_come, settings.seed)
+    futures = draw_futures(present, run_times, settings.futures, settings.most_to_come, settings.seed)
     table: list[dict[str, Any]] = []
     first: Outcome | None = None
     machines = [Machine(scenario, futures) for scenario in what_ifs.values()]

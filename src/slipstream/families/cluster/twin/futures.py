@@ -17,8 +17,9 @@ from slipstream.families.cluster.metrics import jobs_of
 from slipstream.families.cluster.metrics import metrics as metrics_of
 from slipstream.families.cluster.policies import SortedQueue, level_0_suffices
 from slipstream.families.cluster.scenario import ClusterScenario, Listed, ListedJob
-from slipstream.families.cluster.twin.history import Coming, History, HistorySettings, JobsNow, coming
+from slipstream.families.cluster.twin.history import Coming, History, coming
 from slipstream.families.cluster.twin.present import Present
+from slipstream.families.cluster.twin.run_times import JobsNow, RunTimes
 from slipstream.families.cluster.workload.arrivals import RawJobs, Workload, cleaned
 from slipstream.families.cluster.workload.sources import listed
 from slipstream.families.contract import family_of
@@ -49,17 +50,15 @@ class Futures:
         return listed(self.present.scenario.jobs)
 
 
-def draw_futures(
-    present: Present, history: History, settings: HistorySettings, futures: int, most_to_come: int, seed: int
-) -> Futures:
-    """Return `futures` futures of `present`, drawn from `history` by `seed`; no jobs come where it lists none."""
+def draw_futures(present: Present, run_times: RunTimes, futures: int, most_to_come: int, seed: int) -> Futures:
+    """Return `futures` futures of `present`, drawn by `seed`; no jobs come where the history lists none."""
     rng = np.random.Generator(np.random.Philox(seed))
     assert isinstance(present.scenario.jobs, Listed)
     raw = listed(present.scenario.jobs)
     started = np.asarray(raw.started)
     now = JobsNow(raw.requested, raw.gpus, raw.user, np.where(np.isnan(started), 0.0, present.begins_s - started))
-    run = history.run_times(settings).draw(now, futures, rng)
-    found = Futures(present, history, run, coming(history, present.now, most_to_come, futures, rng))
+    run = run_times.draw(now, present.now, futures, rng)
+    found = Futures(present, run_times.history, run, coming(run_times.history, present.now, most_to_come, futures, rng))
     vars(found)["raw"] = raw
     return found
 
@@ -214,11 +213,11 @@ class Machine:
         slowdown = np.maximum(1.0, (outcomes[:, ENDED] - submit) / NS / bound)
         # The lane counts the wait of a job that waits at time 0 from then on.
         start, wait = outcomes[:, STARTED] / NS, (outcomes[:, WAITED] - np.minimum(0, submit)) / NS
-        present = (self._spread(column[:, :here]) for column in (start, wait, slowdown))
         come = [
             (wait[future, here:count], slowdown[future, here:count]) for future, count in enumerate(self.jobs.tolist())
         ]
-        return Outcome(*present, energy, [one for one, _ in come], [one for _, one in come])
+        present = [self._spread(column[:, :here]) for column in (start, wait, slowdown)]
+        return Outcome(present[0], present[1], present[2], energy, [one for one, _ in come], [one for _, one in come])
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
         """Return values of the jobs that can run in the columns of all present jobs, NaN in the others."""
