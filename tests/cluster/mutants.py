@@ -120,6 +120,7 @@ MUTANTS = [
     Mutant("power is not given back", LIFECYCLE, "    header.power -= own.power\n", ""),
     Mutant("slowdowns have no bound", LIFECYCLE, "slowdown = max(1.0, ", "slowdown = max(0.0, "),
     Mutant("waits are forgotten", LIFECYCLE, "own.waited += header.now", "own.waited = header.now"),
+    Mutant("the budget has room for one GPU less", LIFECYCLE, "- power) // least)", "- power) // least - 1)"),
     Mutant("the budget may be met with one too many", LIFECYCLE, ".power + more > spec", ".power > spec"),
     # Jobs that run at the beginning
     Mutant("the beginning is the first submission", KERNEL, "machine.beginning if machine.has_begun else ", ""),
@@ -157,9 +158,10 @@ MUTANTS = [
     Mutant(
         "the shadow time ignores placement",
         BACKFILL,
-        "machine[0].placement == FLAT or find_placement",
-        "machine[0].gpus > 0 or find_placement",
+        "fits_by_count(spec.machine[0]) or find_placement",
+        "spec.machine[0].gpus > 0 or find_placement",
     ),
+    Mutant("the slowest GPUs set the pace of who may pass", BACKFILL, "least = min(least,", "least = max(least,"),
     Mutant("reservations may begin before enough GPUs are free", BACKFILL, "begin = index + 1", "begin = index"),
     Mutant("reservations that end in time are passed over", BACKFILL, "index].time >= steps", "index].time > steps"),
     Mutant(

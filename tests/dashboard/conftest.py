@@ -25,6 +25,28 @@ HISTORY = [
     for n in (1, 2, 3)
 ]
 LIVE = {"time_s": 1.0, "released": 9, "finished": 6, "missed": 1, "busy": 1, "streams": 2, "waiting": 2}
+LEVEL = {"mean": 0.0, "low": 0.0, "high": 0.0}
+LESS = {"mean": -300.0, "low": -400.0, "high": -200.0}
+TWIN = {"kind": "slurm-twin", "taken_at": "2026-01-15T12:00:00", "policy": "fifo", "futures": 32, "interval": 0.9}
+TWIN |= {"history": {"jobs": 500}, "cluster": {"gpus": 16, "gpus_in_use": 12, "running": 3, "waiting": 2}}
+TWIN["jobs"] = [
+    {
+        "job": "17",
+        "user": "ann",
+        "gpus": 8,
+        "waited_s": 600.0,
+        "why": "not enough GPUs are free: it wants 8, 4 are free",
+    }
+    | {"starts_in_s": {"low": 60.0, "median": 1800.0, "high": 7200.0}},
+    {"job": "<b>18", "user": "bob", "gpus": 99, "waited_s": 30.0, "why": "never starts", "starts_in_s": None},
+]
+TWIN["left_out"] = [{"job": "19", "user": "bob", "gpus": 1, "why": "held by its user, until it is released"}]
+TWIN["what_if"] = [
+    {"what_if": what_if, "policy": "fifo", "never_start": 1, "wait_mean_s": 900.0, "wait_mean_s_difference": wait}
+    | {"slowdown_mean": 3.0, "slowdown_mean_difference": LEVEL, "energy_kwh": 5.0, "energy_kwh_difference": LEVEL}
+    for what_if, wait in (("present rules", LEVEL), ("nodes=+10", LESS))
+]
+"""What `slipstream twin slurm --out` writes, in short."""
 HARDWARE = "Imaginary CPU, 2 cores"
 LIVE |= {"latency_ms": 4.5, "tasks": [{"name": "camera", "released": 9, "waiting": 2, "running": 1, "finished": 6}]}
 
@@ -58,6 +80,7 @@ def runs(tmp_path_factory):
     (folder / "validation.html").write_text(
         "<!doctype html><title>validated</title><script>document.title = 'ran'</script>"
     )
+    (folder / "queue.json").write_text(json.dumps(TWIN))
     (folder / "notes.txt").write_text("not a run")
     (folder / "other.json").write_text('{"not": "a comparison"}')
     (folder.parent / "secret.json").write_text((folder / "all.json").read_text())

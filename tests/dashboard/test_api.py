@@ -29,7 +29,7 @@ from slipstream.policies.learned import shipped
 from slipstream.scenario import builtin_names, dump, load
 from slipstream.sim.eventlog import START, LogWriter, read
 from slipstream.sim.simulator import Simulator
-from tests.dashboard.conftest import HISTORY, relabel, serving
+from tests.dashboard.conftest import HISTORY, TWIN, relabel, serving
 from tests.reports.test_report import record
 
 # Runs
@@ -46,6 +46,7 @@ def test_the_list_holds_every_run_of_the_folder_and_nothing_else(client):
         "trained": "training",
         "camera.live.jsonl": "live",
         "validation.html": "page",
+        "queue.json": "twin",
         "way-out.parquet": "unreadable",
     }
     (run,) = [run for run in found["runs"] if run["name"] == "deep/edf.parquet"]
@@ -213,6 +214,20 @@ def test_a_validation_is_listed_with_both_sides(tmp_path):
     assert listed["good.json"]["kind"] == "validation"
     assert listed["good.json"]["metrics"] == [{"name": "reward", "measured": 9.0, "simulated": 10.0}]
     assert "metrics.reward: expected numbers" in listed["bad.json"]["error"]
+
+
+def test_the_answer_of_a_twin_is_listed_and_checked(client, tmp_path):
+    listed = {run["name"]: run for run in client.get("/api/runs")["runs"]}["queue.json"]
+    assert (listed["policy"], listed["waiting"], listed["taken_at"]) == ("fifo", 2, "2026-01-15T12:00:00")
+    found = client.get("/api/twin", run="queue.json")
+    assert [job["job"] for job in found["jobs"]] == ["17", "<b>18", "19"]
+    assert found["what_if"][1]["wait_mean_s_difference"]["mean"] == -300.0
+    assert client.ask("/api/twin", run="all.json")[0] == 404
+    (tmp_path / "bad.json").write_text(json.dumps({**TWIN, "jobs": [{"job": 3}]}))
+    with serving(create_app(tmp_path)) as other:
+        (bad,) = other.get("/api/runs")["runs"]
+        assert bad["kind"] == "unreadable"
+        assert "job: expected a text, got 3" in bad["error"]
 
 
 def torn(events):

@@ -18,7 +18,7 @@ from slipstream.sim.eventlog import START
 from tests.dashboard.conftest import serving
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-PAGES = ("runs", "compare", "replay", "try", "device")
+PAGES = ("runs", "compare", "replay", "try", "device", "queue")
 PATIENCE_MS = 180_000
 
 UNLABELLED = """
@@ -222,6 +222,19 @@ def test_a_device_is_watched_and_pages_are_linked(browser, client):
         assert page.locator("#device-tasks th").all_inner_texts() == ["camera"]
         page.get_by_role("link", name="validation.html").click()
         page.wait_for_function("() => document.title === 'ran'")
+
+
+def test_the_answer_of_a_twin_is_shown(browser, client):
+    with visiting(browser, client, 390) as page:
+        visit(page, client, "#runs")
+        page.get_by_role("link", name="queue.json").click()
+        page.locator("#queue-jobs tbody tr").nth(2).wait_for()
+        assert page.locator("#queue-jobs tbody th").all_inner_texts() == ["17", "<b>18", "19"]
+        assert "1 min \N{EN DASH} 2 h" in page.inner_text("#queue-jobs tbody tr:first-child")
+        assert page.locator("#queue-what-if td.better").all_inner_texts() == ["-300.0 ± 100.0"]
+        page.locator("#queue-starts .xtitle").wait_for()
+        page.get_by_role("button", name="GPUs").click()
+        assert page.locator("#queue-jobs tbody th").all_inner_texts() == ["19", "17", "<b>18"]
 
 
 # Replay

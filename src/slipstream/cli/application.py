@@ -32,6 +32,7 @@ from slipstream.cli import (
     schema,
     sweep,
     train,
+    twin,
     validate,
 )
 from slipstream.cli.common import BAD_INPUT, errors
@@ -77,7 +78,7 @@ def _options(
 PANELS: dict[str, dict[str, ModuleType]] = {
     "Simulate and compare": {"demo": demo, "run": run, "compare": compare, "oracle": oracle, "bench": bench},
     "Train": {"train": train, "sweep": sweep, "library": library},
-    "Real machine": {"profile": profile, "execute": execute, "validate": validate},
+    "Real machine": {"profile": profile, "execute": execute, "validate": validate, "twin": twin},
     "Results": {"report": report, "dashboard": dashboard},
     "Scenarios and policies": {
         **{"scenarios": scenarios, "policies": policies, "schema": schema},

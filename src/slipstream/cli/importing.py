@@ -314,7 +314,7 @@ def slurm(
     from slipstream.families.cluster.slurm.history import accounted_scenario, with_limits
     from slipstream.families.cluster.slurm.scenario import live_scenario
 
-    base = None if scenario is None else _cluster(scenario)
+    base = None if scenario is None else cluster_scenario(scenario)
     if files:
         if base is None:
             raise InputError("--scenario: is missing: accounting does not say which nodes there are")
@@ -340,7 +340,7 @@ def slurm(
     _output_scenario(found, out, force, as_json)
 
 
-def _cluster(source: str) -> ClusterScenario:
+def cluster_scenario(source: str) -> ClusterScenario:
     """Return a cluster scenario by name or path."""
     from slipstream.errors import InputError
     from slipstream.families.cluster.scenario import ClusterScenario

@@ -24,6 +24,7 @@ from slipstream.dashboard.replay import Recording, Recordings
 from slipstream.dashboard.results.metrics import MetricsCache
 from slipstream.dashboard.results.notes import Note, Notes
 from slipstream.dashboard.results.real_runs import RealRuns
+from slipstream.dashboard.results.twins import read_twin
 from slipstream.dashboard.runs import RunsFolder, UnknownRunError
 from slipstream.dashboard.security import PAGE_POLICY, Guard
 from slipstream.dashboard.trial import Draft, Trial, checked, known_policies, problems_of
@@ -227,6 +228,11 @@ def _add_runs(app: FastAPI, board: Board) -> None:
     @app.get("/api/real")
     def real(run: Name) -> dict[str, Any]:
         return board.real_run(run)
+
+    @app.get("/api/twin")
+    def twin(run: Name) -> dict[str, Any]:
+        board.folder.entry(run, "twin")
+        return read_twin(board.folder.path(run))
 
     @app.post("/api/note")
     def note(written: Note) -> dict[str, Any]:

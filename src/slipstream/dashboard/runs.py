@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from slipstream.dashboard.results.twins import about_twin, is_twin
 from slipstream.errors import InputError, one_line
 from slipstream.families.contract import FAMILIES
 from slipstream.files.confined import refuse_links_out
@@ -47,7 +48,8 @@ class Entry:
     name: str
     """Its path inside the folder, with forward slashes."""
     kind: str
-    """`run`, `training`, `comparison`, `validation`, `page`, `live`, or `unreadable` with the reason as `error`."""
+    """`run`, `training`, `comparison`, `validation`, `twin`, `page`, `live`, or `unreadable` with the reason as
+    `error`."""
     modified: float
     about: dict[str, Any]
 
@@ -208,6 +210,10 @@ def _text(value: str) -> str:
     return one_line(value, LONGEST_TEXT)
 
 
+def _short(value: Any) -> Any:
+    return _text(value) if isinstance(value, str) else value
+
+
 def _run(path: Path) -> dict[str, Any]:
     about = read_about(path)
     scenario = scenario_of(path, about)
@@ -262,11 +268,13 @@ _WORDS: dict[type, str] = {str: "a text", int: "a whole number"}
 
 
 def _results(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return kind and metadata of a JSON file: a comparison, a validation, or neither, which no page shows."""
+    """Return kind and metadata of a JSON file: a comparison, a validation, a twin, or neither, which no page shows."""
     found = _read_comparison(path)
     if found is not None:
         return "comparison", _comparison(found)
     data = read_json(path, "what `slipstream validate --json` writes")
+    if is_twin(data):
+        return "twin", {key: _short(value) for key, value in about_twin(path, data).items()}
     return ("validation", _validation(path, data)) if isinstance(data, dict) and data.keys() >= VALIDATION else ("", {})
 
 

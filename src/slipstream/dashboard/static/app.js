@@ -2,7 +2,7 @@
 // Which page is shown: the part of the address behind the #, such as #replay?run=a.parquet.
 (() => {
   const { byId, attempt } = tools;
-  const pages = { runs: runsPage, compare: comparePage, replay: replayPage, try: tryPage, device: devicePage };
+  const pages = { runs: runsPage, compare: comparePage, replay: replayPage, try: tryPage, device: devicePage, queue: queuePage };
   let current = null;
 
   function wanted() {

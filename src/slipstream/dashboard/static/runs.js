@@ -69,7 +69,7 @@ const runsPage = (() => {
     looking = new IntersectionObserver((rows) => rows.filter((row) => row.isIntersecting).forEach((row) => { looking.unobserve(row.target); want(row.target.run); }));
     const kind = (name) => shown.filter((run) => run.kind === name);
     const groups = Object.keys(families).map((family) => [family, kind("run").filter((run) => run.family === family), runColumns(family)]);
-    groups.push(["Trainings", kind("training"), TRAINING], ["Comparisons", kind("comparison"), COMPARISON], ["Reports", kind("page"), PAGE], ["Validations", kind("validation"), VALIDATION], ["Unreadable files", kind("unreadable"), UNREADABLE]);
+    groups.push(["Trainings", kind("training"), TRAINING], ["Comparisons", kind("comparison"), COMPARISON], ["Reports", kind("page"), PAGE], ["Queues", kind("twin"), TWIN], ["Validations", kind("validation"), VALIDATION], ["Unreadable files", kind("unreadable"), UNREADABLE]);
     fill(byId("runs-groups"), ...groups.filter(([, rows]) => rows.length).map(([title, rows, columns]) => group(title, rows, columns)));
     drawSelection();
   }
@@ -112,11 +112,12 @@ const runsPage = (() => {
   const COMPARISON = [select, file, text("scenario", "scenario"), text("policy", "policies"), number("episodes", "episodes"), { key: "seed", label: "seeds", value: (run) => run.seed, lower: true, cell: (run) => `${run.seed}–${run.seed + run.episodes - 1}` }, note, modified];
   const PAGE = [file, note, modified];
   const VALIDATION = [file, text("scenario", "scenario"), text("policy", "policy"), text("device", "device"), note, modified];
+  const TWIN = [file, text("policy", "present rules"), number("waiting", "waiting jobs"), text("taken_at", "taken at"), note, modified];
   const UNREADABLE = [{ ...file, cell: (run) => run.name }, text("error", "problem", (run) => make("span", { class: "wrap" }, run.error)), modified];
 
   function link(run) {
-    const targets = { run: address("#replay", { run: run.name }), training: address("#runs", { training: run.name }), comparison: address("#compare", { run: run.name }), validation: address("#device", { validation: run.name }) };
-    const titles = { run: "Replay", training: "Show training curve", comparison: "Show comparison", page: "Open page", validation: "Show on the page Device" };
+    const targets = { run: address("#replay", { run: run.name }), training: address("#runs", { training: run.name }), comparison: address("#compare", { run: run.name }), validation: address("#device", { validation: run.name }), twin: address("#queue", { twin: run.name }) };
+    const titles = { run: "Replay", training: "Show training curve", comparison: "Show comparison", page: "Open page", validation: "Show on the page Device", twin: "Show on the page Queue" };
     return make("a", { href: targets[run.kind] || address("/page", { name: run.name }), title: titles[run.kind], class: "file" }, run.name);
   }
 

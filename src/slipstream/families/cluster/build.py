@@ -71,7 +71,11 @@ class CompiledScenario:
 @cached_per_scenario
 def compiled_scenario(scenario: ClusterScenario) -> CompiledScenario:
     """Return the scenario as arrays."""
-    workload = workload_of(scenario)
+    return compile_workload(scenario, workload_of(scenario))
+
+
+def compile_workload(scenario: ClusterScenario, workload: Workload) -> CompiledScenario:
+    """Return the scenario as arrays, with the jobs of `workload`."""
     sizes = _sizes(scenario, workload)
     return CompiledScenario(_spec_arrays(scenario, workload, sizes), sizes, workload)
 
@@ -117,7 +121,11 @@ def spec_arrays(scenario: ClusterScenario) -> dict[str, np.ndarray]:
 
 def state_arrays(scenario: ClusterScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
     """Return fresh state for `lanes` lanes, each keeping up to `log_rows` rows of its event log."""
-    parts = compiled_scenario(scenario)
+    return state_of(scenario, compiled_scenario(scenario), lanes, log_rows)
+
+
+def state_of(scenario: ClusterScenario, parts: CompiledScenario, lanes: int, log_rows: int) -> dict[str, np.ndarray]:
+    """Return fresh state for `lanes` lanes of the compiled `parts` of a scenario."""
     sizes = parts.sizes
     flat = scenario.placement == "flat"
     nodes = 1 if flat else len(parts.spec["nodes"])

@@ -13,7 +13,7 @@ from slipstream.families.cluster.kernel.placement import (
     run_time,
     setup_of,
 )
-from slipstream.families.cluster.kernel.state import FLAT
+from slipstream.families.cluster.kernel.state import BEST_FIT, FIRST_FIT, FLAT
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.kernel.heap import NEVER
 
@@ -26,10 +26,10 @@ def find_shadow(spec, state, lane):
     jobs, running = state.jobs[lane], state.running[lane]
     own = jobs[header.reserved]
     free, power = header.free, header.power
-    flat = machine.placement == FLAT
+    by_count = fits_by_count(machine)
     more = own.gpus * most_power(spec, header.reserved_level)
     header.shadow = NEVER
-    if not flat:
+    if not by_count:
         for node in range(machine.nodes):
             state.shadow_free[lane, node] = state.free[lane, node]
     for index in range(header.running):
@@ -39,7 +39,7 @@ def find_shadow(spec, state, lane):
             break
         free += jobs[job].gpus
         power -= jobs[job].power
-        if not flat:
+        if not by_count:
             add_shadow_free(state, lane, job)
         enough = free >= own.gpus and (not machine.has_budget or power + more <= machine.budget)
         if header.shadow == NEVER and enough and fits_at_shadow(spec, state, lane, own.gpus):
@@ -49,11 +49,24 @@ def find_shadow(spec, state, lane):
 
 
 @inlined
+def fits_by_count(machine):
+    """Return whether a job has a placement whenever enough GPUs are free, on whichever nodes."""
+    return machine.placement in (FLAT, FIRST_FIT, BEST_FIT)
+
+
+@inlined
 def fits_at_shadow(spec, state, lane, gpus):
-    """Return whether a job of `gpus` GPUs has a placement at the shadow time."""
-    return (
-        spec.machine[0].placement == FLAT or find_placement(spec, state, lane, state.shadow_free, gpus, AT_SHADOW) > 0
-    )
+    """Return whether a job of `gpus` GPUs has a placement at the shadow time, when that many are free."""
+    return fits_by_count(spec.machine[0]) or find_placement(spec, state, lane, state.shadow_free, gpus, AT_SHADOW) > 0
+
+
+@kernel
+def least_factor(spec, level):
+    """Return the least time factor at `level`, over all kinds of node."""
+    least = spec.levels[0, level].factor
+    for kind in range(1, spec.levels.shape[0]):
+        least = min(least, spec.levels[kind, level].factor)
+    return least
 
 
 @kernel
@@ -84,7 +97,7 @@ def safe_placement(spec, state, lane, job, level):
         power = power_of(spec, state, lane, own.gpus, nodes, level)
         if header.shadow_power + power > machine.budget:
             return 0
-    if machine.placement == FLAT:
+    if fits_by_count(machine):
         return nodes
     change_shadow_free(state, lane, nodes, -1)
     still = fits_at_shadow(spec, state, lane, state.jobs[lane, header.reserved].gpus)

@@ -10,6 +10,7 @@ from slipstream.families.cluster.kernel.backfill import (
     build_profile,
     find_anchor,
     find_shadow,
+    fits_by_count,
     is_safe_by_count,
     may_pass,
     most_power,
@@ -39,7 +40,6 @@ from slipstream.families.cluster.kernel.state import (
     CONSERVATIVE,
     EASY,
     ENERGY,
-    FLAT,
     GREEDY,
     SLOWDOWN,
     THROUGHPUT,
@@ -311,7 +311,7 @@ def account_backfilled(spec, state, lane, job):
     """Subtract a backfilled `job` that ends after the shadow time from the GPUs and power left then."""
     header = state.lanes[lane]
     own = state.jobs[lane, job]
-    if spec.machine[0].placement != FLAT:
+    if not fits_by_count(spec.machine[0]):
         find_shadow(spec, state, lane)
     elif own.expected_end > header.shadow:
         header.extra -= own.gpus

@@ -12,7 +12,13 @@ time of a reserved job is computed only when another job might pass it.
 
 from __future__ import annotations
 
-from slipstream.families.cluster.kernel.backfill import find_shadow, is_safe_by_count, may_pass, safe_placement
+from slipstream.families.cluster.kernel.backfill import (
+    find_shadow,
+    is_safe_by_count,
+    least_factor,
+    may_pass,
+    safe_placement,
+)
 from slipstream.families.cluster.kernel.compat import policy_backfills
 from slipstream.families.cluster.kernel.events import (
     UNKNOWN_SHADOW,
@@ -27,7 +33,7 @@ from slipstream.families.cluster.kernel.events import (
     start_or_reserve,
     starts_are_possible,
 )
-from slipstream.families.cluster.kernel.lifecycle import start
+from slipstream.families.cluster.kernel.lifecycle import gpus_by_budget, start
 from slipstream.families.cluster.kernel.priorities import FIRST_DYNAMIC
 from slipstream.families.cluster.kernel.state import CONSERVATIVE, GREEDY
 from slipstream.jit.decorators import entry, inlined, kernel
@@ -36,6 +42,12 @@ from slipstream.sim.kernel.lanes import LOG_FULL, log_is_full
 
 @entry
 def run_fast_path(spec, state, lane, order):
+    """Play an episode on in queue order `order` at level 0, to its end or until the log is full; return the status."""
+    return play_on(spec, state, lane, order)
+
+
+@kernel
+def play_on(spec, state, lane, order):
     """Play an episode on in queue order `order` at level 0, to its end or until the log is full; return the status."""
     header = state.lanes[lane]
     set_order(spec, state, lane, order)
@@ -98,19 +110,23 @@ def backfill_reserved(spec, state, lane, index):
     machine = spec.machine[0]
     header = state.lanes[lane]
     queue = state.queue[lane]
-    factor = spec.levels[0, 0].factor
-    while index < header.waiting and header.free > 0:
+    factor = least_factor(spec, 0)
+    most = gpus_by_budget(spec, header.free, header.power, 0)
+    while index < header.waiting and most > 0:
         row = queue[index]
-        if not may_pass(row, header.reserved, header.free):
+        if not may_pass(row, header.reserved, most):
             index += 1
             continue
         if header.shadow == UNKNOWN_SHADOW:
             find_shadow(spec, state, lane)
         job = row.job
         nodes = 0
-        if machine.simple:
-            if is_safe_by_count(row, header.extra, header.shadow - header.now, factor):
-                nodes = 1
+        extra = gpus_by_budget(spec, header.extra, header.shadow_power, 0)
+        if not is_safe_by_count(row, extra, header.shadow - header.now, factor):
+            # Also where placement, setup times or power matter: they only add to what it takes.
+            nodes = 0
+        elif machine.simple:
+            nodes = 1
         elif may_be_chosen(spec, state, lane, job, 0):
             nodes = safe_placement(spec, state, lane, job, 0)
         if nodes == 0:
@@ -121,4 +137,5 @@ def backfill_reserved(spec, state, lane, index):
         start(spec, state, lane, index, 0, nodes)
         account_backfilled(spec, state, lane, job)
         header.choices += 1
+        most = gpus_by_budget(spec, header.free, header.power, 0)
     return False

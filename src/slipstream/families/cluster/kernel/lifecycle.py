@@ -167,12 +167,27 @@ def placement_for(spec, state, lane, job):
 
 
 @kernel
+def gpus_by_budget(spec, gpus, power, level):
+    """Return `gpus`, but at most those that the budget admits at `level` on the most frugal nodes beside `power`."""
+    machine = spec.machine[0]
+    if not machine.has_budget:
+        return gpus
+    least = spec.levels[0, level].power
+    for kind in range(1, spec.levels.shape[0]):
+        least = min(least, spec.levels[kind, level].power)
+    return gpus if least <= 0 else min(gpus, (machine.budget - power) // least)
+
+
+@kernel
 def fits(spec, state, lane, job, level):
     """Return the number of nodes on which `job` can start now at `level`, by GPUs and power budget; 0 if it cannot."""
+    header = state.lanes[lane]
+    if state.jobs[lane, job].gpus > gpus_by_budget(spec, header.free, header.power, level):
+        return 0
     nodes = placement_for(spec, state, lane, job)
     if nodes > 0 and spec.machine[0].has_budget:
         more = power_of(spec, state, lane, state.jobs[lane, job].gpus, nodes, level)
-        if state.lanes[lane].power + more > spec.machine[0].budget:
+        if header.power + more > spec.machine[0].budget:
             return 0
     return nodes
 

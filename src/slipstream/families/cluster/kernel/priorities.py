@@ -59,7 +59,11 @@ def score_of_job(spec, state, lane, job, order):
     own = state.jobs[lane, job]
     # Divided, not multiplied by 1e-9: whole numbers of seconds stay whole.
     expected = max(1, own.requested - (own.run - own.left)) / 1e9
-    waited = (header.now - own.submit) / 1e9
-    share = state.users[lane, own.user].held / spec.machine[0].gpus
-    crowding = float(own.gpus) * header.active_users / spec.machine[0].gpus
+    waited, share, crowding = 0.0, 0.0, 0.0
+    if order >= FIRST_DYNAMIC:
+        waited = (header.now - own.submit) / 1e9
+    if order == DRF:
+        share = state.users[lane, own.user].held / spec.machine[0].gpus
+    elif order == FINISH_TIME_FAIR:
+        crowding = float(own.gpus) * header.active_users / spec.machine[0].gpus
     return score(order, own.gpus, expected, own.submitted_s, waited, share, crowding)

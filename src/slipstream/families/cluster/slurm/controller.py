@@ -38,10 +38,22 @@ def read_snapshot(slurm: Slurm, partitions: Sequence[str] = ()) -> Snapshot:
     text = slurm.query("squeue", "--json")
     try:
         records = json.loads(text)["jobs"]
-        jobs = tuple(job for record in records for job in _jobs(record))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise DeviceError(f"squeue --json: not understood ({type(error).__name__}: {error})") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _not_understood("squeue --json", error) from None
+    jobs = jobs_of_records("squeue --json", records)
     return Snapshot(time.time(), nodes, tuple(job for job in jobs if not partitions or job.partition in partitions))
+
+
+def jobs_of_records(source: str, records: list[dict[str, Any]]) -> tuple[SlurmJob, ...]:
+    """Return the jobs in the records of `squeue --json` or of slurmrestd, which are the same."""
+    try:
+        return tuple(job for record in records for job in _jobs(record))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise _not_understood(source, error) from None
+
+
+def _not_understood(source: str, error: Exception) -> DeviceError:
+    return DeviceError(f"{source}: not understood ({type(error).__name__}: {error})")
 
 
 def _nodes(text: str, partitions: Sequence[str]) -> tuple[SlurmNode, ...]:
