@@ -24,7 +24,7 @@ from slipstream.reports.terminal.library import (
     versions_table,
 )
 from slipstream.reports.terminal.suite import each_table, practice_table, suite_table
-from slipstream.reports.terminal.tables import comparison_table, metrics_table
+from slipstream.reports.terminal.tables import comparison_table, figure, metrics_table
 from slipstream.reports.terminal.tradeoff import tradeoff_table
 from slipstream.suite.catalogue import load_suite
 from slipstream.suite.submission import baselines
@@ -201,6 +201,10 @@ def test_one_episode_has_no_interval_and_whole_counts(slipstream):
     assert "1 episode, seed 0" in output
     assert re.fullmatch(r"mct +heuristic +[\d.,]+ +[\d,]+", output.splitlines()[-1].strip())
     assert "mean ± 95% interval" in slipstream(*words, "--episodes", "2")[1]
+
+
+def test_a_number_that_is_rounded_to_zero_has_no_sign():
+    assert [figure(value) for value in (-0.0004, -0.0006, 0.0, -12.34)] == ["0.000", "-0.001", "0.000", "-12.3"]
 
 
 def test_counts_are_whole_numbers():
