@@ -156,7 +156,7 @@ def test_trainings_are_drawn_together_while_they_train(browser, runs, tmp_path):
         page.get_by_label("Select one").check()
         page.get_by_label("Select two").check()
         page.get_by_role("button", name="Plot training curves (2)").click()
-        expected = "one (ppo, seed 3)|two (ppo, seed 3)|best heuristic: 12.5"
+        expected = "one (PPO, seed 3)|two (PPO, seed 3)|best heuristic: 12.5"
         chart = "document.querySelector('[data-scenario=\"edge/heavy\"]')"
         page.wait_for_function(f"expected => {chart}?.dataset.series === expected", arg=expected)
         assert page.evaluate(f"{chart}.data[0].y") == [11, 12, 13]

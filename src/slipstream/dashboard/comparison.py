@@ -44,12 +44,9 @@ def compare_runs(folder: RunsFolder, recordings: Recordings, names: Sequence[str
             digests.add(str(recording.about.get("scenario_digest")))
             _add_run(policies, recording)
             job = recording.timeline.nouns.job
-            curves.append(
-                {
-                    "label": f"{entry.about['policy']}, seed {entry.about['seed']}",
-                    **responses(recording.timeline, recording.unit),
-                }
-            )
+            curve = responses(recording.timeline, recording.unit)
+            if len(curve["x"]) > 1:  # one job alone has no distribution
+                curves.append({"label": f"{entry.about['policy']}, seed {entry.about['seed']}", **curve})
     if len(scenarios) > 1 or len(digests) > 1:
         raise InputError("the runs are of different scenarios: expected runs of one, whose figures can be compared")
     scenario = next(iter(scenarios))

@@ -119,7 +119,7 @@ const comparePage = (() => {
   // A number with its sign; none where it is rounded to zero.
   function signed(number, digits) {
     const shown = figure(number, digits);
-    return /[1-9]/.test(shown) ? `${number > 0 ? "+" : ""}${shown}` : shown.replace("-", "");
+    return `${number > 0 && /[1-9]/.test(shown) ? "+" : ""}${shown}`;
   }
 
   function intervals() {

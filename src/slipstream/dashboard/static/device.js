@@ -83,6 +83,7 @@ const devicePage = (() => {
     const curve = ([label, { responses: { x, y } }]) => ({ label, x: [0, ...x], y: [0, ...y], mark: "step" });
     const queue = ([label, { waiting: { x, y } }]) => ({ label, x, y, mark: "line" });
     const [series, unit] = timeCurves(both.map(curve), found.unit);
+    byId("real-responses").closest("figure").hidden = both.every(([, { responses: { x } }]) => x.length < 2); // one job alone has no distribution
     return Promise.all([
       plot.show(byId("real-responses"), series, { xTitle: `time from arrival to finish (${unit})`, yTitle: `share of ${found.jobs}`, percent: true, fromZero: true, label: "Share of jobs finished within a time of their arrival, measured and simulated" }),
       plot.show(byId("real-waiting"), both.map(queue), { xTitle: `time (${found.unit})`, yTitle: `mean ${found.jobs} waiting`, fromZero: true, label: "Mean number of jobs waiting over time, measured and simulated" }),

@@ -43,7 +43,7 @@ const plot = (() => {
 
   function layoutOf({ xTitle, yTitle, xRange, yRange, percent, fromZero, categories, height, unified }, colours, width) {
     const named = (text) => ({ text: plain(text), font: { size: 12, color: colours.muted }, standoff: 8 });
-    const axis = { gridcolor: colours.line, linecolor: colours.line, zeroline: false, automargin: true, ticks: "", separatethousands: true };
+    const axis = { gridcolor: colours.line, linecolor: colours.line, zeroline: false, automargin: true, ticks: "", separatethousands: true, exponentformat: "none" };
     return {
       height: height || HEIGHT, autosize: true, margin: { l: 56, r: 14, t: 10, b: 44 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -51,7 +51,7 @@ const plot = (() => {
       hovermode: unified ? "x unified" : "closest", hoverlabel: { bgcolor: colours.panel, bordercolor: colours.line, font: { color: colours.text } },
       legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom" }, dragmode: width < NARROW ? false : "zoom",
       xaxis: { ...axis, title: named(xTitle), rangemode: fromZero ? "tozero" : "normal", ...(xRange ? { range: xRange } : {}) },
-      yaxis: { ...axis, title: named(yTitle), ...(yRange ? { range: yRange } : {}), ...(percent ? { tickformat: ".0%", range: [0, 1.03] } : {}), ...(categories ? { type: "category", categoryorder: "array", categoryarray: categories, title: {} } : {}) },
+      yaxis: { ...axis, title: named(yTitle), rangemode: fromZero ? "nonnegative" : "normal", ...(yRange ? { range: yRange } : {}), ...(percent ? { tickformat: ".0%", range: [0, 1.03] } : {}), ...(categories ? { type: "category", categoryorder: "array", categoryarray: categories, title: {} } : {}) },
     };
   }
 

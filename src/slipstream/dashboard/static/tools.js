@@ -62,7 +62,8 @@ const tools = (() => {
   // Numbers ----------------------------------------------------------------------------------------------------------
 
   const decimals = (value) => (Math.abs(value) < 10 ? 3 : Math.abs(value) < 1000 ? 1 : 0);
-  const figure = (value, digits = decimals(value)) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  // No minus sign where the number is rounded to zero.
+  const figure = (value, digits = decimals(value)) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: "negative" });
   const short = (value) => Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 6 });
   const value = (number) => (number === null || number === undefined ? "–" : figure(number, Number.isInteger(number) ? 0 : undefined));
   const words = (metric) => metric.replace("on_time", "on-time").replaceAll("_", " ").replace(/\b(jct|antt|stp|co2)\b/, (name) => name.toUpperCase());

@@ -16,7 +16,7 @@
   }
 
   function dressed(layout, look, width) {
-    const axis = { gridcolor: look.line, zerolinecolor: look.line, linecolor: look.line, automargin: true, separatethousands: true, title: { standoff: 8 } };
+    const axis = { gridcolor: look.line, zerolinecolor: look.line, linecolor: look.line, automargin: true, separatethousands: true, exponentformat: "none", title: { standoff: 8 } };
     const narrow = width < 520;
     return {
       height: 340,

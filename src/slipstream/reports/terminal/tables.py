@@ -82,8 +82,9 @@ def decimals(value: float) -> int:
 
 
 def figure(value: float) -> str:
-    """Return a number with about four significant digits."""
-    return f"{value:,.{decimals(value)}f}"
+    """Return a number with about four significant digits; without a minus sign if it is rounded to zero."""
+    text = f"{value:,.{decimals(value)}f}"
+    return text if any(digit in text for digit in "123456789") else text.removeprefix("-")
 
 
 def count(value: float) -> str:

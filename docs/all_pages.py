@@ -1,7 +1,7 @@
-"""Take a screenshot of every page of every family, as a contact sheet to look at before a release.
+"""Take a screenshot of every page of every family, to look at before a release.
 
-    python docs/contact_sheet.py                      # every family, into contact-sheet/
-    python docs/contact_sheet.py --families dag,edge --out /tmp/sheet
+    python docs/all_pages.py                      # every family, into all-pages/
+    python docs/all_pages.py --families dag,edge --out pictures
 
 Each page of reports and dashboard is taken in a light and a dark colour scheme, and 390 pixels wide. `index.html` in
 the folder shows all of them. Needs the extra `dashboard` and Chromium. The pictures are not part of the documentation.
@@ -50,7 +50,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--families", default=",".join(FAMILIES), help="families, separated by commas")
-    parser.add_argument("--out", type=Path, default=Path("contact-sheet"), help="folder of the pictures")
+    parser.add_argument("--out", type=Path, default=Path("all-pages"), help="folder of the pictures")
     parser.add_argument(
         "--training-steps", type=int, default=4000, help="decisions that the short training learns from"
     )
@@ -132,7 +132,7 @@ def write_index(out: Path) -> None:
         )
         rows.append(f"<tr><th>{html.escape(name)}</th>{cells}</tr>")
     style = "img{max-width:26rem;max-height:26rem;object-fit:cover;object-position:top}th{text-align:left}"
-    page = f"<!doctype html><meta charset=utf-8><title>Contact sheet</title><style>{style}</style>"
+    page = f"<!doctype html><meta charset=utf-8><title>All pages</title><style>{style}</style>"
     (out / "index.html").write_text(f"{page}<table>{''.join(rows)}</table>\n", encoding="utf-8")
     print(json.dumps({"pictures": len(rows) * len(MODES), "index": str(out / "index.html")}))
 
