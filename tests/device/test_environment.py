@@ -67,7 +67,7 @@ def test_an_episode_obeys_the_laws_and_has_the_arrivals_of_the_simulation(device
     invariants.check(events, scenario.device.streams, scenario.device.queue_limit)
     simulated = recorded_releases(Simulator(scenario).play(find("edf", "edge"), 3, "eval"), 2)
     measured = recorded_releases(events, 2)
-    assert [one.tolist() for one in measured] == [one.tolist() for one in simulated]
+    assert [measured[number].tolist() for number in range(2)] == [simulated[number].tolist() for number in range(2)]
     assert (events["kind"] == FINISH).sum() > 0
     assert total == pytest.approx(FAMILIES["edge"].metrics(scenario, events)["reward"])
     assert infos[-1]["time"] == scenario.horizon_ms
@@ -241,7 +241,7 @@ def test_a_model_that_is_code_needs_leave():
 def test_text_frames_show_what_the_device_does():
     with make(two_tasks(), render_mode="ansi") as env:
         play(env, seed=0)
-        assert "300.0 of 300 ms" in env.render().splitlines()[0]
+        assert "ended at 300.0 ms" in env.render().splitlines()[0]
 
 
 def test_a_simulation_of_the_same_scenario_keeps_its_decision_time():

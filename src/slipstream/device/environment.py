@@ -30,22 +30,21 @@ class DeviceEnv(SchedulingEnv):
     happens while the agent decides, or learns, has happened when its action takes effect. An action that is not
     possible any more by then has no effect, as with `decision_time_ms` in a simulation.
 
-    `data`, `allow_code` and `watchdog_ms` mean what they mean in `slipstream execute`. `reset` waits for the runs of
-    the last episode and starts another; `close` stops the workers. Such an environment cannot be copied or pickled.
+    `data`, `allow_code` and `watchdog_ms` mean what they mean in `slipstream execute`; all other options are those of
+    the simulated environment. `reset` waits for the runs of the last episode and starts another; `close` stops the
+    workers. Such an environment cannot be copied or pickled.
     """
 
     def __init__(
         self,
         family: str,
         scenario: ScenarioLike | None = None,
-        mask_in_observation: bool = False,
-        split: str = "train",
-        render_mode: str | None = None,
         *,
         device: str = "cpu",
         data: Mapping[str, str | Path] | None = None,
         allow_code: bool = False,
         watchdog_ms: float | None = None,
+        **options: Any,
     ) -> None:
         loaded = check_device(load_for(FAMILIES[family], scenario))
         folders = {task: Path(folder) for task, folder in (data or {}).items()}
@@ -56,7 +55,7 @@ class DeviceEnv(SchedulingEnv):
             self.runtime = SteppedRuntime(loaded, workload, streams, watchdog_ms)
             self._drawn = 0
             """Rows of the event log that the scene shows."""
-            super().__init__(family, loaded, mask_in_observation, split, render_mode)
+            super().__init__(family, loaded, **options)
             self._warm_up()
         except BaseException:
             self._close_streams()

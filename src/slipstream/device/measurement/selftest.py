@@ -28,6 +28,8 @@ LOOPS = 100
 TOLERANCE = 1e-2
 """Largest difference of an output from that of the same model on the CPU; GPUs round otherwise."""
 LONGEST_RUN_S = 30.0
+WIDTH = 34
+"""Of the names on the page, in characters."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,11 @@ class Page:
     def lines(self, versions: dict[str, str]) -> list[str]:
         """Return the page as text, beginning with `versions`."""
         head = {"device": self.device, "hardware": self.hardware, **versions}
-        lines = [f"{name:24}{text}" for name, text in head.items()]
+        lines = [f"{name:{WIDTH}}{text}" for name, text in head.items()]
         lines += ["", *(f"{'passed' if c.passed else 'FAILED'}  {c.name}: {c.found}" for c in self.checks), ""]
-        lines += [f"{name:24}{'none' if value is None else f'{value:.4g}'}" for name, value in self.figures.items()]
+        lines += [
+            f"{name:{WIDTH}}{'none' if value is None else f'{value:.4g}'}" for name, value in self.figures.items()
+        ]
         failed = sum(not check.passed for check in self.checks)
         verdict = f"{failed} of {len(self.checks)} checks failed" if failed else f"all {len(self.checks)} checks passed"
         return [*lines, "", f"{verdict}: please send this page to the project"]
