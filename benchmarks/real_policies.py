@@ -19,9 +19,10 @@ from options import print_figures
 
 from slipstream.device.engine import Execution
 from slipstream.device.measurement.noise import others_share
+from slipstream.device.tasks.measuring import measured
 from slipstream.device.tasks.processes import TaskProcesses
 from slipstream.device.tasks.runtime import TaskRuntime, open_processes
-from slipstream.device.tasks.trial import measured_kernels, usual_scale
+from slipstream.device.tasks.trial import usual_scale
 from slipstream.evaluation import bootstrap_interval
 from slipstream.families.contract import family_of
 from slipstream.policies import find
@@ -69,10 +70,10 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     sides = {name: find(name, scenario.family) for name in names}
     others = [others_share()]
     with open_processes(scenario, tile_side=chosen.tile_side) as processes:
-        if chosen.tile_side is None:
-            scale = chosen.time_scale or usual_scale(scenario, sides[chosen.policy], chosen.seed)
-        else:
-            scenario, scale = measured_kernels(scenario, processes), 1.0
+        timed = measured(scenario, processes)
+        policy = sides[chosen.policy]
+        scale = chosen.time_scale or (1.0 if timed is not scenario else usual_scale(scenario, policy, chosen.seed))
+        scenario = timed
         found, executions = play_pairs(scenario, processes, sides, chosen, scale)
     others.append(others_share())
     times = [time for execution in executions for time in execution.dispatch_ns]

@@ -26,8 +26,9 @@ from slipstream.device.backends.registry import open_streams
 from slipstream.device.measurement.noise import MOST_OTHERS
 from slipstream.device.measurement.profiler import Effort, Profiler
 from slipstream.device.measurement.trial import run_trial
+from slipstream.device.tasks.measuring import measured
 from slipstream.device.tasks.runtime import open_processes
-from slipstream.device.tasks.trial import measured_kernels, run_task_trial, usual_scale
+from slipstream.device.tasks.trial import run_task_trial, usual_scale
 from slipstream.device.workload import workload_of
 from slipstream.policies import find
 from slipstream.scenario import load
@@ -37,6 +38,7 @@ USUAL = {
     "edge": ("edge/cpu-mini", "lookahead"),
     "dag": ("dag/small", "fair"),
     "taskgraph": ("taskgraph/cholesky-8-2g2c", "heft"),
+    "serving": ("serving/tiny", "infaas"),
 }
 """Scenario and policy where none are named, by family."""
 
@@ -81,10 +83,9 @@ def measure_tasks(chosen: argparse.Namespace) -> dict[str, Any]:
     loaded: Any = load(chosen.scenario)
     policy = find(chosen.policy, loaded.family)
     with open_processes(loaded, tile_side=chosen.tile_side) as processes:
-        if chosen.tile_side is None:
-            scale = chosen.time_scale or usual_scale(loaded, policy, chosen.seed)
-        else:
-            loaded, scale = measured_kernels(loaded, processes), 1.0
+        timed = measured(loaded, processes)
+        scale = chosen.time_scale or (1.0 if timed is not loaded else usual_scale(loaded, policy, chosen.seed))
+        loaded = timed
         trial = run_task_trial(loaded, processes, policy, chosen.seed, chosen.runs, scale)
     headline = trial.result["headline"]
     row = trial.result["metrics"][headline]

@@ -90,7 +90,7 @@ def test_a_task_that_never_succeeds_ends_with_one_line_and_a_log(slipstream, tmp
         ("validate edge/tiny --tile-side 8", "--tile-side: is for tasks on worker processes"),
         ("execute dag/tiny --policy fair --tile-side 8", "--tile-side: a scenario of the family 'dag'"),
         ("execute tiles.json --policy heft --tile-side 8 --spin", "--spin: are for stand-ins"),
-        ("execute serving/route-bursty", "expected one of 'edge', 'dag', 'taskgraph', which run for real"),
+        ("execute cluster/light", "expected one of 'edge', 'dag', 'taskgraph', 'serving', which run for real"),
         ("execute programs.json --policy fair", "can do anything: expected --allow-code with it"),
     ],
 )

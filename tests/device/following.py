@@ -15,7 +15,8 @@ def follow(scenario, policy, seed, fails=lambda work: False):
 
     def begin():
         for resource in range(count):
-            if resource not in ends and (work := lane.running(resource)) is not None:
+            known = ends.get(resource, (0, None))[1]
+            if (work := lane.running(resource)) is not None and work != known:
                 ends[resource] = (int(lane.header["now"]) + work.planned, work)
 
     begin()
@@ -27,7 +28,9 @@ def follow(scenario, policy, seed, fails=lambda work: False):
             break
         moment = min([lane.next_timer, *(time for time, _ in ends.values())])
         for resource, (time, work) in list(ends.items()):
-            if time == moment:
+            if lane.running(resource) != work:
+                del ends[resource]  # cancelled
+            elif time == moment:
                 del ends[resource]
                 lane.end(resource, time, failed=bool(work.tasks) and fails(work))
         lane.follow(moment)

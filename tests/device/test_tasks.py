@@ -11,25 +11,27 @@ import numpy as np
 import pytest
 
 from slipstream.device.lane import DeviceLane
+from slipstream.device.tasks.measuring import measured, measured_kernels
 from slipstream.device.tasks.processes import MOST_PROCESSES, TaskProcesses, TaskRequest
 from slipstream.device.tasks.programs import parse_programs
 from slipstream.device.tasks.runtime import TaskRuntime, open_processes, processes_of
 from slipstream.device.tasks.tiles import TileSpace
-from slipstream.device.tasks.trial import measured_kernels, run_task_trial, usual_scale
+from slipstream.device.tasks.trial import run_task_trial, usual_scale
 from slipstream.errors import DeviceError, InputError, ModelError
 from slipstream.families.contract import family_of
 from slipstream.families.dag.scenario import DagScenario
+from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.taskgraph.engine.tiles import KERNELS
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.policies import find
 from slipstream.scenario import load
-from slipstream.sim.eventlog import END, FAIL, FINISH, MOVE, START
+from slipstream.sim.eventlog import ARRIVAL, DROP, END, FAIL, FINISH, MOVE, REJECT, START
 from slipstream.sim.simulator import Simulator
 from tests.device.following import follow
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-KINDS = {"dag": DagScenario, "taskgraph": TaskgraphScenario}
+KINDS = {"dag": DagScenario, "taskgraph": TaskgraphScenario, "serving": ServingScenario}
 
 
 def changed(name, **keys):
@@ -54,9 +56,14 @@ SCENARIOS = {
     "cholesky": lambda: load("taskgraph/cholesky-4-2g2c"),
     "noisy": lambda: load("taskgraph/noisy"),
     "tight": lambda: load("taskgraph/tight-memory"),
+    "plans": lambda: changed("serving/tiny", duration_s=3.0, planning={"interval_s": 0.4, "moves": 4}),
+    "routes": lambda: changed("serving/route", duration_s=2.0),
+    "batches": lambda: changed(
+        "serving/tiny", duration_s=3.0, batching="aimd", drop="expired", service={"kind": "lognormal", "cv": 0.3}
+    ),
     "push": lambda: changed("taskgraph/push-8-2g2c", graphs=[{"kind": "cholesky", "n": 5}]),
 }
-RULES = {"dag": ("fair", "fifo", "random"), "taskgraph": ("random", "first")}
+RULES = {"dag": ("fair", "fifo", "random"), "taskgraph": ("heft", "dmda", "random"), "serving": ("random", "infaas")}
 
 
 def rules_of(family):
@@ -354,6 +361,74 @@ def tiled(kind="cholesky", count=2, jobs=1, n=4):
     )
 
 
+def served(address="builtin:mobilenet", **keys):
+    """Return a scenario of two variants of a network on two accelerators."""
+    variants = [
+        {
+            "name": f"v{rank}",
+            "accuracy": 80.0 + rank,
+            "latency_ms": {"cpu": [5.0, 9.0]},
+            "load_s": 0.1,
+            "model": address,
+        }
+        for rank in range(2)
+    ]
+    arrivals = {"kind": "poisson", "rate_hz": 60.0}
+    model = {"name": "m", "slo_ms": 500.0, "dataset": "synthetic:3x16x16", "variants": variants, "arrivals": arrivals}
+    return ServingScenario.model_validate(
+        {
+            "family": "serving",
+            "name": "served",
+            "accelerators": [{"name": "cpu", "count": 2}],
+            "batch_sizes": [1, 2],
+            "models": [model],
+            "duration_s": 1.5,
+            "planning": {"interval_s": 0.5},
+            **keys,
+        }
+    )
+
+
+@pytest.mark.thorough
+def test_networks_are_loaded_timed_and_run_in_batches():
+    scenario = served()
+    with open_processes(scenario) as processes:
+        timed = measured(scenario, processes)
+        assert all(times != [5.0, 9.0] for v in timed.models[0].variants for times in v.latency_ms.values())
+        assert all(0 < variant.load_s < 10 for variant in timed.models[0].variants)
+        found = TaskRuntime(timed, processes).play(find("random", "serving"), 0)
+    family_of(timed).check(timed, found.events)
+    kinds = Counter(found.events["kind"].tolist())
+    assert kinds[FINISH] > 40
+    assert not found.faults
+    fitted = processes_of(timed).fitted(timed, found.events)
+    assert all(v.latency_ms["cpu"] == sorted(v.latency_ms["cpu"]) for v in fitted.models[0].variants)
+
+
+@pytest.mark.parametrize("name", ["plans", "routes"])
+def test_batches_that_were_killed_are_repeated_and_every_request_is_accounted_for(name):
+    scenario = SCENARIOS[name]()
+    count = processes_of(scenario).count(scenario)
+    with StrikingProcesses(count) as processes:
+        runtime = TaskRuntime(scenario, processes)
+        runtime._most_attempts = 1000
+        found = runtime.play(find("random" if name == "plans" else "eft", "serving"), 0)
+    family_of(scenario).check(scenario, found.events)
+    kinds = Counter(found.events["kind"].tolist())
+    assert len(found.faults) > 5
+    assert kinds[START] == kinds[FINISH] > 20
+    assert kinds[ARRIVAL] >= kinds[FINISH] + kinds[DROP] + kinds[REJECT]
+
+
+def test_a_network_that_is_none_is_told_in_one_line():
+    with pytest.raises(ModelError, match="model 'nothing': expected an address that begins with builtin:"):
+        open_processes(served("nothing"))
+    with pytest.raises(ModelError, match="is a program that can do anything: expected --allow-code with it"):
+        open_processes(served("python:a:b"))
+    with pytest.raises(InputError, match="compat is 'proteus': expected 'strict' to execute"):
+        DeviceLane(served(compat="proteus", batching="aimd", drop="twice-deadline"))
+
+
 @pytest.mark.parametrize("kind", KERNELS)
 def test_kernels_on_tiles_give_the_right_result(kind):
     scenario = tiled(kind, jobs=2)
@@ -457,12 +532,12 @@ def test_programs_need_leave(tmp_path):
 
 
 def test_what_cannot_be_executed_is_refused():
-    with pytest.raises(DeviceError, match="expected one of 'dag', 'taskgraph', whose tasks run on worker processes"):
-        open_processes(load("serving/route-bursty"))
+    with pytest.raises(DeviceError, match="expected one of 'dag', 'taskgraph', 'serving', whose tasks run on worker"):
+        open_processes(load("edge/tiny"))
     with pytest.raises(DeviceError, match=f"expected at most {MOST_PROCESSES} worker processes"):
         open_processes(changed("dag/tiny", executors=MOST_PROCESSES + 1))
-    with pytest.raises(DeviceError, match="a scenario of the family 'serving': expected one that engines run"):
-        DeviceLane(load("serving/route-bursty"))
+    with pytest.raises(DeviceError, match="a scenario of the family 'cluster': expected one that engines run"):
+        DeviceLane(load("cluster/light"))
     with open_processes(load("dag/tiny")) as processes:
         with pytest.raises(DeviceError, match="2 worker processes: expected 3 of them"):
             TaskRuntime(changed("dag/tiny", executors=3), processes)

@@ -144,8 +144,8 @@ def execute(
 ) -> None:
     """Run a scenario's models or tasks on this machine, under a policy; print the metrics, write log and report.
 
-    Models of edge run on the streams of a device. Tasks of dag and taskgraph run on a worker process for each
-    executor or processor: programs, kernels on tiles, or stand-ins that take their drawn times on a time scale.
+    Models of edge run on the streams of a device. Tasks of dag, taskgraph and serving run on a worker process for each
+    executor, processor or accelerator: programs, kernels, networks, or stand-ins that take their drawn times.
 
     The first Ctrl-C starts no further jobs, waits for those running, and writes all outputs. With --listen, requests
     arrive by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon. With --engine slurm, held jobs of a Slurm

@@ -198,8 +198,9 @@ def _opened(
     source: str, player: Policy, seed: int, options: TaskOptions
 ) -> Iterator[tuple[Scenario, TaskProcesses, float]]:
     """Yield a scenario, with measured times of its kernels if they run, its worker processes and the time scale."""
+    from slipstream.device.tasks.measuring import measured
     from slipstream.device.tasks.runtime import open_processes
-    from slipstream.device.tasks.trial import measured_kernels, usual_scale
+    from slipstream.device.tasks.trial import usual_scale
     from slipstream.errors import InputError
     from slipstream.scenario import load
 
@@ -207,12 +208,11 @@ def _opened(
     if options.tile_side is not None and (scale is not None or options.spins):
         raise InputError("--time-scale and --spin: are for stand-ins: expected neither with --tile-side")
     with open_processes(loaded, options.allow_code, options.spins, options.tile_side) as processes:
-        if options.tile_side is not None:
-            with errors.status("timing the kernels"):
-                measured = measured_kernels(loaded, processes)
-            yield measured, processes, 1.0
-        else:
-            yield loaded, processes, usual_scale(loaded, player, seed) if scale is None else scale
+        with errors.status("timing what runs"):
+            timed = measured(loaded, processes)
+        if scale is None:
+            scale = 1.0 if timed is not loaded else usual_scale(loaded, player, seed)
+        yield timed, processes, scale
 
 
 def _about(

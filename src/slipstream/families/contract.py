@@ -143,6 +143,11 @@ class EngineLane(Protocol):
         """Report that what `resource` runs ended at `time`, or failed then; applied when the lane resumes."""
 
 
+def nothing_to_load(_scenario: Scenario, _arrays: dict[str, np.ndarray]) -> dict[int, Work]:
+    """Return nothing: resources need no data of their own."""
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Processes(Generic[S]):
     """How the tasks of a family run on worker processes, one for each resource."""
@@ -159,6 +164,8 @@ class Processes(Generic[S]):
     """Addresses of the programs that tasks run; none where all tasks are stand-ins that take the drawn time."""
     fitted: Callable[[S, np.ndarray], S]
     """The scenario with the durations of tasks that an event log has."""
+    preloads: Callable[[S, dict[str, np.ndarray]], dict[int, Work]] = nothing_to_load
+    """By resource, what it loads before the clock starts, given the state after the decisions of the first instant."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import NamedTuple
 
@@ -92,9 +92,10 @@ class TaskProcesses(WorkerPool, Machine):
         """Return the processor and its cores."""
         return f"{processor_name()}, {counted(os.cpu_count() or 1, 'core')}"
 
-    def controller_migration(self) -> AbstractContextManager[None]:
-        """Return a context that does nothing: workers of tasks do not move the controller."""
-        return nullcontext()
+    @contextmanager
+    def controller_migration(self) -> Iterator[None]:
+        """Do nothing: workers of tasks do not move the controller."""
+        yield
 
     def submit(self, resource: int, request: TaskRequest) -> None:
         """Have the worker of an idle resource run a task; return at once."""

@@ -15,31 +15,19 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from slipstream.device.models.addresses import Address as ModelAddress
+from slipstream.device.models.addresses import parse
+from slipstream.device.models.datasets import DatasetType, dataset_type
+from slipstream.device.tasks.networks import NetworkProgram
+from slipstream.device.tasks.task import Task
 from slipstream.device.workers.process import die_with_parent
 from slipstream.errors import ModelError
 
-PYTHON, COMMAND = "python:", "command:"
+PYTHON, COMMAND, MODEL = "python:", "command:", "model:"
 ERROR_BYTES = 4096
 """How much of the end of a command's error output is read for its last line."""
-
-
-class Task(NamedTuple):
-    """A task that a program runs."""
-
-    job: int
-    """Number of the job within the run."""
-    part: int
-    """Number of the stage within the job."""
-    number: int
-    """Number of the task within the stage, from 0."""
-    tasks: int
-    """Number of tasks of the stage."""
-    attempt: int
-    """How often this task failed before."""
-    folder: Path
-    """Folder of the job, for data that its stages exchange; deleted after the run."""
 
 
 Program = Callable[[Task], object]
@@ -61,6 +49,9 @@ def parse_programs(texts: tuple[str, ...], home: Path, allow_code: bool) -> list
         ModelError: One line: the address, what is wrong with it and what was expected.
     """
     for text in texts:
+        if text.startswith(MODEL):
+            parse_model(text, home, allow_code)
+            continue
         if not text.startswith((PYTHON, COMMAND)):
             raise ModelError(f"program '{text}': expected an address that begins with {PYTHON} or {COMMAND}")
         if text.startswith(PYTHON) and not re.fullmatch(r"[\w.]+:[\w.]+", text.removeprefix(PYTHON)):
@@ -70,6 +61,12 @@ def parse_programs(texts: tuple[str, ...], home: Path, allow_code: bool) -> list
         if not allow_code:
             raise ModelError(f"program '{text}': can do anything: expected --allow-code with it")
     return [Address(text, str(home.absolute())) for text in texts]
+
+
+def parse_model(text: str, home: Path, allow_code: bool) -> tuple[ModelAddress, DatasetType]:
+    """Return the network of an address 'model:DATASET|RANK|ADDRESS', and the type of its inputs."""
+    dataset, rank, address = text.removeprefix(MODEL).split("|", 2)
+    return parse(address, int(rank), home, allow_code), dataset_type(dataset)
 
 
 def _words(text: str) -> list[str]:
@@ -88,6 +85,8 @@ def load_program(address: Address) -> Program:
     Raises:
         ModelError: One line: the address, and why it cannot be loaded.
     """
+    if address.text.startswith(MODEL):
+        return NetworkProgram(*parse_model(address.text, Path(address.home), True))
     if address.text.startswith(COMMAND):
         return _Command(_words(address.text), address.home)
     module, _, name = address.text.removeprefix(PYTHON).partition(":")

@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from slipstream.device.backends.streams import Completion, now
-from slipstream.device.engine import LEAST_WATCHDOG_MS, WATCHDOG_FACTOR, EngineRuntime, Execution, Watcher
+from slipstream.device.engine import (
+    LEAST_WATCHDOG_MS,
+    LONGEST_SLEEP_NS,
+    WATCHDOG_FACTOR,
+    EngineRuntime,
+    Execution,
+    Watcher,
+)
 from slipstream.device.lane import DeviceLane
 from slipstream.device.tasks.processes import TaskProcesses, TaskRequest
 from slipstream.device.tasks.programs import parse_programs
@@ -80,12 +87,14 @@ class TaskRuntime(EngineRuntime[S]):
         super().__init__(scenario, processes, watchdog_ms, watcher)
         self._processes = processes
         self._scale = time_scale
+        self._how = how
         self._most_attempts = how.attempts(scenario)
-        self._noun = how.noun
         self._failures: dict[int, int] = {}
         """By resource: how often its present task failed."""
         self._numbers: dict[int, int] = {}
         """By resource: number of its present task within its part."""
+        self._loaded = False
+        """Whether resources hold what they begin the episode with."""
         self._begun: dict[tuple[int, int], int] = {}
         """By job and part: tasks that were begun, attempts to repeat them apart."""
 
@@ -101,6 +110,7 @@ class TaskRuntime(EngineRuntime[S]):
         self._failures.clear()
         self._numbers.clear()
         self._begun.clear()
+        self._loaded = False
         tiles = self._processes.tiles
         if tiles is None:
             return super().play(policy, seed, split)
@@ -138,15 +148,40 @@ class TaskRuntime(EngineRuntime[S]):
 
         The end of a task may begin the next one without a decision, so the lane cannot wait for the ends.
         """
+        if not self._loaded:
+            self._loaded = True
+            self._preload(lane)
         if self._stopping:
             lane.follow(self._lane_time(now()), None, last=True)
         else:
             super()._catch_up(lane, policy, execution)
 
+    def _preload(self, lane: DeviceLane[Any]) -> None:
+        """Have resources load what they hold from the beginning, then start the clock once more.
+
+        Raises:
+            DeviceError: One line: what cannot be loaded.
+        """
+        loads = self._how.preloads(self._scenario, lane.arrays)
+        if not loads or self._jobs:
+            return
+        for resource, work in loads.items():
+            self._submit(resource, work)
+        while loads:
+            for completion in self._wait_until(now() + LONGEST_SLEEP_NS):
+                if completion.error:
+                    what = f"{self._how.noun} {completion.stream}"
+                    raise DeviceError(f"{what} cannot load: {completion.error}: expected a network that loads")
+                del loads[completion.stream]
+        self._zero = now()
+
     def _record_completion(self, lane: DeviceLane[Any], completion: Completion, execution: Execution) -> None:
         """Apply the end of a task to the lane, or its failure: it is begun again, up to the most attempts."""
         resource = completion.stream
         work = Work(*self._jobs.pop(resource))
+        if lane.running(resource) != work:
+            self._failures.pop(resource, None)
+            return  # cancelled by a decision meanwhile, as a load can be
         if not completion.error:
             self._failures.pop(resource, None)
             if work.tasks:
@@ -159,7 +194,7 @@ class TaskRuntime(EngineRuntime[S]):
         if failures == self._most_attempts:
             what = f"part {work.part} of job {work.job}"
             raise DeviceError(
-                f"{what} failed {failures} times on {self._noun} {resource}: {completion.error}: "
+                f"{what} failed {failures} times on {self._how.noun} {resource}: {completion.error}: "
                 "expected a task that succeeds"
             )
         if work.tasks:  # a move that failed is repeated without a notice of the lane

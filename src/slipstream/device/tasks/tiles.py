@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.device.tasks.programs import Task
+from slipstream.device.tasks.task import Task
 from slipstream.device.workers.ipc import SharedArray, allocate_arrays, shared_file
 from slipstream.errors import DeviceError
 from slipstream.families.contract import Scenario
@@ -67,12 +67,15 @@ class TileSpace:
         )
         self._file = shared_file(size)
         self._memory = mmap.mmap(self._file, size)
-        self._tiles, _, self._marks = (array.view(self._memory) for array in arrays)
+        tiles, saved, marks = arrays
+        self._tiles, self._marks = tiles.view(self._memory), marks.view(self._memory)
         tasks = self._template.tasks
         self.setup = TileSetup(
             graph.kind,
             size,
-            *(array.to_dict() for array in arrays),
+            tiles=tiles.to_dict(),
+            saved=saved.to_dict(),
+            marks=marks.to_dict(),
             kernels=[task.kernel for task in tasks],
             used=[[tile for tile, _ in task.accesses] for task in tasks],
             written=[[tile for tile, mode in task.accesses if mode & WRITE] for task in tasks],

@@ -8,27 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.device.backends.streams import Completion
 from slipstream.device.engine import Execution, on_device
 from slipstream.device.measurement.noise import others_share
 from slipstream.device.measurement.trial import side_by_side
 from slipstream.device.measurement.validation import Cause
-from slipstream.device.tasks.processes import TaskProcesses, TaskRequest
+from slipstream.device.tasks.processes import TaskProcesses
 from slipstream.device.tasks.runtime import TaskRuntime, processes_of
-from slipstream.errors import DeviceError
 from slipstream.families.contract import Scenario, family_of
-from slipstream.families.taskgraph.scenario import TaskgraphScenario
-from slipstream.files.validation import validated
 from slipstream.policies.base import Policy
 from slipstream.sim.eventlog import FAIL, FINISH, START
 from slipstream.sim.simulator import Simulator
 
 LENGTH_S = 10.0
 """Time that an episode of stand-ins takes by default."""
-SWEEPS = 3
-"""Runs of all tasks of a job that kernels are timed in."""
-LEAST_MS = 1e-6
-"""Least time of a kernel: one nanosecond."""
 
 TASKS = "mean time of a task on its worker process, against its drawn time"
 DISPATCH = "mean time from the start of a task in the log to its work, and from its end to the log"
@@ -44,33 +36,6 @@ class TaskTrial:
     """The event log of the simulation."""
     result: dict[str, Any]
     """All metrics and causes, as JSON data."""
-
-
-def measured_kernels(scenario: Scenario, processes: TaskProcesses) -> TaskgraphScenario:
-    """Return a scenario of kernels on tiles with their times as measured on one worker: medians over a whole job."""
-    tiles = processes.tiles
-    assert tiles is not None
-    assert isinstance(scenario, TaskgraphScenario)
-    times: dict[str, list[int]] = {}
-    for sweep in range(1 + SWEEPS):
-        tiles.fill()
-        for number, kernel in enumerate(tiles.setup.kernels):
-            processes.submit(0, TaskRequest(0, 0, number, 0, 1, 0, 0))
-            ended: list[Completion] = []
-            while not ended:
-                ended = processes.wait(None)
-            if ended[0].error:
-                raise DeviceError(f"{kernel}: {ended[0].error}: expected a kernel that runs")
-            if sweep:  # the first one warms up
-                times.setdefault(kernel, []).append(ended[0].device_ns)
-    found = {kernel: max(float(np.median(values)) / 1e6, LEAST_MS) for kernel, values in times.items()}
-    data = scenario.model_dump(mode="json", exclude_unset=True)
-    data["durations"] = {
-        "kind": "table",
-        "kernels_ms": {kernel: {kind.name: time for kind in scenario.processors} for kernel, time in found.items()},
-    }
-    data.pop("noise", None)
-    return validated(data, TaskgraphScenario, "the measured kernels")
 
 
 def usual_scale(scenario: Scenario, policy: Policy, seed: int) -> float:

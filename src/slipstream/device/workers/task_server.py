@@ -17,7 +17,9 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Any
 
-from slipstream.device.tasks.programs import Address, Program, Task, load_program
+from slipstream.device.tasks.networks import NetworkProgram
+from slipstream.device.tasks.programs import Address, Program, load_program
+from slipstream.device.tasks.task import Task
 from slipstream.device.workers import process
 from slipstream.device.workers.forkserver import ForkServer, run_server
 from slipstream.device.workers.ipc import DONE, FAILED, READY, receive_exactly
@@ -36,6 +38,12 @@ class TaskServer(ForkServer):
         self._spins: bool = setup["spins"]
         self._folder = Path(setup["folder"])
         self._programs: list[Program] = [load_program(Address(**address)) for address in setup["programs"]]
+        self._runs_networks = any(isinstance(program, NetworkProgram) for program in self._programs)
+        if self._runs_networks:
+            import torch
+
+            # One thread starts no thread that a fork would lose.
+            torch.set_num_threads(1)
         self._tiles = self._memory = None
         if setup["tiles"] is not None:
             from slipstream.device.tasks.tiles import TileSetup
@@ -52,6 +60,10 @@ class TaskServer(ForkServer):
         if sys.platform == "linux":
             # A sleep may then end a microsecond late, not fifty.
             ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1000)
+        if self._runs_networks:
+            import torch
+
+            torch.set_num_threads(len(self._cores[stream]))
         if self._tiles is not None and self._memory is not None:
             from slipstream.device.tasks.tiles import TileProgram
 

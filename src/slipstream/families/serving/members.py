@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slipstream.families.contract import Members
 from slipstream.families.serving import build, charts, features, invariants, labels, metrics, policies, timeline
+from slipstream.families.serving.engine.lane import PROCESSES, ServingEngineLane
 from slipstream.families.serving.kernel import events, observation, resample, state
 from slipstream.families.serving.scenario import ServingScenario
 from slipstream.families.serving.workload.generator import GENERATOR
@@ -51,5 +52,7 @@ MEMBERS = Members[ServingScenario](
     policy_refusal=policies.policy_refusal,
     trace_importer=TRACE_IMPORTER,
     charts=charts.charts,
+    engine_lane=ServingEngineLane,
+    processes=PROCESSES,
     generator=GENERATOR,
 )

@@ -155,6 +155,8 @@ class ModelVariant(StrictModel):
     """Memory that it needs, in 10^6 bytes."""
     load_s: NonNegativeSeconds = 1.0
     """Time that an accelerator needs to load it."""
+    model: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    """Address of the network that `slipstream execute` runs, as in edge; a stand-in of these times if absent."""
 
     @model_validator(mode="after")
     def _larger_batches_take_longer(self) -> ModelVariant:
@@ -175,6 +177,8 @@ class ServedModel(StrictModel):
     """Time from the arrival of a request to its deadline, unless a trace states another."""
     accuracy_floor: float = Field(default=0.0, ge=0.0, le=100.0)
     """Accuracy that requests ask for; only the routing `infaas` heeds it."""
+    dataset: Name = "cifar10"
+    """Shape and type of the inputs of its networks, as in edge."""
     expected_rate_hz: Rate | None = None
     """Expected rate before the first sample; the mean rate of the arrivals if absent."""
     variants: Annotated[list[ModelVariant], Field(min_length=1, max_length=1000)]
@@ -329,6 +333,10 @@ class ServingScenario(ScenarioModel):
         data = self.model_dump(mode="json")
         data["accelerators"] = [kind.model_dump(mode="json") for kind in self.kinds]
         for index, model in enumerate(data["models"]):
+            # What is executed does not change what is simulated.
+            del model["dataset"]
+            for variant in model["variants"]:
+                del variant["model"]
             arrivals, given = model["arrivals"], self.models[index].arrivals
             if isinstance(given, SteadyRate):
                 del arrivals["mean_gap_ms"]

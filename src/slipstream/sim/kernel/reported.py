@@ -10,10 +10,10 @@ from slipstream.sim.kernel.heap import NEVER, set_time, times_of
 class ReportedEnds:
     """The slots of the resources: NEVER until the end of what one runs is reported and while none is."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], resources: str) -> None:
+    def __init__(self, arrays: dict[str, np.ndarray], resources: str | None = None) -> None:
         self._heap, self._now = arrays["heap"][0], arrays["lanes"]["now"]
         self._times = times_of(self._heap)
-        self._failed = arrays[resources][0]["failed"]
+        self._failed = None if resources is None else arrays[resources][0]["failed"]
 
     def waits(self, resource: int) -> bool:
         """Return whether an end was reported that is not applied yet."""
@@ -22,7 +22,11 @@ class ReportedEnds:
     def end(self, resource: int, time: int, failed: bool) -> None:
         """Report that what a resource runs ended at `time`, or failed then.
 
+        Where failures are not in the state, the engine repeats the work, and nothing is reported.
         An end that is reported after later events were applied is applied now: the clock never runs backwards.
         """
-        self._failed[resource] = failed
+        if self._failed is not None:
+            self._failed[resource] = failed
+        elif failed:
+            return
         set_time(self._heap, resource, max(time, self._now.item()))

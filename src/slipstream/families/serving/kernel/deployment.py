@@ -9,6 +9,7 @@ from slipstream.families.serving.kernel.queues import (
     can_start,
     count_violation,
     remove_waiting,
+    schedule_end,
     waiting_request,
 )
 from slipstream.families.serving.kernel.routing import choose_replica
@@ -67,7 +68,7 @@ def begin_load(spec, state, lane, accelerator):
     """Begin to load the weights of the hosted variant on an idle accelerator."""
     own = state.accelerators[lane, accelerator]
     own.ready = state.lanes[lane].now + spec.variants[own.variant].load
-    schedule(state.heap, lane, accelerator, own.ready)
+    schedule_end(state, lane, accelerator, spec.variants[own.variant].load)
 
 
 @kernel

@@ -1,6 +1,8 @@
 """The event loop of the serving machine, compiled: events and decisions. `docs/serving-machine.md` specifies it.
 
-State changes in two ways only: `apply` an event, or `decide`: carry out an action.
+State changes in two ways only: `apply` an event, or `decide`: carry out an action. A simulated lane takes all events
+from the heap. A lane that follows an engine takes timers from it as its clock passes them; the ends of batches and
+loads are put there when the engine reports them (`engine/lane.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +28,16 @@ from slipstream.families.serving.kernel.state import (
 from slipstream.jit.decorators import kernel
 from slipstream.sim.eventlog import ARRIVAL, FINISH
 from slipstream.sim.kernel.heap import NEVER, clear, earliest_slot, earliest_time, schedule
-from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, TERMINATED, begin_episode, end_episode, log_is_full, record
+from slipstream.sim.kernel.lanes import (
+    ASKING,
+    LOG_FULL,
+    PENDING,
+    TERMINATED,
+    begin_episode,
+    end_episode,
+    log_is_full,
+    record,
+)
 
 # Requests
 
@@ -176,6 +187,16 @@ def close_episode(state, lane):
 
 
 @kernel
+def works(state, lane):
+    """Return whether an accelerator runs a batch or loads weights."""
+    for accelerator in range(state.accelerators.shape[1]):
+        own = state.accelerators[lane, accelerator]
+        if own.busy or own.loading:
+            return True
+    return False
+
+
+@kernel
 def resume(spec, state, lane):
     """Apply events until a decision is due, the episode ends, or the log must be flushed."""
     header = state.lanes[lane]
@@ -188,7 +209,11 @@ def resume(spec, state, lane):
             header.choices += 1
             header.asked = max(0, header.pending)
             break
-        if earliest_time(state.heap, lane) == NEVER:
+        time = earliest_time(state.heap, lane)
+        if header.clock > 0 and time > header.clock and (time < NEVER or works(state, lane)):
+            header.status = PENDING
+            return
+        if time == NEVER:
             close_episode(state, lane)
             break
         apply(spec, state, lane)
@@ -302,6 +327,7 @@ def clear_accelerators(spec, state, lane):
         own.alarms = 0
         own.ready = 0
         own.began = 0
+        own.piece = 0
         own.expected = 0
         state.idle[lane, own.kind] += 1
 

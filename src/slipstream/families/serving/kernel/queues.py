@@ -7,7 +7,7 @@ import math
 from slipstream.families.serving.kernel.state import EXPONENTIAL_SERVICE, FIXED
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import DROP, START
-from slipstream.sim.kernel.heap import schedule
+from slipstream.sim.kernel.heap import NEVER, schedule
 from slipstream.sim.kernel.lanes import record
 from slipstream.sim.kernel.rng import normal, uniform
 
@@ -94,6 +94,21 @@ def service_factor(spec, state, lane, model, number):
     return math.exp(machine.spread * normal(key, number) - 0.5 * machine.spread * machine.spread)
 
 
+@inlined
+def schedule_end(state, lane, accelerator, duration):
+    """Schedule the end of a batch or load after `duration`, or leave it to the engine that the lane follows.
+
+    The engine then reads the duration, and reports the end.
+    """
+    end = state.lanes[lane].now + duration
+    if state.lanes[lane].clock > 0:
+        own = state.accelerators[lane, accelerator]
+        own.piece += 1
+        own.planned = duration
+        end = NEVER
+    schedule(state.heap, lane, accelerator, end)
+
+
 @kernel
 def start(spec, state, lane, accelerator, requests, size):
     """Start a batch of the first `requests` waiting requests, with the service time of `size` requests."""
@@ -116,4 +131,4 @@ def start(spec, state, lane, accelerator, requests, size):
     own.ready = header.now + expected
     own.began = header.now
     own.expected = expected
-    schedule(state.heap, lane, accelerator, header.now + duration)
+    schedule_end(state, lane, accelerator, duration)

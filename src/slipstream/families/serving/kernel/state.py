@@ -158,6 +158,9 @@ ACCELERATOR_STATE = np.dtype(
         ("ready", "i8"),  # expected end of its batch and load
         ("began", "i8"),  # time at which its batch began
         ("expected", "i8"),  # service time of its batch in the profile
+        # Where the lane follows an engine:
+        ("piece", "i8"),  # batches and loads that it began
+        ("planned", "i8"),  # drawn time of its batch or load
     ],
     align=True,
 )

@@ -1,0 +1,1 @@
+"""What real machines that run serving scenarios need of the family."""
