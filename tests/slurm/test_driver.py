@@ -16,6 +16,7 @@ import pytest
 from slipstream.device.slurm.decisions import InterruptionOf, StartOf, decide, warm_up
 from slipstream.device.slurm.driver import Driver, DriverSettings, chosen_policy, commands_of
 from slipstream.device.slurm.handback import HandBack
+from slipstream.device.slurm.recording import Recorder
 from slipstream.errors import InputError
 from slipstream.families.cluster.invariants import check
 from slipstream.families.cluster.metrics import metrics
@@ -117,6 +118,26 @@ def test_commands_name_nodes_unless_the_job_asks_for_some():
     assert commands_of(StartOf(job_of("7", constrained=True), held)) == [["release", "7"]]
     assert commands_of(StartOf(job_of("7", on_nodes=1), held)) == [["release", "7"]]
     assert commands_of(StartOf(job_of("7_3", restarts=1), ()))[0] == ["update", "JobId=7_3", "StartTime=now"]
+
+
+def test_a_requeue_and_the_next_start_in_the_same_second_do_not_overlap():
+    node = (("n1", 4),)
+    first = {"gpus": 4, "submit": 1000.0}
+    second = {"gpus": 4, "submit": 1004.0}
+    ended = job_of("2", "COMPLETED", start=1006.0, end=1009.0, **second)
+    recorder = Recorder()
+    for now, *jobs in (
+        (1000.2, job_of("1", **first)),
+        (1005.6, job_of("1", "RUNNING", start=1001.0, held=node, **first), job_of("2", **second)),
+        (1006.9, job_of("1", gpus=4, submit=1006.0), job_of("2", "RUNNING", start=1006.0, held=node, **second)),
+        (1012.1, job_of("1", "RUNNING", gpus=4, submit=1006.0, start=1009.0, held=node), ended),
+        (1020.3, job_of("1", "COMPLETED", gpus=4, submit=1006.0, start=1009.0, end=1018.0), ended),
+    ):
+        recorder.observe(Snapshot(now, (SlurmNode("n1", "a100", 4, True),), tuple(jobs)))
+    runs = [[(run.start, run.end) for run in recorder.jobs[name].runs] for name in ("1", "2")]
+    assert runs == [[(1001.0, 1006.0), (1009.0, 1018.0)], [(1006.0, 1009.0)]]
+    scenario, events = recorder.result(load({**RULES, "preemption": {"cost_s": 0.0}}))
+    check(events, scenario)
 
 
 def test_rules_that_a_real_cluster_cannot_follow_are_refused():

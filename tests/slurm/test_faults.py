@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
+from slipstream.device.slurm.handback import HandBack
 from slipstream.device.slurm.local import LocalCluster
 from slipstream.families.cluster.slurm.controller import read_snapshot
 from slipstream.families.cluster.slurm.snapshot import SlurmJob
@@ -90,6 +92,15 @@ def submit_written(cluster: LocalCluster, seconds: float, gpus: int, folder: Pat
     return str(cluster.slurm.submit("\n".join(["#!/bin/sh", *lines, ""]), *words))
 
 
+def switches_of(cluster: LocalCluster) -> list[psutil.Process]:
+    """Return the dead-man switches that are at work for a cluster, of drivers that were killed too."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if {HandBack.__module__, str(cluster.folder / "slurm.conf")} <= set(process.info["cmdline"] or [])
+    ]
+
+
 @pytest.mark.parametrize(
     ("kills", "count"),
     [pytest.param(7, 16, marks=pytest.mark.thorough), pytest.param(20, 48, marks=pytest.mark.slow)],
@@ -116,6 +127,7 @@ def test_whatever_fails_while_drivers_are_killed_every_job_ends_and_runs_once(fr
             time.sleep(2.0 * rng.random())
             os.kill(process.pid, signal.SIGKILL)
     wait_for(lambda: all_ended(jobs)(read_snapshot(frail.slurm)), PATIENCE_S)
+    wait_for(lambda: not switches_of(frail), PATIENCE_S)
     ended = {job.id: job.state for job in read_snapshot(frail.slurm).jobs}
     for job in jobs:
         lines = (written / job).read_text().split() if (written / job).exists() else []

@@ -27,7 +27,7 @@ class StartOf:
 
     @property
     def names_nodes(self) -> bool:
-        """Whether Slurm is told the nodes: the job asks neither for certain ones nor for another number of them."""
+        """Whether the command names the nodes: the job asks neither for certain ones nor for another number of them."""
         return bool(self.held) and not self.job.constrained and self.job.on_nodes in (None, len(self.held))
 
     @property

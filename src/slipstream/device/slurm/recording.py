@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -77,7 +78,9 @@ class Recorder:
             if not seen.runs or (seen.runs[-1].end and job.start >= seen.runs[-1].end):
                 seen.runs.append(Run(job.start, job.held))
         elif job.waits:
-            self._close(seen, now)
+            # A requeue is a new submission. Slurm's times are whole seconds, and the next start may be in the same one.
+            last = math.floor(self._last or now)
+            self._close(seen, min(max(job.submit, last), math.floor(now)))
             seen.has_ended = False
         elif not job.runs:
             if not seen.has_ended and job.start and (not seen.runs or seen.runs[-1].end):
