@@ -9,6 +9,7 @@ import pytest
 from benchmarks import auto as benchmark
 
 from slipstream.families.contract import FAMILIES
+from slipstream.learn.generated.scenarios import SPLITS, GeneratedScenarios
 from slipstream.scenario import builtin_names, digest, load
 from slipstream.suite import load_suite
 
@@ -19,12 +20,15 @@ LONG = ("dag",)
 @pytest.mark.parametrize(
     "family", [pytest.param(name, marks=pytest.mark.thorough) if name in LONG else name for name in FAMILIES]
 )
-def test_generated_scenarios_are_neither_those_of_the_suite_nor_built_in(family: str) -> None:
+def test_generated_scenarios_are_not_of_the_suite_nor_built_in_nor_trained_on(family: str) -> None:
     drawn = [digest(benchmark.scenario_of(family, number)) for number in range(40)]
     assert len(set(drawn)) == len(drawn)
     others = {entry.digest for entry in load_suite().of(family)}
     others |= {digest(load(name)) for name in builtin_names() if name.startswith(f"{family}/")}
+    trained = GeneratedScenarios.of(family)
+    others |= {digest(trained.scenario(split, number)) for split in SPLITS for number in range(3)}
     assert not others & set(drawn)
+    assert benchmark.FIRST + len(drawn) < min(trained.seed(split, 0) for split in SPLITS)
 
 
 def test_a_finished_piece_is_not_measured_again_and_none_begins_too_late(tmp_path: Path) -> None:

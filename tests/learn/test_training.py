@@ -185,6 +185,13 @@ def test_whole_numbers_may_be_written_in_thousands():
     assert TrainSettings().with_changes({"steps": "1e6"}).steps == 1_000_000
 
 
+def test_a_setting_of_several_names_is_a_text_with_commas() -> None:
+    settings = TrainSettings().with_changes({"hidden": "time, remaining"})
+    assert settings.hidden == ("time", "remaining")
+    assert TrainSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+    assert TrainSettings().with_changes({"hidden": ""}).hidden == ()
+
+
 def test_settings_come_back_from_a_file_as_they_were():
     settings = KINDS["varied"].with_changes({"network.width": 8, "ppo.clip_range": 0.1})
     assert TrainSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
