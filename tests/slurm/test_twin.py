@@ -185,11 +185,11 @@ def test_a_job_that_ran_longer_than_all_others_goes_on_within_its_request():
 
 
 def test_jobs_that_still_run_count_as_longer_than_they_have_run():
-    # Four runs of 10, and two that have run 10 and 20 without an end: half of the mass is beyond 10, spread up to 100.
+    # Four runs of 10, and two that have run 10 and 20 without an end: a third of the mass is between 20 and 100.
     found = 100.0 * quantiles(np.full(4, 0.1), np.array([0.1, 0.2]))
     assert (found[:170] == 10.0).all()
-    assert np.allclose(found[171:], np.linspace(found[171], found[-1], 85), atol=0.2)
-    assert 20.0 < found[171] < 21.0
+    assert np.ptp(np.diff(np.log(found[171:]))) < 1e-9
+    assert 20.0 < found[171] < 20.4
     assert 99.0 < found[-1] <= 100.0
     # A run that ended after those makes the distribution complete: Kaplan and Meier give it all that is left.
     assert (quantiles(np.array([0.1, 0.1, 0.5]), np.array([0.2]))[129:] == 0.5).all()
@@ -285,6 +285,13 @@ def test_an_interval_holds_nine_of_ten_draws_like_its_own():
         low, _, high = twin.interval()[:, 1]
         inside.append(low <= starts[32, 1] <= high)
     assert 0.86 <= np.mean(inside) <= 0.94
+
+
+def test_a_widened_interval_is_as_much_longer_on_both_sides_of_its_median():
+    starts = np.tile(np.linspace(0.0, 320.0, 33)[:32, None], 2)
+    plain, wide = (Twin(None, None, starts, [], [], 0.0, widen).interval() for widen in (1.0, 1.5))
+    assert np.allclose(wide[1:] - plain[1], 1.5 * (plain[1:] - plain[1]))
+    assert wide[0].tolist() == [0.0, 0.0]  # never before now
 
 
 # What if
