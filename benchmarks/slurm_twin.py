@@ -6,15 +6,16 @@ table what-if x policy, with one future), goal_ms (what was aimed at), futures_m
 published (what a published twin of a queue reports for one cycle). The median of the repetitions is given, and the
 least.
 
-coverage: for each trace the share of starts inside the nominal 90% intervals, every moment alike, with a bootstrap 95%
-interval over the moments: `not_widened` as the futures give them, `shipped` wider by shipped_factor, `calibrated` wider
-by factor_of_first_part, with which 90% of the starts at moments of the first part of the trace are held; reported are
-moments of the last part. wait_median_s; width_median_s (not widened); error_median_s of the median prediction, and of
-the start that the time limits alone predict (limits_error_median_s). Starts are simulated under EASY, first come, first
-served. At each moment the twin gets the jobs that run and wait, with requested times, and with true run times that it
-does not read, and as history the jobs that have ended by then. RICC has its users' estimates; in Lublin and Philly each
-size class (power of two of GPUs) has one time limit, which 99% of the jobs in the first tenth of the trace keep, and at
-which jobs end. All settings were chosen on moments of the first part of each trace.
+coverage: for each trace the share of starts inside the nominal 90% intervals, every moment alike, with a bootstrap
+95% interval over the moments: `not_widened` as the futures give them, `shipped` wider by shipped_factor, `calibrated`
+wider by factor_of_first_part, with which 90% of the starts at moments of the first part of the trace are held,
+by_factor with others; reported are moments of the last part. wait_median_s; width_median_s (not widened);
+error_median_s of the median prediction, and of the start that the time limits alone predict (limits_error_median_s).
+Starts are simulated under EASY, first come, first served. At each moment the twin gets the jobs that run and wait,
+with requested times, and with true run times that it does not read, and as history the jobs that have ended by then.
+RICC has its users' estimates; in Lublin and Philly each size class (power of two of GPUs) has one time limit, which
+99% of the jobs in the first tenth of the trace keep, and at which jobs end. All settings were chosen on moments of
+the first part of each trace.
 
     python benchmarks/slurm_twin.py --json
     python benchmarks/slurm_twin.py --json --moments 0        # speed only
@@ -53,6 +54,8 @@ DATA = Path(__file__).parents[1] / "../shared/data/cluster"
 LIMITS_S = np.array([900, 3600, 4 * 3600, 12 * 3600, 86_400, 2 * 86_400, 4 * 86_400, 7 * 86_400, 28 * 86_400], float)
 """Time limits that a size class may have."""
 MOST_JOBS_OF_A_MOMENT = 40
+FACTORS = (1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
+"""Factors of intervals whose coverage is shown too."""
 PARTS = {"first": (0.1, 0.45), "last": (0.55, 0.95)}
 """Parts of the time of each trace that moments are taken from."""
 
@@ -271,6 +274,7 @@ def about(trace: Trace, moments: int) -> dict[str, Any]:
         "calibrated": coverage(found, factor),
         "shipped": coverage(found, WIDEN),
         "not_widened": coverage(found, 1.0),
+        "by_factor": {str(factor): coverage(found, factor)["share"] for factor in FACTORS},
         "wait_median_s": median([one.true for one in found]),
         "width_median_s": median([one.high - one.low for one in found]),
         "error_median_s": median([np.abs(one.median - one.true) for one in found]),
