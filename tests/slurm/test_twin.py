@@ -12,7 +12,6 @@ import sys
 import numpy as np
 import pytest
 
-from slipstream.cli.main import main
 from slipstream.dashboard.results.twins import read_twin
 from slipstream.errors import DeviceError, InputError
 from slipstream.families.cluster.slurm.controller import read_snapshot
@@ -382,19 +381,11 @@ def test_a_what_if_that_is_not_understood_is_one_line(text):
 
 
 @pytest.fixture
-def slipstream(monkeypatch, capsys, tmp_path):
+def slipstream(command, tmp_path):
     """Return a function that runs a command beside `now.json` and returns exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "now.json").write_text(scenario(LARGE, SHORT, LONG).model_dump_json(exclude_unset=True))
 
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["slipstream", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ending:
-            main()
-        captured = capsys.readouterr()
-        return ending.value.code or 0, captured.out, captured.err
-
-    return run
+    return command
 
 
 def test_the_command_answers_as_text_and_as_json_and_writes_what_the_dashboard_reads(slipstream, tmp_path):
