@@ -230,7 +230,7 @@ def test_the_answer_of_a_twin_is_shown(browser, client):
         page.get_by_role("link", name="queue.json").click()
         page.locator("#queue-jobs tbody tr").nth(2).wait_for()
         assert page.locator("#queue-jobs tbody th").all_inner_texts() == ["17", "<b>18", "19"]
-        assert "1 min \N{EN DASH} 2 h" in page.inner_text("#queue-jobs tbody tr:first-child")
+        assert "60 s \N{EN DASH} 2 h" in page.inner_text("#queue-jobs tbody tr:first-child")
         assert page.locator("#queue-what-if td.better").all_inner_texts() == ["-300.0 ± 100.0"]
         page.locator("#queue-starts .xtitle").wait_for()
         page.get_by_role("button", name="GPUs").click()

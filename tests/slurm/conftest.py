@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from slipstream.cli.main import main
 from slipstream.device.slurm.local import LocalCluster, VirtualNodes, local_cluster, missing_programs
 
 NODES, GPUS = 4, 4
@@ -41,6 +42,21 @@ def running_cluster(**options: int) -> Iterator[LocalCluster]:
         # A dead-man switch that reached its controller late ends a moment after.
         left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
         assert not psutil.wait_procs(left, timeout=15.0)[1]
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):  # type: ignore[no-untyped-def]
+    """Return a function that runs a command in an empty folder and returns exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):  # type: ignore[no-untyped-def]
+        monkeypatch.setattr("sys.argv", ["slipstream", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ending:
+            main()
+        captured = capsys.readouterr()
+        return ending.value.code or 0, captured.out, captured.err
+
+    return run
 
 
 def wait_for(condition, seconds=30.0):  # type: ignore[no-untyped-def]

@@ -9,7 +9,6 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from slipstream.cli.main import main
 from slipstream.errors import TraceError
 from slipstream.families.cluster.invariants import check
 from slipstream.families.cluster.slurm.accounting import read_accounting
@@ -37,20 +36,12 @@ NODES = {"family": "cluster", "nodes": [{"name": "a100", "count": 2, "gpus": 4}]
 
 
 @pytest.fixture
-def slipstream(monkeypatch, capsys, tmp_path):
-    """Return a function that runs a command in an empty folder and returns exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
+def slipstream(command, tmp_path):
+    """Return a function that runs a command beside `nodes.json` and returns exit code, output and errors."""
     jobs = {"kind": "list", "jobs": [{"submit_s": 0.0, "run_s": 1.0}]}
     (tmp_path / "nodes.json").write_text(json.dumps({**NODES, "jobs": jobs}))
 
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["slipstream", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ending:
-            main()
-        captured = capsys.readouterr()
-        return ending.value.code or 0, captured.out, captured.err
-
-    return run
+    return command
 
 
 def row(number, name="job", state="COMPLETED", submit=0, start=0, end=0, gpus=1, limit="00:10:00"):

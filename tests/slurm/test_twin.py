@@ -12,7 +12,6 @@ import sys
 import numpy as np
 import pytest
 
-from slipstream.cli.main import main
 from slipstream.dashboard.results.twins import read_twin
 from slipstream.errors import DeviceError, InputError
 from slipstream.families.cluster.slurm.controller import read_snapshot
@@ -185,11 +184,11 @@ def test_a_job_that_ran_longer_than_all_others_goes_on_within_its_request():
 
 
 def test_jobs_that_still_run_count_as_longer_than_they_have_run():
-    # Four runs of 10, and two that have run 10 and 20 without an end: half of the mass is beyond 10, spread up to 100.
+    # Four runs of 10, and two that have run 10 and 20 without an end: a third of the mass is between 20 and 100.
     found = 100.0 * quantiles(np.full(4, 0.1), np.array([0.1, 0.2]))
     assert (found[:170] == 10.0).all()
-    assert np.allclose(found[171:], np.linspace(found[171], found[-1], 85), atol=0.2)
-    assert 20.0 < found[171] < 21.0
+    assert np.ptp(np.diff(np.log(found[171:]))) < 1e-9
+    assert 20.0 < found[171] < 20.4
     assert 99.0 < found[-1] <= 100.0
     # A run that ended after those makes the distribution complete: Kaplan and Meier give it all that is left.
     assert (quantiles(np.array([0.1, 0.1, 0.5]), np.array([0.2]))[129:] == 0.5).all()
@@ -287,6 +286,13 @@ def test_an_interval_holds_nine_of_ten_draws_like_its_own():
     assert 0.86 <= np.mean(inside) <= 0.94
 
 
+def test_a_widened_interval_is_as_much_longer_on_both_sides_of_its_median():
+    starts = np.tile(np.linspace(0.0, 320.0, 33)[:32, None], 2)
+    plain, wide = (Twin(None, None, starts, [], [], 0.0, widen).interval() for widen in (1.0, 1.5))
+    assert np.allclose(wide[1:] - plain[1], 1.5 * (plain[1:] - plain[1]))
+    assert wide[0].tolist() == [0.0, 0.0]  # never before now
+
+
 # What if
 
 
@@ -375,19 +381,11 @@ def test_a_what_if_that_is_not_understood_is_one_line(text):
 
 
 @pytest.fixture
-def slipstream(monkeypatch, capsys, tmp_path):
+def slipstream(command, tmp_path):
     """Return a function that runs a command beside `now.json` and returns exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "now.json").write_text(scenario(LARGE, SHORT, LONG).model_dump_json(exclude_unset=True))
 
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["slipstream", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ending:
-            main()
-        captured = capsys.readouterr()
-        return ending.value.code or 0, captured.out, captured.err
-
-    return run
+    return command
 
 
 def test_the_command_answers_as_text_and_as_json_and_writes_what_the_dashboard_reads(slipstream, tmp_path):

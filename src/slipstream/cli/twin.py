@@ -53,6 +53,16 @@ WhatIfOption = Annotated[
         rich_help_panel=SIMULATION,
     ),
 ]
+WidenOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Factor by which intervals are wider than those of the futures; default: what traces of three clusters "
+        "needed.",
+        min=0.1,
+        max=100.0,
+        rich_help_panel=SIMULATION,
+    ),
+]
 HistoryOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -122,6 +132,7 @@ def slurm(
     seed: Annotated[
         int, typer.Option("--seed", "-s", help="Seed of the draws.", min=0, rich_help_panel=SIMULATION)
     ] = 0,
+    widen: WidenOption = None,
     scenario: Annotated[
         str | None,
         typer.Option(
@@ -170,13 +181,13 @@ def slurm(
 
     Example: slipstream twin slurm --history sacct.txt --what-if nodes=+4
     """
-    from slipstream.families.cluster.twin.answer import POLICIES, TwinSettings
+    from slipstream.families.cluster.twin.answer import POLICIES, WIDEN, TwinSettings
     from slipstream.families.cluster.twin.what_if import DEFAULT
 
     check_outputs((out, TWIN), force=force)
     names = POLICIES if policies is None else tuple(name.strip() for name in policies.split(",") if name.strip())
     asked = DEFAULT if what_if is None else tuple(one for one in what_if if one != "none")
-    settings = TwinSettings(names, asked, futures, seed)
+    settings = TwinSettings(names, asked, futures, seed, widen=WIDEN if widen is None else widen)
     base = None if scenario is None else cluster_scenario(scenario)
     source = Source(file, base, config, rest, partition or [], held, at)
     asking = Asking(source, settings, history or [], job)

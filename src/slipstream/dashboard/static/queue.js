@@ -1,7 +1,7 @@
 "use strict";
 // The page Queue: what the twin of a Slurm queue said, from the files of `slipstream twin slurm --out`.
 const queuePage = (() => {
-  const { byId, make, fill, ask, address, figure, duration, metricName, counted, sortable } = tools;
+  const { byId, make, fill, ask, address, figure, metricName, counted, sortable } = tools;
   const MOST_DRAWN = 40;
   const FIGURES = ["wait_mean_s", "slowdown_mean", "energy_kwh"];
   const state = { key: "median", down: false };
@@ -17,7 +17,13 @@ const queuePage = (() => {
     await show(await ask("/api/twin", { run: chosen.name }));
   }
 
-  const seconds = (time) => (time === null ? "–" : duration(Math.max(0, time), "s"));
+  // 5400 becomes "1.5 h".
+  function seconds(time) {
+    if (time === null) return "–";
+    const [size, name] = time < 90 ? [1, "s"] : time < 5400 ? [60, "min"] : time < 172800 ? [3600, "h"] : [86400, "d"];
+    return `${Number((Math.max(0, time) / size).toPrecision(2)).toLocaleString("en")} ${name}`;
+  }
+
   const median = (job) => (job.starts_in_s ? job.starts_in_s.median : null);
 
   async function show(found) {

@@ -58,7 +58,8 @@ def draw_futures(present: Present, run_times: RunTimes, futures: int, most_to_co
     started = np.asarray(raw.started)
     now = JobsNow(raw.requested, raw.gpus, raw.user, np.where(np.isnan(started), 0.0, present.begins_s - started))
     run = run_times.draw(now, present.now, futures, rng)
-    found = Futures(present, run_times.history, run, coming(run_times.history, present.now, most_to_come, futures, rng))
+    come = coming(run_times.history, present.now, most_to_come, futures, rng, run_times.settings.days)
+    found = Futures(present, run_times.history, run, come)
     vars(found)["raw"] = raw
     return found
 

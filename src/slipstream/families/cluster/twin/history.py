@@ -129,13 +129,25 @@ class Coming:
 NO_JOBS = Coming(NONE, NONE, NONE, NONE, np.zeros(0, np.int64))
 
 
-def coming(history: History, now: float | None, most: int, futures: int, rng: np.random.Generator) -> list[Coming]:
+def coming(
+    history: History,
+    now: float | None,
+    most: int,
+    futures: int,
+    rng: np.random.Generator,
+    days: float | None = None,
+) -> list[Coming]:
     """Return the jobs to come in each future: those that came after a random past moment, at most `most`.
+
+    The moment is one of the last `days` of the history, if that is given.
 
     The moment has about the time of day of `now`, if that is known and the history is of two days or more.
     """
     order = history.by_submit
     times = history.submit[order]
+    if days is not None and len(times):
+        order = order[times >= times[-1] - days * DAY_S]
+        times = history.submit[order]
     if not len(times) or most < 1:
         return [NO_JOBS] * futures
     span = float(times[-1] - times[0])

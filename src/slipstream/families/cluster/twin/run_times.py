@@ -3,7 +3,8 @@
 A run time is a requested time multiplied by the ratio of run time to requested time of a past job of the same user, or
 where those are few, of past jobs of the same size, or of any. Nothing here knows the run time of a job that has not
 ended. Jobs that still run are known to have run as long as they have: the distributions are those of Kaplan and Meier
-(1958) over the jobs that started last, so that the short ones among these, which end first, do not count too much.
+(1958) over the jobs that ended and those like them that started in the same time, so that short jobs, which end first,
+do not count too much.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ class RunTimeSettings:
     """How past jobs are read; chosen on the first parts of three traces (`benchmarks/slurm_twin.py`)."""
 
     recent: int = 64
-    """Most jobs that a distribution is taken from, the last to start; four times as many of all users."""
+    """Most jobs that ended of a distribution, the last to start; four times as many of all users."""
     least: int = 8
     """Least past jobs of one user that are enough."""
     pooled: float = 0.1
     """Share of the draws that come from the jobs of all users."""
+    days: float | None = None
+    """Jobs to come are those after a moment of the last `days` of the history; of all of it if absent."""
     shared: float | None = None
     """Correlation of the run times of one user's jobs; that of consecutive past jobs of the user if absent."""
 
@@ -65,8 +68,6 @@ class Group:
     requested: float | None
     size: int | None
     """What they have in common; None if that does not matter."""
-    most: int
-    """Most jobs of the distribution."""
 
 
 def size_class(gpus: np.ndarray) -> np.ndarray:
@@ -103,9 +104,9 @@ class RunTimes:
         same = alike[self._class[alike] == size]
         most = self.settings.recent
         choices = (
-            Group(same[-most:], user, requested, size, most),
-            Group(alike[-most:], user, requested, None, most),
-            Group(mine[-most:], user, None, None, most),
+            Group(same[-most:], user, requested, size),
+            Group(alike[-most:], user, requested, None),
+            Group(mine[-most:], user, None, None),
         )
         return next((group for group in choices if len(group.jobs) >= self.settings.least), None)
 
@@ -119,12 +120,12 @@ class RunTimes:
             if len(same) >= most:
                 break
         choices = (
-            Group(same[-most:], None, requested, size, most),
-            Group(jobs[self._class[jobs] == size][-most:], None, None, size, most),
-            Group(alike[-most:], None, requested, None, most),
+            Group(same[-most:], None, requested, size),
+            Group(jobs[self._class[jobs] == size][-most:], None, None, size),
+            Group(alike[-most:], None, requested, None),
         )
         found = next((group for group in choices if len(group.jobs) >= self.settings.least), None)
-        return found or Group(jobs[-most:], None, None, None, most)
+        return found or Group(jobs[-most:], None, None, None)
 
     def group(self, user: str | None, requested: float, size: int) -> Group | None:
         """Return the group of a job among those of its user, None if it is too small; without `user`, among all."""
@@ -138,16 +139,13 @@ class RunTimes:
     def _table(self, group: Group, running: Running) -> np.ndarray:
         """Return the quantiles of the ratios of a group, with the jobs like it that still run."""
         alike = running.like(group)
-        if not len(alike):
+        # Those that started since the first of the group: older ones that still run are the long ones of their time.
+        still = alike[running.start[alike] >= self.history.start[group.jobs[0]]] if len(alike) else alike
+        if not len(still):
             if id(group) not in self._tables:
                 self._tables[id(group)] = quantiles(self.history.ratio[group.jobs], np.zeros(0))
             return self._tables[id(group)]
-        # Of those that ended and those that run, the last to start.
-        starts = np.concatenate((self.history.start[group.jobs], running.start[alike]))
-        since = np.sort(starts)[-min(len(starts), group.most)]
-        ended = group.jobs[self.history.start[group.jobs] >= since]
-        still = alike[running.start[alike] >= since]
-        return quantiles(self.history.ratio[ended], running.ratio[still])
+        return quantiles(self.history.ratio[group.jobs], running.ratio[still])
 
     def draw(self, now: JobsNow, moment: float | None, futures: int, rng: np.random.Generator) -> np.ndarray:
         """Return run times in seconds (futures, jobs), each longer than its job has run already.
@@ -253,8 +251,8 @@ class Running:
 def quantiles(ended: np.ndarray, still: np.ndarray) -> np.ndarray:
     """Return quantiles of the Kaplan-Meier distribution of run times `ended`, and of some that exceed `still`.
 
-    All are ratios to requested times. What no run that ended tells about lies evenly between the longest run and the
-    requested time, or, beyond that, twice the longest run.
+    All are ratios to requested times. What no run that ended tells about lies between the longest run and the requested
+    time or, beyond that, twice the longest run, with a uniform logarithm, as the long run times of clusters do.
     """
     values = np.concatenate((ended, still))
     counts = np.concatenate((np.ones(len(ended)), np.zeros(len(still))))
@@ -269,7 +267,8 @@ def quantiles(ended: np.ndarray, still: np.ndarray) -> np.ndarray:
     most = 1.0 if longest < 1.0 else 2.0 * longest
     known = float(reached[-1]) if len(reached) else 0.0
     share = np.clip((levels - known) / max(1e-12, 1.0 - known), 0.0, 1.0)
-    return np.where(index < len(reached), np.append(values[events], 0.0)[index], longest + share * (most - longest))
+    beyond = longest * (most / longest) ** share
+    return np.asarray(np.where(index < len(reached), np.append(values[events], 0.0)[index], beyond))
 
 
 def _above(table: np.ndarray, least: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -278,8 +277,8 @@ def _above(table: np.ndarray, least: np.ndarray, uniform: np.ndarray) -> np.ndar
     rank = below + np.floor(uniform * (QUANTILES - below)).astype(np.int64)
     drawn = table[np.arange(len(table)), np.minimum(rank, QUANTILES - 1)]
     # Jobs that ran longer than any like them: up to their request, or up to twice as long as yet.
-    most = np.where(least < 1.0, 1.0, 2.0 * least)
-    return np.asarray(np.where(below == QUANTILES, least + uniform * (most - least), drawn))
+    most = np.where(least < 1.0, 1.0 / np.maximum(least, 1e-9), 2.0)
+    return np.asarray(np.where(below == QUANTILES, least * most**uniform, drawn))
 
 
 def mean_ranks(values: np.ndarray) -> np.ndarray:
