@@ -26,7 +26,7 @@ def test_every_constraint_is_on_a_metric_of_its_family():
     assert list(constrained) == ["cluster"]
     for name, constraints in constrained.items():
         evaluation = slipstream.evaluate(f"{name}/tiny", FAMILIES[name].default_policy, episodes=1)
-        assert {constraint.metric for constraint in constraints} <= evaluation.metrics.keys()
+        assert {constraint.metric for constraint in constraints} <= evaluation.values.keys()
 
 
 def test_an_excess_is_the_share_above_the_limit_on_the_episodes_that_both_played():
