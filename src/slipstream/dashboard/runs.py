@@ -14,7 +14,7 @@ from slipstream.errors import InputError, one_line
 from slipstream.families.contract import FAMILIES
 from slipstream.files.confined import refuse_links_out
 from slipstream.files.inputs import as_object, read_json, show
-from slipstream.learn.files import HISTORY, RUN, read_history
+from slipstream.learn.files import EXCESS, HISTORY, RUN, read_history
 from slipstream.learn.files import read_about as read_training
 from slipstream.reports.runs import scenario_of
 from slipstream.sim.eventlog import OtherTableError, read_about
@@ -258,9 +258,9 @@ def _progress(path: Path) -> dict[str, Any]:
         return {}
     if not lines:
         return {}
-    rewards = [line["reward"] for line in lines]
     last = lines[-1]
-    best = max(rewards)
+    # As the training chose: of the policies that exceed limits least, the one with the highest reward.
+    best = -min((line.get(EXCESS, 0.0), -line["reward"]) for line in lines)[1]
     return {"trained_steps": last["steps"], "best_reward": best, "heuristic_reward": last["heuristic_reward"]}
 
 

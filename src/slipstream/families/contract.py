@@ -262,6 +262,22 @@ class RolloutDefaults:
     """Length of a future in multiples of the family's timescale; None: to its end."""
 
 
+@dataclass(frozen=True)
+class Constraint:
+    """Most of a metric that a trained policy may have, relative to the best heuristic on the same episodes."""
+
+    metric: str
+    """Metric of which less is better."""
+    share: float
+    """Share of the heuristic's mean that the policy's may be above it."""
+    slack: float
+    """What it may be above that, in the metric's unit: a heuristic may have 0."""
+
+    def limit(self, heuristic: float) -> float:
+        """Return the most that a policy may have where the best heuristic has `heuristic`."""
+        return (1.0 + self.share) * heuristic + self.slack
+
+
 class Family(ABC):
     """One family of environments: its names and units, and its members behind methods that fill in the defaults."""
 
@@ -289,6 +305,8 @@ class Family(ABC):
     """Metrics that count something: whole numbers in one episode; default: none."""
     tradeoffs: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of metrics between which policies trade; default: none."""
+    constraints: ClassVar[tuple[Constraint, ...]] = ()
+    """What a trained policy may not pay for its reward with, such as the longest wait; default: nothing."""
     rollout: ClassVar[RolloutDefaults] = RolloutDefaults()
     """How the policy `rollout` simulates ahead."""
 

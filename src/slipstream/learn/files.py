@@ -12,6 +12,8 @@ RUN, HISTORY, HISTORY_CSV = "run.json", "history.jsonl", "history.csv"
 EXPECTED = "a file written by `slipstream train`"
 EVALUATION = ("update", "steps", "reward", "heuristic_reward")
 """Numbers that every evaluation has."""
+EXCESS = "constraint_excess"
+"""Number that evaluations have where the family has constraints: the greatest excess over a limit."""
 
 
 def read_about(folder: Path, texts: tuple[str, ...], objects: tuple[str, ...]) -> dict[str, Any]:
@@ -39,7 +41,7 @@ def read_history(folder: Path, keys: tuple[str, ...] = EVALUATION) -> list[dict[
     path = folder / HISTORY
     lines = read_lines(path, EXPECTED, folder=folder)
     for number, line in enumerate(lines, 1):
-        for key in keys:
+        for key in (*keys, *({EXCESS} & line.keys())):
             if type(line.get(key)) not in (int, float):
                 found = show(line[key]) if key in line else "nothing"
                 raise InputError(f"{path}: line {number}: {key}: expected a number, got {found}")

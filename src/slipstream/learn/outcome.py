@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from slipstream.evaluation import bootstrap_interval
+from slipstream.learn.constraints import ConstraintCheck
 
 OUTCOME_SEED = 2_000_000
 """First seed of the episodes of an outcome, in the evaluation split: disjoint from those that selected the policy."""
@@ -40,10 +41,13 @@ class Outcome:
     split: str
     suggestions: tuple[str, ...]
     """What to try where the policy is not ahead."""
+    constraints: tuple[ConstraintCheck, ...] = ()
+    """Metrics that the policy may not pay for its reward with, beside their limits."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON-ready data."""
-        return {**asdict(self), "suggestions": list(self.suggestions)}
+        constraints = [check.to_dict() for check in self.constraints]
+        return {**asdict(self), "suggestions": list(self.suggestions), "constraints": constraints}
 
     @property
     def short(self) -> str:
@@ -67,10 +71,17 @@ class Outcome:
             "behind": f"Behind: {rewards}, worse by {-self.difference:,.1f} ({interval}).",
         }
         tries = [f"Try: {'; '.join(self.suggestions)}."] if self.suggestions else []
-        return [words[self.verdict], *tries]
+        broken = [f"Broken constraint: {check.words(self.heuristic)}." for check in self.constraints if not check.kept]
+        return [words[self.verdict], *broken, *tries]
 
 
-def judge_outcome(heuristic: str, trained: np.ndarray, reference: np.ndarray, suggestions: list[str]) -> Outcome:
+def judge_outcome(
+    heuristic: str,
+    trained: np.ndarray,
+    reference: np.ndarray,
+    suggestions: list[str],
+    constraints: tuple[ConstraintCheck, ...] = (),
+) -> Outcome:
     """Return the outcome of the paired rewards `trained` of the policy and `reference` of the heuristic."""
     episodes = min(len(trained), len(reference))
     trained, reference = trained[:episodes], reference[:episodes]
@@ -91,6 +102,7 @@ def judge_outcome(heuristic: str, trained: np.ndarray, reference: np.ndarray, su
         OUTCOME_SEED,
         "eval",
         () if verdict == "ahead" else tuple(suggestions),
+        constraints,
     )
 
 

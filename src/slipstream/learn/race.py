@@ -103,6 +103,14 @@ def play_within(
     simulator: Simulator, policy: Policy, seed: int, split: str, end: float, clock: Seconds
 ) -> float | None:
     """Return the reward of `policy` in the episode of `seed`; None if it is not over when `clock` reaches `end`."""
+    figures = _figures_within(simulator, policy, seed, split, end, clock)
+    return None if figures is None else float(figures["reward"])
+
+
+def _figures_within(
+    simulator: Simulator, policy: Policy, seed: int, split: str, end: float, clock: Seconds
+) -> dict[str, float] | None:
+    """Return the metrics of `policy` in the episode of `seed`; None if it is not over when `clock` reaches `end`."""
     log: list[np.ndarray] = []
     simulator.reset(seed, split, log.append)
     while simulator.asking:
@@ -116,7 +124,7 @@ def play_within(
             simulator.header["log_rows"] = 0
     log.append(simulator.log())
     scenario = simulator.scenario
-    return float(simulator.family.metrics(scenario, np.concatenate(log), seed, split)["reward"])
+    return simulator.family.metrics(scenario, np.concatenate(log), seed, split)
 
 
 def rewards_within(
@@ -128,22 +136,37 @@ def rewards_within(
     clock: Seconds,
     executor: Executor | None = None,
 ) -> np.ndarray:
-    """Return the rewards of `policy` in the episodes that are over when `clock` reaches `end`: at least the first.
+    """Return the rewards of `policy` in the episodes that are over when `clock` reaches `end`: at least the first."""
+    return metrics_within(scenario, policy, seeds, split, end, clock, executor, ("reward",))["reward"]
+
+
+def metrics_within(
+    scenario: Scenario,
+    policy: str | Policy,
+    seeds: range,
+    split: str,
+    end: float,
+    clock: Seconds,
+    executor: Executor | None,
+    names: Sequence[str],
+) -> dict[str, np.ndarray]:
+    """Return metrics of `policy`, by name, in the episodes that are over when `clock` reaches `end`, at least one.
 
     On an `executor` other than this process, all episodes are played.
     """
     if executor is not None and not isinstance(executor, InProcess):
-        return evaluate(scenario, policy, len(seeds), seeds.start, split, executor=executor).of("reward")
+        played = evaluate(scenario, policy, len(seeds), seeds.start, split, executor=executor)
+        return {name: played.of(name) for name in names}
     simulator, player = Simulator(scenario), find(policy, scenario.family)
-    rewards: list[float] = []
+    episodes: list[dict[str, float]] = []
     for seed in seeds:
-        reward = play_within(simulator, player, seed, split, end if rewards else np.inf, clock)
-        if reward is None:
+        figures = _figures_within(simulator, player, seed, split, end if episodes else np.inf, clock)
+        if figures is None:
             break
-        rewards.append(reward)
+        episodes.append(figures)
         if clock() > end:
             break
-    return np.array(rewards)
+    return {name: np.array([float(one[name]) for one in episodes]) for name in names}
 
 
 def race(scenario: Scenario, limit: float | None, clock: Seconds, notify: Callable[[str], None] | None = None) -> Race:

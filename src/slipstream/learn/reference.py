@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from slipstream.errors import InputError
-from slipstream.families.contract import Scenario
+from slipstream.families.contract import Scenario, family_of
 from slipstream.files.inputs import show
 from slipstream.learn.outcome import OUTCOME_SEED
-from slipstream.learn.race import Race, rewards_within
+from slipstream.learn.race import Race, metrics_within
 from slipstream.scale.executor import Executor
 
 HELD_OUT_SEED = 0
 """Seed of the first episode that selects a policy, in the evaluation split, which is disjoint from training."""
+PARTS = ("selection", "outcome")
+"""Sets of held-out episodes: those that select a policy, and those of its outcome."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Reference:
     """Rewards in the episodes of the outcome; the network plays as many."""
     race: dict[str, Any]
     """The race on training episodes."""
+    constrained: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    """Of `selection` and `outcome`, the heuristic's metrics that the family's constraints compare, by name."""
 
     @property
     def reward(self) -> float:
@@ -39,22 +43,35 @@ class Reference:
     def to_dict(self) -> dict[str, Any]:
         """Return the reference as JSON-ready data."""
         rewards = {"selection": self.selection.tolist(), "outcome": self.outcome.tolist()}
-        return {"heuristic": self.heuristic, **rewards, "race": self.race}
+        constrained = {
+            part: {name: values.tolist() for name, values in metrics.items()}
+            for part, metrics in self.constrained.items()
+        }
+        return {"heuristic": self.heuristic, **rewards, "race": self.race, "constrained": constrained}
 
     @classmethod
     def from_dict(cls, data: Any, label: str) -> Reference:
         """Return the reference of JSON-ready data; errors begin with `label`."""
         if not isinstance(data, dict) or not isinstance(data.get("heuristic"), str):
             raise InputError(f"{label}: expected an object with the name of a heuristic, got {show(data)}")
-        rewards: dict[str, np.ndarray] = {}
-        for key in ("selection", "outcome"):
-            found = data.get(key)
-            if not isinstance(found, list) or not found or any(type(one) not in (int, float) for one in found):
-                raise InputError(f"{label}.{key}: expected a list of numbers, got {show(found)}")
-            rewards[key] = np.array(found, float)
-        race = data.get("race")
+        rewards = {key: _numbers(data.get(key), f"{label}.{key}") for key in PARTS}
+        race, parts = data.get("race"), data.get("constrained", {})
+        if not isinstance(parts, dict) or any(not isinstance(parts.get(part, {}), dict) for part in PARTS):
+            raise InputError(f"{label}.constrained: expected an object with metrics, got {show(parts)}")
+        constrained = {
+            part: {name: _numbers(values, f"{label}.constrained.{part}.{name}") for name, values in parts[part].items()}
+            for part in PARTS
+            if part in parts
+        }
         own = race if isinstance(race, dict) else {}
-        return cls(data["heuristic"], rewards["selection"], rewards["outcome"], own)
+        return cls(data["heuristic"], rewards["selection"], rewards["outcome"], own, constrained)
+
+
+def _numbers(found: Any, label: str) -> np.ndarray:
+    """Return a list of numbers as an array; errors begin with `label`."""
+    if not isinstance(found, list) or not found or any(type(one) not in (int, float) for one in found):
+        raise InputError(f"{label}: expected a list of numbers, got {show(found)}")
+    return np.array(found, float)
 
 
 def find_reference(
@@ -69,13 +86,17 @@ def find_reference(
 
     `episodes` are those of the selection and of the outcome, at most; heuristics take about `limit` seconds for each.
     """
-    played: dict[str, np.ndarray] = {}
+    names = ("reward", *(constraint.metric for constraint in family_of(scenario).constraints))
+    played: dict[str, dict[str, np.ndarray]] = {}
     for name in race.finalists:
         end = clock() + limit / len(race.finalists)
         seeds = range(HELD_OUT_SEED, HELD_OUT_SEED + episodes[0])
-        played[name] = rewards_within(scenario, name, seeds, "eval", end, clock, executor)
-    common = min(len(rewards) for rewards in played.values())
-    best = max(played, key=lambda name: float(played[name][:common].mean()))
+        played[name] = metrics_within(scenario, name, seeds, "eval", end, clock, executor, names)
+    common = min(len(metrics["reward"]) for metrics in played.values())
+    best = max(played, key=lambda name: float(played[name]["reward"][:common].mean()))
     seeds = range(OUTCOME_SEED, OUTCOME_SEED + episodes[1])
-    outcome = rewards_within(scenario, best, seeds, "eval", clock() + limit, clock, executor)
-    return Reference(best, played[best], outcome, race.to_dict())
+    outcome = metrics_within(scenario, best, seeds, "eval", clock() + limit, clock, executor, names)
+    selection = played[best]
+    rewards = selection.pop("reward"), outcome.pop("reward")
+    constrained = {"selection": selection, "outcome": outcome} if names[1:] else {}
+    return Reference(best, *rewards, race.to_dict(), constrained)

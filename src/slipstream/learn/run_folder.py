@@ -34,6 +34,7 @@ NOTES: dict[str, tuple[type, ...]] = {
     "planned": (bool,),
     "hindsight_planned": (bool,),
     "episodes": (int, type(None)),
+    "excess": (int, float),
 }
 """Types of the notes saved with a state."""
 ENTRIES = (RUN, HISTORY, HISTORY_CSV, "best", "last", "state", "tensorboard")

@@ -78,6 +78,9 @@ class TrainSettings:
     """Updates between two evaluations on held-out seeds, each followed by a checkpoint."""
     evaluation_episodes: int = 32
     """Held-out episodes of an evaluation."""
+    constraints: bool = True
+    """Whether a policy that breaks a constraint of the family, such as the longest wait in cluster, is kept as the best
+    only while none keeps them all."""
     hidden: tuple[str, ...] = (
         "time",
         "remaining",

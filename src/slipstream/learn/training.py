@@ -44,8 +44,9 @@ from slipstream.scenario import digest, dump, load
 
 __all__ = ["Report", "Training", "train"]
 
-NEW_NOTES: Mapping[str, Any] = {"best": None, "seconds": 0.0, "episodes": None}
-"""What a training has to remember before its first update: best reward, time, episodes of an evaluation."""
+NEW_NOTES: Mapping[str, Any] = {"best": None, "excess": 0.0, "seconds": 0.0, "episodes": None}
+"""What a training has to remember before its first update: reward of the best policy and its excess over a constraint,
+time, episodes of an evaluation."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.families.contract import Scenario
+from slipstream.families.contract import Constraint, Scenario
 from slipstream.learn.clock import TrainingClock
+from slipstream.learn.constraints import ConstraintCheck, check_constraints, greatest_excess
 from slipstream.learn.defaults import TimeShares
+from slipstream.learn.files import EXCESS
 from slipstream.learn.generated.scores import general_scores
 from slipstream.learn.networks.own import OwnNetwork
 from slipstream.learn.outcome import OUTCOME_SEED, Outcome, judge_outcome, suggest
-from slipstream.learn.race import rewards_within
+from slipstream.learn.race import metrics_within, rewards_within
 from slipstream.learn.reference import HELD_OUT_SEED, Reference
 from slipstream.learn.run_folder import RunFolder
 from slipstream.learn.trainer import Trainer
@@ -264,8 +266,8 @@ class TrainingRun:
             episodes = trainer.settings.evaluation_episodes
             end = np.inf if self.limit is None else began + TimeShares(self.limit).evaluation
         seeds = range(HELD_OUT_SEED, HELD_OUT_SEED + episodes)
-        rewards = self._rewards(policy, seeds, end)
-        self.notes["episodes"] = len(rewards)
+        rewards, checks = self._judged(policy, seeds, end, "selection")
+        self.notes["episodes"], excess = len(rewards), greatest_excess(checks)
         reward = self.last_reward = float(rewards.mean())
         self._evaluated_at = (trainer.update_number, self.clock.seconds, self.clock.seconds - began)
         line = {
@@ -275,12 +277,15 @@ class TrainingRun:
             "phase": phase,
             "reward": reward,
             "heuristic_reward": self.reference.reward,
+            **{check.metric: check.value for check in checks},
+            **({EXCESS: excess} if checks else {}),
             **figures,
         }
         self.history.append(line)
-        improved = self.notes["best"] is None or reward > self.notes["best"]
+        best, least = self.notes["best"], self.notes["excess"]
+        improved = best is None or (excess, -reward) < (least, -best)
         if improved:
-            self.notes["best"] = reward
+            self.notes["best"], self.notes["excess"] = reward, excess
             self.best_policy = policy
         self.notes["seconds"] = self.clock.seconds
         if self.folder is not None:
@@ -293,6 +298,25 @@ class TrainingRun:
         judged = {"reward": reward, "best_reward": self.notes["best"], "heuristic_reward": self.reference.reward}
         best = None if self.folder is None else self.folder.folder / "best"
         call(self.callbacks.on_evaluation, replace(self._event(phase, {**judged, **figures}), policy=best))
+
+    @property
+    def _constraints(self) -> tuple[Constraint, ...]:
+        """The family's constraints, if this training checks them; scores of generated scenarios have none."""
+        trainer = self.trainer
+        checked = trainer.settings.constraints and trainer.generated is None and bool(self.reference.constrained)
+        return trainer.family.constraints if checked else ()
+
+    def _judged(
+        self, policy: CompiledPolicy | TorchPolicy, seeds: range, end: float, part: str
+    ) -> tuple[np.ndarray, tuple[ConstraintCheck, ...]]:
+        """Return rewards and checks of constraints in the held-out episodes of `part` that are over at `end`."""
+        constraints = self._constraints
+        if not constraints:
+            return self._rewards(policy, seeds, end), ()
+        names = ("reward", *(constraint.metric for constraint in constraints))
+        now, executor = (lambda: self.clock.seconds), self.executor
+        played = metrics_within(self.scenario, policy, seeds, "eval", end, now, executor, names)
+        return played["reward"], check_constraints(constraints, played, self.reference.constrained[part])
 
     def _rewards(self, policy: CompiledPolicy | TorchPolicy, seeds: range, end: float) -> np.ndarray:
         """Return the rewards of `policy` in the held-out episodes over at `end`, as scores if scenarios vary."""
@@ -331,7 +355,7 @@ class TrainingRun:
         end = now + OUTCOME_SECONDS
         if self.limit is not None:
             end = max(self.limit, now + TimeShares(self.limit).outcome)
-        rewards = self._rewards(policy, seeds, end)
+        rewards, checks = self._judged(policy, seeds, end, "outcome")
         out = None if self.folder is None else str(self.folder.folder)
         warm_start = self.trainer.settings.warm_start
         minutes = None if self.limit is None else self.limit / 60.0
@@ -346,7 +370,7 @@ class TrainingRun:
             shipped=self.trainer.generated is None and bool(shipped(self.scenario.family)),
             imitable=reference.race.get("warm_start") is not None,
         )
-        outcome = judge_outcome(reference.heuristic, rewards, reference.outcome, tries)
+        outcome = judge_outcome(reference.heuristic, rewards, reference.outcome, tries, checks)
         self.about["outcome"] = outcome.to_dict()
         if self.folder is not None:
             self.folder.rewrite(self.about)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipstream.families.contract import Family, Members, RolloutDefaults
+from slipstream.families.contract import Constraint, Family, Members, RolloutDefaults
 
 if TYPE_CHECKING:
     from slipstream.families.cluster.scenario import ClusterScenario
@@ -24,6 +24,8 @@ class ClusterFamily(Family):
         *("energy_kwh", "jain_users", "interruptions", "jobs"),
     )
     counts = ("interruptions", "jobs")
+    # The reward is a mean over jobs: a few long jobs that wait for days would hardly lower it.
+    constraints = (Constraint("wait_mean_s", 0.1, 10.0), Constraint("wait_max_s", 0.25, 10.0))
     tradeoffs = (("slowdown_mean", "energy_kwh"), ("slowdown_mean", "jain_users"))
 
     @property
