@@ -247,7 +247,7 @@ def _watch(asking: Asking, seconds: float, as_json: bool, top: int, out: Path | 
     """Answer every `seconds` until a stop signal; on a terminal in place, else one answer after the other."""
     from rich.live import Live
 
-    from slipstream.device.runtime import interruptible
+    from slipstream.device.controlling import interruptible
     from slipstream.errors import InputError
     from slipstream.reports.terminal.twin import twin_tables
 

@@ -68,7 +68,7 @@ class DeviceEnv(SchedulingEnv):
         while not (lane.asking or lane.over):
             lane.follow(lane.next_timer)
         if lane.asking:
-            lane.act(int(self.action_space.n) - 1, int(lane.header["now"]) + 1)
+            lane.act(self.family.candidate_rows(self.scenario) - 1, int(lane.header["now"]) + 1)
             lane.follow(int(lane.header["now"]) + 1)
         lanes.report_lane(*self._structs[:2], 0, self._structs[2], False)
         next_seed(0)
