@@ -106,6 +106,14 @@ def test_a_signal_waits_for_the_function_that_is_being_compiled(number):
     compile_something()
 
 
+def test_plain_python_runs_without_warnings():
+    words = [Path(sys.executable).with_name("slipstream"), "run", "edge/light", "--policy", "edf", "--json"]
+    done = subprocess.run(
+        words, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.usefixtures("handled")
 def test_a_command_that_is_interrupted_while_it_compiles_says_so_and_no_more(tmp_path):
     cache = tmp_path / "cache"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from contextlib import suppress
 from types import ModuleType
 from typing import Annotated, cast
@@ -123,6 +124,8 @@ def run_command() -> int:
     Returns:
         The exit code.
     """
+    # Hashes wrap around. Compiled code does so silently; under NUMBA_DISABLE_JIT numpy would warn.
+    warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning, r"slipstream\.sim\.kernel\.rng")
     try:
         with compiler_progress(errors):
             return int(app(standalone_mode=False) or 0)

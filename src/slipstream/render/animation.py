@@ -125,7 +125,7 @@ class _Painter:
 
     def _edges(self, resource: int) -> tuple[int, int]:
         top = TOP + resource * self._lane
-        return top, top + self._lane - (2 if self._lane > 4 else 1)
+        return top, top + self._lane - max(2 if self._lane > 4 else 1, self._lane // 6)
 
     def _strip(self, draw: ImageDraw.ImageDraw, begin: int, now: int) -> None:
         """Draw the number of waiting jobs over time."""

@@ -21,7 +21,7 @@ def open_streams(device: str, workload: Workload, count: int, priorities: list[i
         raise DeviceError(f"unknown device '{device}': expected one of {', '.join(BACKENDS)}")
     for package in ("torch", "onnxruntime") if device == "onnxruntime" else ("torch",):
         if find_spec(package) is None:
-            raise DeviceError(f"device '{device}' needs {package}: run `pip install slipstream[device]`")
+            raise DeviceError(f"device '{device}' needs {package}: run `pip install 'slipstream[device]'`")
     if device == "cuda":
         from slipstream.device.backends.cuda import CudaStreams
 

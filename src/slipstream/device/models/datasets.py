@@ -141,7 +141,7 @@ def _pictures(kind: DatasetType, folder: Path, count: int) -> Samples:
     try:
         from PIL import Image
     except ImportError:
-        raise ModelError(f"{folder}: reading pictures needs Pillow: run `pip install slipstream[device]`") from None
+        raise ModelError(f"{folder}: reading pictures needs Pillow: run `pip install 'slipstream[device]'`") from None
 
     classes = sorted(entry for entry in folder.iterdir() if entry.is_dir())
     if not classes or len(classes) > kind.classes:

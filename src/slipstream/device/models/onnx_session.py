@@ -20,7 +20,7 @@ def runtime() -> Any:
     try:
         import onnxruntime
     except ImportError:
-        raise DeviceError("ONNX Runtime is not installed: run `pip install slipstream[device]`") from None
+        raise DeviceError("ONNX Runtime is not installed: run `pip install 'slipstream[device]'`") from None
     return onnxruntime
 
 
