@@ -140,6 +140,21 @@ def test_a_requeue_and_the_next_start_in_the_same_second_do_not_overlap():
     check(events, scenario)
 
 
+def test_a_job_that_runs_at_the_beginning_may_be_requeued_in_the_same_second():
+    node = (("n1", 4),)
+    recorder = Recorder()
+    for now, job in (
+        (1000.4, job_of("1", "RUNNING", gpus=4, submit=900.0, start=950.0, held=node)),
+        (1000.9, job_of("1", gpus=4, submit=1000.0)),
+        (1010.2, job_of("1", "RUNNING", gpus=4, submit=1000.0, start=1004.0, held=node)),
+        (1020.3, job_of("1", "COMPLETED", gpus=4, submit=1000.0, start=1004.0, end=1015.0)),
+    ):
+        recorder.observe(Snapshot(now, (SlurmNode("n1", "a100", 4, True),), (job,)))
+    assert [(run.start, run.end) for run in recorder.jobs["1"].runs] == [(950.0, 1000.0), (1004.0, 1015.0)]
+    scenario, events = recorder.result(load({**RULES, "preemption": {"cost_s": 0.0}}))
+    check(events, scenario)
+
+
 def test_rules_that_a_real_cluster_cannot_follow_are_refused():
     sliced = {**RULES, "nodes": [{"name": "a100", "count": 1, "gpus": 4, "slices": 2}]}
     with pytest.raises(InputError, match="nodes with slices"):

@@ -49,13 +49,13 @@ class Recorder:
         self.jobs: dict[str, SeenJob] = {}
         self.nodes: dict[str, SlurmNode] = {}
         self.begins = 0.0
-        """Time of the first snapshot."""
+        """Time of the first snapshot, in whole seconds as those of Slurm."""
         self._last = 0.0
 
     def observe(self, snapshot: Snapshot) -> None:
         """Take in the state of a moment."""
         if not self.begins:
-            self.begins = snapshot.now
+            self.begins = math.floor(snapshot.now)
         for node in snapshot.nodes:
             self.nodes.setdefault(node.name, node)
         present = set()
@@ -168,7 +168,7 @@ def _log(done: list[SeenJob], zero: float, numbers: dict[str, int]) -> np.ndarra
             stop: Row = (end, job, gpus, node, 0, FINISH if run is seen.runs[-1] else PREEMPT)
             if index == 0 and run.start < zero:
                 arrival += begin
-                blocks.append((end, BEFORE, job, [stop]))
+                blocks.append((end, BEFORE if end else PASSES, job, [stop]))
             elif end == start:
                 blocks.append((start, PASSES, job, [*begin, stop]))
             else:

@@ -10,7 +10,7 @@ expected to end together, with the last of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -168,7 +168,7 @@ class _Scheduler:
                 return max(now, group[-1].expected_end_s), picked
         return None
 
-    def _pick(self, nodes: frozenset[int], free: list[int], running: Iterable[SimulatedRun], gpus: int) -> list[int]:
+    def _pick(self, nodes: frozenset[int], free: list[int], running: Collection[SimulatedRun], gpus: int) -> list[int]:
         """Return the nodes that Slurm takes for `gpus` GPUs, none if there are not enough.
 
         It fills sets of neighbouring nodes with free GPUs; of a set it takes the fullest node that suffices alone, else
