@@ -56,8 +56,8 @@ WhatIfOption = Annotated[
 WidenOption = Annotated[
     float | None,
     typer.Option(
-        help="Factor by which intervals are wider than those of the futures; default: what traces of three clusters "
-        "needed.",
+        help="Factor by which intervals are wider than those of the futures; default: 1.3, the "
+        "most that three traces needed.",
         min=0.1,
         max=100.0,
         rich_help_panel=SIMULATION,
