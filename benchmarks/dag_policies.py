@@ -182,8 +182,8 @@ def arrivals_table(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
-    """Return the mean completion times of every trained policy in settings that it may never have seen."""
+def elsewhere_scenarios(folder: Path | None) -> dict[str, Any]:
+    """Return the settings in which every trained policy is tried: other rates, numbers of executors and jobs."""
     streams = {name: slipstream.load(f"dag/{name}") for name in SETTINGS}
     scenarios: dict[str, Any] = {f"`dag/{name}`": one for name, one in streams.items()}
     for executors, jobs, gap in ((10, 50, 60.0), (25, 100, 25.0), (50, 200, 20.0), (50, 200, 45.0)):
@@ -194,8 +194,13 @@ def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
     if folder is not None:
         for name, one in streams.items():
             scenarios[f"`dag/{name}`, TPC-H"] = on_profile(one, folder)
+    return scenarios
+
+
+def elsewhere(folder: Path | None, episodes: int) -> dict[str, Any]:
+    """Return the mean completion times of every trained policy in settings that it may never have seen."""
     found: dict[str, Any] = {}
-    for name, scenario in scenarios.items():
+    for name, scenario in elsewhere_scenarios(folder).items():
         players = ["fair", tune(scenario, "srpt", episodes=TUNING_EPISODES), *shipped("dag")]
         evaluations = [slipstream.evaluate(scenario, one, episodes, SEED) for one in players]
         times = {one.policy: one.mean(JCT) for one in evaluations}

@@ -10,8 +10,8 @@ ahead of every heuristic on the suite's test episodes, whose rewards are part of
 
 All of it takes five hours. Each result is written as its training ends, and trainings that are in the file are not
 repeated; one that was interrupted goes on from its last evaluation. A file holds results of one length and one version
-of the settings: others are refused. `--scenarios` also takes names of the package, such as `cluster/lublin-256`, which
-have no rewards of their heuristics in the suite: these are played.
+of the settings: others are refused. With another number of `--episodes` policies are played again, not trained.
+`--scenarios` also takes names of the package, such as `cluster/lublin-256`; their heuristics are played.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,8 @@ class Subject:
     known: dict[str, np.ndarray]
 
     def rewards_of_rules(self, test: Seeds) -> dict[str, np.ndarray]:
-        """Return the rewards of every rule on the test episodes."""
-        if self.known:
+        """Return the rewards of every rule on the test episodes; they are played where they are not known."""
+        if self.known and all(len(rewards) == test.episodes for rewards in self.known.values()):
             return self.known
         rules = [name for name in applicable(self.scenario) if isinstance(find(name, self.scenario.family), Heuristic)]
         played = (test.episodes, test.first, test.split)
@@ -110,6 +110,7 @@ def result_of(subject: Subject, training: Training, test: Seeds) -> dict[str, An
         "algo": training.settings.algo,
         "steps": training.steps,
         "seconds": training.seconds,
+        "episodes": test.episodes,
     }
 
 
@@ -150,6 +151,7 @@ def main() -> int:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--minutes", type=float, default=None, help=f"of each training; default: {MINUTES:g}")
     length.add_argument("--steps", type=int, default=None, help="of each training, in place of minutes")
+    parser.add_argument("--episodes", type=int, help="test episodes; default: those of the suite, which come first")
     parser.add_argument("--algo", choices=("ppo", "reinforce"), help="default: that of the family")
     parser.add_argument("--write", type=Path, help="put the table into this page")
     chosen = parser.parse_args()
@@ -168,12 +170,14 @@ def run(chosen: argparse.Namespace, changes: dict[str, Any], minutes: float | No
     """Make the trainings that the file of results has not; return whether one failed."""
     figures, failed = read_results(chosen.results, {**changes, "minutes": minutes}), False
     test = load_suite().test
+    if chosen.episodes is not None:
+        test = replace(test, episodes=chosen.episodes)
     families, scenarios = ([one for one in text.split(",") if one] for text in (chosen.families, chosen.scenarios))
     todo = subjects(families, scenarios)
     if not todo:
         raise InputError(f"--scenarios {chosen.scenarios}: expected names of the suite's scenarios, such as light")
     for subject in todo:
-        if subject.name in figures["results"]:
+        if figures["results"].get(subject.name, {}).get("episodes") == test.episodes:
             continue
         folder = chosen.results.parent / chosen.results.stem / subject.name.partition(" ")[0].replace("/", "-")
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -54,6 +54,11 @@ def test_finished_trainings_are_kept_and_those_that_were_interrupted_go_on(tmp_p
     code, second = run(results, *SHORT, "--scenarios", "small")
     assert code == 0
     assert {**second["results"][name], "seconds": 0.0} == {**row, "seconds": 0.0}
+    code, more = run(results, *SHORT, "--scenarios", "small", "--episodes", "4")
+    assert (code, more["results"][name]["episodes"]) == (0, 4)
+    assert more["results"][name]["outcome"] == row["outcome"]
+    _, second = run(results, *SHORT, "--scenarios", "small")
+    assert second["results"][name]["reward"] == row["reward"]
     monkeypatch.setattr(slipstream, "train", lambda *_: pytest.fail("trained again"))
     code, third = run(results, *SHORT, "--scenarios", "small")
     assert (code, third["results"]) == (0, second["results"])

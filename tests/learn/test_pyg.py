@@ -7,18 +7,19 @@ import pytest
 import torch
 
 import slipstream
+from slipstream.errors import PolicyError
 from slipstream.families.contract import FAMILIES
 from slipstream.learn.networks.decima import Decima
 from slipstream.learn.networks.graphs import PackedGraphs
 from slipstream.learn.networks.networks import NetworkSettings
-from slipstream.learn.networks.pyg import TYPICAL, GeometricDecima
+from slipstream.learn.networks.pyg import RENAMED, TYPICAL, GeometricDecima, geometric_policy
 from slipstream.learn.trainer import Trainer
 from slipstream.networks.import_path import path_of
 from slipstream.networks.inputs import Columns, offsets_of
+from slipstream.policies.learned import load_policy, shipped
 from tests.learn.trainings import SMALL, check_that_it_goes_on
 
 SETTINGS = SMALL.with_changes({"network.module": path_of(GeometricDecima), "n_steps": 8, "steps": 6 * 16 * 8})
-RENAMED = {"message_layer": "message", "update_layer": "update"}
 
 
 def random_graphs(rng, choices):
@@ -73,3 +74,17 @@ def test_it_trains_and_goes_on_where_work_is_a_graph(scenario, expert):
     trainer = Trainer(slipstream.load(scenario), settings)
     trainer.update()
     assert np.isfinite(slipstream.evaluate(scenario, trainer.policy(), 1).mean("reward"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("family", "scenario"), [("dag", "dag/small"), ("taskgraph", "taskgraph/cholesky-4-2g2c")])
+def test_the_shipped_graph_network_makes_the_same_choices_in_these_layers(family, scenario):
+    compiled = load_policy(shipped(family)["learned-graph"])
+    geometric = geometric_policy(compiled)
+    first, second = (slipstream.evaluate(scenario, policy, 2) for policy in (compiled, geometric))
+    assert first.of("reward").tolist() == second.of("reward").tolist()
+
+
+def test_a_row_network_has_no_place_in_these_layers():
+    with pytest.raises(PolicyError, match="'learned-general' has another network: expected one trained with"):
+        geometric_policy(load_policy(shipped("dag")["learned-general"]))

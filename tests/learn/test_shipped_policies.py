@@ -62,6 +62,10 @@ FROZEN: dict[str, tuple[str, list[float]]] = {
         "9257123f2f856233b40b55462a81b948883163ad6e3412aadfaa2deb9c72065b",
         [-2052.739223121, -6866.586373747],
     ),
+    "dag/learned-graph": (
+        "b7c246581fc5d1c7200bc99ea61d9ce629cea5546a445eabb00872afe6f7723d",
+        [-2112.559223121, -7976.524373747],
+    ),
     "dag/learned-ml-workflow": (
         "e88e0028a2622716efc172e38160b8265daf34d37031af0187e695192395ab8b",
         [-3752.233027807, -16958.669373747],
@@ -85,6 +89,10 @@ FROZEN: dict[str, tuple[str, list[float]]] = {
     "taskgraph/learned-general": (
         "5f2a5844a5d01e7ff85978aff028581a94602ab95d53cb0d1e6b40a44d88f0bf",
         [-74.0, -74.0],
+    ),
+    "taskgraph/learned-graph": (
+        "7e8348851389ba91b6685328c957a2763047eb1b7734a0e2ae489bdd3419899b",
+        [-82.0, -82.0],
     ),
     "taskgraph/learned-memory": (
         "15a66c01c0ef61fa3ac32724517f40e92f64fd03b184c315b95878c586bd4996",

@@ -3,7 +3,7 @@
     slipstream train dag/small --network slipstream.learn.networks.pyg:GeometricDecima
 
 It computes what `learn.networks.decima` does, which is compiled; this one is played by torch, and is the place to try
-another layer of PyTorch Geometric.
+another layer of PyTorch Geometric. `geometric_policy` has the weights of a compiled one, such as `learned-graph`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,24 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import SumAggregation
 
+from slipstream.errors import PolicyError
+from slipstream.families.contract import FAMILIES
 from slipstream.learn.networks.graphs import levels
+from slipstream.learn.networks.networks import NetworkSettings
 from slipstream.networks import Columns, GraphInputs, spread
+from slipstream.policies.learned import LearnedPolicy
+from slipstream.policies.torch_policy import TorchPolicy
 
 PHASE = "phase"
 """Global column of families with two alternating kinds of choices; a second head gives the logits of the other."""
 TYPICAL = 8.0
 """Divisor of sums over the nodes of a job and over the jobs of a choice, which grow with the number of terms."""
+
+RENAMED = {"message_layer": "message", "update_layer": "update"}
+"""Layers of the message passing, and their names in the compiled network."""
+SUMS = {"job": "job", "context": "total"}
+"""Layers that read a sum, and the names of the scales that the compiled network measured for it."""
+SCALES = [f"{name}_{part}" for name in ("row", "global", "node", "value") for part in ("scale", "shift")]
 
 
 class LevelPassing(MessagePassing):  # type: ignore[misc]
@@ -106,3 +117,30 @@ def _of_rows(vectors: Tensor, job_terms: Tensor, graph: GraphInputs) -> tuple[Te
         return vectors.new_zeros(rows, vectors.shape[1]), job_terms.new_zeros(rows, job_terms.shape[1])
     known, node_of = (graph.node_of >= 0).unsqueeze(1), graph.node_of.clamp(min=0)
     return vectors[node_of] * known, job_terms[graph.job_of[node_of]] * known
+
+
+def geometric_policy(policy: LearnedPolicy) -> TorchPolicy:
+    """Return a policy that makes the choices of the compiled `policy`, with its weights in a `GeometricDecima`.
+
+    Raises:
+        PolicyError: One line: its network is not Decima's.
+    """
+    settings = NetworkSettings.from_card(policy.card)
+    if settings.kind != "decima" or settings.activation != "relu":
+        raise PolicyError(
+            f"policy '{policy.name}' has another network: expected one trained with network.kind=decima and relu"
+        )
+    known = {name: torch.from_numpy(array.copy()) for name, array in policy.tensors.items()}
+    for layer, scale in SUMS.items():
+        weight = known[f"{layer}.weight"]
+        known[f"{layer}.bias"] += weight @ known[f"{scale}_shift"]
+        known[f"{layer}.weight"] = weight * known[f"{scale}_scale"] * TYPICAL
+    module = GeometricDecima(Columns.of(FAMILIES[policy.family]), settings.width, settings.node_width)
+    state = {}
+    for name in module.state_dict():
+        compiled = name
+        for new, old in RENAMED.items():
+            compiled = compiled.replace(new, old)
+        state[name] = known[compiled]
+    module.load_state_dict(state)
+    return TorchPolicy(policy.name, policy.family, module, {name: known[name] for name in SCALES}, policy.card)
