@@ -165,6 +165,7 @@ class Uniform(StrictModel):
         return self
 
 
+Pair = Annotated[list[Tokens], Field(min_length=2, max_length=2)]
 Lengths = Annotated[Lognormal | Uniform, Field(discriminator="kind")]
 
 
@@ -172,7 +173,7 @@ class LengthPairs(StrictModel):
     """Pairs of prompt and output lengths, of which each request draws one."""
 
     kind: Literal["pairs"]
-    pairs: Annotated[list[tuple[Tokens, Tokens]], Field(min_length=1, max_length=MOST_REQUESTS)] | None = None
+    pairs: Annotated[list[Pair], Field(min_length=1, max_length=MOST_REQUESTS)] | None = None
     """The pairs."""
     path: str | None = None
     """In place of the list: a CSV with num_prefill_tokens and num_decode_tokens, relative to the scenario file."""
@@ -228,7 +229,7 @@ class ListedRequest(StrictModel):
     """Length of the prompt."""
     output: Tokens
     """Length of the output."""
-    class_: Annotated[str | None, Field(alias="class")] = None
+    client: str | None = None
     """Name of its class; the first if absent."""
     hashes: Annotated[list[Annotated[int, Field(ge=0, lt=2**62)]], Field(max_length=100_000)] = []
     """Numbers of the pieces that the prompt begins with: equal numbers, equal tokens up to there."""
@@ -341,7 +342,7 @@ class LlmScenario(ScenarioModel):
 
     def resolved(self) -> dict[str, Any]:
         """Return what determines the results: defaults filled in, files replaced by a digest of their content."""
-        data = self.model_dump(mode="json", by_alias=True)
+        data = self.model_dump(mode="json")
         for key in ("requests", "step_time"):
             part = getattr(self, key)
             if getattr(part, "path", None) is not None:
@@ -375,9 +376,9 @@ class LlmScenario(ScenarioModel):
             raise PydanticCustomError("watermark", "levels.watermarks: version 0.19 has none: expected 0")
         if isinstance(self.requests, Listed):
             for index, one in enumerate(self.requests.requests):
-                if one.class_ is not None and one.class_ not in names:
-                    text = "requests.requests[{index}].class: '{name}': expected one of {names}"
-                    more = {"index": index, "name": one.class_, "names": ", ".join(names)}
+                if one.client is not None and one.client not in names:
+                    text = "requests.requests[{index}].client: '{name}': expected one of {names}"
+                    more = {"index": index, "name": one.client, "names": ", ".join(names)}
                     raise PydanticCustomError("class", text, more)
             if self.requests.hash_tokens % self.engine.block_tokens:
                 raise PydanticCustomError("hashes", "requests.hash_tokens: expected a multiple of engine.block_tokens")

@@ -107,11 +107,11 @@ def traced(scenario: LlmScenario, seed: int, folder: str, kind: Any) -> tuple[Ll
             "arrival_s": int(requests.arrival[index]) / 1e9,
             "prompt": int(requests.prompt[index]),
             "output": max(1, int(requests.output[index])),
-            "class": scenario.classes[int(requests.group[index])].name,
+            "client": scenario.classes[int(requests.group[index])].name,
         }
         text.write(json.dumps(line) + "\n")
     path = f"{folder}/requests.jsonl"
-    data = scenario.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    data = scenario.model_dump(mode="json", exclude_unset=True)
     data["requests"] = {"kind": "trace", "path": path}
     moved = LlmScenario.model_validate(data)
     moved._folder = scenario._folder

@@ -1,4 +1,4 @@
-"""Import of requests from tables: arrival time, prompt and output, and where known the class."""
+"""Import of requests from tables: arrival time, prompt and output, and where known the client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slipstream.families.shared.schema import LONGEST_S
 from slipstream.files.tables import Table
 from slipstream.files.validation import validated
 
-COLUMNS = TraceColumns(time="arrival_s", unit="s", name="class")
+COLUMNS = TraceColumns(time="arrival_s", unit="s", name="client")
 MOST_INLINE = 100_000
 """Most requests inside a scenario file; requests of the kind 'trace' read larger files."""
 
@@ -32,8 +32,8 @@ def import_trace(
 ) -> LlmScenario:
     """Return `scenario` with the requests of the files in place of its own.
 
-    The files have the columns `prompt` and `output` (tokens) and, optionally, the class; `names`, one per file, are
-    classes too.
+    The files have the columns `prompt` and `output` (tokens) and, optionally, the client, which is a class; `names`,
+    one per file, are clients too.
     """
     requests: list[dict[str, Any]] = []
     for path, name in zip(files, names_per_file(files, names), strict=True):
@@ -43,19 +43,19 @@ def import_trace(
         for time, prompt, output, group in zip(
             times_of(table, columns, LONGEST_S).tolist(), *lengths, groups, strict=True
         ):
-            requests.append({"arrival_s": time, "prompt": prompt, "output": output, "class": group})
+            requests.append({"arrival_s": time, "prompt": prompt, "output": output, "client": group})
     if len(requests) > MOST_INLINE:
         text = f"{len(requests):,} requests: expected at most {MOST_INLINE:,} in a scenario"
         raise InputError(f"{text}; requests of the kind 'trace' read larger files")
     requests.sort(key=lambda one: one["arrival_s"])
     known = [one.name for one in scenario.classes]
     for one in requests:
-        if one["class"] is not None and one["class"] not in known:
-            raise InputError(f"no class '{one['class']}' in the scenario: expected one of {', '.join(known)}")
+        if one["client"] is not None and one["client"] not in known:
+            raise InputError(f"no client '{one['client']}' in the scenario: expected one of {', '.join(known)}")
     listed = validated({"kind": "list", "requests": requests}, Listed, ", ".join(map(str, files)))
-    data = scenario.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    data = scenario.model_dump(mode="json", exclude_unset=True)
     piece = {"hash_tokens": scenario.engine.block_tokens}
-    data["requests"] = listed.model_dump(mode="json", by_alias=True, exclude_unset=True) | piece
+    data["requests"] = listed.model_dump(mode="json", exclude_unset=True) | piece
     found = LlmScenario.model_validate(data)
     found._folder = scenario._folder
     return found
@@ -69,4 +69,4 @@ def _whole(table: Table, column: str) -> list[int]:
     return [int(value) for value in values.tolist()]
 
 
-TRACE_IMPORTER = TraceImporter(COLUMNS, "arrival_s, prompt and output; class where known", import_trace)
+TRACE_IMPORTER = TraceImporter(COLUMNS, "arrival_s, prompt and output; client where known", import_trace)

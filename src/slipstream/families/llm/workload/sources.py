@@ -49,7 +49,7 @@ def read_requests(scenario: LlmScenario) -> TracedRequests:
     source = scenario.requests
     if isinstance(source, Listed):
         listed = (
-            TracedRequest(one.arrival_s, one.prompt, one.output, one.class_, one.predicted or 0, tuple(one.hashes))
+            TracedRequest(one.arrival_s, one.prompt, one.output, one.client, one.predicted or 0, tuple(one.hashes))
             for one in source.requests
         )
         return _rows(scenario, listed, source.hash_tokens, 1.0)
@@ -81,7 +81,7 @@ def _rows(
         row["time"] = round(one.time_s * stretch * 1e9)
         row["prompt"], row["output"], row["predicted"] = one.prompt, one.output, one.predicted
         if one.group is not None and one.group not in groups:
-            raise ScenarioError(f"class '{one.group}': expected one of {', '.join(groups)}")
+            raise ScenarioError(f"client '{one.group}': expected one of {', '.join(groups)}")
         row["group"] = 0 if one.group is None else groups[one.group]
         row["first_hash"], row["hashes"] = len(hashes), len(one.hashes)
         hashes += one.hashes
@@ -143,7 +143,7 @@ def _numbers(label: str, found: Any) -> tuple[int, ...]:
 def _jsonl(path: Path, piece: int) -> Iterator[TracedRequest]:
     """Yield requests of JSON lines.
 
-    Keys: arrival_s (or arrival_time_ns), prompt (or input_toks), output (or output_toks); optionally class, predicted,
+    Keys: arrival_s (or arrival_time_ns), prompt (or input_toks), output (or output_toks); optionally client, predicted,
     and hashes of pieces of a block, or the tokens themselves as input_tok_ids.
     """
     before = 0.0
@@ -154,9 +154,9 @@ def _jsonl(path: Path, piece: int) -> Iterator[TracedRequest]:
         lengths = (line.get("prompt", line.get("input_toks")), line.get("output", line.get("output_toks")))
         time, prompt, output = _checked(label, seconds, *lengths, before)
         before = time
-        group, predicted = line.get("class"), line.get("predicted", 0)
+        group, predicted = line.get("client"), line.get("predicted", 0)
         if not (group is None or isinstance(group, str)) or type(predicted) is not int or predicted < 0:
-            raise TraceError(f"{label}: expected a text as class and a whole number as predicted")
+            raise TraceError(f"{label}: expected a text as client and a whole number as predicted")
         tokens = line.get("input_tok_ids")
         hashes = _chained(label, tokens, piece) if tokens is not None else _numbers(label, line.get("hashes", []))
         yield TracedRequest(time, prompt, output, group, predicted, hashes)
