@@ -87,7 +87,7 @@ def _spans(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the spans in which requests got a token at the end of every step: first and last token, engine, request.
 
-    A token that was under way when a request was preempted is the last of its span.
+    A token that was under way when a request was preempted is part of the gap that follows.
     """
     position = _positions(requests.group, requests.number)
     rows = events[np.isin(events["kind"], (READY, PREEMPT, FINISH))]
@@ -97,8 +97,9 @@ def _spans(
     engine = rows["resource"][order].astype(np.int64) // scenario.engine.seats
     begins = np.flatnonzero(kind == READY)
     follows = np.minimum(begins + 1, len(kind) - 1)
-    closed = (follows > begins) & (request[follows] == request[begins]) & (kind[follows] != READY)
-    end = np.where(closed, time[follows], requests.end)
+    same = (follows > begins) & (request[follows] == request[begins])
+    # A first token that came after its request was preempted is a span of its own.
+    end = np.where(same, np.where(kind[follows] == READY, time[begins], time[follows]), requests.end)
     return time[begins], end, engine[begins], request[begins]
 
 

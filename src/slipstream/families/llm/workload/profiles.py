@@ -16,6 +16,8 @@ PER_LAYER = ("layernorm", "layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate
 ONCE = ("embedding", "final_layernorm")
 FOR_EXPERTS = ("gate_up_proj", "act_fn", "down_proj")
 """Parts that a layer with experts does not have."""
+WHERE_THERE = ("qk_norm",)
+"""Parts of a layer that only some models have."""
 HEAD = ("lm_head", "sampler")
 ATTENTION = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")
 STEP_COLUMNS = ("tokens", "sequences", "context", "prefill", "us")
@@ -98,6 +100,7 @@ def _summed(path: Path, name: str, axis: str, form: KernelTables) -> tuple[np.nd
     layers, at, time = np.array(table.texts(name)), table.numbers(axis), table.numbers("time_us")
     _check_times(table, time)
     per_layer = [part for part in PER_LAYER if not (form.experts and part in FOR_EXPERTS)]
+    per_layer += [part for part in WHERE_THERE if (layers == part).any()]
     parts = [(part, form.layers) for part in per_layer] + [(part, 1) for part in ONCE]
     if axis == "sequences":
         parts = [(part, 1) for part in HEAD]
