@@ -99,7 +99,9 @@ def simulated(recorded: Recorded, data: Path) -> tuple[dict[str, np.ndarray], np
     """Return TTFT, TPOT and E2E of each request in seconds, and the lengths of the outputs."""
     scenario = scenario_of(recorded, data)
     requests = requests_of(Simulator(scenario).play(find("fcfs", "llm"), 0))
-    return times_of(requests.arrival / 1e9, requests.first / 1e9, requests.finish / 1e9, requests.output), requests.output
+    return times_of(
+        requests.arrival / 1e9, requests.first / 1e9, requests.finish / 1e9, requests.output
+    ), requests.output
 
 
 def times_of(arrival: np.ndarray, first: np.ndarray, last: np.ndarray, output: np.ndarray) -> dict[str, np.ndarray]:

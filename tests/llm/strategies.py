@@ -72,7 +72,11 @@ def _step_time(draw: st.DrawFn) -> Json:
         return {"kind": "closed", "dense": [{"at": 0, "us": 1000.0}]}
     return {
         "kind": "closed",
-        "dense": [{"at": 0, "us": 500.0}, {"at": 4, "us": 700.0}, {"at": 10, "us": draw(st.sampled_from([2000.0, 800.0]))}],
+        "dense": [
+            {"at": 0, "us": 500.0},
+            {"at": 4, "us": 700.0},
+            {"at": 10, "us": draw(st.sampled_from([2000.0, 800.0]))},
+        ],
         "head": [{"at": 1, "us": 10.0}, {"at": 3, "us": 35.0}],
         "attention_us": 3.0,
         "sequence_us": draw(st.sampled_from([0.0, 7.3])),

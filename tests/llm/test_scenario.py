@@ -195,7 +195,14 @@ def test_step_time_is_read_from_tables_and_from_recorded_steps(tmp_path: Path) -
         "tokens,sequences,context,prefill,us\n"
         + "".join(
             f"{t},{s},{c},{p},{100 + 2 * t + 3 * s + 0.5 * c + 0.25 * p}\n"
-            for t, s, c, p in [(1, 1, 5, 0), (8, 2, 30, 40), (64, 3, 9, 0), (2, 2, 90, 3), (16, 1, 0, 256), (5, 5, 5, 5)]
+            for t, s, c, p in [
+                (1, 1, 5, 0),
+                (8, 2, 30, 40),
+                (64, 3, 9, 0),
+                (2, 2, 90, 3),
+                (16, 1, 0, 256),
+                (5, 5, 5, 5),
+            ]
         )
     )
     fitted = spec_arrays(load(data(step_time={"kind": "steps", "path": str(tmp_path / "steps.csv")})))

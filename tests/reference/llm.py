@@ -220,9 +220,7 @@ class ReferenceMachine:
             return
         groups = {one.group for one in self.unfinished}
         if groups and request.group not in groups:
-            self.service[request.group] = max(
-                self.service[request.group], min(self.service[group] for group in groups)
-            )
+            self.service[request.group] = max(self.service[request.group], min(self.service[group] for group in groups))
         self.unfinished.append(request)
         self.pending = request
 
@@ -485,9 +483,7 @@ class ReferenceMachine:
     def asks_level(self, engine: Engine) -> bool:
         if "budget" not in self.scenario.decide:
             return False
-        return bool(engine.waiting) or any(
-            one.known + one.under_way - one.computed > 1 for one in engine.running
-        )
+        return bool(engine.waiting) or any(one.known + one.under_way - one.computed > 1 for one in engine.running)
 
     def go_on(self, engine: Engine) -> str:
         """Continue the schedule of an engine; return what must be decided, nothing if its step has begun."""
@@ -508,7 +504,7 @@ class ReferenceMachine:
             self.launch(engine)
             engine.due = len(engine.steps) < self.rules.steps_in_flight
         else:
-            engine.due = False
+            engine.due = engine.preempted and not engine.steps
             engine.parked = self.events
         return ""
 
@@ -597,7 +593,10 @@ class ReferenceMachine:
         rows, found = self.indices(), self.candidates()
         chosen = found[rows.index(action)] if action in rows else None
         waits = chosen is None and self.may_wait()
-        legal_wait = action in (compiled_scenario(self.scenario).rows - 1, compiled_scenario(self.scenario).all_rows - 1)
+        legal_wait = action in (
+            compiled_scenario(self.scenario).rows - 1,
+            compiled_scenario(self.scenario).all_rows - 1,
+        )
         self.illegal = chosen is None and not (waits and legal_wait)
         if chosen is None and not waits:
             chosen = found[0]

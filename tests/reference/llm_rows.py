@@ -39,9 +39,7 @@ class ReferenceLlm(ReferenceMachine):
     def peak(self, engine: Engine, request: Request) -> int:
         """Return the most tokens held when a request of the batch, or this one, is predicted to end."""
         batch = [*engine.running, request]
-        return max(
-            sum(one.known + end.left for one in batch if one.left >= end.left) for end in batch
-        )
+        return max(sum(one.known + end.left for one in batch if one.left >= end.left) for end in batch)
 
     def admission_row(self, request: Request, order: int) -> Row:
         needed, hits = self.needs(self.engine, request)

@@ -31,9 +31,7 @@ def charts(scenario: LlmScenario, events: np.ndarray) -> list[Chart | Picture]:
         "E2E": (requests.finish - requests.arrival)[done] / 1e9,
     }
     found: list[Chart | Picture] = [
-        Chart(
-            "Engines", "Batch", "Sequences of each step, from its end on.", "time", "sequences", tuple(batch), True
-        ),
+        Chart("Engines", "Batch", "Sequences of each step, from its end on.", "time", "sequences", tuple(batch), True),
         Chart(
             *("Engines", "Memory", "Share of the blocks that are in use during a step.", "time", "blocks in use"),
             lines=tuple(memory),

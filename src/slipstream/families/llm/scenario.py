@@ -84,7 +84,7 @@ class ClosedForm(StrictModel):
     kind: Literal["closed"]
     dense: Annotated[list[DensePoint], Field(min_length=1, max_length=1000)]
     """Linear layers by tokens of the step; straight lines between the points and beyond the last."""
-    head: Annotated[list[DensePoint], Field(min_length=1, max_length=1000)] = [DensePoint(at=0, us=0.0)]
+    head: Annotated[list[DensePoint], Field(min_length=1, max_length=1000)] = Field(default=[DensePoint(at=0, us=0.0)])
     """Output layer and sampler by sequences of the step."""
     attention_us: Microseconds = 0.0
     """Attention: constant of a step."""
@@ -231,7 +231,7 @@ class ListedRequest(StrictModel):
     """Length of the output."""
     client: str | None = None
     """Name of its class; the first if absent."""
-    hashes: Annotated[list[Annotated[int, Field(ge=0, lt=2**62)]], Field(max_length=100_000)] = []
+    hashes: Annotated[list[Annotated[int, Field(ge=0, lt=2**62)]], Field(max_length=100_000)] = Field(default=[])
     """Numbers of the pieces that the prompt begins with: equal numbers, equal tokens up to there."""
     predicted: Tokens | None = None
     """Length of the output that is predicted; by `prediction` if absent."""
@@ -301,7 +301,7 @@ class Levels(StrictModel):
 
     token_budgets: Annotated[list[Tokens], Field(min_length=1, max_length=32)]
     """Token budgets of a step."""
-    watermarks: Annotated[list[Share], Field(min_length=1, max_length=32)] = [0.0]
+    watermarks: Annotated[list[Share], Field(min_length=1, max_length=32)] = Field(default=[0.0])
     """Shares of the blocks that admissions leave free."""
 
 
@@ -326,11 +326,13 @@ class LlmScenario(ScenarioModel):
     """How long a step takes."""
     requests: Requests
     """The requests."""
-    classes: Annotated[list[RequestClass], Field(min_length=1, max_length=10_000)] = [RequestClass(name="default")]
+    classes: Annotated[list[RequestClass], Field(min_length=1, max_length=10_000)] = Field(
+        default=[RequestClass(name="default")]
+    )
     """Classes of requests."""
     prediction: Prediction | None = None
     """Predictions of output lengths; if absent, the mean output is predicted for every request."""
-    decide: list[Literal["budget", "evict", "route"]] = []
+    decide: list[Literal["budget", "evict", "route"]] = Field(default=[])
     """What a policy decides besides the next request to admit."""
     levels: Levels | None = None
     """Choices of a policy that decides the budget."""

@@ -67,10 +67,9 @@ def unlink_free(state, lane, engine, block):
 def shared_blocks(spec, request):
     """Return how many blocks of a request begin with tokens that other requests may have."""
     machine = spec.machine[0]
+    tokens = machine.prefix_tokens
     if machine.listed:
         tokens = spec.listed[request.source].hashes * machine.hash_tokens
-    else:
-        tokens = machine.prefix_tokens
     return min(request.prompt, tokens) // machine.block_tokens
 
 

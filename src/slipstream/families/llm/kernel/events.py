@@ -156,7 +156,8 @@ def go_on(spec, state, lane, engine):
         launch(spec, state, lane, engine)
         own.due = 1 if own.flight < spec.machine[0].depth else 0
     else:
-        own.due = 0
+        # After a preemption nothing was admitted: that is for another schedule, at once if no step is in flight.
+        own.due = 1 if own.preempted and own.flight == 0 else 0
         own.parked = header.events
     return NONE
 

@@ -1,8 +1,8 @@
 """Compiled redraw of what a policy cannot know: requests to come, and the outputs of those that have not finished.
 
 Distributions of the scenario are known, and how many requests an episode has. Of a list or a trace only the past is
-known: the rest of it repeats a block of the requests seen. The output of a request is at least what it has generated; it
-follows the prediction where there is one, else the outputs that are drawn, or those of a trace that have finished.
+known: the rest of it repeats a block of the requests seen. The output of a request is at least what it has generated.
+It follows the prediction where there is one, else the outputs that are drawn, or those of a trace that have finished.
 """
 
 from __future__ import annotations

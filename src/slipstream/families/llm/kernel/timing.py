@@ -67,8 +67,8 @@ def attention_at(spec, chunk, context, sequences, length):
 def step_time(spec, tokens, sequences, chunk, context, pairs, decodes, decode_context, longest):
     """Return the length of a step in ns, at least 1.
 
-    `chunk` tokens of prefill follow `context` tokens and attend to `pairs` / 2 tokens in all; `decodes` sequences attend
-    to `decode_context` tokens, the longest of them to `longest`.
+    `chunk` tokens of prefill follow `context` tokens and attend to `pairs` / 2 tokens in all. `decodes` sequences
+    attend to `decode_context` tokens, the longest of them to `longest`.
     """
     machine = spec.machine[0]
     time = machine.step + interpolated(spec.dense_at, spec.dense, tokens)

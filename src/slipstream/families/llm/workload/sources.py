@@ -67,9 +67,7 @@ def read_requests(scenario: LlmScenario) -> TracedRequests:
         return _rows(scenario, _mooncake(path) if mooncake else _jsonl(path, piece), piece, source.stretch)
 
 
-def _rows(
-    scenario: LlmScenario, requests: Iterable[TracedRequest], hash_tokens: int, stretch: float
-) -> TracedRequests:
+def _rows(scenario: LlmScenario, requests: Iterable[TracedRequest], hash_tokens: int, stretch: float) -> TracedRequests:
     if hash_tokens % scenario.engine.block_tokens:
         text = f"engine.block_tokens is {scenario.engine.block_tokens}: expected a divisor of {hash_tokens}"
         raise ScenarioError(f"{text}, the length of a piece of the trace")
