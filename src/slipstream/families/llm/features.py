@@ -57,7 +57,7 @@ GLOBAL = FeatureTable(
         Feature("seats", "requests / 100", "requests that its batch may still take", 0, 100, 0.01),
         Feature("free_blocks", "share", "its free blocks", 0, 1),
         Feature("left", "tokens / 1000", "tokens left of the budget of the step", 0, 100, 1e-3),
-        Feature("scheduled", "tokens / 1000", "tokens scheduled for the step so far", 0, 100, 1e-3),
+        Feature("scheduled", "tokens / 1000", "tokens scheduled for the step until now", 0, 100, 1e-3),
         Feature("in_flight", "steps", "steps that the engine has begun and not ended", 0, 10),
         Feature("token_budget", "tokens / 1000", "its token budget of a step", 0, 100, 1e-3),
         Feature("kept_free", "share", "blocks that it keeps free when it admits", 0, 1),

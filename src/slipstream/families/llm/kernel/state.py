@@ -123,7 +123,7 @@ REQUEST = np.dtype(
     [
         ("arrival", "i8"),
         ("first", "i8"),  # time of the first token, -1 before
-        ("last", "i8"),  # time of the last token so far
+        ("last", "i8"),  # time of the latest token
         ("prompt", "i4"),
         ("output", "i4"),
         ("predicted", "i4"),
@@ -132,9 +132,9 @@ REQUEST = np.dtype(
         ("source", "i4"),  # listed request, or number of its shared prefix
         ("status", "i4"),
         ("engine", "i4"),
-        ("known", "i4"),  # tokens of the prompt and of the output so far
+        ("known", "i4"),  # tokens of the prompt and of the output until now
         ("pending", "i4"),  # tokens that steps in flight will bring
-        ("computed", "i4"),  # tokens scheduled so far
+        ("computed", "i4"),  # tokens scheduled until now
         ("scheduled", "i4"),  # tokens scheduled for the next step
         ("blocks", "i4"),
         ("tail", "i4"),  # last block, -1 if none
@@ -163,7 +163,7 @@ ENGINE = np.dtype(
         ("phase", "i4"),
         ("index", "i4"),  # next running request to schedule
         ("preempted", "i4"),
-        ("sequences", "i4"),  # requests scheduled so far
+        ("sequences", "i4"),  # requests scheduled until now
         ("budget", "i8"),
         ("headroom", "i8"),
         ("left", "i8"),

@@ -1,7 +1,7 @@
 """Lower bound of the time that requests spend: no policy, not even one that knows all arrivals, does better.
 
 A request gets one token per step, so it takes at least as many of the shortest steps as it has tokens. And an engine
-takes at least `constant + slope * tokens` for a step: shared out among its tokens and, by seats, among its sequences,
+takes at least `constant + rate * tokens` for a step: shared out among its tokens and, by seats, among its sequences,
 that is work of each request, which engines together do no faster than one server as fast as all. On one server the
 shortest remaining work first, with preemption, has the least total time (Schrage, 1968).
 """
@@ -26,8 +26,8 @@ def bound(scenario: LlmScenario, events: np.ndarray, seed: int, split: str) -> f
     alone = float((requests.output[served] * shortest_step(scenario)).sum())
     fresh = requests.prompt - shared_tokens(scenario, requests, seed, split)
     shared = 0.0
-    for constant, slope in support_lines(scenario):
-        work = slope * (fresh + requests.output - 1) + constant / scenario.engine.seats * requests.output
+    for constant, rate in support_lines(scenario):
+        work = rate * (fresh + requests.output - 1) + constant / scenario.engine.seats * requests.output
         shared = max(shared, least_flow(requests.arrival[served], work[served] / scenario.engines))
     least_s = max(alone, shared) / 1e9
     return -(scenario.reward.time * least_s + scenario.reward.violations * float(requests.rejected.sum()))
@@ -50,8 +50,8 @@ def _beyond(points: np.ndarray, values: np.ndarray, at: float) -> float:
     """Return the height of the lines through the points at `at`; the last one goes on."""
     if len(points) == 1 or at <= points[-1]:
         return float(np.interp(at, points, values))
-    slope = (values[-1] - values[-2]) / (points[-1] - points[-2])
-    return float(values[-1] + slope * (at - points[-1]))
+    rate = (values[-1] - values[-2]) / (points[-1] - points[-2])
+    return float(values[-1] + rate * (at - points[-1]))
 
 
 def _corners(scenario: LlmScenario) -> tuple[np.ndarray, np.ndarray]:
@@ -69,16 +69,16 @@ def shortest_step(scenario: LlmScenario) -> float:
 
 
 def support_lines(scenario: LlmScenario) -> list[tuple[float, float]]:
-    """Return lines `constant + slope * tokens` below the time of every step, neither of them negative."""
+    """Return lines `constant + rate * tokens` below the time of every step, neither of them negative."""
     at, height = _corners(scenario)
     height = height + _least_beside(scenario)
     lines = []
     for low in range(len(at)):
         for high in range(low + 1, len(at)):
-            slope = (height[high] - height[low]) / (at[high] - at[low])
-            constant = height[low] - slope * at[low]
-            if slope >= 0.0 and constant >= 0.0 and bool((constant + slope * at <= height * (1.0 + 1e-12)).all()):
-                lines.append((float(constant), float(slope)))
+            rate = (height[high] - height[low]) / (at[high] - at[low])
+            constant = height[low] - rate * at[low]
+            if rate >= 0.0 and constant >= 0.0 and bool((constant + rate * at <= height * (1.0 + 1e-12)).all()):
+                lines.append((float(constant), float(rate)))
     return lines or [(float(height.min()), 0.0)]
 
 
