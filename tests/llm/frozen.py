@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 FROZEN = {
-    "llm/chat": "1e91499276ee1c744ae6edcbad6e6ada946797532074bf4e4767d2549011e1d1",
+    "llm/chat": "0a3924bbb4fc3dbe4e24414e4f6ccbfe15a7fb93b2c77e6fa872a2b4ed4b9411",
     "llm/code": "c25270cb27f42faf07be21acef27c10338c6a3c56fb8de1488bf19fdf7fdc3ba",
-    "llm/fleet": "6add6d5989e4c5c2168c84e8168c2f3f351c36d709b81db48c7deb616fe2718c",
-    "llm/tiny": "21e48091d64e4e7338b1ce812c5bf9f4e4e8740836bcf1de2ce5afc527138836",
+    "llm/fleet": "ae216d4109cb111008a25acc91cfd87ece1d6c50dcf252f4b06b15da07ab07d5",
+    "llm/tiny": "8a0350e07a2b18e3056463d958e06c4d92c1db78253eeef775f29da46fe67eba",
 }
 """Digest of each built-in: engines, their step time, requests, classes, and reward weights."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstream.errors import ScenarioError
 from slipstream.families.llm.kernel import state as k
-from slipstream.families.llm.scenario import Drawn, Listed, LlmScenario
+from slipstream.families.llm.scenario import DrawnRequests, ListedRequests, LlmScenario
 from slipstream.families.llm.workload.distributions import drawn_lengths, gap_quantiles
 from slipstream.families.llm.workload.profiles import StepArrays, step_arrays
 from slipstream.families.llm.workload.sources import TracedRequests, read_requests
@@ -95,11 +95,11 @@ def state_arrays(scenario: LlmScenario, lanes: int, log_rows: int) -> dict[str, 
 @cached_per_scenario
 def compiled_scenario(scenario: LlmScenario) -> CompiledScenario:
     """Return the scenario as arrays."""
-    traced = None if isinstance(scenario.requests, Drawn) else read_requests(scenario)
+    traced = None if isinstance(scenario.requests, DrawnRequests) else read_requests(scenario)
     steps = step_arrays(scenario)
     machine = np.zeros(1, k.MACHINE)
     gaps, prompts, outputs, paired = np.zeros(2), np.zeros(1, np.int64), np.zeros(1, np.int64), False
-    if isinstance(scenario.requests, Drawn):
+    if isinstance(scenario.requests, DrawnRequests):
         gaps = gap_quantiles(scenario.requests.burstiness)
         prompts, outputs, paired = drawn_lengths(scenario, scenario.requests)
     count = _episode(scenario, traced)
@@ -132,11 +132,11 @@ def compiled_scenario(scenario: LlmScenario) -> CompiledScenario:
 def _episode(scenario: LlmScenario, traced: TracedRequests | None) -> int:
     """Return the number of requests of an episode."""
     requests = scenario.requests
-    if isinstance(requests, Drawn):
+    if isinstance(requests, DrawnRequests):
         return requests.requests
     assert traced is not None
     total = len(traced.rows)
-    if isinstance(requests, Listed) or requests.requests is None:
+    if isinstance(requests, ListedRequests) or requests.requests is None:
         return total
     if requests.requests > total:
         raise ScenarioError(f"requests.requests: the trace has {total}: expected at most as many")
@@ -146,7 +146,7 @@ def _episode(scenario: LlmScenario, traced: TracedRequests | None) -> int:
 def _splits(scenario: LlmScenario, traced: TracedRequests | None, count: int) -> np.ndarray:
     """Return the first and last request with which an episode of training, and one of evaluation, may begin."""
     splits = np.zeros(2, k.SPLIT)
-    if traced is None or isinstance(scenario.requests, Listed | Drawn):
+    if traced is None or isinstance(scenario.requests, ListedRequests | DrawnRequests):
         return splits
     total = len(traced.rows)
     splits["high"] = total - count
@@ -191,7 +191,7 @@ def _fill_machine(row: Any, scenario: LlmScenario, steps: StepArrays) -> None:
     row["decides_evict"] = "evict" in scenario.decide
     row["decides_route"] = "route" in scenario.decide and scenario.engines > 1
     row["levels"] = 0 if scenario.levels is None else len(_levels(scenario))
-    if isinstance(requests, Drawn):
+    if isinstance(requests, DrawnRequests):
         row["mean_gap"] = 1e9 / requests.rate_hz
         if requests.prefix is not None:
             row["groups"], row["prefix_tokens"] = requests.prefix.groups, requests.prefix.tokens

@@ -136,7 +136,7 @@ StepTime = Annotated[ClosedForm | KernelTables | RecordedSteps, Field(discrimina
 # Requests
 
 
-class Lognormal(StrictModel):
+class LognormalLengths(StrictModel):
     """Lengths with a lognormal distribution."""
 
     kind: Literal["lognormal"]
@@ -148,7 +148,7 @@ class Lognormal(StrictModel):
     """Greatest length."""
 
 
-class Uniform(StrictModel):
+class UniformLengths(StrictModel):
     """Lengths between two numbers, each as likely."""
 
     kind: Literal["uniform"]
@@ -158,7 +158,7 @@ class Uniform(StrictModel):
     """Greatest length."""
 
     @model_validator(mode="after")
-    def _least_first(self) -> Uniform:
+    def _least_first(self) -> UniformLengths:
         if self.most < self.least:
             text = "most is {most}, less than least, {least}: expected at least as much"
             raise PydanticCustomError("lengths", text, {"most": self.most, "least": self.least})
@@ -166,7 +166,7 @@ class Uniform(StrictModel):
 
 
 Pair = Annotated[list[Tokens], Field(min_length=2, max_length=2)]
-Lengths = Annotated[Lognormal | Uniform, Field(discriminator="kind")]
+Lengths = Annotated[LognormalLengths | UniformLengths, Field(discriminator="kind")]
 
 
 class LengthPairs(StrictModel):
@@ -185,7 +185,7 @@ class LengthPairs(StrictModel):
         return self
 
 
-class Independent(StrictModel):
+class IndependentLengths(StrictModel):
     """Prompt and output lengths that are drawn independently."""
 
     kind: Literal["independent"]
@@ -204,7 +204,7 @@ class SharedPrefix(StrictModel):
     """Length of each; it comes in addition to the length drawn."""
 
 
-class Drawn(StrictModel):
+class DrawnRequests(StrictModel):
     """Requests whose gaps and lengths are drawn."""
 
     kind: Literal["drawn"]
@@ -214,7 +214,7 @@ class Drawn(StrictModel):
     """Mean requests per second."""
     burstiness: Annotated[float, Field(ge=0.05, le=20.0)] = 1.0
     """Coefficient of variation of the gaps, which are gamma distributed; 1 is a Poisson process."""
-    lengths: Annotated[Independent | LengthPairs, Field(discriminator="kind")]
+    lengths: Annotated[IndependentLengths | LengthPairs, Field(discriminator="kind")]
     """Lengths of prompts and outputs."""
     prefix: SharedPrefix | None = None
     """What prompts begin with; nothing in common if absent."""
@@ -237,7 +237,7 @@ class ListedRequest(StrictModel):
     """Length of the output that is predicted; by `prediction` if absent."""
 
 
-class Listed(StrictModel):
+class ListedRequests(StrictModel):
     """Requests listed one by one."""
 
     kind: Literal["list"]
@@ -247,7 +247,7 @@ class Listed(StrictModel):
     """Tokens of a piece of `hashes`, a multiple of a block."""
 
     @model_validator(mode="after")
-    def _ascending(self) -> Listed:
+    def _ascending(self) -> ListedRequests:
         for index in range(1, len(self.requests)):
             if self.requests[index].arrival_s < self.requests[index - 1].arrival_s:
                 text = "requests[{index}].arrival_s is earlier than the one before it: expected ascending times"
@@ -271,7 +271,7 @@ class RequestFile(StrictModel):
     """Last share of the trace, kept for evaluation and test where episodes are windows."""
 
 
-Requests = Annotated[Drawn | Listed | RequestFile, Field(discriminator="kind")]
+Requests = Annotated[DrawnRequests | ListedRequests | RequestFile, Field(discriminator="kind")]
 
 
 class RequestClass(StrictModel):
@@ -376,7 +376,7 @@ class LlmScenario(ScenarioModel):
             raise PydanticCustomError("decide", "decide: expected each entry once")
         if self.levels is not None and self.engine.version == "0.19" and max(self.levels.watermarks) > 0.0:
             raise PydanticCustomError("watermark", "levels.watermarks: version 0.19 has none: expected 0")
-        if isinstance(self.requests, Listed):
+        if isinstance(self.requests, ListedRequests):
             for index, one in enumerate(self.requests.requests):
                 if one.client is not None and one.client not in names:
                     text = "requests.requests[{index}].client: '{name}': expected one of {names}"

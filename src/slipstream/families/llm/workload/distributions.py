@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from slipstream.families.llm.scenario import Drawn, LengthPairs, LlmScenario, Lognormal, Uniform
+from slipstream.families.llm.scenario import DrawnRequests, LengthPairs, LlmScenario, LognormalLengths, UniformLengths
 from slipstream.files.inputs import reading_key
 from slipstream.files.tables import read_table, table_error
 
@@ -28,9 +28,9 @@ def gap_quantiles(burstiness: float) -> np.ndarray:
     return np.asarray(quantiles / middle.mean())
 
 
-def lengths_of(law: Lognormal | Uniform) -> np.ndarray:
+def lengths_of(law: LognormalLengths | UniformLengths) -> np.ndarray:
     """Return the quantiles of a distribution of lengths, whole tokens from 1 on."""
-    if isinstance(law, Uniform):
+    if isinstance(law, UniformLengths):
         count = law.most - law.least + 1
         if count <= QUANTILES:
             return np.arange(law.least, law.most + 1)
@@ -43,7 +43,7 @@ def lengths_of(law: Lognormal | Uniform) -> np.ndarray:
     return np.clip(np.rint(values), 1, law.most).astype(np.int64)
 
 
-def drawn_lengths(scenario: LlmScenario, requests: Drawn) -> tuple[np.ndarray, np.ndarray, bool]:
+def drawn_lengths(scenario: LlmScenario, requests: DrawnRequests) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return prompts, outputs, and whether they are pairs."""
     lengths = requests.lengths
     if not isinstance(lengths, LengthPairs):

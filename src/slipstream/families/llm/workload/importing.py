@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.errors import InputError
-from slipstream.families.llm.scenario import Listed, LlmScenario
+from slipstream.families.llm.scenario import ListedRequests, LlmScenario
 from slipstream.families.shared.importing import (
     TraceColumns,
     TraceImporter,
@@ -52,7 +52,7 @@ def import_trace(
     for one in requests:
         if one["client"] is not None and one["client"] not in known:
             raise InputError(f"no client '{one['client']}' in the scenario: expected one of {', '.join(known)}")
-    listed = validated({"kind": "list", "requests": requests}, Listed, ", ".join(map(str, files)))
+    listed = validated({"kind": "list", "requests": requests}, ListedRequests, ", ".join(map(str, files)))
     data = scenario.model_dump(mode="json", exclude_unset=True)
     piece = {"hash_tokens": scenario.engine.block_tokens}
     data["requests"] = listed.model_dump(mode="json", exclude_unset=True) | piece

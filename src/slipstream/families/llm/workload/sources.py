@@ -13,7 +13,7 @@ import numpy as np
 
 from slipstream.errors import ScenarioError, TraceError
 from slipstream.families.llm.kernel import state as k
-from slipstream.families.llm.scenario import MOST_TOKENS, Listed, LlmScenario, RequestFile
+from slipstream.families.llm.scenario import MOST_TOKENS, ListedRequests, LlmScenario, RequestFile
 from slipstream.families.llm.workload.servegen import client_requests
 from slipstream.families.shared.schema import LONGEST_S
 from slipstream.files.inputs import read_lines, reading_key
@@ -47,7 +47,7 @@ class TracedRequests:
 def read_requests(scenario: LlmScenario) -> TracedRequests:
     """Return the requests of a list or a trace; an error about its file names the key."""
     source = scenario.requests
-    if isinstance(source, Listed):
+    if isinstance(source, ListedRequests):
         listed = (
             TracedRequest(one.arrival_s, one.prompt, one.output, one.client, one.predicted or 0, tuple(one.hashes))
             for one in source.requests
