@@ -92,7 +92,7 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
         return data, 765e6
     if family.startswith("llm"):
         data = SCENARIOS[family]().model_dump(mode="json", exclude_unset=True)
-        times = [*(15.0 * number + 7.0 * (number % 4) for number in range(80)), *late]
+        times = [*(15.0 * number + 4.0 * (number % 4) for number in range(80)), *late]
         lengths = [{"prompt": 5 + 7 * number % 50, "output": 3 + 11 * number % 40} for number in range(len(times))]
         listed = [{"arrival_s": time / 1e3, **one} for time, one in zip(times, lengths, strict=True)]
         data["requests"] = {"kind": "list", "requests": listed, "hash_tokens": 4}
