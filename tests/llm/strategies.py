@@ -26,11 +26,11 @@ def _scenario(draw: st.DrawFn) -> Json:
         "engines": draw(st.sampled_from([1, 1, 2, 3])),
         "engine": {
             "version": version,
-            "token_budget": draw(st.sampled_from([8, 16, 5, 64, 1])),
-            "seats": draw(st.sampled_from([3, 2, 5, 1])),
-            "blocks": draw(st.integers(6, 16)),
+            "token_budget": draw(st.sampled_from([16, 64, 8, 5, 1])),
+            "seats": draw(st.sampled_from([3, 5, 2, 1])),
+            "blocks": draw(st.sampled_from([8, 9, 10, 12, 16, 7])),
             "block_tokens": size,
-            "longest_tokens": draw(st.sampled_from([1000, 1000, 20])),
+            "longest_tokens": draw(st.sampled_from([1000, 1000, 1000, 20])),
             "steps_in_flight": draw(st.sampled_from([2, 2, 1])),
             "prefix_cache": draw(st.sampled_from([True, True, False])),
             "watermark": draw(st.sampled_from([0.0, 0.2, 0.5])) if version == "0.32" else 0.0,
@@ -89,15 +89,15 @@ def _step_time(draw: st.DrawFn) -> Json:
 
 def _requests(draw: st.DrawFn, size: int, names: list[str]) -> Json:
     if draw(st.integers(0, 2)) == 0:
-        times = sorted(draw(st.lists(st.integers(0, 30), min_size=1, max_size=14)))
+        times = sorted(draw(st.lists(st.integers(0, 12), min_size=4, max_size=14)))
         return {
             "kind": "list",
             "hash_tokens": size * draw(st.sampled_from([1, 2])),
             "requests": [
                 {
                     "arrival_s": time / 1000.0,
-                    "prompt": draw(st.integers(1, 6 * size)),
-                    "output": draw(st.integers(1, 9)),
+                    "prompt": draw(st.integers(1, 3 * size + 1)),
+                    "output": draw(st.integers(1, 2 * size + 2)),
                     "client": draw(st.sampled_from([None, *names])),
                     "hashes": draw(st.sampled_from([[], [1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 9], [7, 2]])),
                     "predicted": draw(st.sampled_from([None, None, 5])),
@@ -105,16 +105,16 @@ def _requests(draw: st.DrawFn, size: int, names: list[str]) -> Json:
                 for time in times
             ],
         }
-    prompt = draw(st.sampled_from([{"kind": "uniform", "least": 1, "most": 4 * size}, _lognormal(3 * size)]))
-    independent = {"kind": "independent", "prompt": prompt, "output": _lognormal(12)}
-    pairs = {"kind": "pairs", "pairs": [[1, 4], [3 * size, 2], [2 * size, 9], [4 * size, 1]]}
+    prompt = draw(st.sampled_from([{"kind": "uniform", "least": 1, "most": 3 * size}, _lognormal(2 * size)]))
+    independent = {"kind": "independent", "prompt": prompt, "output": _lognormal(2 * size + 3)}
+    pairs = {"kind": "pairs", "pairs": [[1, 4], [3 * size, 2], [2 * size, 2 * size], [size, 2 * size + 2]]}
     return {
         "kind": "drawn",
-        "requests": draw(st.integers(1, 14)),
-        "rate_hz": draw(st.sampled_from([400.0, 2000.0, 100.0])),
+        "requests": draw(st.integers(5, 14)),
+        "rate_hz": draw(st.sampled_from([2000.0, 800.0, 200.0])),
         "burstiness": draw(st.sampled_from([1.0, 2.0, 0.5])),
         "lengths": draw(st.sampled_from([independent, pairs])),
-        "prefix": draw(st.sampled_from([{"groups": 2, "tokens": 2 * size}, {"groups": 1, "tokens": size + 1}, None])),
+        "prefix": draw(st.sampled_from([{"groups": 2, "tokens": size}, {"groups": 1, "tokens": size + 1}, None])),
     }
 
 

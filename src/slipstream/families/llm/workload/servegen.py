@@ -38,7 +38,8 @@ def client_requests(stem: Path) -> list[tuple[float, int, int]]:
             continue
         time = begin + _gap(rng, law, shape, scale)
         while time < end and len(found) < MOST_DRAWN:
-            found.append((time, *(int(rng.choice(values, p=weights)) for values, weights in known[-1])))
+            prompt, output = (int(rng.choice(values, p=weights)) for values, weights in known[-1])
+            found.append((time, prompt, output))
             time += _gap(rng, law, shape, scale)
     origin = found[0][0] if found else 0.0
     return [(time - origin, prompt, output) for time, prompt, output in found]
