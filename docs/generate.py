@@ -219,6 +219,7 @@ def _scenarios(family: Family) -> str:
         "taskgraph": _taskgraph_load,
         "serving": _serving_load,
         "cluster": _cluster_load,
+        "llm": _llm_load,
     }[family.name]
     columns = {
         "edge": ["tasks", "jobs/s", "work, fastest variants", "work, slowest variants"],
@@ -226,6 +227,7 @@ def _scenarios(family: Family) -> str:
         "taskgraph": ["processors", "jobs", "tasks of a job", "tiles of a job"],
         "serving": ["accelerators", "models", "variants", "requests/s"],
         "cluster": ["GPUs", "placement", "jobs of an episode", "of a workload", "load"],
+        "llm": ["engines", "seats", "blocks", "requests", "requests/s"],
     }[family.name]
     rows = []
     for name in builtin_names():
@@ -253,6 +255,13 @@ def _serving_load(family: Family, scenario: Any) -> list[str]:
     spec = family.spec_arrays(scenario)
     fleet = " + ".join(f"{kind.count} {kind.name}" for kind in scenario.accelerators)
     return [fleet, str(len(spec["models"])), str(len(spec["variants"])), f"{spec['models']['expected'].sum():.0f}"]
+
+
+def _llm_load(_family: Family, scenario: Any) -> list[str]:
+    """Return engines, seats and blocks of each, requests of an episode, and their mean rate."""
+    engine, requests = scenario.engine, scenario.requests
+    counts = (scenario.engines, engine.seats, engine.blocks, requests.requests)
+    return [*map(str, counts), f"{requests.rate_hz:g}"]
 
 
 def _cluster_load(family: Family, scenario: Any) -> list[str]:

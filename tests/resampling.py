@@ -133,6 +133,36 @@ EDGE_ARRIVALS: tuple[dict[str, Any], ...] = (
 )
 
 
+def llm_scenario() -> Scenario:
+    """Return two engines whose memory is short, requests in bursts, and rough predictions of their outputs."""
+    return load({**LLM, "prediction": {"cv": 0.5}})
+
+
+def llm_unpredicted() -> Scenario:
+    """Return the same with nothing predicted, and ends that the engine finds out."""
+    return load({**LLM, "engine": {**LLM["engine"], "stop": "eos"}})
+
+
+LLM: dict[str, Any] = {
+    "family": "llm",
+    "name": "resampled",
+    "engines": 2,
+    "engine": {"token_budget": 64, "seats": 6, "blocks": 60, "block_tokens": 4, "longest_tokens": 200},
+    "step_time": {"kind": "closed", "dense": [{"at": 0, "us": 4000.0}, {"at": 64, "us": 9000.0}]},
+    "requests": {
+        "kind": "drawn",
+        "requests": 80,
+        "rate_hz": 60.0,
+        "burstiness": 1.7,
+        "lengths": {
+            "kind": "independent",
+            "prompt": {"kind": "uniform", "least": 5, "most": 60},
+            "output": {"kind": "lognormal", "median": 20.0, "sigma": 0.8, "most": 100},
+        },
+    },
+}
+
+
 SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "dag": dag_scenario,
     "edge": edge_scenario,
@@ -140,8 +170,10 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "cluster": cluster_scenario,
     "serving": serving_scenario,
     "serving-route": serving_routes,
+    "llm": llm_scenario,
+    "llm-unpredicted": llm_unpredicted,
 }
-"""By family; the serving family has two kinds of decisions."""
+"""By family; the serving family has two kinds of decisions, and outputs of llm are predicted or not."""
 RULES = {
     "dag": "fair",
     "edge": "edf",
@@ -149,6 +181,8 @@ RULES = {
     "cluster": "saf",
     "serving": "infaas",
     "serving-route": "eft",
+    "llm": "sjf",
+    "llm-unpredicted": "fcfs",
 }
 
 
@@ -254,12 +288,28 @@ def alter_serving(simulator: Simulator, state: State, rng: np.random.Generator) 
             alter_events(state, range(accelerator, accelerator + 1), rng)
 
 
+def alter_llm(simulator: Simulator, state: State, rng: np.random.Generator) -> None:
+    """Alter requests to come, and how long the outputs of unfinished requests become."""
+    alter_keys(state, ("key",), rng)
+    header = state["lanes"][0]
+    for name in ("gap_key", "class_key", "prompt_key", "output_key", "group_key", "prediction_key"):
+        header[name] = rng.integers(2**63)
+    for request in state["requests"][0, : header["arrived"]]:
+        if request["status"] not in (3, 4):
+            request["output"] += rng.integers(1, 50)
+    engines = simulator.scenario.engines  # type: ignore[attr-defined]
+    alter_events(state, range(engines, engines + 1), rng)
+
+
 def altered(simulator: Simulator, rng: np.random.Generator) -> State:
     """Return the simulator's state with everything altered that its policy cannot know."""
     state, family = simulator.save(), simulator.family.name
     header = state["lanes"][0]
     if family == "edge":
         alter_edge(simulator, state, rng)
+        return state
+    if family == "llm":
+        alter_llm(simulator, state, rng)
         return state
     if family == "serving":
         alter_serving(simulator, state, rng)

@@ -73,7 +73,8 @@ def test_a_resampled_episode_can_be_played_to_its_end(family: str) -> None:
 
 def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
     """Return a scenario whose arrivals after a time are `late`, and that time in ns."""
-    data = suite_data(family_of(family), "small")
+    if not family.startswith("llm"):
+        data = suite_data(family_of(family), "small")
     if family == "cluster":
         jobs = [{"submit_s": 100.0 * n, "run_s": 90.0 + n, "requested_s": 150.0, "gpus": 1 + n % 3} for n in range(40)]
         data["jobs"] = {"kind": "list", "jobs": [*jobs, *({"submit_s": time, "run_s": time} for time in late)]}
@@ -89,6 +90,13 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
         for task in data["tasks"]:
             task["arrival"] = {"kind": "trace", "times_ms": [*(40.0 * n for n in range(20)), *late, 1000.0]}
         return data, 765e6
+    if family.startswith("llm"):
+        data = SCENARIOS[family]().model_dump(mode="json", exclude_unset=True)
+        times = [*(15.0 * number + 4.0 * (number % 4) for number in range(80)), *late]
+        lengths = [{"prompt": 5 + 7 * number % 50, "output": 3 + 11 * number % 40} for number in range(len(times))]
+        listed = [{"arrival_s": time / 1e3, **one} for time, one in zip(times, lengths, strict=True)]
+        data["requests"] = {"kind": "list", "requests": listed, "hash_tokens": 4}
+        return data, 1230e6
     if family.startswith("serving"):
         data = SCENARIOS[family]().model_dump(mode="json", exclude_unset=True)
         for model in data["models"]:
@@ -105,7 +113,7 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
 def test_arrivals_of_a_trace_after_now_do_not_matter(family: str) -> None:
     """Futures of two traces that are equal so far are played alike to their ends."""
     base = {"dag": 200.0, "edge": 790.0, "taskgraph": 70.0, "cluster": 4000.0}.get(family, 1240.0)
-    policy = find(RULES[family] if family.startswith("serving") else "fifo", family_of(family))
+    policy = find(RULES[family] if family.startswith(("serving", "llm")) else "fifo", family_of(family))
     # A plan has few decisions.
     often = (1, 2, 3, 4) if family == "serving" else ()
     outcomes: list[list[float]] = []

@@ -20,6 +20,7 @@ from slipstream.families.contract import register_family  # noqa: E402
 from slipstream.families.dag.family import FAMILY as _DAG  # noqa: E402
 from slipstream.families.edge.family import FAMILY as _EDGE  # noqa: E402
 from slipstream.families.installed import register_installed_families  # noqa: E402
+from slipstream.families.llm.family import FAMILY as _LLM  # noqa: E402
 from slipstream.families.serving.family import FAMILY as _SERVING  # noqa: E402
 from slipstream.families.taskgraph.family import FAMILY as _TASKGRAPH  # noqa: E402
 
@@ -87,6 +88,7 @@ register_family(_DAG, lazy=True)
 register_family(_TASKGRAPH, lazy=True)
 register_family(_SERVING, lazy=True)
 register_family(_CLUSTER, lazy=True)
+register_family(_LLM, lazy=True)
 
 register_installed_families()
 

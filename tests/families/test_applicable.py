@@ -29,6 +29,7 @@ LEFT_OUT = {
     "taskgraph/push-8-2g2c": set(),
     "serving/tiny": {"eft", "most-accurate"},
     "cluster/tiny": {"las", "tiresias-2q"},
+    "llm/tiny": {"sarathi", "least-load", "prefix-affinity"},
 }
 
 

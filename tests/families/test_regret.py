@@ -84,6 +84,7 @@ WORDS = {
     "taskgraph/tiny": r"\w+ \d (waits|takes [\w ]+)",
     "serving/tiny": r"host \S+ on a free \w+|free a \w+ of \S+|end the plan",
     "serving/route": r"send to \w+ \d, which hosts \S+|decline the request",
+    "llm/tiny": r"engine \d (admits request \d+ of \w+|admits nothing more)",
     "cluster/tiny": r"(start|reserve for) job \d+ of [\w ]+, \d+ GPUs?|wait",
 }
 

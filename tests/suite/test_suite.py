@@ -43,7 +43,8 @@ def piece(suite, entry_id, episodes=2):
 def test_the_suite_is_the_one_that_was_frozen(suite):
     assert suite.digest == DIGEST
     assert suite.families == ["edge", "dag", "taskgraph", "serving", "cluster"]
-    assert set(suite.families) == set(FAMILIES)
+    # Families that came later enter with the next version.
+    assert set(suite.families) == set(FAMILIES) - {"llm"}
     for family in suite.families:
         assert [entry.name for entry in suite.of(family)] == NAMES
 

@@ -33,6 +33,7 @@ WORDS = {
         (r"gpu 0|processors?", r"tasks?|graphs?"), (r"deadlines?", r"streams?", r"on time", r"executors?")
     ),
     "serving": Words((r"gpu 0|accelerators?", r"requests?", r"models?"), (r"executors?", r"streams?", r"processors?")),
+    "llm": Words((r"engine \d+ seat \d+|seats?", r"requests?"), (r"executors?", r"streams?", r"processors?")),
     "cluster": Words((r"GPUs?", r"jobs?"), (r"deadlines?", r"streams?", r"on time", r"executors?")),
 }
 WRONG_GRAMMAR = (

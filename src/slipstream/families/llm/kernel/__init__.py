@@ -1,0 +1,1 @@
+"""Compiled machine: blocks, queues, steps, decisions and observation."""

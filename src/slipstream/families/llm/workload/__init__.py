@@ -1,0 +1,1 @@
+"""Requests: distributions, traces, readers and the generator."""
