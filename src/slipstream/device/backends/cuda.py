@@ -305,7 +305,7 @@ def _distinct_streams(count: int, priorities: list[int] | None) -> list[Any]:
         DeviceError: torch has no more streams of a priority.
     """
     ranks = sorted(set(priorities or []))
-    least, greatest = torch.cuda.Stream.priority_range()  # type: ignore[call-arg]  # static, but not typed as such
+    least, greatest = torch.cuda.current_stream().priority_range()
     # CUDA's range is small and beyond its end all are equal, so ranks are used rather than the numbers themselves.
     urgency = [0] * count if priorities is None else [ranks.index(number) for number in priorities]
     streams = [
