@@ -42,7 +42,7 @@ from slipstream.families.cluster.metrics import jobs_of, metrics
 from slipstream.policies import find
 from slipstream.scenario import load
 
-POLICIES = ("fifo", "sjf", "saf", "auto")
+POLICIES = ("fifo", "sjf", "saf", "learned-general")
 EPISODES = (1, 2, 3, 4, 5)
 """Of the part `backfill`."""
 JITTER_S = 0.2

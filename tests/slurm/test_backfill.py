@@ -43,7 +43,12 @@ def test_every_waiting_job_gets_a_reservation():
     # The second of the waiting jobs is planned behind the first; EASY would let the third delay it.
     jobs = [(0.0, 2, 100.0, 100.0), (1.0, 4, LIMIT_S, 10.0), (2.0, 4, LIMIT_S, 10.0)]
     assert [start for start, _ in started([4], [*jobs, (3.0, 2, 97.0, 50.0)])] == [0.0, 100.0, 110.0, 120.0]
-    assert [start for start, _ in started([4], [*jobs, (3.0, 2, 90.0, 50.0)])] == [0.0, 100.0, 110.0, 4.0]
+    assert [start for start, _ in started([4], [*jobs, (3.0, 2, 90.0, 50.0)])] == [0.0, 100.0, 110.0, 3.0]
+
+
+def test_jobs_start_at_whole_seconds_after_what_lets_them_start():
+    jobs = [(0.2, 4, LIMIT_S, 5.5), (1.0, 4, LIMIT_S, 5.0), (2.7, 2, LIMIT_S, 1.0)]
+    assert [start for start, _ in started([4], jobs)] == [1.0, 7.0, 12.0]
 
 
 def test_passes_come_once_per_interval_and_a_free_queue_does_not_wait_for_them():

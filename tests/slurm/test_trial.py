@@ -54,7 +54,7 @@ def test_slurms_side_is_simulated_by_its_own_rules_and_has_a_log_like_any_other(
     scenario, events = simulated_trial(*trial_of(rules, settings), None, settings)
     check(events, scenario)
     starts = jobs_of(scenario, events).first_start / 1e9
-    assert starts.tolist() == [0.0, 20.5, 2.0]
+    assert starts.tolist() == [0.0, 21.0, 2.0]
     assert [kind.name for kind in scenario.nodes] == ["a100"]
 
 

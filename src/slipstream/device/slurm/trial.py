@@ -65,8 +65,8 @@ class TrialSettings:
     """Seconds of a trial per second of the scenario; so that the mean job takes 8 s if absent."""
     overhead_s: float = 1.0
     """Time that the simulation adds to every run: from a decision to the start, and from an end to its notice."""
-    own_overhead_s: float = 0.5
-    """The same where Slurm's own scheduler starts the jobs, whose passes are simulated."""
+    own_overhead_s: float = 0.1
+    """The same where Slurm's own scheduler starts the jobs, whose seconds and passes are simulated."""
     seed: int = 0
 
 

@@ -1,8 +1,8 @@
 """Slurm's own scheduler, simulated: the main loop of `slurmctld`, and the plans of `sched/backfill`.
 
-The main loop starts jobs in the order of the queue, at every event, up to the first that does not fit. A pass of
-`sched/backfill`, once per interval, plans all waiting jobs in that order, each at the earliest time at which it finds
-nodes that no job before it is going to need. It differs from EASY in three points: every waiting job gets a
+The main loop starts jobs in the order of the queue, up to the first that does not fit, in the second after an event. A
+pass of `sched/backfill`, once per interval, plans all waiting jobs in that order, each at the earliest time at which it
+finds nodes that no job before it is going to need. It differs from EASY in three points: every waiting job gets a
 reservation; a reservation blocks whole nodes; and jobs that end within half a minute, later within longer times, are
 expected to end together, with the last of them.
 """
@@ -16,6 +16,8 @@ from itertools import pairwise
 
 END_WINDOW_S = 30.0
 """Ends of running jobs that lie this close together count as one; twice as long after each attempt."""
+TICK_S = 1.0
+"""Time between two moments at which `slurmctld` notices changes and starts batch jobs."""
 MANY_CPUS = 64
 """CPUs of a node. A job takes one of each of its nodes; they only decide which nodes are fullest."""
 
@@ -70,16 +72,17 @@ def simulate_backfill(gpus: Sequence[int], jobs: Sequence[QueuedJob], interval_s
     while arrived < len(jobs) or scheduler.queue or scheduler.running:
         submit = jobs[order[arrived]].submit_s if arrived < len(jobs) else math.inf
         event = min([submit, *(run.end_s for run in scheduler.running.values())])
-        tick = (math.floor(now / interval_s) + 1) * interval_s if changed and scheduler.queue else math.inf
-        now = min(event, tick)
-        if event <= now:
+        change = math.ceil(event / TICK_S) * TICK_S if math.isfinite(event) else math.inf
+        next_pass = (math.floor(now / interval_s) + 1) * interval_s if changed and scheduler.queue else math.inf
+        now = min(change, next_pass)
+        if change <= now:
             changed = True
             scheduler.finish(now)
             while arrived < len(jobs) and jobs[order[arrived]].submit_s <= now:
                 scheduler.queue[order[arrived]] = jobs[order[arrived]]
                 arrived += 1
             scheduler.start_in_order(now)
-        if tick <= now:
+        if next_pass <= now or now % interval_s == 0.0:
             changed = False
             scheduler.backfill(now)
     return [scheduler.runs[number] for number in range(len(jobs))]
