@@ -105,17 +105,11 @@ def ask(present: Present, run_times: RunTimes = KNOWS_NOTHING, settings: TwinSet
 
 
 def _played(machines: Sequence[Machine], policies: Sequence[Policy]) -> list[list[Outcome]]:
-    """Return the outcomes of every policy on every machine: in threads, where all of it is compiled code."""
-    if not all(machine.plays_fast(policy) for machine in machines for policy in policies):
-        return [machine.play(policies) for machine in machines]
-    count = min(os.cpu_count() or 1, len(policies))
-    tasks = [(machine, policies[first::count]) for machine in machines for first in range(count)]
-    with ThreadPoolExecutor(count) as pool:
-        parts = list(pool.map(lambda task: task[0].play(task[1]), tasks))
-    return [
-        [parts[row * count + policy % count][policy // count] for policy in range(len(policies))]
-        for row in range(len(machines))
-    ]
+    """Return the outcomes of every policy on every machine: machines in threads, where all of it is compiled code."""
+    if all(machine.plays_fast(policy) for machine in machines for policy in policies):
+        with ThreadPoolExecutor(min(len(machines), os.cpu_count() or 1)) as pool:
+            return list(pool.map(lambda machine: machine.play(policies), machines))
+    return [machine.play(policies) for machine in machines]
 
 
 def _reasons(scenario: ClusterScenario, futures: Futures, policy: Policy) -> list[Reason]:

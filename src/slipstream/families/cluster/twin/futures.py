@@ -152,6 +152,11 @@ class Machine:
             part["submitted_s"] = self.futures.present.begins_s + come.submit
         return jobs.ravel()
 
+    @cached_property
+    def _state(self) -> tuple[dict[str, np.ndarray], Any]:
+        arrays = state_of(self.scenario, self.parts, 1, 0)
+        return arrays, family_of(self.scenario).make_state(arrays)
+
     def play(self, policies: Sequence[Policy]) -> list[Outcome]:
         """Return how the futures go under each policy; those that sort the queue are played in one compiled call."""
         found: dict[int, Outcome] = {}
@@ -177,23 +182,16 @@ class Machine:
 
     def _play_fast(self, orders: Sequence[int], backfill: str | None) -> list[Outcome]:
         parts = self.parts if backfill is None else self._with_backfill(backfill)
-        outcomes, energy, _ = self._played(parts, orders, False)
+        outcomes, energy = self._played(parts, orders, False)
         return [self._outcome(outcomes[:, number], energy[:, number]) for number in range(len(orders))]
 
-    def _played(
-        self, parts: CompiledScenario, orders: Sequence[int], instant: bool
-    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Return outcomes and energy of every future in every order of the queue, and the state after the last one.
-
-        The state is made anew, so that several threads may play.
-        """
-        arrays = state_of(self.scenario, self.parts, 1, 0)
-        state = family_of(self.scenario).make_state(arrays)
+    def _played(self, parts: CompiledScenario, orders: Sequence[int], instant: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return outcomes and energy of every future in every order of the queue."""
         spec = family_of(self.scenario).make_spec(parts.spec)
         shape = (len(self.futures), len(orders))
         outcomes, energy = np.zeros((*shape, 3, self.count), np.int64), np.zeros(shape)
-        play_futures(spec, state, np.array(orders, np.int64), self.jobs, instant, outcomes, energy)
-        return outcomes, energy, arrays
+        play_futures(spec, self._state[1], np.array(orders, np.int64), self.jobs, instant, outcomes, energy)
+        return outcomes, energy
 
     def _with_backfill(self, backfill: str) -> CompiledScenario:
         rules = compile_workload(self.scenario.model_copy(update={"backfill": backfill}), self.workload).spec
@@ -204,7 +202,8 @@ class Machine:
 
     def first_instant(self, order: int) -> dict[str, np.ndarray]:
         """Return the state of the lane after the first instant under a queue order."""
-        return self._played(self.parts, [order], True)[2]
+        self._played(self.parts, [order], True)
+        return self._state[0]
 
     def _outcome(self, outcomes: np.ndarray, energy: np.ndarray) -> Outcome:
         """Return the outcome of (futures, 3, jobs) times."""
