@@ -447,8 +447,8 @@ def test_a_watched_queue_is_answered_again_and_again_until_a_signal(slipstream, 
     words += ["--watch", "0.5", "--json"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         answers = [json.loads(process.stdout.readline()) for _ in range(2)]
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(30.0) == 0, process.stderr.read()
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(60.0) == 0, process.stderr.read()
     assert [answer["jobs"][0]["job"] for answer in answers] == ["2", "2"]
 
 
