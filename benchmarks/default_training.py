@@ -116,18 +116,18 @@ def result_of(subject: Subject, training: Training, test: Seeds) -> dict[str, An
 
 def table(results: dict[str, Any]) -> str:
     """Return the table of all results."""
-    lines = [
-        "| scenario | imitated | steps | outcome, held-out episodes | best rule, test episodes | ahead of it by | |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    columns = ("scenario", "imitated", "then", "steps", "outcome, held-out episodes")
+    columns += ("best rule, test episodes", "ahead of it by", "")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for name, result in results.items():
         outcome, row = result["outcome"], result["rules"][result["best_rule"]]
         gap = f"{outcome['difference']:+,.4g} [{outcome['low']:+,.4g}, {outcome['high']:+,.4g}]"
         broken = [one["metric"] for one in outcome["constraints"] if not one["kept"]]
         words = f"{outcome['verdict']} (`{outcome['heuristic']}`), {gap}" + "".join(f", breaks {one}" for one in broken)
         lines.append(
-            f"| {name} | `{result['warm_start']}` | {result['steps']:,} | {words} | `{result['best_rule']}` "
-            f"| {row['ahead']:+,.4g} [{row['low']:+,.4g}, {row['high']:+,.4g}] | {NEEDED[result['verdict']]} |"
+            f"| {name} | `{result['warm_start']}` | {result['algo']} | {result['steps']:,} | {words} "
+            f"| `{result['best_rule']}` | {row['ahead']:+,.4g} [{row['low']:+,.4g}, {row['high']:+,.4g}] "
+            f"| {NEEDED[result['verdict']]} |"
         )
     return "\n".join(lines)
 
