@@ -98,7 +98,7 @@ def test_cluster_takes_jobs_with_what_is_known_of_them(tmp_path):
     ("name", "content", "told"),
     [
         ("t.csv", "other\n1\n", "column '{time}' is missing (found other)"),
-        ("t.csv", "{time},{name},run_s\n-1,task1,1\n", "-1"),
+        ("t.csv", "{time},{name},run_s,prompt,output\n-1,task1,1,1,1\n", "-1"),
         ("t.json", "{{}}", "expected a list of numbers or of objects, got an object"),
         ("t.json", "[]", "has no rows: expected at least one arrival"),
         ("t.txt", "1\n", "unknown kind of file: expected a .csv or .parquet file"),

@@ -4,6 +4,9 @@ A rule scores waiting requests; every other decision it leaves to the engine. Th
 it fits; if not, nothing more is admitted in this step, as in vLLM.
 """
 
+# Elements of arrays and results of compiled functions have no type that mypy knows.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 import math
@@ -35,6 +38,7 @@ from slipstream.families.llm.features import (
 from slipstream.families.llm.kernel.routing import QUEUE_WEIGHT
 from slipstream.families.llm.scenario import LlmScenario
 from slipstream.policies.base import chooser, rule
+from slipstream.policies.compiled.rows import random_row
 
 FIRST_QUANTUM = 256.0
 """Tokens of the first queue of `mlfq`; each further queue has twice as many."""
@@ -123,18 +127,9 @@ def mc_sf(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 @chooser("llm")
 def random(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
-    """A random waiting request, or the last row where something else is decided."""
-    waiting = 0
-    for row in range(mask.shape[0] - 1):
-        if mask[row] and rows[row, ADMIT] == 1.0:
-            waiting += 1
-    pick = int(globals_row[COIN] * waiting)
-    for row in range(mask.shape[0] - 1):
-        if mask[row] and rows[row, ADMIT] == 1.0:
-            if pick == 0:
-                return row
-            pick -= 1
-    return mask.shape[0] - 1
+    """A random waiting request; everything else is left to the engine."""
+    last = mask.shape[0] - 1
+    return random_row(mask, last if rows[0, ADMIT] == 1.0 else 0, globals_row[COIN])
 
 
 # Token budgets

@@ -49,7 +49,8 @@ def _traces(chart: Chart, run: Run, line: Line, name: str, colour: int, factor: 
     if chart.over_time and len(x):
         x, y = np.append(x, max(run.timeline.end, x[-1])), np.append(y, y[-1])
     shape = {"line": {"shape": "hv"}}
-    traces = [line_of(_rounded(x * factor), _rounded(y), name, colour, **shape)]
+    # Six digits of a time may lie beyond the end of the run.
+    traces = [line_of(_rounded(x * factor, 9 if chart.over_time else 6), _rounded(y), name, colour, **shape)]
     for mark in chart.marks:
         index = min(int(np.searchsorted(line.y, mark)), len(line.y) - 1)
         more = {"mode": "markers", "marker": {"size": 7}, "showlegend": False}
@@ -58,8 +59,8 @@ def _traces(chart: Chart, run: Run, line: Line, name: str, colour: int, factor: 
     return traces
 
 
-def _rounded(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.6g}") for value in values.tolist()]
+def _rounded(values: np.ndarray, digits: int = 6) -> list[float]:
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]
 
 
 def _bars(charts: Sequence[Chart], labels: Sequence[str]) -> Figure:

@@ -89,12 +89,12 @@ def shared_tokens(scenario: LlmScenario, requests: RequestTimes, seed: int, spli
     if not machine["prefix"]:
         return np.zeros(len(requests.prompt), np.int64)
     if not machine["listed"]:
-        return np.minimum(requests.prompt, int(machine["prefix_tokens"]))
+        return np.asarray(np.minimum(requests.prompt, int(machine["prefix_tokens"])))
     simulator = Simulator(scenario)
     simulator.reset(seed, split)
     first = int(simulator.header["first"])
     pieces = spec["listed"]["hashes"][first : first + len(requests.prompt)]
-    return np.minimum(requests.prompt, pieces * int(machine["hash_tokens"]))
+    return np.asarray(np.minimum(requests.prompt, pieces * int(machine["hash_tokens"])))
 
 
 def least_flow(arrival: np.ndarray, work: np.ndarray) -> float:
