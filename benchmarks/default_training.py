@@ -116,8 +116,10 @@ def result_of(subject: Subject, training: Training, test: Seeds) -> dict[str, An
 
 def table(results: dict[str, Any]) -> str:
     """Return the table of all results."""
-    columns = ("scenario", "imitated", "then", "steps", "outcome, held-out episodes")
-    columns += ("best rule, test episodes", "ahead of it by", "")
+    columns = (
+        *("scenario", "imitated", "then", "steps", "outcome, held-out episodes"),
+        *("best rule, test episodes", "ahead of it by", ""),
+    )
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for name, result in results.items():
         outcome, row = result["outcome"], result["rules"][result["best_rule"]]
