@@ -454,7 +454,7 @@ def test_runs_of_every_family_can_be_replayed(name, family_runs):
         assert told["asked"].partition(" ")[0].endswith(resource.get(name, ""))
         assert bool(told["asked"]) == bool(resource.get(name, told["asked"]))
         jobs = client.get("/api/compare", run=f"{name}.parquet", baseline="")["jobs"]
-        assert jobs == ("requests" if name == "serving" else "jobs")
+        assert jobs == ("requests" if name in ("serving", "llm") else "jobs")
         judged = chosen["score"] is not None or chosen["rank"] == 1
         assert judged or "picks a row directly" in told["judgement"]
 

@@ -246,7 +246,7 @@ def test_a_folder_is_played_only_where_its_code_is_named(trained):
     assert slipstream.evaluate("edge/tiny", policy, 2).mean("reward") == pytest.approx(
         slipstream.evaluate("edge/tiny", by_class, 2).mean("reward")
     )
-    assert policy.description == "Trained on edge/tiny by ppo."
+    assert policy.description == "Trained on edge/tiny by PPO from lookahead."
     comparison = slipstream.compare("edge/tiny", f"edf,{text}", 1)
     assert [one.policy for one in comparison.evaluations] == ["edf", text]
 

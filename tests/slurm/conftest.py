@@ -48,6 +48,7 @@ def running_cluster(**options: int) -> Iterator[LocalCluster]:
 def command(monkeypatch, capsys, tmp_path):  # type: ignore[no-untyped-def]
     """Return a function that runs a command in an empty folder and returns exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("slipstream.cli.common.console._width", 200)
 
     def run(*arguments):  # type: ignore[no-untyped-def]
         monkeypatch.setattr("sys.argv", ["slipstream", *map(str, arguments)])

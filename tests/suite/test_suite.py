@@ -81,7 +81,7 @@ def test_everything_is_known_of_every_episode(suite):
         assert reference.scale > 0.0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", load_suite().families)
 def test_rules_reach_what_is_stored(suite, family):
     """Two scenarios, two rules each: the whole would take minutes."""
     for name in ("small", "shifted-profiles"):

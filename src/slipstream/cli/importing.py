@@ -55,6 +55,8 @@ def _about() -> None:
 
     - cluster: submit_s and run_s; gpus, requested_s and user where known
 
+    - llm: arrival_s, prompt and output; client where known
+
     The edge family also takes `tasklist`, `profile` and `log`; cluster takes `slurm`.
 
     Scenarios name files of these formats directly, without an import:
@@ -66,6 +68,8 @@ def _about() -> None:
     - serving: azure-llm, lists of rates
 
     - cluster: swf, philly, helios, openb
+
+    - llm: azure, mooncake, servegen, JSON lines
 
     Example: slipstream import log run.parquet --out same-arrivals.json
     """

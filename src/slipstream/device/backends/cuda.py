@@ -85,7 +85,7 @@ class CudaStreams(Streams):
         self._wake_descriptors: list[int] = []
         self._meter = _EnergyMeter()
         try:
-            with _device_errors("the models cannot be loaded", "a GPU that has room for them"):
+            with _device_errors("the models cannot be loaded", "a GPU with enough memory for them"):
                 self._inputs = [_pinned(samples.inputs) for samples in workload.sets]
                 self._models = [self._on_device(index) for index in range(len(workload.models))]
                 self.memory_mb = tuple(memory_mb(model) for model in self._models)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from slipstream.errors import printable
 from slipstream.families.cluster.twin.words import in_words
+from slipstream.files.wording import counted
 from slipstream.reports.terminal.plain_table import PlainTable
 from slipstream.reports.terminal.tables import figure, figure_table
 
@@ -32,8 +33,8 @@ def summary(answer: Mapping[str, Any]) -> str:
     at = f"At {answer['taken_at']}: " if answer["taken_at"] else ""
     drawn = f"run times drawn from {past['jobs']:,} past jobs" if past["jobs"] else "run times are the requested ones"
     return (
-        f"{at}{cluster['gpus_in_use']} of {cluster['gpus']} GPUs in use by {cluster['running']} jobs, "
-        f"{cluster['waiting']} jobs wait. Present rules: {answer['policy']}; {answer['futures']} futures, {drawn}."
+        f"{at}{cluster['gpus_in_use']} of {cluster['gpus']} GPUs in use by {counted(cluster['running'], 'job')}, "
+        f"{counted(cluster['waiting'], 'job')} waiting. Present rules: {answer['policy']}; {answer['futures']} futures, {drawn}."
     )
 
 
