@@ -237,7 +237,7 @@ class _SelfTest:
         if "not finite" not in completion.error:
             raise DeviceError(f"a sample that is not a number gave '{completion.error}': expected an error")
         _run(self._streams, 0, request)
-        return "told, and the stream goes on"
+        return "reported, and the stream goes on"
 
     def _scenario_run(self) -> str:
         """Run the scenario under a rule, and check the laws of its log."""

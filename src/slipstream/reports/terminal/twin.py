@@ -34,7 +34,8 @@ def summary(answer: Mapping[str, Any]) -> str:
     drawn = f"run times drawn from {past['jobs']:,} past jobs" if past["jobs"] else "run times are the requested ones"
     return (
         f"{at}{cluster['gpus_in_use']} of {cluster['gpus']} GPUs in use by {counted(cluster['running'], 'job')}, "
-        f"{counted(cluster['waiting'], 'job')} waiting. Present rules: {answer['policy']}; {answer['futures']} futures, {drawn}."
+        f"{counted(cluster['waiting'], 'job')} waiting. "
+        f"Present rules: {answer['policy']}; {answer['futures']} futures, {drawn}."
     )
 
 
