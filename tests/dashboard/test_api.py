@@ -509,6 +509,7 @@ def test_the_bases_of_a_recorded_policy_lie_among_the_runs(simulated_runs, tmp_p
     assert "is not among the runs" in found["error"]
 
 
+@pytest.mark.thorough  # compiles rollouts of every family
 def test_a_run_of_auto_is_inspected_as_what_it_played(simulated_runs, tmp_path):
     relabel(simulated_runs / "dag.parquet", tmp_path / "a.parquet", policy="auto", plays="rollout(fair)")
     with serving(create_app(tmp_path)) as client:
