@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from slipstream.device import runtime as runtime_module
+from slipstream.device import engine as engine_module
 from slipstream.families.shared import invariants
 from slipstream.sim import eventlog
 from slipstream.sim.eventlog import ARRIVAL, END, FINISH
@@ -61,7 +61,7 @@ def test_what_waits_to_be_taken_up_does_not_wait_for_the_next_event(tmp_path, mo
     gate = tmp_path / "gate"
     gate.touch()
     monkeypatch.setenv(GATE, str(gate))
-    monkeypatch.setattr(runtime_module, "LONGEST_SLEEP_NS", 100_000_000_000)
+    monkeypatch.setattr(engine_module, "LONGEST_SLEEP_NS", 100_000_000_000)
     held = json.dumps({"input": square(WAITS)}).encode()
     slow = sample("quick", close=True).replace(ASKED, held).replace(b"Length: 13", b"Length: %d" % len(held))
     both = threading.Event()
@@ -74,7 +74,7 @@ def test_what_waits_to_be_taken_up_does_not_wait_for_the_next_event(tmp_path, mo
             wait_until(lambda: len(requests._offered) == 2)
             both.set()
             assert [status for status, _ in answers(everything(second))] == [200]
-            monkeypatch.setattr(runtime_module, "LONGEST_SLEEP_NS", 100_000_000)
+            monkeypatch.setattr(engine_module, "LONGEST_SLEEP_NS", 100_000_000)
             gate.unlink()
             assert [status for status, _ in answers(everything(first))] == [200]
 

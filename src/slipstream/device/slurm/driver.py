@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from slipstream.device.slurm.capping import CapCommand, check_caps
@@ -100,6 +101,9 @@ class Driver:
             self.counts["cycles"] += 1
             while not self._stopping and time.monotonic() < began + self._settings.interval_s:
                 time.sleep(min(0.1, self._settings.interval_s))
+        # What ended since the last cycle belongs to the log too, if the controller still answers.
+        with suppress(DeviceError):
+            self.recorder.observe(read_snapshot(self._slurm, self._settings.partitions))
 
     def plan(self) -> tuple[LiveScenario | None, list[Decision]]:
         """Return the state of this moment and what the policy would do in it; nothing is sent."""
