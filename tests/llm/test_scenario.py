@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipstream.errors import InputError
+from slipstream.errors import InputError, TraceError
 from slipstream.families.llm.build import compiled_scenario, spec_arrays
+from slipstream.families.llm.workload import servegen
 from slipstream.families.llm.workload.distributions import gap_quantiles, lengths_of
 from slipstream.families.llm.workload.generator import GENERATOR, MIXES, Settings, generate
 from slipstream.policies.base import find
@@ -97,6 +98,16 @@ def test_traces_of_azure_and_mooncake_are_read(tmp_path: Path) -> None:
     assert spec_arrays(found)["listed"]["time"].tolist() == [3_000_000_000]
     assert spec_arrays(found)["machine"]["hash_tokens"][0] == 512
     assert spec_arrays(found)["hashes"].tolist() == [0, 14]
+
+
+@pytest.mark.parametrize(
+    "shares", ["[1]", "3", "{1e400: 1.0}", "{10**3: 1.0}", "{99999999999999999999: 1.0}", "(" * 300]
+)
+def test_damaged_histograms_of_servegen_are_refused_in_one_line(tmp_path: Path, shares: str) -> None:
+    file = tmp_path / "one-dataset.json"
+    file.write_text(json.dumps({"0": {"input_tokens": shares, "output_tokens": "{4: 1.0}"}}))
+    with pytest.raises(TraceError, match="0: expected input_tokens and output_tokens, each shares by length"):
+        servegen._histograms(file)
 
 
 def test_a_client_of_servegen_is_drawn_once_from_its_rates_and_histograms(tmp_path: Path) -> None:

@@ -80,7 +80,16 @@ def _histograms(path: Path) -> list[tuple[float, Lengths | None]]:
             histograms = [ast.literal_eval(part[name]) for name in ("input_tokens", "output_tokens")]
             lengths = [_histogram(one) for one in histograms]
             found.append((float(key), lengths if all(len(values) for values, _ in lengths) else None))
-        except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError):
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            SyntaxError,
+            RecursionError,
+            MemoryError,
+        ):
             raise TraceError(f"{label}: expected input_tokens and output_tokens, each shares by length") from None
     return sorted(found, key=lambda one: one[0])
 
