@@ -35,6 +35,7 @@ SCENARIOS = {
     "taskgraph": ("taskgraph/tight-memory", "mct,random"),
     "serving": ("serving/tiny", "milp-thorough,static"),
     "cluster": ("cluster/tiny", "saf,fifo,random"),
+    "llm": ("llm/tiny", "fcfs,shortest-prompt,random"),
 }
 """Of every family a small scenario, and policies to compare."""
 WIDE = 1000
@@ -268,6 +269,7 @@ UNMODELLED = {
     "taskgraph/cholesky-4-2g2c": ("evictions", "moved_mb"),
     "serving/tiny": ("proteus_violation_ratio",),
     "cluster/tiny": ("interruptions", "fragmentation"),
+    "llm/chat": ("fairness",),
 }
 
 

@@ -100,7 +100,9 @@ def test_a_policy_to_go_on_from_needs_no_warm_start(slipstream):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("scenario", ["serving/tiny", "serving/route", "dag/small", "taskgraph/tiny", "cluster/tiny"])
+@pytest.mark.parametrize(
+    "scenario", ["serving/tiny", "serving/route", "dag/small", "taskgraph/tiny", "cluster/tiny", "llm/tiny"]
+)
 def test_a_short_time_limit_leaves_a_policy_and_an_outcome_in_every_family(slipstream, scenario):
     code, output, _ = slipstream("train", scenario, "--minutes", 0.1, "--out", "run", "--json")
     assert code == 0

@@ -21,6 +21,8 @@ PER_TASK = {
     "effective_accuracy": ("Accuracy delivered by {task}, with 0 for a missed {job}: higher is better", False),
     "on_time_accuracy": ("Accuracy of the answers on time, per {job} offered: higher is better", False),
     "throughput_hz": ("Answers per second, by {task}: higher is better", False),
+    "e2e_mean_s": ("Mean time from the arrival of a {job} to its last token, in s: lower is better", False),
+    "slo_attainment": ("Share of {jobs} that kept the limits of their {task}: higher is better", True),
 }
 
 
