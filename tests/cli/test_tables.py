@@ -14,6 +14,7 @@ from slipstream.cli.profile import profile_table
 from slipstream.evaluation import Comparison, Evaluation
 from slipstream.families.contract import FAMILIES
 from slipstream.families.edge.workload.measured import MeasuredProfile
+from slipstream.files.wording import metric_title
 from slipstream.reports.html.sweep import sweep_table
 from slipstream.reports.terminal.library import (
     drifts_table,
@@ -94,7 +95,7 @@ def test_large_figures_of_a_comparison_stay_whole(family, width):
     table = comparison_table(Comparison(f"{family}/large", 5, 0, evaluations), metrics)
     narrow, wide = rendered(table, width), rendered(table, WIDE)
     check(narrow, wide, width)
-    assert metrics[0].split("_")[0] in narrow
+    assert metric_title(metrics[0]).split()[0] in narrow
     assert "columns hidden (" in rendered(table, 60)
 
 

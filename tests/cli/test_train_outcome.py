@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from slipstream.cli.train import command_of_use
+from slipstream.families.contract import FAMILIES
 from slipstream.files.lock import LOCK
 from slipstream.learn.race import Race
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.learned import load_policy
+from slipstream.suite.catalogue import load_suite
 
 QUICK = ["--steps", 2000, "--set", "evaluation_episodes=2"]
 
@@ -201,3 +204,13 @@ def test_the_lock_ends_with_its_process(tmp_path):
 
     with FolderLock(tmp_path / "run", "training"):
         assert (tmp_path / "run" / LOCK).read_text() == f"{os.getpid()}\n"
+
+
+def test_the_command_that_a_training_names_plays_its_policy():
+    assert command_of_use("edge/tiny", "out/best", False) == "slipstream compare edge/tiny --policies all,out/best"
+    for family in FAMILIES:
+        command = command_of_use(family, "out/best", True)
+        if family in load_suite().families:
+            assert command == "slipstream bench suite --policy out/best --practice"
+        else:  # the suite has no scenario for it
+            assert command == f"slipstream compare {FAMILIES[family].default_scenario} --policies all,out/best"
