@@ -119,5 +119,6 @@ def tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, Figure
         if any(run.metrics.get(f"{metric}/{name}", 0.0) for run in runs for name in run.timeline.tasks):
             pictures[f"task-{metric}"] = page_figures.per_task(metric, runs, labels, percent)
             caption = text.format(job=nouns.job, jobs=plural(nouns.job), task=nouns.task)
-            parts.append(chart_of(f"task-{metric}", f"{caption}.", metric_words(metric)[0].capitalize()))
+            name = metric_words(metric)[0]
+            parts.append(chart_of(f"task-{metric}", f"{caption}.", name[:1].upper() + name[1:]))
     return section_of("tasks", f"Metrics by {nouns.task}", parts) if parts else ""
