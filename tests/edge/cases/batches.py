@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.edge.cases.case import (
     ARRIVAL,
+    DROP,
     END,
     FINISH,
     PREEMPT,
@@ -226,6 +227,53 @@ CASES.append(
             (14, START, 0, 1, 0, 0),
             (22, FINISH, 0, 1, 0, 0),
             (22, END, -1, -1, -1, -1),
+        ],
+        "terminated",
+    )
+)
+
+# Two streams run two jobs of A each, and both make way for B at 4. At 6 the oldest job is dropped. The two oldest were
+# interrupted in batches, but not in the same: they begin again, and so does the last one, alone. Rows: 0 and 1 dispatch
+# A, 8 and 9 preempt for B on each stream, 12 and 13 drop, 14 waits.
+CASES.append(
+    Case(
+        "a batch does not go on with the work of others",
+        scenario(
+            100,
+            [task(trace(0, 0, 0, 0), [8], ladder=pair(10)), task(trace(4, 4), [2])],
+            streams=2,
+            preemption={"kind": "resume", "cost_ms": 0.0},
+        ),
+        [
+            Step(0, 0, 1),
+            Step(0, 1, 1),
+            Step(4, 2, 8),
+            Step(4, 2, 9),
+            Step(6, 0, 12, {(1, "progress"): 1.0 - 0.6}),
+            Step(6, 0, 1, {(1, "progress"): 0.0, (1, "corun_latency"): 10e6}),
+            Step(6, 1, 0, {(0, "progress"): 0.0}),
+        ],
+        [
+            *[(0, ARRIVAL, 0, job, -1, -1) for job in range(4)],
+            *[(0, START, 0, job, 0, job // 2) for job in range(4)],
+            (4, ARRIVAL, 1, 0, -1, -1),
+            (4, ARRIVAL, 1, 1, -1, -1),
+            (4, PREEMPT, 0, 0, 0, 0),
+            (4, PREEMPT, 0, 1, 0, 0),
+            (4, START, 1, 0, 0, 0),
+            (4, PREEMPT, 0, 2, 0, 1),
+            (4, PREEMPT, 0, 3, 0, 1),
+            (4, START, 1, 1, 0, 1),
+            (6, FINISH, 1, 0, 0, 0),
+            (6, FINISH, 1, 1, 0, 1),
+            (6, DROP, 0, 0, -1, -1),
+            (6, START, 0, 1, 0, 0),
+            (6, START, 0, 2, 0, 0),
+            (6, START, 0, 3, 0, 1),
+            (14, FINISH, 0, 3, 0, 1),
+            (16, FINISH, 0, 1, 0, 0),
+            (16, FINISH, 0, 2, 0, 0),
+            (16, END, -1, -1, -1, -1),
         ],
         "terminated",
     )

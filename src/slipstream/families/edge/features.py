@@ -64,7 +64,7 @@ CANDIDATE = FeatureTable(
         # `corun_latency` and `corun_margin` already reflect these two; without them a row is two cache lines.
         Feature("compute_share", "share", "arithmetic that a run keeps busy", 0, 1, observed=False),
         Feature("bandwidth_share", "share", "memory bandwidth that a run keeps busy", 0, 1, observed=False),
-        # Agents see the two in `weight`, `latency` and `energy`: observations stay those of devices without batches.
+        # Agents see what batches are in `weight`, `latency` and `energy`: their observations stay as they were.
         Feature("batch", "jobs", "jobs that the row starts in one run", 0, 1024, observed=False),
         Feature(
             "fill", TIME_UNIT, "wait of the oldest job after which a waiting policy is asked", 0, 100, observed=False

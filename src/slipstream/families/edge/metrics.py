@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slipstream.families.edge.scenario import Batch, EdgeScenario, Variant
+from slipstream.families.edge.scenario import BatchRun, EdgeScenario, Variant
 from slipstream.families.shared import runs
 from slipstream.families.shared.runs import Jobs
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
@@ -141,7 +141,7 @@ def _runs(scenario: EdgeScenario, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
     return np.diff(run, prepend=-1) > 0, np.asarray(found.argmax(axis=1))
 
 
-def _by_run(scenario: EdgeScenario, values: Callable[[Variant, Batch | Variant], tuple[float, ...]]) -> np.ndarray:
+def _by_run(scenario: EdgeScenario, values: Callable[[Variant, BatchRun | Variant], tuple[float, ...]]) -> np.ndarray:
     """Return the values of every kind of run: an array of shape (tasks, variants, batch sizes, values)."""
     rows = [[[values(variant, run) for run in variant.runs] for variant in task.ladder] for task in scenario.tasks]
     shape = (len(rows), max(map(len, rows)), max(len(row[0]) for row in rows), len(rows[0][0][0]))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.edge.workload.profiles import PROFILES, Batch, Variant
+from slipstream.families.edge.workload.profiles import PROFILES, BatchRun, Variant
 from slipstream.families.shared.schema import (
     LONGEST_MS,
     Name,
@@ -228,7 +228,7 @@ class Device(StrictModel):
 
     newer_keys: ClassVar[tuple[str, ...]] = ("stream_priorities", "memory_mb", "preemption", "idle_w", "busy_w")
 
-    def power_of(self, variant: Variant, run: Batch | Variant | None = None) -> float:
+    def power_of(self, variant: Variant, run: BatchRun | Variant | None = None) -> float:
         """Return the watts that a run of the variant adds: one of its `runs`, by default that of one job."""
         if run is not None and run.power_w is not None:
             return run.power_w
@@ -325,7 +325,7 @@ class Task(StrictModel):
         """Raise an error unless the batches of the variant are those of the one before it, and no faster."""
         before, after = self.ladder[rank - 1].runs, self.ladder[rank].runs
         if len(before) != len(after) or any(
-            isinstance(one, Batch) and isinstance(other, Batch) and one.size != other.size
+            isinstance(one, BatchRun) and isinstance(other, BatchRun) and one.size != other.size
             for one, other in zip(before, after, strict=True)
         ):
             text = "variant {rank} has other batch sizes than variant {before}: expected the same sizes in all variants"
@@ -444,7 +444,7 @@ class EdgeScenario(ScenarioModel):
 __all__ = [
     "LONGEST_MS",
     "Arrival",
-    "Batch",
+    "BatchRun",
     "Bursty",
     "Closed",
     "Device",

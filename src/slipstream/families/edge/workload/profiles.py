@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from slipstream.families.shared.schema import NonNegativeMs, PositiveMs, StrictModel
 
 
-class Batch(StrictModel):
+class BatchRun(StrictModel):
     """A run of several jobs of one task at once."""
 
     size: int = Field(ge=2, le=1024)
@@ -50,7 +50,7 @@ class Variant(StrictModel):
     """Power that a run adds to the idle device; the device's busy_w if absent."""
     actual_ms: PositiveMs | None = None
     """Actual mean time of a run alone on the device, where the profile is wrong; latency_ms if absent."""
-    batches: Annotated[list[Batch], Field(min_length=1, max_length=64)] | None = None
+    batches: Annotated[list[BatchRun], Field(min_length=1, max_length=64)] | None = None
     """Runs of several jobs at once, from the smallest size on; the same sizes in all variants of a task."""
 
     newer_keys: ClassVar[tuple[str, ...]] = (
@@ -70,11 +70,11 @@ class Variant(StrictModel):
         return self.latency_ms if self.actual_ms is None else self.actual_ms
 
     @property
-    def runs(self) -> list[Batch | Variant]:
+    def runs(self) -> list[BatchRun | Variant]:
         """The kinds of runs: of one job, then those of the batches."""
         return [self, *(self.batches or [])]
 
-    def solo_run_ms(self, run: Batch | Variant) -> float:
+    def solo_run_ms(self, run: BatchRun | Variant) -> float:
         """Return the actual mean time of one of `runs` alone on the device; a wrong profile is wrong for all alike."""
         return self.solo_ms if run is self else run.latency_ms * (self.solo_ms / self.latency_ms)
 
