@@ -335,7 +335,7 @@ def deeprt(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
 
 
 MOST_URGENCY = 20.0
-"""Waits count for `edgeserving` up to so many deadlines, so that the exponential does not overflow."""
+"""Waits count for `edgeserving` up to this number of deadlines, so that the exponential does not overflow."""
 
 
 @kernel

@@ -18,7 +18,7 @@ class BatchRun(StrictModel):
     """A run of several jobs of one task at once."""
 
     size: int = Field(ge=2, le=1024)
-    """Jobs of the run; it takes exactly so many."""
+    """Jobs of the run: exactly this number."""
     latency_ms: PositiveMs
     """Mean time of the run alone on the device."""
     power_w: float | None = Field(default=None, ge=0.0, le=1e6)
