@@ -1,15 +1,40 @@
-"""Calls of a policy's machine code by its address, so that one compiled loop serves every policy.
+"""Calls of machine code by its address: of policies by compiled loops, and of compiled loops by code in C.
 
 A rule maps one candidate row to a score; a choice maps (globals, rows, mask) to the index of a row. Both are compiled
-for one fixed signature; compiled loops get the address as a number and call the function there.
+for one fixed signature; compiled loops get the address as a number and call the function there, so that one compiled
+loop serves every policy.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
 from slipstream.jit.mode import COMPILED, PRIVATE
+
+C_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+"""Type of a function of two numbers that code in C calls."""
+
+
+def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple[int, Any] | None:
+    """Return the address of a `C_FUNCTION` that calls an entry, and the object that keeps it alive.
+
+    The entry is called with `arguments` and then with the first `free` of the two numbers. None where entries are known
+    by documented means only, which give no address: C then calls Python (`callback_address`).
+    """
+    if not PRIVATE:
+        return None
+    from slipstream.jit.private.funcptr import bound_address as address_of
+
+    return address_of(function, arguments, free)
+
+
+def callback_address(function: Callable[[int, int], int]) -> tuple[int, Any]:
+    """Return the address at which C calls a Python function, and the object that keeps it alive."""
+    callback = C_FUNCTION(function)
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback
+
 
 if PRIVATE:
     from slipstream.jit.private.funcptr import call_choice, call_rule, choice_address, rule_address
@@ -35,4 +60,4 @@ else:
         return _FUNCTIONS[address](global_row, rows, mask)
 
 
-__all__ = ["call_choice", "call_rule", "choice_address", "rule_address"]
+__all__ = ["call_choice", "call_rule", "callback_address", "choice_address", "rule_address"]
