@@ -60,7 +60,7 @@ def machines():
     """Return a scenario with a device that has a memory of its own, and jobs that arrive one after the other."""
     data = tiled("lu", jobs=3).model_dump(mode="json", exclude_unset=True)
     data["processors"] = [{"name": "cpu", "count": 1}, {"name": "gpu", "count": 1, "device": True, "memory_mb": 12.0}]
-    data["links"] = dict.fromkeys(("to_device", "to_host"), {"latency_us": 10.0, "bandwidth_mb_s": 6000.0})
+    data["links"] = {key: {"latency_us": 10.0, "bandwidth_mb_s": 6000.0} for key in ("to_device", "to_host")}
     data["pipeline"] = 2
     times = {"cpu": 1.0, "gpu": 0.5}
     data["durations"] = {"kind": "table", "kernels_ms": dict.fromkeys(KERNELS["lu"], times)}

@@ -13,12 +13,12 @@ from typing import Any
 
 from slipstream.jit.mode import COMPILED, PRIVATE
 
-C_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-"""Type of a function of two numbers that code in C calls."""
+C_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+"""Type of a function of two numbers that code in C calls; the first argument is an address that belongs to it."""
 
 
-def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple[int, Any] | None:
-    """Return the address of a `C_FUNCTION` that calls an entry, and the object that keeps it alive.
+def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple[int, int, Any] | None:
+    """Return the addresses of a `C_FUNCTION` that calls an entry and of its first argument, and what keeps them alive.
 
     The entry is called with `arguments` and then with the first `free` of the two numbers. None where entries are known
     by documented means only, which give no address: C then calls Python (`callback_address`).
@@ -30,10 +30,10 @@ def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple
     return address_of(function, arguments, free)
 
 
-def callback_address(function: Callable[[int, int], int]) -> tuple[int, Any]:
-    """Return the address at which C calls a Python function, and the object that keeps it alive."""
-    callback = C_FUNCTION(function)
-    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback
+def callback_address(function: Callable[[int, int], int]) -> tuple[int, int, Any]:
+    """Return the same for a Python function of two numbers."""
+    callback = C_FUNCTION(lambda _words, first, second: function(first, second))
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0, 0, callback
 
 
 if PRIVATE:

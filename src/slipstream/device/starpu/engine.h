@@ -5,17 +5,20 @@
 
 #include <stdint.h>
 
-/* A function of the lane: compiled code with its arguments bound, or a callback into Python. Those that need fewer than
-   two numbers ignore the rest. */
-typedef int64_t (*lane_function)(int64_t, int64_t);
+/* A function of the lane: compiled code, which finds its first arguments at `words`, or a callback into Python. Those
+   that need fewer than two numbers ignore the rest. */
+struct lane_function {
+    int64_t (*address)(const int64_t *words, int64_t, int64_t);
+    const int64_t *words;
+};
 
 struct slipstream_lane {
-    lane_function report;     /* (processor, time): the task of a processor has ended */
-    lane_function set_clock;  /* (time): events up to then may be applied */
-    lane_function decide;     /* (choices): apply them, decide what is due; returns the lane's status */
-    lane_function running;    /* (processor): the task that it has to run, -1 if none */
-    lane_function next_timer; /* (): time of the next event that no task reports */
-    lane_function flush;      /* (): take over the rows of a full event log */
+    struct lane_function report;     /* (processor, time): the task of a processor has ended */
+    struct lane_function set_clock;  /* (time): events up to then may be applied */
+    struct lane_function decide;     /* (choices): apply them, decide what is due; returns the lane's status */
+    struct lane_function running;    /* (processor): the task that it has to run, -1 if none */
+    struct lane_function next_timer; /* (): time of the next event that no task reports */
+    struct lane_function flush;      /* (): take over the rows of a full event log */
 };
 
 struct slipstream_run {

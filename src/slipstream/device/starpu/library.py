@@ -49,10 +49,10 @@ KERNELS = {
 
 
 class LaneFunctions(ctypes.Structure):
-    """`struct slipstream_lane` of `engine.h`: addresses of functions of two numbers."""
+    """`struct slipstream_lane` of `engine.h`: addresses of functions, and those of their first arguments."""
 
     names = ("report", "set_clock", "decide", "running", "next_timer", "flush")
-    _fields_ = [(name, ctypes.c_void_p) for name in names]
+    _fields_ = [(name, ctypes.c_void_p * 2) for name in names]
 
 
 class Run(ctypes.Structure):

@@ -65,6 +65,11 @@ static void lock_in_policy(void)
     starpu_worker_relax_off();
 }
 
+static int64_t call(struct lane_function function, int64_t first, int64_t second)
+{
+    return function.address(function.words, first, second);
+}
+
 static void cancel(enum state state)
 {
     now_running.cancelled = 1;
@@ -78,9 +83,9 @@ static void advance(int64_t due)
 {
     const struct slipstream_lane *lane = now_running.lane;
     int64_t status;
-    lane->set_clock(now() - now_running.zero, 0);
-    while ((status = lane->decide(NO_LIMIT, 0)) == LOG_FULL)
-        if (lane->flush(0, 0) < 0) {
+    call(lane->set_clock, now() - now_running.zero, 0);
+    while ((status = call(lane->decide, NO_LIMIT, 0)) == LOG_FULL)
+        if (call(lane->flush, 0, 0) < 0) {
             cancel(LANE_FAILED);
             return;
         }
@@ -95,13 +100,13 @@ static void advance(int64_t due)
     }
     const int64_t decided = now();
     for (int worker = 0; worker < now_running.run->workers; worker++) {
-        const int64_t task = lane->running(worker, 0);
+        const int64_t task = call(lane->running, worker, 0);
         if (task == NONE || task == now_running.given[worker])
             continue;
         now_running.assigned[worker] = now_running.given[worker] = (int32_t)task;
         now_running.run->dispatch_ns[task] = decided - due;
     }
-    const int64_t timer = lane->next_timer(0, 0);
+    const int64_t timer = call(lane->next_timer, 0, 0);
     const int64_t moment = timer >= NEVER ? NEVER : now_running.zero + timer;
     if (moment < now_running.timer)
         pthread_cond_broadcast(&changed); /* the main thread waits for a later one */
@@ -152,7 +157,7 @@ static struct starpu_task *pop_task(unsigned context)
         const int32_t ended = now_running.unreported[worker];
         if (ended != NONE) {
             now_running.unreported[worker] = NONE;
-            now_running.lane->report(worker, now_running.run->ended[ended] - now_running.zero);
+            call(now_running.lane->report, worker, now_running.run->ended[ended] - now_running.zero);
             advance(due);
             asked = 1;
         }

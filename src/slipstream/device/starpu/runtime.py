@@ -70,7 +70,7 @@ class StarpuRuntime:
         with self._machine.open(self._expected_us(), lane=seam.functions) as session:
             session.begin()
             while (state := session.wait(0 if self._stopping else now() + LONGEST_SLEEP_NS)) == RUNS:
-                if self._stopping:
+                if self._stopping or seam.error is not None:
                     session.cancel()
                     break
             stopped = now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from slipstream.device.lane import DeviceLane
@@ -32,10 +33,17 @@ class Seam:
         compiled = self._compiled()
         self.is_compiled = bool(compiled)
         """Whether decisions are made without Python."""
-        found = {name: self._address(getattr(self, f"_{name}")) for name in LaneFunctions.names if name not in compiled}
-        self.functions = LaneFunctions(**found, **compiled)
+        found = {
+            name: self._callback(getattr(self, f"_{name}")) for name in LaneFunctions.names if name not in compiled
+        }
+        self.functions = LaneFunctions(**{name: self._kept(parts) for name, parts in (found | compiled).items()})
 
-    def _compiled(self) -> dict[str, int]:
+    def _kept(self, parts: tuple[int, int, Any]) -> Any:
+        """Return the two addresses of a function as C wants them, and keep alive what they need."""
+        self._owners.append(parts[2])
+        return (ctypes.c_void_p * 2)(*parts[:2])
+
+    def _compiled(self) -> dict[str, tuple[int, int, Any]]:
         """Return the addresses of compiled functions by name; none where the policy or the compiler has none."""
         lane = self._lane
         if not isinstance(self._policy, CompiledEpisodes):
@@ -48,16 +56,10 @@ class Seam:
             "running": (running_task, arguments, 1),
             "next_timer": (next_timer, arguments, 0),
         }
-        addresses = {}
-        for name, (function, given, free) in wanted.items():
-            bound = bound_address(function, given, free)
-            if bound is None:
-                return {}
-            addresses[name] = bound[0]
-            self._owners.append(bound[1])
-        return addresses
+        found = {name: bound_address(*one) for name, one in wanted.items()}
+        return {name: parts for name, parts in found.items() if parts is not None}
 
-    def _address(self, function: Any) -> int:
+    def _callback(self, function: Any) -> tuple[int, int, Any]:
         def guarded(first: int, second: int) -> int:
             try:
                 return int(function(first, second))
@@ -65,9 +67,7 @@ class Seam:
                 self.error = error
                 return FAILED
 
-        address, owner = callback_address(guarded)
-        self._owners.append(owner)
-        return address
+        return callback_address(guarded)
 
     def _report(self, processor: int, time: int) -> int:
         self._lane.end(processor, time)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -57,7 +59,7 @@ def call_choice(_typing, address, global_row, rows, mask):
     return types.int64(types.int64, *CHOICE_ARGUMENTS), generate
 
 
-BOUND = types.int64(types.int64, types.int64)
+BOUND = types.int64(types.CPointer(types.int64), types.int64, types.int64)
 WORD = ir.IntType(64)
 
 
@@ -77,41 +79,49 @@ def _address_of(struct):
     return _word_of(struct)
 
 
-def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple[int, Any]:
-    """Return the address of a C function of two numbers that calls an entry, and what has to be kept alive for it.
+def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple[int, int, Any]:
+    """Return the addresses of a C function and of the first argument to call it with, and what keeps them alive.
 
-    The entry is called with `arguments` (structs and numbers) and then with the first `free` of the two; it returns a
-    number. The C function returns -1 if it fails.
+    Its two other arguments are numbers. It calls an entry with `arguments` (structs and numbers) and with the first
+    `free` of the two numbers, and returns the number that the entry returns; -1 if it fails.
     """
-    signature = (*map(numba.typeof, arguments), *(types.int64,) * free)
+    kinds = tuple(map(numba.typeof, arguments))
+    structs = [isinstance(kind, types.StructRef) for kind in kinds]
+    words = [_address_of(value) if is_struct else value for value, is_struct in zip(arguments, structs, strict=True)]
+    content = np.array(words, np.int64)
+    compiled = _taking_words(function, kinds, free)
+    return compiled.address, content.ctypes.data, (compiled, content, arguments)
+
+
+@functools.cache
+def _taking_words(function: Any, kinds: tuple[Any, ...], free: int) -> Any:
+    """Compile a C function that calls an entry with arguments of the types `kinds`, which it finds as words."""
+    signature = (*kinds, *(types.int64,) * free)
     function.compile(signature)
     result = function.overloads[signature]
     target = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-    structs = [isinstance(kind, types.StructRef) for kind in signature[: len(arguments)]]
-    words = [_address_of(value) if is_struct else value for value, is_struct in zip(arguments, structs, strict=True)]
 
     @intrinsic
-    def call(_typing, first, second):
-        def generate(context, builder, _signature, numbers):
+    def call(_typing, words, first, second):
+        def generate(context, builder, _signature, given):
             values = []
-            for kind, word, is_struct in zip(signature, words, structs, strict=False):
-                value = ir.Constant(WORD, int(word))
-                if is_struct:
+            for index, kind in enumerate(kinds):
+                value = builder.load(builder.gep(given[0], [ir.Constant(WORD, index)]))
+                if isinstance(kind, types.StructRef):
                     proxy = cgutils.create_struct_proxy(kind)(context, builder)
                     proxy.meminfo = builder.inttoptr(value, proxy.meminfo.type)
                     value = proxy._getvalue()
                 values.append(value)
+            values += given[1 : 1 + free]
             convention = context.call_conv
             function_type = convention.get_function_type(types.int64, signature)
             pointer = builder.inttoptr(ir.Constant(WORD, target), function_type.as_pointer())
-            given = [*values, *numbers[:free]]
-            status, found = convention.call_function(builder, pointer, types.int64, signature, given)
+            status, found = convention.call_function(builder, pointer, types.int64, signature, values)
             return builder.select(status.is_ok, found, ir.Constant(WORD, -1))
 
-        return types.int64(first, second), generate
+        return types.int64(words, first, second), generate
 
-    def bound(first, second):
-        return call(first, second)
+    def bound(words, first, second):
+        return call(words, first, second)
 
-    compiled = numba.cfunc(BOUND)(bound)
-    return compiled.address, (compiled, function, arguments)
+    return numba.cfunc(BOUND)(bound)
