@@ -8,7 +8,7 @@ Keys, by graph: tasks; makespan_ms by side (mean, low and high of the bootstrap 
 scheduler the mean difference of their makespans in pairs (scheduler minus policy, as a share of the policy's mean) with
 its 95% interval; simulated_ms, what the simulator says of each policy; residual, the largest error of a result;
 dispatch_us by policy: 50th and 99th percentile of the time from when a worker asks to when all decisions of that moment
-are made; same: whether a lane outside of StarPU that is told the same ends writes the same log. Further the share of
+are made; same: whether a lane outside of StarPU, given the same ends, writes the same log. Further the share of
 the processor that other programs took.
 
     python benchmarks/starpu.py --json
@@ -52,7 +52,7 @@ def graph_scenario(kind: str, n: int, workers: int) -> Scenario:
 
 
 def same_outside(scenario: Scenario, events: np.ndarray, policy: Policy, seed: int) -> bool:
-    """Return whether a lane that is told the ends of `events` one by one writes the same log."""
+    """Return whether a lane that is given the ends of `events` one by one writes the same log."""
     lane = DeviceLane(scenario)
     lane.begin(seed, "test")
     ends = events[events["kind"] == FINISH]

@@ -109,7 +109,7 @@ class DeviceLane(Simulator[S_co], Generic[S_co]):
             lanes.resume_lane(self.spec, self.state, 0)
 
     def take_log(self) -> None:
-        """Make room in the event log, for an engine that resumes the lane itself."""
+        """Take over the rows of a full event log, for an engine that resumes the lane itself."""
         self._flush(self._flushed.append)
 
     @property

@@ -1,7 +1,7 @@
 """The part of the engine that is written in C: compiled on the spot against StarPU, loaded, and its structs.
 
 The machine code is kept in the folder of compiled code (`jit.cache_folder`), under a hash of all that it depends on. It
-is loaded only if it belongs to this user or the superuser, and nobody else can write to it.
+is loaded only if it belongs to this user or the superuser, and no other user can write to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from slipstream.errors import DeviceError
 from slipstream.jit.cache_folder import OTHERS_WRITE, cache_folder, make_folder, trusted_owner
@@ -79,8 +78,8 @@ class Run(ctypes.Structure):
 
 
 @functools.cache
-def library() -> Any:
-    """Return the engine, compiled and loaded.
+def library() -> tuple[ctypes.CDLL, str]:
+    """Return the engine, compiled and loaded, and the version of StarPU.
 
     Raises:
         DeviceError: One line: StarPU or a compiler is absent, or StarPU is of another version.
@@ -89,13 +88,12 @@ def library() -> Any:
     compiler = _compiler()
     sources = [(name, _source(name)) for name in (*SOURCES, HEADER)]
     content = hashlib.sha256(repr((sources, FLAGS, LIBRARIES, version, compiler)).encode())
-    loaded = ctypes.CDLL(str(_compiled(compiler, content.hexdigest()[:24])))
-    loaded.slipstream_open.argtypes = [ctypes.POINTER(Run)]
-    loaded.slipstream_begin.restype = ctypes.c_int64
-    loaded.slipstream_wait.argtypes = [ctypes.c_int64]
-    loaded.slipstream_cancel.restype = None
-    loaded.starpu_version = ".".join(map(str, version))
-    return loaded
+    engine = ctypes.CDLL(str(_compiled(compiler, content.hexdigest()[:24])))
+    engine.slipstream_open.argtypes = [ctypes.POINTER(Run)]
+    engine.slipstream_begin.restype = ctypes.c_int64
+    engine.slipstream_wait.argtypes = [ctypes.c_int64]
+    engine.slipstream_cancel.restype = None
+    return engine, ".".join(map(str, version))
 
 
 def _source(name: str) -> str:
@@ -144,7 +142,7 @@ def _compiled(compiler: str, key: str) -> Path:
 
 @functools.cache
 def starpu_folder() -> Path:
-    """Return a folder that nobody else can write to, in which code and StarPU's measurements of buses are kept."""
+    """Return a folder that no other user can write to, in which code and StarPU's measurements of buses are kept."""
     folder = cache_folder() / "starpu"
     with suppress(OSError):
         make_folder(folder.parent)

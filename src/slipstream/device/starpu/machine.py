@@ -6,7 +6,7 @@ import ctypes
 import os
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class StarpuMachine:
     def __init__(self, scenario: Scenario, side: int) -> None:
         graph = checked_graph(scenario, "--engine starpu")
         assert isinstance(scenario, TaskgraphScenario)
-        self._library = library()
+        self._library, self._version = library()
         self.count = scenario.processor_count
         """Number of CPU workers."""
         self.kernels = [task.kernel for task in compiled_scenario(scenario).library.templates[0].tasks]
@@ -79,7 +79,7 @@ class StarpuMachine:
     @property
     def device(self) -> str:
         """Return StarPU's version and the number of its workers."""
-        return f"StarPU {self._library.starpu_version}, {counted(self.count, 'CPU worker')}, kernels on tiles"
+        return f"StarPU {self._version}, {counted(self.count, 'CPU worker')}, kernels on tiles"
 
     @property
     def hardware(self) -> str:
@@ -141,8 +141,8 @@ class StarpuMachine:
 class StarpuSession:
     """StarPU from its start to its end, for one run; a context manager."""
 
-    def __init__(self, loaded: Any, run: Run, arrays: dict[str, np.ndarray]) -> None:
-        self._library, self._run, self._arrays = loaded, run, arrays
+    def __init__(self, library: ctypes.CDLL, run: Run, arrays: dict[str, np.ndarray]) -> None:
+        self._library, self._run, self._arrays = library, run, arrays
         self._zero = 0
         self.failed_task = -1
         """Task whose kernel failed."""

@@ -379,5 +379,3 @@ int slipstream_close(void)
     free_all();
     return now_running.failed_task;
 }
-
-void slipstream_version(int version[3]) { starpu_get_version(version, version + 1, version + 2); }

@@ -46,7 +46,7 @@ def report_end(spec, state, lane, resource, time):
 
 @entry
 def set_clock(spec, state, lane, time):
-    """Let a lane that waits for its engine resume up to `time`, as `DeviceLane.follow` does; return 0."""
+    """Set the clock of a lane, up to which it resumes when it waits for its engine; return 0."""
     header = state.lanes[lane]
     header.clock = max(time, header.clock)
     if header.status == PENDING:
