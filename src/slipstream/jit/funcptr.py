@@ -25,9 +25,11 @@ def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple
     """
     if not PRIVATE:
         return None
-    from slipstream.jit.private.funcptr import bound_address as address_of
+    from slipstream.jit.private.funcptr import bound_words
 
-    return address_of(function, arguments, free)
+    address, words, owner = bound_words(function, arguments, free)
+    content = (ctypes.c_int64 * len(words))(*words)
+    return address, ctypes.addressof(content), (owner, content, arguments)
 
 
 def callback_address(function: Callable[[int, int], int]) -> tuple[int, int, Any]:

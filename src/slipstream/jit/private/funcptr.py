@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -79,18 +78,17 @@ def _address_of(struct):
     return _word_of(struct)
 
 
-def bound_address(function: Any, arguments: tuple[Any, ...], free: int) -> tuple[int, int, Any]:
-    """Return the addresses of a C function and of the first argument to call it with, and what keeps them alive.
+def bound_words(function: Any, arguments: tuple[Any, ...], free: int) -> tuple[int, list[int], Any]:
+    """Return the address of a C function, the words that its first argument points to, and what keeps it alive.
 
-    Its two other arguments are numbers. It calls an entry with `arguments` (structs and numbers) and with the first
-    `free` of the two numbers, and returns the number that the entry returns; -1 if it fails.
+    Its two other arguments are numbers. It calls an entry with `arguments` (structs and numbers), which it finds in the
+    words, and with the first `free` of the two numbers, and returns the number that the entry returns; -1 if it fails.
     """
     kinds = tuple(map(numba.typeof, arguments))
     structs = [isinstance(kind, types.StructRef) for kind in kinds]
     words = [_address_of(value) if is_struct else value for value, is_struct in zip(arguments, structs, strict=True)]
-    content = np.array(words, np.int64)
     compiled = _taking_words(function, kinds, free)
-    return compiled.address, content.ctypes.data, (compiled, content, arguments)
+    return compiled.address, words, compiled
 
 
 @functools.cache
