@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 SLURM = "Slurm"
 
 EngineOption = Annotated[
-    Literal["device", "slurm"],
-    typer.Option(help="What runs the jobs: the streams of a device (edge), or a Slurm cluster (cluster)."),
+    Literal["device", "slurm", "starpu"],
+    typer.Option(
+        help="What runs the jobs: the streams of a device (edge) or worker processes (dag, taskgraph, serving), a "
+        "Slurm cluster (cluster), or StarPU (taskgraph)."
+    ),
 ]
 SlurmConfigOption = Annotated[
     Path | None,
@@ -103,13 +106,13 @@ class DriveOptions:
         return Path.home() / ".local" / "state" / "slipstream" / f"slurm-{name}"
 
 
-def refuse_options(given: dict[str, Any]) -> None:
-    """Raise an error where an option of devices is given."""
+def refuse_options(engine: str, given: dict[str, Any]) -> None:
+    """Raise an error where an option is given that another engine than `engine` has."""
     from slipstream.errors import InputError
 
     for option, value in given.items():
         if value is not None:
-            raise InputError(f"{option}: is for --engine device only: expected it without --engine slurm")
+            raise InputError(f"{option}: is for --engine device only: expected it without --engine {engine}")
 
 
 def drive_slurm(
