@@ -79,7 +79,11 @@ def _scenario(seed: int, count: int, engine: dict[str, Any], shared: int = 0, **
     requests = []
     for _ in range(count):
         prompt = int(np.clip(draw.lognormal(4.0, 0.8), 4, 300))
-        row: dict[str, Any] = {"arrival_s": 0.0, "prompt": prompt, "output": int(np.clip(draw.lognormal(3.0, 0.8), 2, 120))}
+        row: dict[str, Any] = {
+            "arrival_s": 0.0,
+            "prompt": prompt,
+            "output": int(np.clip(draw.lognormal(3.0, 0.8), 2, 120)),
+        }
         row["client"] = "chat" if draw.random() < 0.6 else "batch"
         row["predicted"] = max(1, round(row["output"] * float(draw.lognormal(0.0, 0.4))))
         if shared and draw.random() < 0.7:
@@ -203,7 +207,9 @@ def drive(python: Path, folder: Path, runs: list[tuple[str, dict[str, Any], str]
     for number, (_, scenario, policy) in enumerate(runs):
         (folder / f"{number}.json").write_text(json.dumps(scenario))
         files = {key: str(folder / f"{number}.{end}") for key, end in (("log", "parquet"), ("statistics", "txt"))}
-        jobs.append({"settings": {"policy": policy, "scenario": str(folder / f"{number}.json"), "step_ms": STEP_MS, **files}})
+        jobs.append(
+            {"settings": {"policy": policy, "scenario": str(folder / f"{number}.json"), "step_ms": STEP_MS, **files}}
+        )
     (folder / "jobs").write_text(json.dumps(jobs))
     variables = os.environ | VARIABLES | {"PYTHONPATH": str(ROOT / "src")}
     openmp = python.parents[1] / "lib" / "libiomp5.so"
