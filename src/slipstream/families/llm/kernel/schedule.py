@@ -89,7 +89,7 @@ def admission_blocks(spec, state, lane, engine, number):
 def try_admit(spec, state, lane, engine, place):
     """Admit the waiting request at `place` if its known tokens fit; return whether they do."""
     machine, own = spec.machine[0], state.engines[lane, engine]
-    number = state.waiting[lane, engine, place]
+    number = state.waiting[lane, engine, own.first + place]
     request = state.requests[lane, number]
     needed, hits = admission_blocks(spec, state, lane, engine, number)
     if needed > free_for_admission(own):
