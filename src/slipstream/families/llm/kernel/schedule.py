@@ -5,7 +5,7 @@ The rules are those of vLLM's scheduler. `docs/llm-machine.md` specifies them.
 
 from __future__ import annotations
 
-from slipstream.families.llm.kernel.blocks import allocate, blocks_for, cached_blocks, take_cached
+from slipstream.families.llm.kernel.blocks import allocate, blocks_for, cached_blocks, needs_blocks, take_cached
 from slipstream.families.llm.kernel.queues import finish, leave_queue, preempt, take_seat, usual_victim
 from slipstream.families.llm.kernel.state import DONE, INPUT_WEIGHT, MOST_HITS, OUTPUT_WEIGHT, RUNNING
 from slipstream.families.llm.kernel.timing import step_time
@@ -53,12 +53,13 @@ def schedule_running(spec, state, lane, engine):
         request = state.requests[lane, number]
         tokens = tokens_to_run(spec, own, request)
         if tokens > 0:
-            if blocks_for(spec, request.computed + tokens) - request.blocks > own.free:
+            length = request.computed + tokens
+            if needs_blocks(spec, request, length) and blocks_for(spec, length) - request.blocks > own.free:
                 if machine.decides_evict and own.running > 1:
                     return True
                 preempt(spec, state, lane, engine, usual_victim(spec, state, lane, engine))
                 continue
-            allocate(spec, state, lane, engine, number, request.computed + tokens)
+            allocate(spec, state, lane, engine, number, length)
             request.scheduled = tokens
             own.left -= tokens
             own.sequences += 1

@@ -56,6 +56,7 @@ MACHINE = np.dtype(
         ("groups", "i8"),
         ("prefix_tokens", "i8"),
         ("hash_tokens", "i8"),
+        ("piece_blocks", "i8"),  # blocks of a piece with a hash
         ("predicts", "i8"),  # 1 if outputs are predicted one by one
         ("spread", "f8"),  # standard deviation of the logarithm of predictions
         ("mean_output", "i8"),
