@@ -124,6 +124,7 @@ def compiled_scenario(scenario: LlmScenario) -> CompiledScenario:
     row["paired"], row["listed"] = paired, traced is not None
     row["mean_output"] = max(1, round(float((outputs if traced is None else traced.rows["output"]).mean())))
     row["hash_tokens"] = scenario.engine.block_tokens if traced is None else traced.hash_tokens
+    row["piece_blocks"] = max(1, int(row["hash_tokens"]) // scenario.engine.block_tokens)
     _fill_machine(row, scenario, steps)
     kept = int(row["blocks"]) if scenario.engine.prefix_cache else 0
     return CompiledScenario(spec, count, kept, rows + 1, every)

@@ -99,9 +99,9 @@ def block_key(spec, number, request, shared, index):
     if index >= shared:
         key = mix(mix(OWN + np.uint64(number)) + np.uint64(index))
     elif machine.listed:
-        per_piece = machine.hash_tokens // machine.block_tokens
-        piece = spec.hashes[spec.listed[request.source].first_hash + index // per_piece]
-        key = mix(mix(piece + SHARED) + np.uint64(index % per_piece))
+        number_of_piece = index // machine.piece_blocks
+        piece = spec.hashes[spec.listed[request.source].first_hash + number_of_piece]
+        key = mix(mix(piece + SHARED) + np.uint64(index - number_of_piece * machine.piece_blocks))
     else:
         key = mix(mix(np.uint64(request.source) + SHARED) + np.uint64(index))
     return key | ONE
@@ -198,11 +198,18 @@ def blocks_for(spec, tokens):
     return (tokens + spec.machine[0].block_tokens - 1) // spec.machine[0].block_tokens
 
 
+@inlined
+def needs_blocks(spec, request, tokens):
+    """Return whether a sequence of `tokens` takes more blocks than the request has."""
+    return tokens > request.blocks * spec.machine[0].block_tokens
+
+
 @kernel
 def allocate(spec, state, lane, engine, number, tokens):
     """Give a request the blocks of a sequence of `tokens`, and enter its full blocks of known tokens into the cache."""
     own, request = state.engines[lane, engine], state.requests[lane, number]
-    wanted = blocks_for(spec, tokens)
+    # Most steps fill a block that is there: products decide that without a division.
+    wanted = blocks_for(spec, tokens) if needs_blocks(spec, request, tokens) else request.blocks
     if not spec.machine[0].prefix:
         own.free -= wanted - request.blocks
         request.blocks = wanted
@@ -218,8 +225,9 @@ def allocate(spec, state, lane, engine, number, tokens):
         request.tail = block
         request.blocks += 1
         own.free -= 1
-    full = min(tokens, request.known) // spec.machine[0].block_tokens
-    if full > request.entered:
+    known = min(tokens, request.known)
+    if known >= (request.entered + 1) * spec.machine[0].block_tokens:
+        full = known // spec.machine[0].block_tokens
         shared = shared_blocks(spec, request)
         block, index = request.tail, request.blocks - 1
         while index >= request.entered:

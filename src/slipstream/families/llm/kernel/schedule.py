@@ -5,7 +5,7 @@ The rules are those of vLLM's scheduler. `docs/llm-machine.md` specifies them.
 
 from __future__ import annotations
 
-from slipstream.families.llm.kernel.blocks import allocate, blocks_for, cached_blocks, take_cached
+from slipstream.families.llm.kernel.blocks import allocate, blocks_for, cached_blocks, needs_blocks, take_cached
 from slipstream.families.llm.kernel.queues import finish, leave_queue, preempt, take_seat, usual_victim
 from slipstream.families.llm.kernel.state import DONE, INPUT_WEIGHT, MOST_HITS, OUTPUT_WEIGHT, RUNNING
 from slipstream.families.llm.kernel.timing import step_time
@@ -58,12 +58,13 @@ def schedule_running(spec, state, lane, engine):
         request = state.requests[lane, number]
         tokens = tokens_to_run(spec, own, request)
         if tokens > 0:
-            if blocks_for(spec, request.computed + tokens) - request.blocks > own.free:
+            length = request.computed + tokens
+            if needs_blocks(spec, request, length) and blocks_for(spec, length) - request.blocks > own.free:
                 if machine.decides_evict and own.running > 1:
                     return True
                 preempt(spec, state, lane, engine, usual_victim(spec, state, lane, engine))
                 continue
-            allocate(spec, state, lane, engine, number, request.computed + tokens)
+            allocate(spec, state, lane, engine, number, length)
             request.scheduled = tokens
             own.left -= tokens
             own.sequences += 1
@@ -94,7 +95,7 @@ def admission_blocks(spec, state, lane, engine, number):
 def try_admit(spec, state, lane, engine, place):
     """Admit the waiting request at `place` if its known tokens fit; return whether they do."""
     machine, own = spec.machine[0], state.engines[lane, engine]
-    number = state.waiting[lane, engine, place]
+    number = state.waiting[lane, engine, own.first + place]
     request = state.requests[lane, number]
     needed, hits = admission_blocks(spec, state, lane, engine, number)
     if needed > free_for_admission(own):
