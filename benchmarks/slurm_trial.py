@@ -4,7 +4,7 @@
 jct_error (|simulated − real| / real mean completion time) and starts_out_of_order (pairs of starts, more than a second
 apart on both sides, in opposite orders). The order in which jobs start may hang on which of two jobs ends a moment
 earlier; so the episode is the one of the first `--search` ones whose simulated order changes least when every run takes
-up to 0.3 s more and a cycle of the driver up to 0.3 s more, among those in which `sjf` is a fifth ahead of `fifo`. That
+up to 0.5 s more and a cycle of the driver up to 0.5 s more, among those in which `sjf` is a fifth ahead of `fifo`. That
 is decided by simulation alone.
 
 `backfill`: a policy and Slurm's own backfill on the same jobs, in five other episodes. Keys:
@@ -48,7 +48,9 @@ from slipstream.scenario import load
 POLICIES = ("fifo", "sjf", "saf", "learned-general")
 EPISODES = (6, 7, 8, 9, 10)
 """Of the part `backfill`; those before served to find rules of the simulation."""
-JITTER_S = 0.3
+MEAN_RUN_S, MEAN_GAP_S = 22.0, 5.0
+"""Of the part `policies`: so long that the second in which a start comes, which is chance, says little."""
+JITTER_S = 0.5
 LEAST_LEAD = 0.2
 REDRAWN = 8
 """Simulations with other run times and cycles, by which an episode is judged."""
@@ -86,9 +88,8 @@ def side_of(scenario: dict[str, Any], policy: str) -> dict[str, Any]:
 def policies_part(pool: Executor, chosen: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of every policy on one episode."""
     first, last = (0, chosen.search) if chosen.episode is None else (chosen.episode, chosen.episode + 1)
-    scenarios = {
-        episode: scenario_of(episode, chosen.jobs, chosen.jobs // 3, 9.0, 2.5) for episode in range(first, last)
-    }
+    waiting, length = chosen.jobs // 3, (MEAN_RUN_S, MEAN_GAP_S)
+    scenarios = {episode: scenario_of(episode, chosen.jobs, waiting, *length) for episode in range(first, last)}
     leads = zip(scenarios, pool.map(lead, scenarios.values()), strict=True)
     ahead = [episode for episode, share in leads if share >= LEAST_LEAD or chosen.episode is not None]
     changes = dict(zip(ahead, pool.map(order_changes, [scenarios[episode] for episode in ahead]), strict=True))
@@ -174,7 +175,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--part", choices=tuple(PARTS), action="append", help="only this part")
     parser.add_argument("--jobs", type=int, default=30, help="jobs of an episode")
-    parser.add_argument("--search", type=int, default=60, help="episodes to choose from, in the part policies")
+    parser.add_argument("--search", type=int, default=100, help="episodes to choose from, in the part policies")
     parser.add_argument("--episode", type=int, help="the episode that a search has found, in the part policies")
     parser.add_argument("--policies", default=",".join(POLICIES), help="those of the part policies")
     parser.add_argument("--clusters", type=int, default=2, help="clusters that run at a time")

@@ -37,6 +37,12 @@ def test_jobs_start_in_the_second_after_the_cycle_that_sees_the_end_of_others():
     assert simulated([(0.0, 8, 3.9), (0.6, 4, 3.0)], interval_s=0.3) == [[(1.0, 4.9)], [(6.0, 9.0)]]
 
 
+def test_starts_are_sent_one_after_the_other():
+    # In the cycle at 0.9, each takes 0.03 s: the fourth is too late for the next second.
+    runs = simulated([(0.7, 1, 4.0)] * 8, interval_s=0.3)
+    assert [start for ((start, _),) in runs] == [1.0] * 3 + [2.0] * 5
+
+
 def test_the_policy_is_given_what_is_there_and_nothing_to_come(monkeypatch):
     seen = []
 

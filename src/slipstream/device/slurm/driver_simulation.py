@@ -25,6 +25,10 @@ LONGEST_S = 3600.0
 """Longest time that a trial may take before it is given up."""
 
 
+COMMANDS_S = 0.03
+"""Time that the commands of a start take on a quiet machine; one start is sent after the other."""
+
+
 @dataclass(frozen=True)
 class HeldJob:
     """A job that is submitted held: what the driver knows of it, and how long it really runs."""
@@ -52,6 +56,7 @@ def simulate_driver(
     while not cluster.is_over(now):
         decisions = cluster.decisions(now, policy)
         for decision in decisions:
+            now += COMMANDS_S
             cluster.carry_out(decision, now)
         event = now if decisions else cluster.next_event(now)
         if event > LONGEST_S:
