@@ -193,7 +193,7 @@ def _fill_machine(row: Any, scenario: LlmScenario, steps: StepArrays) -> None:
     row["decides_route"] = "route" in scenario.decide and scenario.engines > 1
     row["levels"] = 0 if scenario.levels is None else len(_levels(scenario))
     if isinstance(requests, DrawnRequests):
-        row["mean_gap"] = 1e9 / requests.rate_hz
+        row["mean_gap"] = 1e9 / requests.rate
         if requests.prefix is not None:
             row["groups"], row["prefix_tokens"] = requests.prefix.groups, requests.prefix.tokens
     if scenario.prediction is not None:
