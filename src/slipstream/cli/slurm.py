@@ -40,7 +40,7 @@ SlurmConfigOption = Annotated[
 ]
 PartitionOption = Annotated[
     list[str] | None,
-    typer.Option(help="Only this partition of the Slurm cluster; may be repeated.", rich_help_panel=SLURM),
+    typer.Option(help="Only this partition of the Slurm cluster; repeatable.", rich_help_panel=SLURM),
 ]
 DryRunOption = Annotated[
     bool,
@@ -63,7 +63,7 @@ CapCommandOption = Annotated[
 ]
 IntervalOption = Annotated[
     float,
-    typer.Option(help="Seconds between two looks at the queue.", min=0.1, max=3600.0, rich_help_panel=SLURM),
+    typer.Option(help="Seconds between two readings of the queue.", min=0.1, max=3600.0, rich_help_panel=SLURM),
 ]
 GraceOption = Annotated[
     float,
@@ -77,7 +77,7 @@ GraceOption = Annotated[
 StateOption = Annotated[
     Path | None,
     typer.Option(
-        help="Folder by whose lock drivers of the same partitions know of each other; default: one in the home folder.",
+        help="Folder of the lock that keeps a second driver off the same partitions; default: one in the home folder.",
         rich_help_panel=SLURM,
     ),
 ]
@@ -99,7 +99,7 @@ class DriveOptions:
 
     @property
     def folder(self) -> Path:
-        """The folder by whose lock drivers of the same partitions know of each other."""
+        """The folder of the lock that keeps a second driver off the same partitions."""
         if self.state is not None:
             return self.state
         name = hashlib.sha256(repr((str(self.config), sorted(self.partitions))).encode()).hexdigest()[:16]
