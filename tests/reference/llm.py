@@ -299,7 +299,7 @@ class ReferenceMachine:
             return engine.running[-1]
         return max(
             engine.running,
-            key=lambda one: (self.limits[one.group][0], one.arrival, engine.running.index(one)),
+            key=lambda one: (self.limits[one.group][0], one.place),
         )
 
     def preempt(self, engine: Engine, request: Request) -> None:

@@ -70,11 +70,13 @@ def usual_victim(spec, state, lane, engine):
     own = state.engines[lane, engine]
     victim = own.running - 1
     if spec.machine[0].preempt == LOWEST_PRIORITY:
-        worst = state.requests[lane, state.running[lane, engine, victim]]
+        worst = state.running[lane, engine, victim]
         for place in range(own.running - 2, -1, -1):
-            other = state.requests[lane, state.running[lane, engine, place]]
-            priority, lowest = spec.classes[other.group].priority, spec.classes[worst.group].priority
-            if priority > lowest or (priority == lowest and other.arrival > worst.arrival):
+            other = state.running[lane, engine, place]
+            priority = spec.classes[state.requests[lane, other].group].priority
+            lowest = spec.classes[state.requests[lane, worst].group].priority
+            # Requests are numbered in the order of their arrivals.
+            if priority > lowest or (priority == lowest and other > worst):
                 victim, worst = place, other
     return victim
 
