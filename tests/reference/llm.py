@@ -459,6 +459,7 @@ class ReferenceMachine:
             self.sit(engine, request)
         else:
             engine.running.remove(request)
+            self.give(engine, request, request.computed - request.under_way)
         self.write(F, request.group, request.number, 0, request.seat)
         self.stand_up(engine, request)
         self.take_back(engine, request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.llm.kernel.blocks import release
+from slipstream.families.llm.kernel.blocks import allocate, release
 from slipstream.families.llm.kernel.state import DONE, LOWEST_PRIORITY, RUNNING, TIME, VIOLATIONS, WAITING
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import EVICT, FINISH, PREEMPT, START
@@ -129,6 +129,9 @@ def finish(spec, state, lane, engine, number):
         while state.running[lane, engine, place] != number:
             place += 1
         record(state, lane, FINISH, request.group, request.number, 0, request.seat)
+        if spec.machine[0].prefix:
+            # It takes no block: its last one may be full now.
+            allocate(spec, state, lane, engine, number, request.computed - request.pending)
         leave_batch(spec, state, lane, engine, place)
     else:
         while state.waiting[lane, engine, place] != number:
