@@ -55,14 +55,14 @@ GRAPHS: dict[str, Any] = {
     "name": "cholesky-stream",
     "processors": [{"name": "cpu", "count": 2}],
     "durations": {"kind": "table", "kernels_ms": {name: {"cpu": 1.0} for name in ("POTRF", "TRSM", "SYRK", "GEMM")}},
-    "graphs": [{"kind": "cholesky", "n": 6}],
-    "arrivals": {"kind": "poisson", "jobs": 30, "mean_gap_ms": 300.0},
+    "graphs": [{"kind": "cholesky", "n": 5}],
+    "arrivals": {"kind": "poisson", "jobs": 12, "mean_gap_ms": 350.0},
 }
 USUAL: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "edge": ("edge/cpu-mini", "lookahead", {}),
     "cluster": (scenario_of(58, 30, 10, MEAN_RUN_S, MEAN_GAP_S), "sjf", {}),
     "dag": ("dag/small", "fair", {"time_scale": 0.02}),
-    "taskgraph": (GRAPHS, "heft", {"tile_side": 256}),
+    "taskgraph": (GRAPHS, "heft", {"tile_side": 512}),
     "serving": ("serving/tiny", "infaas", {}),
 }
 """Scenario, policy and options where none are named, by family."""
