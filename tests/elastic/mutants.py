@@ -153,7 +153,10 @@ MUTANTS = [
         "        setup = setup\n",
     ),
     Mutant(
-        "time does not count set-ups", OBSERVATION, "setup + job.left / own.rate * 1e9", "job.left / own.rate * 1e9"
+        "the time to the end does not count set-ups",
+        OBSERVATION,
+        "setup + job.left / own.rate * 1e9",
+        "job.left / own.rate * 1e9",
     ),
     Mutant(
         "the order is the number", OBSERVATION, "put(row, image, f.ORDER, order)", "put(row, image, f.ORDER, number)"

@@ -305,7 +305,7 @@ class ReferenceElastic:
             "share": place.gpus / self.gpus[place.kind],
             "free": float(self.free(place.kind)),
             "speed": place.per_s / job.best,
-            "time": setup + job.left / place.per_s * 1e9,
+            "finish": setup + job.left / place.per_s * 1e9,
             "alone": job.left / job.best * 1e9,
             "done": 1.0 - job.left / job.template.work,
             "age": float(self.now - job.arrival),

@@ -17,7 +17,7 @@ CANDIDATE = FeatureTable(
         Feature("share", "share", "the same, of all GPUs of the kind", 0, 1),
         Feature("free", "GPUs / 100", "GPUs of the kind that are free in this round", 0, 100, 0.01),
         Feature("speed", "share", "throughput there, of the job's greatest", 0, 1),
-        Feature("time", "hours", "time to the job's end if it stays there, set-up included", 0, 10000, PER_HOUR),
+        Feature("finish", "hours", "time to the job's end if it stays there, set-up included", 0, 10000, PER_HOUR),
         Feature("alone", "hours", "time to the job's end where it is fastest", 0, 10000, PER_HOUR),
         Feature("done", "share", "work of the job that is done", 0, 1),
         Feature("age", "hours", "time since the job arrived", 0, 10000, PER_HOUR),
@@ -32,7 +32,7 @@ CANDIDATE = FeatureTable(
         Feature("dispatch", "flag", "1 if the row gives GPUs to a job, which rules score", 0, 1),
         Feature("wait", "flag", "1 if the row begins the round", 0, 1),
         Feature("left", "work", "work of the job that is left", 0, 1, observed=False),
-        Feature("rate", "work per s", "throughput there", 0, 1, observed=False),
+        Feature("rate", "work per s", "throughput with these GPUs", 0, 1, observed=False),
         Feature("kind", "number", "which kind it is", 0, 1, observed=False),
         Feature("number", "number", "which job of the episode it is", 0, 1, observed=False),
         Feature("configuration", "number", "which configuration of the job it is", 0, 1, observed=False),
@@ -53,8 +53,8 @@ GLOBAL = FeatureTable(
 )
 """One row for the cluster."""
 
-GPUS, SHARE, FREE, SPEED, TIME, ALONE, DONE, AGE, RAN, RECEIVED = range(10)
+GPUS, SHARE, FREE, SPEED, FINISH, ALONE, DONE, AGE, RAN, RECEIVED = range(10)
 ORDER, WEIGHT, RESTARTS, SETUP, KEEP, RUNNING, DISPATCH, WAIT, LEFT, RATE = range(10, 20)
 KIND, NUMBER, CONFIGURATION = range(20, 23)
-CLOCK, JOBS, PLACED, FREE_GPUS, ROUND, BEGAN, ROWS, PARAMETER, COIN = range(9)
+TIME, JOBS, PLACED, FREE_GPUS, ROUND, BEGAN, ROWS, PARAMETER, COIN = range(9)
 """Column constants for rules and kernels; a test compares them with the tables above."""

@@ -31,7 +31,7 @@ class Board:
     def __init__(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> None:
         found = rows[:-1][mask[:-1] == 1]
         self.may_wait = mask[-1] == 1
-        self.now = float(global_row[f.CLOCK]) / NANOSECONDS
+        self.now = float(global_row[f.TIME]) / NANOSECONDS
         self.length = float(global_row[f.ROUND]) / NANOSECONDS
         self.numbers, job = np.unique(found[:, f.NUMBER].astype(np.int64), return_inverse=True)
         self.keys: list[Key] = list(
@@ -187,6 +187,11 @@ class TimeSlicing:
         return plan
 
 
+def no_shares(columns: Columns) -> np.ndarray:
+    """Return shares of 0."""
+    return np.zeros(len(columns.job))
+
+
 class GavelFifo(TimeSlicing):
     """First come, first served, where a job stays on the kind that it was given; as published, slips included.
 
@@ -196,7 +201,7 @@ class GavelFifo(TimeSlicing):
     """
 
     def __init__(self, name: str, description: str) -> None:
-        super().__init__(name, description, lambda columns: np.zeros(len(columns.job)))
+        super().__init__(name, description, no_shares)
 
     def _restart(self) -> None:
         super()._restart()

@@ -20,7 +20,7 @@ from slipstream.families.elastic.features import (
     RECEIVED,
     SHARE,
     SPEED,
-    TIME,
+    FINISH,
 )
 from slipstream.families.elastic.planners import GavelFifo, TimeSlicing
 from slipstream.families.elastic.scenario import ElasticScenario
@@ -44,19 +44,19 @@ def fifo(row: np.ndarray) -> float:
 @rule("elastic")
 def srpt(row: np.ndarray) -> float:
     """The job that would end first, where it would: shortest remaining time, set-up included."""
-    return -row[TIME]
+    return -row[FINISH]
 
 
 @rule("elastic")
 def least_gpu_time(row: np.ndarray) -> float:
     """The least GPU time left to the end of a job, set-up included: shortest remaining service."""
-    return -row[TIME] * row[GPUS]
+    return -row[FINISH] * row[GPUS]
 
 
 @rule("elastic")
 def least_share(row: np.ndarray) -> float:
     """The least time left to the end of a job times the share of its kind: as least-gpu-time, scarce kinds dear."""
-    return -row[TIME] * row[SHARE]
+    return -row[FINISH] * row[SHARE]
 
 
 @rule("elastic")
@@ -68,13 +68,13 @@ def las(row: np.ndarray) -> float:
 @rule("elastic")
 def hrrn(row: np.ndarray) -> float:
     """Highest response ratio next: age and time left, divided by time left, where the job ends first."""
-    return (row[AGE] + row[TIME]) / max(row[TIME], 1.0)
+    return (row[AGE] + row[FINISH]) / max(row[FINISH], 1.0)
 
 
 @rule("elastic")
 def sticky_srpt(row: np.ndarray) -> float:
     """As srpt, with the time on the GPUs that a job has now taken as a fifth less: fewer restarts."""
-    return -row[TIME] * (1.0 - KEPT * row[KEEP])
+    return -row[FINISH] * (1.0 - KEPT * row[KEEP])
 
 
 @chooser("elastic")

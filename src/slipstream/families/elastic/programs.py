@@ -77,6 +77,8 @@ class Shares:
     x: np.ndarray
     """Share of each column."""
     value: float
+    bound: float
+    """What no shares exceed, by the prices of all constraints."""
     price: np.ndarray
     """Gain of the aim from each job's bound, 0 where it does not bind."""
 
@@ -109,7 +111,8 @@ def solve(columns: Columns, gain: np.ndarray, floor: np.ndarray, unit: np.ndarra
     if found.x is None:
         return None
     price = -found.ineqlin.marginals[:jobs] * gain / unit
-    return Shares(np.clip(found.x[place], 0.0, 1.0), -float(found.fun), price)
+    bound = -float(found.ineqlin.marginals @ limits)
+    return Shares(np.clip(found.x[place], 0.0, 1.0), -float(found.fun), bound, price)
 
 
 def _shares(found: Shares | None) -> np.ndarray:

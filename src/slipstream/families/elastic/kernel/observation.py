@@ -34,7 +34,7 @@ def write_row(spec, state, lane, candidate, order, row, image):
     put(row, image, f.SHARE, own.gpus / spec.kinds[own.kind].gpus)
     put(row, image, f.FREE, state.free[lane, own.kind])
     put(row, image, f.SPEED, own.rate / template.best)
-    put(row, image, f.TIME, setup + job.left / own.rate * 1e9)
+    put(row, image, f.FINISH, setup + job.left / own.rate * 1e9)
     put(row, image, f.ALONE, job.left / template.best * 1e9)
     put(row, image, f.DONE, 1.0 - job.left / template.work)
     put(row, image, f.AGE, header.now - job.arrival)
@@ -83,7 +83,7 @@ def summarise(spec, state, lane, buffer, slot):
     """Write the global columns."""
     row, image = buffer.globals[slot], buffer.global_image
     machine, header = spec.machine[0], state.lanes[lane]
-    put(row, image, f.CLOCK, header.now)
+    put(row, image, f.TIME, header.now)
     put(row, image, f.JOBS, header.active)
     put(row, image, f.PLACED, header.placed)
     put(row, image, f.FREE_GPUS, header.free_gpus / machine.gpus)
