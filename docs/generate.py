@@ -409,7 +409,10 @@ def _group(words: str, group: Any, level: str) -> Iterator[str]:
 
 def _command(heading: str, command: Any) -> str:
     text, _, example = (command.help or "").partition("Example:")
-    pieces = [heading, " ".join(text.split()), f"```sh\n{' '.join(example.split())}\n```"]
+    paragraphs = [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+    # The items of a list follow each other without a blank line.
+    prose = re.sub(r"(?m)(^- .*)\n\n(?=- )", r"\1\n", "\n\n".join(paragraphs))
+    pieces = [heading, prose, f"```sh\n{' '.join(example.split())}\n```"]
     rows = [[_parameter(p), _parameter_default(p), p.help or ""] for p in command.params]
     if rows:
         pieces.append(_rows(["argument or option", "default", "meaning"], rows))

@@ -290,7 +290,7 @@ def _new_folder(wanted: Path) -> Path:
         except OSError as error:
             raise InputError(f"{folder}: cannot be made ({unwritable(error)}): expected a writable place") from None
         return folder
-    raise InputError(f"{wanted}: is there a thousand times: expected a new name, by --out")
+    raise InputError(f"{wanted}: exists 999 times, with numbers: expected another name, by --out")
 
 
 def _has_screen() -> bool:

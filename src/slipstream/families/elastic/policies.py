@@ -14,13 +14,13 @@ from slipstream.families.elastic import programs
 from slipstream.families.elastic.features import (
     AGE,
     COIN,
+    FINISH,
     GPUS,
     KEEP,
     ORDER,
     RECEIVED,
     SHARE,
     SPEED,
-    FINISH,
 )
 from slipstream.families.elastic.planners import GavelFifo, TimeSlicing
 from slipstream.families.elastic.scenario import ElasticScenario

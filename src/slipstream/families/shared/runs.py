@@ -51,6 +51,12 @@ class Slices:
         """Duration of each slice."""
         return np.asarray(self.end - self.start)
 
+    @property
+    def run(self) -> np.ndarray:
+        """Number of the run of each slice: those of one batch follow each other, with one resource and one start."""
+        other = (self.start[1:] != self.start[:-1]) | (self.resource[1:] != self.resource[:-1])
+        return np.concatenate(([0], np.cumsum(other))) if len(self.start) else np.empty(0, np.int64)
+
 
 def jobs_of(events: np.ndarray, deadlines: Sequence[int | None]) -> Jobs:
     """Return the jobs of an episode from its event log; `deadlines` are relative, by task, None where there is none."""
@@ -168,7 +174,7 @@ def check(labels: RunLabels, events: np.ndarray, queue_limit: int | None = None)
 
     `queue_limit` is the most jobs of a task that may wait, None for no limit.
     """
-    invariants.check(events, len(labels.resources), queue_limit)
+    invariants.check(events, len(labels.resources), queue_limit, batches=labels.batches)
     if events["task"].max() >= len(labels.tasks):
         raise InvariantError(
             f"task {events['task'].max()}: expected numbers below {len(labels.tasks)}, as in the scenario"

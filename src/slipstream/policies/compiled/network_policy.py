@@ -130,6 +130,10 @@ class CompiledPolicy:
             network, buffer = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
         return simulator.spec, simulator.state, 0, buffer, network
 
+    def entry_point(self, simulator: Simulator) -> tuple[Any, tuple[Any, ...]]:
+        """Return the compiled loop and its arguments for the simulator's lane."""
+        return run_network, self._arguments(simulator)
+
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
         arguments = self._arguments(simulator)

@@ -21,6 +21,8 @@ PER_TASK = {
     "effective_accuracy": ("Accuracy delivered by {task}, with 0 for a missed {job}: higher is better", False),
     "on_time_accuracy": ("Accuracy of the answers on time, per {job} offered: higher is better", False),
     "throughput_hz": ("Answers per second, by {task}: higher is better", False),
+    "e2e_mean_s": ("Mean time from the arrival of a {job} to its last token, in s: lower is better", False),
+    "slo_attainment": ("Share of {jobs} that kept the limits of their {task}: higher is better", True),
 }
 
 
@@ -117,5 +119,6 @@ def tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, Figure
         if any(run.metrics.get(f"{metric}/{name}", 0.0) for run in runs for name in run.timeline.tasks):
             pictures[f"task-{metric}"] = page_figures.per_task(metric, runs, labels, percent)
             caption = text.format(job=nouns.job, jobs=plural(nouns.job), task=nouns.task)
-            parts.append(chart_of(f"task-{metric}", f"{caption}.", metric_words(metric)[0].capitalize()))
+            name = metric_words(metric)[0]
+            parts.append(chart_of(f"task-{metric}", f"{caption}.", name[:1].upper() + name[1:]))
     return section_of("tasks", f"Metrics by {nouns.task}", parts) if parts else ""

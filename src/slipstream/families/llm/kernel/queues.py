@@ -12,13 +12,16 @@ from slipstream.sim.kernel.lanes import record
 @kernel
 def enqueue(state, lane, engine, number, front):
     """Put a request at the end of an engine's queue, or at its front."""
-    own = state.engines[lane, engine]
-    place = own.waiting
-    if front:
-        for index in range(own.waiting, 0, -1):
-            state.waiting[lane, engine, index] = state.waiting[lane, engine, index - 1]
-        place = 0
-    state.waiting[lane, engine, place] = number
+    own, queue = state.engines[lane, engine], state.waiting[lane, engine]
+    index = own.first + own.waiting
+    if front and own.first > 0:
+        own.first -= 1
+        index = own.first
+    elif front:
+        while index > 0:
+            queue[index] = queue[index - 1]
+            index -= 1
+    queue[index] = number
     own.waiting += 1
     request = state.requests[lane, number]
     request.status = WAITING
@@ -28,10 +31,19 @@ def enqueue(state, lane, engine, number, front):
 @kernel
 def leave_queue(state, lane, engine, place):
     """Remove the request at `place` of an engine's queue."""
-    own = state.engines[lane, engine]
+    own, queue = state.engines[lane, engine], state.waiting[lane, engine]
     own.waiting -= 1
-    for index in range(place, own.waiting):
-        state.waiting[lane, engine, index] = state.waiting[lane, engine, index + 1]
+    index = own.first + place
+    # Those on the shorter side move up.
+    if place < own.waiting - place:
+        while index > own.first:
+            queue[index] = queue[index - 1]
+            index -= 1
+        own.first += 1
+    else:
+        while index < own.first + own.waiting:
+            queue[index] = queue[index + 1]
+            index += 1
 
 
 @kernel
@@ -121,7 +133,7 @@ def finish(spec, state, lane, engine, number):
 
     The log states its output length with the row of its blocks.
     """
-    header, request = state.lanes[lane], state.requests[lane, number]
+    header, own, request = state.lanes[lane], state.engines[lane, engine], state.requests[lane, number]
     place = 0
     if request.status == RUNNING:
         while state.running[lane, engine, place] != number:
@@ -129,7 +141,7 @@ def finish(spec, state, lane, engine, number):
         record(state, lane, FINISH, request.group, request.number, 0, request.seat)
         leave_batch(spec, state, lane, engine, place)
     else:
-        while state.waiting[lane, engine, place] != number:
+        while state.waiting[lane, engine, own.first + place] != number:
             place += 1
         leave_queue(state, lane, engine, place)
         take_seat(spec, state, lane, engine, number)
