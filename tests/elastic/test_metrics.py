@@ -36,7 +36,7 @@ def test_metrics_of_a_restart() -> None:
     assert values["jct_mean_s"] == values["makespan_s"] == 38.0
     assert (values["restarts"], values["wait_mean_s"], values["jobs"]) == (1.0, 0.0, 1.0)
     # One of three GPUs all of the time, 6 s of it in set-ups.
-    assert values["gpu_use"] == pytest.approx(1 / 3)
+    assert values["busy_share"] == pytest.approx(1 / 3)
     assert values["setup_share"] == pytest.approx(6 / 38)
     assert values["reward"] == -38.0
 
@@ -45,7 +45,7 @@ def test_finish_time_ratio_is_the_time_over_that_on_the_own_part() -> None:
     # Alone the job may have both fast GPUs and the slow one, but no more than all of the time: (1.5 + 0.5) / 2.
     found, events = events_of("a job runs at its throughput and ends within the round")
     assert finish_time_ratios(found, jobs_of(events)) == pytest.approx([4.0 / 6.0])  # type: ignore[arg-type]
-    assert metrics(found, events)["unfair"] == 0.0  # type: ignore[arg-type]
+    assert metrics(found, events)["unfair_share"] == 0.0  # type: ignore[arg-type]
 
 
 def test_with_two_jobs_each_owns_a_half() -> None:

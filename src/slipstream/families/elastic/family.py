@@ -18,13 +18,13 @@ class ElasticFamily(Family):
     reward_terms = ("time", "restarts")
     default_policy = "srpt"
     rollout = RolloutDefaults(futures=8, candidates=8, arrivals=16)
-    headline = ("jct_mean_s", "jct_p99_s", "makespan_s", "ftf_mean", "unfair", "gpu_use")
+    headline = ("jct_mean_s", "jct_p99_s", "makespan_s", "rho_mean", "unfair_share", "busy_share")
     summary = (
-        *("reward", "jct_mean_s", "jct_p99_s", "makespan_s", "wait_mean_s", "ftf_mean", "ftf_worst"),
-        *("unfair", "restarts", "gpu_use", "jobs"),
+        *("reward", "jct_mean_s", "jct_p99_s", "makespan_s", "wait_mean_s", "rho_mean", "rho_max"),
+        *("unfair_share", "restarts", "busy_share", "jobs"),
     )
     counts = ("restarts", "jobs")
-    tradeoffs = (("jct_mean_s", "ftf_worst"), ("jct_mean_s", "makespan_s"))
+    tradeoffs = (("jct_mean_s", "rho_max"), ("jct_mean_s", "makespan_s"))
 
     @property
     def scenario_type(self) -> type[ElasticScenario]:
