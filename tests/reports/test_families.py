@@ -47,6 +47,7 @@ CASES = {
         "Accelerators over time",
     ),
     "cluster": ("cluster/tiny", "saf", "Each row is a GPU; each bar is a job, coloured by user.", "GPUs over time"),
+    "elastic": ("elastic/tiny", "las", "Each row is a GPU; each bar is a job, coloured by model.", "GPUs over time"),
     "llm": ("llm/tiny", "fcfs", "Each row is a seat; each bar is a request, coloured by class.", "Seats over time"),
 }
 WITH_DEADLINES = {"edge", "serving"}

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 SLURM = "Slurm"
 
 EngineOption = Annotated[
-    Literal["device", "slurm"],
-    typer.Option(help="What runs the jobs: the streams of a device (edge), or a Slurm cluster (cluster)."),
+    Literal["device", "slurm", "starpu"],
+    typer.Option(
+        help="What runs the jobs: the streams of a device (edge) or worker processes (dag, taskgraph, serving), a "
+        "Slurm cluster (cluster), or StarPU (taskgraph)."
+    ),
 ]
 SlurmConfigOption = Annotated[
     Path | None,
@@ -33,6 +36,12 @@ SlurmConfigOption = Annotated[
         "--slurm-conf",
         help="Configuration of the Slurm cluster; default: what Slurm's own commands use.",
         rich_help_panel=SLURM,
+    ),
+]
+RestOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--rest", help="Socket of slurmrestd to read from, in place of Slurm's commands.", rich_help_panel=SLURM
     ),
 ]
 PartitionOption = Annotated[
@@ -103,13 +112,22 @@ class DriveOptions:
         return Path.home() / ".local" / "state" / "slipstream" / f"slurm-{name}"
 
 
-def refuse_options(given: dict[str, Any]) -> None:
-    """Raise an error where an option of devices is given."""
+def live_snapshot(config: Path | None, rest: Path | None, partitions: list[str]) -> Snapshot:
+    """Return the state of the live controller, read by Slurm's commands or from the socket `rest`."""
+    from slipstream.families.cluster.slurm.commands import Slurm
+    from slipstream.families.cluster.slurm.controller import read_snapshot
+    from slipstream.families.cluster.slurm.rest import read_rest_snapshot
+
+    return read_snapshot(Slurm(config), partitions) if rest is None else read_rest_snapshot(rest, partitions)
+
+
+def refuse_options(engine: str, given: dict[str, Any]) -> None:
+    """Raise an error where an option is given that another engine than `engine` has."""
     from slipstream.errors import InputError
 
     for option, value in given.items():
         if value is not None:
-            raise InputError(f"{option}: is for --engine device only: expected it without --engine slurm")
+            raise InputError(f"{option}: is for --engine device only: expected it without --engine {engine}")
 
 
 def drive_slurm(
