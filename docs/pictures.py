@@ -437,6 +437,40 @@ def family_llm() -> Drawing:
     return d
 
 
+def family_elastic() -> Drawing:
+    """Draw elastic: a table of throughputs, and GPUs of two kinds over three rounds in which jobs change theirs."""
+    d = Drawing(240, "Elastic: which kind of GPU does each job get for the next round, and how many?")
+    d.text(20, 24, "throughput of a job", "bold")
+    for column, name in enumerate(("1", "2", "4 GPUs")):
+        d.text(96 + 44 * column, 48, name, "small muted")
+    for row, (kind, values) in enumerate((("v100", (10, 19, 34)), ("k80", (2, 3.9, 7.4)))):
+        d.text(20, 72 + 26 * row, kind, "small")
+        for column, value in enumerate(values):
+            d.text(96 + 44 * column, 72 + 26 * row, f"{value:g}", "small")
+    d.text(20, 132, "measured, for every model", "small muted")
+    d.arrow((214, 92), (262, 92))
+    d.text(290, 24, "GPUs over three rounds", "bold")
+    for first, count, kind in ((0, 3, "v100"), (3, 4, "k80")):
+        d.text(740, 52 + 20 * first, kind, "small", "end")
+        d.box(290, 38 + 20 * first, 400, 20 * count - 3)
+    for x, gpu, w, gpus, colour, text in [
+        (292, 0, 129, 2, "blue", "job A"),
+        (292, 2, 262, 1, "green", "job B"),
+        (292, 3, 129, 2, "orange", "job C"),
+        (442, 0, 112, 2, "orange", "job C"),
+        (442, 3, 246, 4, "blue", "job A"),
+        (575, 0, 113, 3, "purple", "job D"),
+    ]:
+        d.bar(x, 39 + 20 * gpu, w, 20 * gpus - 5, colour, text)
+    for x, gpu, gpus in ((424, 0, 2), (424, 3, 4), (557, 0, 3)):
+        d.box(x, 39 + 20 * gpu, 16, 20 * gpus - 5, "card", "grey")
+    for x in (422, 555):
+        d.line(x, 32, x, 184, "red", 2)
+        d.text(x, 198, "round", "small", "middle")
+    d.text(20, 222, "Open boxes: a job that continues elsewhere restarts. Goal: short times, fair to all.", "small muted")
+    return d
+
+
 DECISION = IMAGES / "auto-decision.json"
 SCENARIO, BASE, SEED, LEAST = "dag/small", "fair", 3, 3
 """Where the decision of the picture is found: the greatest lead over the base among at least `LEAST` candidates."""
@@ -514,6 +548,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "family-serving": family_serving,
     "family-cluster": family_cluster,
     "family-llm": family_llm,
+    "family-elastic": family_elastic,
 }
 
 
