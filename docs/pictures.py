@@ -467,7 +467,9 @@ def family_elastic() -> Drawing:
     for x in (422, 555):
         d.line(x, 32, x, 184, "red", 2)
         d.text(x, 198, "round", "small", "middle")
-    d.text(20, 222, "Open boxes: a job that continues elsewhere restarts. Goal: short times, fair to all.", "small muted")
+    d.text(
+        20, 222, "Open boxes: a job that continues elsewhere restarts. Goal: short times, fair to all.", "small muted"
+    )
     return d
 
 
