@@ -38,7 +38,7 @@ MORE = {
     "llm": "reward slo_attainment goodput_hz requests_hz tokens_per_s prefix_reuse fairness",
 }
 NEITHER = {
-    "edge": "utilisation released judged",
+    "edge": "utilisation jobs_per_run released judged",
     "dag": "utilisation jobs_arrived tasks",
     "taskgraph": "bound_ms busy_share idle_share tasks",
     "serving": "utilisation mean_batch requests",
