@@ -927,12 +927,6 @@ MUTANTS = [
         "queue.head, task].release + fill + 1,",
     ),
     Mutant(
-        "a job that comes back begins the wait of another",
-        QUEUES,
-        "    if position == queue.head:\n        follow_head",
-        "    if True:\n        follow_head",
-    ),
-    Mutant(
         "the next job is not waited with",
         QUEUES,
         "    if spec.device[0].batches:\n        schedule_fill(spec, state, lane, task)\n",

@@ -76,7 +76,7 @@ def test_a_job_that_is_requeued_loses_its_work_and_runs_anew(monkeypatch):
 
     monkeypatch.setattr(driver_simulation, "decide", requeue_once)
     first, second = simulated([(0.0, 8, 10.0), (3.1, 8, 4.0)], "fifo")
-    assert first == [(1.0, 3.25), (4.0, 14.0)]
+    assert first == [(1.0, 3.28), (4.0, 14.0)]
     assert second == [(15.0, 19.0)]
 
 

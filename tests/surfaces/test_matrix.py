@@ -323,6 +323,7 @@ def check_try(cell):
     with serving(create_app(cell.folder)) as client, visiting(chromium, client) as page:
         visit(page, client, "#try")
         page.get_by_label("Start from").select_option(cell.scenario)
+        page.locator(f"#policies input[value='{cell.about.default_policy}']").wait_for()
         page.get_by_label("Episodes").fill("2")
         page.wait_for_function("() => !document.getElementById('go').disabled")
         suggested = page.locator("#policies input:checked").evaluate_all("boxes => boxes.map((box) => box.value)")

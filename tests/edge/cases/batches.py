@@ -278,3 +278,50 @@ CASES.append(
         "terminated",
     )
 )
+
+# The job that starts at 1 leaves two of time 1, whose wait ends at 4, not at 3: there the first ends, and the policy
+# waits. Rows: 0 runs one job, 1 two, 2 drops, 3 waits.
+CASES.append(
+    Case(
+        "the wait is that of the job at the head",
+        scenario(100, [task(trace(0, 1, 1), [2], ladder=pair(3), fill_ms=3.0)]),
+        [Step(0, 0, 3), Step(1, 0, 0), Step(3, 0, 3), Step(4, 0, 1)],
+        [
+            (0, ARRIVAL, 0, 0, -1, -1),
+            (1, ARRIVAL, 0, 1, -1, -1),
+            (1, ARRIVAL, 0, 2, -1, -1),
+            (1, START, 0, 0, 0, 0),
+            (3, FINISH, 0, 0, 0, 0),
+            (4, START, 0, 1, 0, 0),
+            (4, START, 0, 2, 0, 0),
+            (7, FINISH, 0, 1, 0, 0),
+            (7, FINISH, 0, 2, 0, 0),
+            (7, END, -1, -1, -1, -1),
+        ],
+        "terminated",
+    )
+)
+
+# One job of B may take the stream of A, two may not: only one waits. Rows: 0 dispatches A, 2 and 3 B, 4 preempts for A,
+# 6 and 7 for B, 8 and 9 drop, 10 waits.
+CASES.append(
+    Case(
+        "a batch takes a stream only whole",
+        scenario(
+            100,
+            [task(trace(0), [8]), task(trace(2), [2], ladder=pair(3))],
+            preemption={"kind": "restart", "cost_ms": 0.0},
+        ),
+        [Step(0, 0, 0), Step(2, 1, 10, mask=[0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1]), Step(8, 0, 2)],
+        [
+            (0, ARRIVAL, 0, 0, -1, -1),
+            (0, START, 0, 0, 0, 0),
+            (2, ARRIVAL, 1, 0, -1, -1),
+            (8, FINISH, 0, 0, 0, 0),
+            (8, START, 1, 0, 0, 0),
+            (10, FINISH, 1, 0, 0, 0),
+            (10, END, -1, -1, -1, -1),
+        ],
+        "terminated",
+    )
+)

@@ -60,11 +60,13 @@ LOWER_IS_BETTER = (
     "evictions",
     "stall",
     "idle",
+    "restarts",
+    "setup_share",
     "failures",
 )
 
 NEUTRAL = (
-    *("utilisation", "busy_share", "idle_share", "kv_use", "mean_batch", "batch_mean"),
+    *("utilisation", "busy_share", "idle_share", "kv_use", "mean_batch", "batch_mean", "jobs_per_run"),
     *("released", "judged", "requests", "jobs", "jobs_arrived", "tasks", "steps", "bound_ms"),
 )
 """Metrics that are neither good nor bad: a policy that wastes time on late jobs, or on the slower processors, keeps the
