@@ -306,6 +306,7 @@ def compare(name: str, policy: str, scenario: dict[str, Any], settings: dict[str
         "equal_order": mine["first_tokens"] == theirs["first_tokens"],
         "equal_logs": len(real) == len(ours) and bool((real == ours).all()),
         **json.loads(Path(settings["statistics"]).read_text()),
+        "policy": Path(policy).name,
     }
 
 
@@ -314,6 +315,8 @@ def _record(runs: list[tuple[str, dict[str, Any], str]], done: list[dict[str, An
     from slipstream.sim.eventlog import read
 
     kept: dict[str, Any] = {"vllm": VLLM, "scenarios": {}, "runs": {}}
+    if RECORDED.exists():
+        kept = json.loads(RECORDED.read_text())
     for (name, scenario, policy), settings in zip(runs, done, strict=True):
         kept["scenarios"][name] = digest_of(scenario)
         kept["runs"].setdefault(name, {})[Path(policy).name] = recorded(read(Path(settings["log"]))[0])
