@@ -296,7 +296,7 @@ def compare(name: str, policy: str, scenario: dict[str, Any], settings: dict[str
 
     real, ours = read(Path(settings["log"]))[0], simulated(scenario, policy)
     mine, theirs = figures(ours), figures(real)
-    return {
+    return json.loads(Path(settings["statistics"]).read_text()) | {
         "workload": name,
         "policy": Path(policy).name,
         "steps": theirs["steps"],
@@ -305,8 +305,6 @@ def compare(name: str, policy: str, scenario: dict[str, Any], settings: dict[str
         "preemptions_simulated": mine["preemptions"],
         "equal_order": mine["first_tokens"] == theirs["first_tokens"],
         "equal_logs": len(real) == len(ours) and bool((real == ours).all()),
-        **json.loads(Path(settings["statistics"]).read_text()),
-        "policy": Path(policy).name,
     }
 
 
