@@ -4,15 +4,17 @@
 jct_error (|simulated − real| / real mean completion time) and starts_out_of_order (pairs of starts, more than a second
 apart on both sides, in opposite orders). The order in which jobs start may hang on which of two jobs ends a moment
 earlier; so the episode is the one of the first `--search` ones whose simulated order changes least when every run takes
-up to a fifth of a second more or less, among those in which `sjf` is a fifth ahead of `fifo`. That is decided by
-simulation alone.
+up to 0.5 s more and a cycle of the driver up to 0.5 s more, among those in which `sjf` is a fifth ahead of `fifo`. That
+is decided by simulation alone.
 
 `backfill`: a policy and Slurm's own backfill on the same jobs, in five other episodes. Keys:
 difference (in the mean completion time, ours − theirs, simulated and real, in seconds, with the mean over the episodes
 and its 95% interval), signs_agree, and size_error (|simulated − real| of the mean difference, as a share of the mean
 completion time under Slurm). The policy knows run times, Slurm time limits of whole minutes.
 
-It needs Slurm, nothing else to do on the machine, and about seven minutes, since two clusters run at a time.
+decision_p50_ms and decision_p99_ms are the times of reading the queue and asking the policy, dispatch_p50_ms and
+dispatch_p99_ms those of the commands of a start. It needs Slurm, nothing else to do on the machine, and about ten
+minutes, three of which are the search; `--episode` goes without it.
 
     python benchmarks/slurm_trial.py --json
 """
@@ -22,6 +24,7 @@ from __future__ import annotations
 import argparse
 import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -45,13 +48,13 @@ from slipstream.scenario import load
 POLICIES = ("fifo", "sjf", "saf", "learned-general")
 EPISODES = (6, 7, 8, 9, 10)
 """Of the part `backfill`; those before served to find rules of the simulation."""
-JITTER_S = 0.2
+MEAN_RUN_S, MEAN_GAP_S = 22.0, 5.0
+"""Of the part `policies`: so long that the second in which a start comes, which is chance, says little."""
+JITTER_S = 0.5
 LEAST_LEAD = 0.2
 REDRAWN = 8
-"""Simulations with other run times, by which an episode is judged."""
+"""Simulations with other run times and cycles, by which an episode is judged."""
 LARGEST_ERROR = 0.05
-CLUSTERS = 2
-"""Clusters that run at a time."""
 SETTINGS = TrialSettings(jobs=1000, time_scale=1.0)
 
 
@@ -79,25 +82,29 @@ def side_of(scenario: dict[str, Any], policy: str) -> dict[str, Any]:
     result = run_trial(load(scenario), [player], SETTINGS, tell)
     ((name, side),) = result["sides"].items()
     figures = {metric: {way: side[way][metric] for way in ("simulated", "real")} for metric in COMPARED}
-    return {"policy": name, **figures, "starts_out_of_order": side["starts_out_of_order"]}
+    return {"policy": name, **figures, "starts_out_of_order": side["starts_out_of_order"], **side["overhead"]}
 
 
 def policies_part(pool: Executor, chosen: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of every policy on one episode."""
-    scenarios = [scenario_of(episode, chosen.jobs, chosen.jobs // 3, 9.0, 2.5) for episode in range(chosen.search)]
-    leads = [lead(one) for one in scenarios]
-    changes = {episode: order_changes(scenarios[episode]) for episode, share in enumerate(leads) if share >= LEAST_LEAD}
+    first, last = (0, chosen.search) if chosen.episode is None else (chosen.episode, chosen.episode + 1)
+    waiting, length = chosen.jobs // 3, (MEAN_RUN_S, MEAN_GAP_S)
+    scenarios = {episode: scenario_of(episode, chosen.jobs, waiting, *length) for episode in range(first, last)}
+    leads = zip(scenarios, pool.map(lead, scenarios.values()), strict=True)
+    ahead = [episode for episode, share in leads if share >= LEAST_LEAD or chosen.episode is not None]
+    changes = dict(zip(ahead, pool.map(order_changes, [scenarios[episode] for episode in ahead]), strict=True))
     # Of equal ones the one that arrives soonest, to save time.
     episode = min(changes, key=lambda one: (changes[one], scenarios[one]["jobs"]["jobs"][-1]["submit_s"]))
     tell(f"episode {episode}: {changes[episode]} pairs of starts change their order in simulation")
-    sides = list(pool.map(side_of, [scenarios[episode]] * len(POLICIES), POLICIES))
+    policies = chosen.policies.split(",")
+    sides = list(pool.map(side_of, [scenarios[episode]] * len(policies), policies))
     for side in sides:
         side["jct_error"] = abs(side["jct_mean_s"]["simulated"] / side["jct_mean_s"]["real"] - 1.0)
     passes = all(side["jct_error"] <= LARGEST_ERROR and not side["starts_out_of_order"] for side in sides)
     return {
         "episode": episode,
         "order_changes": changes,
-        "policies": dict(zip(POLICIES, sides, strict=True)),
+        "policies": {side["policy"]: side for side in sides},
         "passes": passes,
     }
 
@@ -112,16 +119,21 @@ def lead(scenario: dict[str, Any]) -> float:
 
 
 def order_changes(scenario: dict[str, Any]) -> int:
-    """Return how many pairs of starts come in another order when the run times change a little, over all policies."""
+    """Return how many pairs of starts come in another order when delays are a little longer, over all policies."""
     rules, jobs = trial_of(load(scenario), SETTINGS)
     rng = np.random.Generator(np.random.Philox(1))
     total = 0
-    for name in POLICIES[:3]:
+    for name in POLICIES:
         orders = []
         for draw in range(1 + REDRAWN):
-            jitter = rng.uniform(-JITTER_S, JITTER_S, len(jobs)) * (draw > 0)
-            moved = [job.model_copy(update={"run_s": job.run_s + more}) for job, more in zip(jobs, jitter, strict=True)]
-            orders.append(jobs_of(*simulated_trial(rules, moved, find(name, "cluster"), SETTINGS)).first_start / 1e9)
+            # Requested times stay what they are: a policy does not know the delays.
+            more = rng.uniform(0.0, JITTER_S, len(jobs)) * (draw > 0)
+            slower = replace(SETTINGS, interval_s=SETTINGS.interval_s + JITTER_S * rng.uniform() * (draw > 0))
+            moved = [
+                job.model_copy(update={"run_s": job.run_s + extra, "requested_s": job.requested_s or job.run_s})
+                for job, extra in zip(jobs, more, strict=True)
+            ]
+            orders.append(jobs_of(*simulated_trial(rules, moved, find(name, "cluster"), slower)).first_start / 1e9)
         total += sum(out_of_order(orders[0], other) for other in orders[1:])
     return total
 
@@ -164,10 +176,13 @@ def main() -> None:
     parser.add_argument("--part", choices=tuple(PARTS), action="append", help="only this part")
     parser.add_argument("--jobs", type=int, default=30, help="jobs of an episode")
     parser.add_argument("--search", type=int, default=100, help="episodes to choose from, in the part policies")
+    parser.add_argument("--episode", type=int, help="the episode that a search has found, in the part policies")
+    parser.add_argument("--policies", default=",".join(POLICIES), help="those of the part policies")
+    parser.add_argument("--clusters", type=int, default=2, help="clusters that run at a time")
     parser.add_argument("--policy", default="saf", help="our policy, in the part backfill")
     parser.add_argument("--episodes", type=int, default=len(EPISODES), help="episodes, in the part backfill")
     chosen = parser.parse_args()
-    with ProcessPoolExecutor(CLUSTERS, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(chosen.clusters, get_context("spawn")) as pool:
         figures = {part: PARTS[part](pool, chosen) for part in chosen.part or PARTS}
     print_figures(figures, chosen.json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import resource
 import signal
 import threading
@@ -34,6 +35,18 @@ def make(kind, variant):
         return torch.arange(10.0)[None] + variant
 
     return model
+
+
+def stumble(kind, variant):
+    """Return a model that, after its first call in a process, goes wrong in half of the cases, in any way."""
+    calls, chance = itertools.count(), random.SystemRandom()
+    model = make(kind, variant)
+
+    def stumbling(batch):
+        goes_wrong = next(calls) > 0 and chance.random() < 0.5
+        return model(torch.full_like(batch, chance.choice(FAULTS) if goes_wrong else FINE))
+
+    return stumbling
 
 
 class Arithmetic(torch.nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -416,6 +417,31 @@ def test_batches_that_were_killed_are_repeated_and_every_request_is_accounted_fo
     assert len(found.faults) > 5
     assert kinds[START] == kinds[FINISH] > 20
     assert kinds[ARRIVAL] >= kinds[FINISH] + kinds[DROP] + kinds[REJECT]
+
+
+@pytest.mark.slow
+def test_a_thousand_faults_of_networks_lose_and_double_no_request():
+    scenario = served("python:tests.device.faulty:stumble", duration_s=10.0)
+    told: Counter[str] = Counter()
+    with open_processes(scenario, True) as processes:
+        for seed in itertools.count():
+            runtime = TaskRuntime(scenario, processes, watchdog_ms=100)
+            runtime._most_attempts = 1000
+            found = runtime.play(find("random", "serving"), seed)
+            family_of(scenario).check(scenario, found.events)
+            kinds = Counter(found.events["kind"].tolist())
+            assert kinds[START] == kinds[FINISH] > 20
+            ended = found.events["job"][np.isin(found.events["kind"], (FINISH, DROP, REJECT))]
+            assert len(set(ended.tolist())) == len(ended) <= kinds[ARRIVAL]
+            told.update(text for *_, text in found.faults)
+            if told.total() >= 1000:
+                break
+    assert set(told) == {
+        "ValueError: this input is too much",
+        "ArithmeticError: the output is not finite",
+        "the worker died",
+        "gave no answer within 100 ms",
+    }
 
 
 def test_a_network_that_is_none_is_told_in_one_line():

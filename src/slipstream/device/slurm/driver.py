@@ -9,9 +9,12 @@ need no code of their own. No job is ever cancelled.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from slipstream.device.slurm.capping import CapCommand, check_caps
 from slipstream.device.slurm.decisions import Decision, StartOf, decide, warm_up
@@ -30,6 +33,8 @@ START_LIMIT_S = 30.0
 """Longest time from a release to the start; a job that has not started by then is held again, to be decided anew."""
 REFUSED_S = 30.0
 """Time for which a job is left alone after Slurm refused a change of it."""
+KEPT = 10_000
+"""Times of decisions and starts that are kept."""
 LOST_S = 120.0
 """Time without an answer of the controller after which the driver gives up."""
 
@@ -59,6 +64,8 @@ class Driver:
         """What was observed."""
         self.counts = {"started": 0, "requeued": 0, "refused": 0, "held again": 0, "cycles": 0}
         """Number of actions by kind."""
+        self._decision_s: deque[float] = deque(maxlen=KEPT)
+        self._dispatch_s: deque[float] = deque(maxlen=KEPT)
         self._slurm = slurm
         self._base = checked_rules(base, settings.caps is not None)
         self._policy = chosen_policy(policy, base)
@@ -92,7 +99,7 @@ class Driver:
                 self.recorder.observe(snapshot)
                 if until(snapshot):
                     return
-                self._cycle(snapshot)
+                self._cycle(snapshot, began)
                 answered = time.monotonic()
             except DeviceError as error:
                 if time.monotonic() - answered > self._settings.lost_s:
@@ -110,7 +117,17 @@ class Driver:
         snapshot = read_snapshot(self._slurm, self._settings.partitions)
         return self._decide(snapshot)
 
-    def _cycle(self, snapshot: Snapshot) -> None:
+    def overhead(self) -> dict[str, float]:
+        """Return percentiles of the last cycles that decided: from reading to the decision, and from there to Slurm."""
+        return {
+            f"{name}_p{percent}_ms": float(np.percentile(times, percent)) * 1e3
+            for name, times in (("decision", self._decision_s), ("dispatch", self._dispatch_s))
+            for percent in (50, 99)
+            if times
+        }
+
+    def _cycle(self, snapshot: Snapshot, began: float) -> None:
+        """Decide about `snapshot`, whose reading began at `began`, and carry it out."""
         snapshot = self._follow_releases(snapshot)
         for job in snapshot.jobs:
             self._take_in(job)
@@ -118,6 +135,8 @@ class Driver:
         _, decisions = self._decide(snapshot)
         if self.problem and self.problem != problem:
             self._tell(f"no decision: {self.problem}")
+        if decisions:
+            self._decision_s.append(time.monotonic() - began)
         for decision in decisions:
             if self._stopping:
                 return
@@ -177,11 +196,12 @@ class Driver:
 
     def _carry_out(self, decision: Decision) -> None:
         """Send the commands of a decision."""
-        job = decision.job
+        job, began = decision.job, time.monotonic()
         self._tell(decision.words)
         if isinstance(decision, StartOf):
             if self._asks(job, lambda: self._start(decision)):
                 self._released[job.id] = (time.monotonic(), decision)
+                self._dispatch_s.append(time.monotonic() - began)
                 self.counts["started"] += 1
         elif self._asks(job, lambda: self._slurm.change("requeuehold", job.id)):
             self.counts["requeued"] += 1

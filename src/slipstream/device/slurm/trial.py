@@ -20,6 +20,7 @@ import numpy as np
 
 from slipstream.device.slurm.decisions import warm_up
 from slipstream.device.slurm.driver import Driver, DriverSettings, checked_rules, chosen_policy
+from slipstream.device.slurm.driver_simulation import LONGEST_S, HeldJob, simulate_driver
 from slipstream.device.slurm.local import (
     BACKFILL_INTERVAL_S,
     LocalCluster,
@@ -36,7 +37,6 @@ from slipstream.families.cluster.scenario import ClusterScenario, ListedJob
 from slipstream.families.cluster.slurm.backfill import QueuedJob, simulate_backfill
 from slipstream.families.cluster.slurm.controller import read_snapshot
 from slipstream.families.cluster.slurm.snapshot import SlurmJob, SlurmNode, Snapshot
-from slipstream.files.validation import validated
 from slipstream.policies.base import Policy
 from slipstream.sim.simulator import Simulator
 
@@ -45,14 +45,11 @@ LEAST_RUN_S = 3.0
 MEAN_RUN_S = 8.0
 """Mean time that jobs sleep by default."""
 MOST_NODES = 64
-INTERVAL_S = 0.3
 SLURM = "slurm"
 """Name of the side of Slurm's own backfill."""
-COMPARED = ("jct_mean_s", "wait_mean_s", "slowdown_mean", "makespan_s")
+COMPARED = ("jct_mean_s", "jct_p50_s", "jct_p99_s", "wait_mean_s", "slowdown_mean", "makespan_s")
 CLOSE_S = 1.0
 """Starts that lie closer together may come in either order."""
-LONGEST_S = 3600.0
-"""Longest time that a trial may take before it is given up."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,10 @@ class TrialSettings:
     """Most jobs, the first of the episode."""
     time_scale: float | None = None
     """Seconds of a trial per second of the scenario; so that the mean job takes 8 s if absent."""
-    overhead_s: float = 1.0
-    """Time that the simulation adds to every run: from a decision to the start, and from an end to its notice."""
-    own_overhead_s: float = 0.1
-    """The same where Slurm's own scheduler starts the jobs, whose seconds and passes are simulated."""
+    overhead_s: float = 0.1
+    """Time that the simulation adds to every run, for the way to the node and back."""
+    interval_s: float = 0.3
+    """Time between the beginnings of two cycles of the driver."""
     seed: int = 0
 
 
@@ -92,7 +89,8 @@ def run_trial(
         tell(f"{name}: simulating")
         simulated = simulated_trial(rules, jobs, policy, settings)
         tell(f"{name}: running {len(jobs)} jobs on a local Slurm cluster")
-        result["sides"][name] = _compared(simulated, _real(rules, jobs, policy))
+        played, overhead = _real(rules, jobs, policy, settings)
+        result["sides"][name] = {**_compared(simulated, played), "overhead": overhead}
     if SLURM in sides:
         theirs = result["sides"][SLURM]
         result["differences"] = {
@@ -165,50 +163,49 @@ Played = tuple[ClusterScenario, np.ndarray]
 def simulated_trial(
     rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | None, settings: TrialSettings
 ) -> Played:
-    """Return a scenario of the timed jobs and the log of its simulation; without a policy, under Slurm's backfill."""
-    if policy is None:
-        return _own_schedule(rules, jobs, settings)
-    rows = []
-    for job in jobs:
-        update = {
-            "run_s": job.run_s + settings.overhead_s,
-            "requested_s": (job.requested_s or 0.0) + settings.overhead_s,
-        }
-        rows.append(job.model_copy(update=update).model_dump(mode="json", exclude_unset=True))
-    data = rules.model_dump(mode="json", exclude_unset=True)
-    data["jobs"] = {"kind": "list", "jobs": rows}
-    data.pop("episode", None)
-    timed = validated(data, ClusterScenario, "the trial")
-    return timed, Simulator(timed).play(policy, settings.seed)
-
-
-def _own_schedule(rules: ClusterScenario, jobs: Sequence[ListedJob], settings: TrialSettings) -> Played:
-    """Return what Slurm's own scheduler does with the jobs in simulation; it knows time limits in minutes."""
+    """Return a scenario of the timed jobs and the log of their simulation, driven; without a policy, by Slurm alone."""
     nodes = [(kind.name, kind.gpus) for kind in rules.nodes for _ in range(kind.count)]
     named = [SlurmNode(f"n{number + 1}", kind, gpus, True) for number, (kind, gpus) in enumerate(nodes)]
-    queued = [
-        QueuedJob(job.submit_s, int(job.gpus), 60.0 * _minutes(job), job.run_s + settings.own_overhead_s)
-        for job in jobs
-    ]
+    limits = [60.0 * _minutes(job) for job in jobs]
+    ends = [job.run_s + settings.overhead_s for job in jobs]
+    if policy is None:
+        queued = [
+            QueuedJob(job.submit_s, int(job.gpus), limit, run)
+            for job, limit, run in zip(jobs, limits, ends, strict=True)
+        ]
+        found = simulate_backfill([gpus for _, gpus in nodes], queued, BACKFILL_INTERVAL_S)
+        runs = [
+            [Run(run.start_s, tuple((named[node].name, gpus) for node, gpus in run.held.items()), run.end_s)]
+            for run in found
+        ]
+    else:
+        held = [
+            HeldJob(job.submit_s, int(job.gpus), limit, _requested_s(job), run)
+            for job, limit, run in zip(jobs, limits, ends, strict=True)
+        ]
+        runs = simulate_driver(rules, named, held, policy, settings.interval_s)
     recorder = Recorder()
     recorder.nodes = {node.name: node for node in named}
-    runs = simulate_backfill([gpus for _, gpus in nodes], queued, BACKFILL_INTERVAL_S)
-    for number, (job, run) in enumerate(zip(jobs, runs, strict=True)):
-        held = tuple((named[node].name, gpus) for node, gpus in run.held.items())
+    for number, (job, limit, its) in enumerate(zip(jobs, limits, runs, strict=True)):
         seen = SlurmJob(
-            *(str(number), job.user, "", "COMPLETED", "", int(job.gpus), run.job.limit_s),
+            *(str(number), job.user, "", "COMPLETED", "", int(job.gpus), limit),
             submit=job.submit_s,
-            start=run.start_s,
-            end=run.end_s,
+            start=its[-1].start,
+            end=its[-1].end,
         )
-        recorder.jobs[seen.id] = SeenJob(seen, job.submit_s, [Run(run.start_s, held, run.end_s)], has_ended=True)
+        recorder.jobs[seen.id] = SeenJob(seen, job.submit_s, its, has_ended=True)
     scenario, events = recorder.result(rules, {str(number): _requested_s(job) for number, job in enumerate(jobs)})
     check(events, scenario)
     return scenario, events
 
 
-def _real(rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | None) -> Played:
-    """Return a scenario of the jobs as they ran on a real cluster, and the log; without a policy, by Slurm alone."""
+def _real(
+    rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | None, settings: TrialSettings
+) -> tuple[Played, dict[str, float]]:
+    """Return a scenario of the jobs as they ran on a real cluster with the log, and what the driver's work took.
+
+    Without a policy, Slurm alone runs them.
+    """
     kinds = [VirtualNodes(kind.count, kind.gpus, kind.name) for kind in rules.nodes]
     requested: dict[str, float] = {}
     done = threading.Event()
@@ -216,8 +213,8 @@ def _real(rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | No
         warm_up(rules, policy)
     # Not elsewhere: the path of a socket may have about a hundred characters.
     with tempfile.TemporaryDirectory(prefix="slurm-") as folder, local_cluster(Path(folder), kinds) as cluster:
-        settings = DriverSettings(interval_s=INTERVAL_S, requested=requested)
-        driver = None if policy is None else Driver(cluster.slurm, rules, policy, settings)
+        driven = DriverSettings(interval_s=settings.interval_s, requested=requested)
+        driver = None if policy is None else Driver(cluster.slurm, rules, policy, driven)
         recorder = Recorder() if driver is None else driver.recorder
         first = [job for job in jobs if not job.submit_s]
         submit = partial(_submit, cluster, policy is not None, requested, done)
@@ -240,7 +237,7 @@ def _real(rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | No
                 recorder.observe(snapshot)
                 if ended(snapshot):
                     break
-                time.sleep(INTERVAL_S)
+                time.sleep(settings.interval_s)
         finally:
             done.set()
             submitter.join()
@@ -250,7 +247,7 @@ def _real(rules: ClusterScenario, jobs: Sequence[ListedJob], policy: Policy | No
         )
     scenario, events = recorder.result(rules, requested)
     check(events, scenario)
-    return scenario, events
+    return (scenario, events), {} if driver is None else driver.overhead()
 
 
 def _submit(

@@ -140,7 +140,7 @@ def go_on(spec, state, lane, engine):
     """Continue an engine's schedule; return what must be decided, NONE when it is complete and the step has begun."""
     header, own = state.lanes[lane], state.engines[lane, engine]
     if own.phase == IDLE:
-        begin_schedule(state, lane, engine)
+        begin_schedule(spec, state, lane, engine)
         if asks_level(spec, state, lane, engine):
             own.phase = LEVELLING
             return LEVELS

@@ -15,11 +15,16 @@ from slipstream.sim.eventlog import READY
 from slipstream.sim.kernel.heap import NEVER, schedule
 from slipstream.sim.kernel.lanes import record
 
+LONE_UNCUT = 32
+"""Minor version of vLLM from which on `long_prefill_tokens` does not cut the prompt of the only request."""
+
 
 @kernel
-def begin_schedule(state, lane, engine):
-    """Begin the schedule of an engine's next step."""
-    own = state.engines[lane, engine]
+def begin_schedule(spec, state, lane, engine):
+    """Begin the schedule of an engine's next step; later versions do not cut the prompt of a request that is alone."""
+    machine, own = spec.machine[0], state.engines[lane, engine]
+    alone = machine.version >= LONE_UNCUT and own.running + own.waiting <= 1
+    own.long_prefill = 0 if alone else machine.long_prefill
     own.left = own.budget
     own.index = 0
     own.sequences = 0
@@ -36,8 +41,8 @@ def tokens_to_run(spec, own, request):
     if not machine.eos and request.pending > 0 and request.known - request.prompt + request.pending >= request.output:
         return 0
     tokens = request.known + request.pending - request.computed
-    if 0 < machine.long_prefill < tokens:
-        tokens = machine.long_prefill
+    if 0 < own.long_prefill < tokens:
+        tokens = own.long_prefill
     return min(tokens, own.left)
 
 
@@ -75,8 +80,8 @@ def may_admit(spec, own):
 
 @inlined
 def free_for_admission(own):
-    """Return the blocks that an admission may take: all free ones if nothing is scheduled yet."""
-    return own.free - (own.headroom if own.sequences > 0 else 0)
+    """Return the blocks that an admission may take: all free ones if nothing runs."""
+    return own.free - (own.headroom if own.running > 0 else 0)
 
 
 @kernel
@@ -99,8 +104,8 @@ def try_admit(spec, state, lane, engine, place):
     request.hits = hits
     request.computed = hits * machine.block_tokens
     tokens = request.known - request.computed
-    if 0 < machine.long_prefill < tokens:
-        tokens = machine.long_prefill
+    if 0 < own.long_prefill < tokens:
+        tokens = own.long_prefill
     tokens = min(tokens, own.left)
     allocate(spec, state, lane, engine, number, request.computed + tokens)
     request.scheduled = tokens

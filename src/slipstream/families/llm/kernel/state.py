@@ -43,6 +43,7 @@ MACHINE = np.dtype(
         ("prefix", "i8"),
         ("headroom", "i8"),  # blocks
         ("long_prefill", "i8"),
+        ("version", "i8"),  # minor version of vLLM
         ("preempt", "i8"),
         ("eos", "i8"),
         ("router", "i8"),
@@ -169,6 +170,7 @@ ENGINE = np.dtype(
         ("budget", "i8"),
         ("headroom", "i8"),
         ("left", "i8"),
+        ("long_prefill", "i8"),  # most tokens of a request in the step that is scheduled, 0 for no limit
     ],
     align=True,
 )
